@@ -1,28 +1,25 @@
-"""Records of contests, and what the tests of those that take a model have in common."""
+"""Records of variants that were timed, and what the tests of benchmarks have in common."""
 
 from typing import Any
 
-from headrace.bench.variant_benchmark import ContestRecord, ContestTurn
-from headrace.profiling.machine import provenance
+from bench.shown import made
+from headrace.bench.variant_benchmark import VariantRecord, VariantTurn
 
 FAST = {"model_name": "squeezenet1_1", "batch_size": 2, "seconds": 0.01, "repeats": 1}
 """A configuration that takes a second or two."""
 
 
 def recorded(
-    seconds_by_way: dict[str, list[float]],
-    kind: type[ContestRecord] = ContestRecord,
+    seconds: dict[str, list[float]],
+    kind: type[VariantRecord] = VariantRecord,
     *,
     others: float = 0.0,
     **fields: Any,
 ) -> Any:
     """Return a record of turns that each did 100 of something, on a machine of 4 cores."""
     turns = [
-        ContestTurn(way=way, amount=100, seconds=s, cpu_seconds=s, others_cpu_seconds=others * s)
-        for way, seconds in seconds_by_way.items()
-        for s in seconds
+        VariantTurn(way=name, amount=100, seconds=s, cpu_seconds=s, others_cpu_seconds=others * s)
+        for name, each in seconds.items()
+        for s in each
     ]
-    made = provenance({}, ())
-    machine = made.machine.model_copy(update={"usable_cores": 4})
-    made = made.model_copy(update={"machine": machine})
-    return kind(provenance=made, turns=tuple(turns), **fields)
+    return kind(provenance=made(), turns=tuple(turns), **fields)

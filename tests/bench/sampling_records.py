@@ -1,11 +1,8 @@
 """Records of `bench sampling` as tests want them."""
 
-from datetime import UTC, datetime
-
+from bench.shown import made
 from headrace.bench.sampling_record import SamplingRecord, Strategy
 from headrace.measuring.steady_state import DeliveryTurn
-from headrace.profiling.provenance import Provenance
-from report.recorded import MACHINE
 
 SPENT = {"seconds": 10, "opens": 0, "bytes_read": 0, "held_bytes": 50_000_000, "is_filled": True}
 
@@ -38,18 +35,10 @@ def turns(name, frames, *, cores=2.0, others=0.0, decoded=1.0, **options):
 
 def recorded(*timed, workers=2, usable=2, strategies=(BASELINE, AHEAD, BURSTS), **options):
     """Return a record of the turns."""
-    provenance = Provenance(
-        headrace="0.1.0",
-        created=datetime(2026, 11, 1, 12, tzinfo=UTC),
-        command=("headrace", "bench", "sampling", "a.mp4"),
-        configuration={"batch_size": 128},
-        machine=MACHINE.model_copy(update={"usable_cores": usable}),
-        versions={"torch": "2.15.0"},
-    )
     facts = {"videos": 40, "frames": 12_000, "gops": 400, "compared": 16, "workers": workers}
     asked = {"batch_size": 128, "memory_budget": 2**30, "burst": 8, "rho": 0.9}
     return SamplingRecord(
-        provenance=provenance,
+        provenance=made(cores=usable, batch_size=128),
         strategies=strategies,
         turns=tuple(turn for each in timed for turn in each),
         **facts | asked | options,

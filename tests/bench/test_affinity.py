@@ -6,10 +6,9 @@ import pytest
 import torch
 
 from bench.contests import FAST, recorded
-from headrace.bench.affinity import AffinityConfig, AffinityRecord, measure_affinity
-from headrace.bench.affinity_report import AFFINITY
-from headrace.bench.affinity_settings import Setting, settings
-from headrace.bench.affinity_variants import Paths
+from bench.shown import check_shown
+from headrace.bench.affinity import AFFINITY, AffinityConfig, AffinityRecord, measure_affinity
+from headrace.bench.affinity_variants import CoreBinding, bound_variants, core_bindings
 from headrace.bench.benchmark import Context
 from headrace.bench.model_variants import hold_frames
 from headrace.decode.index_store import IndexStore
@@ -19,9 +18,9 @@ from headrace.runtime.affinity import available_cores
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing.synth import SynthClip, write_clip
 
-EVERY = Setting(way="all cores", cores=None, num_cores=4, threads=None)
-SINGLE = Setting(way="all cores, 1 thread", cores=None, num_cores=4, threads=1)
-HALF = Setting(way="2 cores", cores="0-1", num_cores=2, threads=None)
+EVERY = CoreBinding(way="all cores", cores=None, num_cores=4, threads=None)
+SINGLE = CoreBinding(way="all cores, 1 thread", cores=None, num_cores=4, threads=1)
+HALF = CoreBinding(way="2 cores", cores="0-1", num_cores=2, threads=None)
 
 
 @pytest.fixture
@@ -56,7 +55,7 @@ def record(whole, *tried, can_bind=True):
     ],
 )
 def test_what_a_run_takes_by_itself_comes_first_then_fewer_threads_and_cores(cores, can_bind, ways):
-    tried = settings(frozenset(cores), can_bind=can_bind)
+    tried = core_bindings(frozenset(cores), can_bind=can_bind)
     assert [each.way for each in tried] == ways
     assert (tried[0].cores, tried[0].threads) == (None, None)
     assert {each.num_cores for each in tried if each.cores is None} == {len(cores)}
@@ -84,16 +83,18 @@ def test_a_turn_is_bound_while_it_lasts_and_no_longer_also_where_it_fails(video,
     one = frozenset({min(before[0])})
     compute = ComputeOptions(model_name="squeezenet1_1", weights="none", batch_size=2)
     held = hold_frames(video, 2, IndexStore(tmp_path / "index"))
-    setting = Setting(way="1 core", cores=str(min(one)), num_cores=1, threads=None)
-    paths = Paths(compute, held, [setting], seconds=0.01, clock=SYSTEM_CLOCK)
+    setting = CoreBinding(way="1 core", cores=str(min(one)), num_cores=1, threads=None)
+    ready = bound_variants(
+        compute, held, [setting], seconds=0.01, clock=SYSTEM_CLOCK, record=AffinityRecord
+    )
     seen = []
 
     def fails_inside(way):
-        with paths.settled(way):
+        with ready.settled(way):
             seen.append((available_cores(), torch.get_num_threads()))
             raise ZeroDivisionError
 
-    for way in paths.ways():
+    for way in ready.variants:
         with pytest.raises(ZeroDivisionError):
             fails_inside(way)
         assert (available_cores(), torch.get_num_threads()) == before
@@ -110,38 +111,15 @@ def test_where_a_system_cannot_bind_threads_alone_are_tried(video, tmp_path, mon
     assert any(line.startswith("This system cannot bind") for line in finding.evidence)
 
 
-@pytest.mark.parametrize(
-    ("setting", "words", "options"),
-    [
-        (SINGLE, "--threads 1 of headrace run", {"threads": 1}),
-        (HALF, "--core-bind 0-1 of headrace run", {"core_bind": "0-1"}),
-    ],
-)
-def test_a_quicker_setting_is_advised_with_the_options_of_a_run(setting, words, options):
-    [finding] = AFFINITY.page(record([1, 0.8], EVERY, setting)).findings
-    assert finding.headline == f"A run goes fastest with {setting.way}: 125 frames/s"
-    assert finding.change == f"{words}: 1.25 times the 100 frames/s without."
-    assert (finding.advice.words, finding.advice.options) == (words, options)
-    assert finding.advice.gain == pytest.approx(1.25)
-    assert finding.evidence == (
-        f"The model alone is fastest with {setting.way}: 250 frames/s, 1.25 times as fast as with "
-        "all cores; in a run decoding and preprocessing want cores as well.",
-    )
-
-
-def test_what_a_run_takes_by_itself_is_kept_where_nothing_is_quicker():
-    [finding] = AFFINITY.page(record([1, 1, 2], EVERY, SINGLE, HALF)).findings
-    assert finding.headline == (
-        "No cores or threads are faster than those a run takes by itself: 100 frames/s"
-    )
-    assert finding.advice.gain == 1
-
-
-def test_one_core_leaves_nothing_to_choose():
-    one = Setting(way="all cores", cores=None, num_cores=1, threads=None)
-    [finding] = AFFINITY.page(record([1], one)).findings
-    assert finding.headline == "One core, so there is nothing to choose: 100 frames/s"
-    assert (finding.change, finding.advice) == (None, None)
+def test_settings_are_judged_like_this():
+    one = CoreBinding(way="all cores", cores=None, num_cores=1, threads=None)
+    cases = {
+        "one thread is faster": record([1, 0.8], EVERY, SINGLE),
+        "half of the cores are faster": record([1, 0.8], EVERY, HALF),
+        "nothing is faster": record([1, 1, 2], EVERY, SINGLE, HALF),
+        "one core": record([1], one),
+    }
+    check_shown(AFFINITY, cases)
 
 
 def test_a_model_that_is_none_is_refused(video):

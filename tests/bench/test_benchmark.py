@@ -1,4 +1,4 @@
-"""An experiment described in one file has options, page, JSON and console table for free."""
+"""A benchmark of one's own, in one file: options, page, JSON and table come with it."""
 
 import json
 from pathlib import Path
@@ -7,22 +7,39 @@ import pytest
 
 from bench import checksums
 from bench.checksums import CHECKSUMS, ChecksumsConfig
-from headrace.bench.variant_benchmark import ContestRecord, ContestTurn, contest_rows
-from headrace.cli.bench import command_of
+from headrace.bench.registry import load_benchmark
+from headrace.cli import main
 from headrace.errors import ConfigError
-from headrace.measuring.interleaved import Spread
-from headrace.profiling.findings.finding import Finding
-from headrace.profiling.machine import provenance
+
+FILE = Path(checksums.__file__)
+BROKEN = {
+    "none.py": ("x = 1\n", "must define one Benchmark, and defines none"),
+    "two.py": (
+        "from dataclasses import replace\nfrom bench.checksums import CHECKSUMS\n"
+        "other = replace(CHECKSUMS, name='other')\n",
+        "must define one Benchmark, and defines 2",
+    ),
+    "fails.py": ("1 / 0\n", "cannot be run: ZeroDivisionError: division by zero"),
+    "wrong.py": ("def\n", "cannot be run: SyntaxError"),
+    "taken.py": (
+        "from dataclasses import replace\nfrom bench.checksums import CHECKSUMS as known\n"
+        "own = replace(known, name='amp')\ndel known\n",
+        "is called amp, as one of headrace's: give it another name",
+    ),
+}
 
 
 @pytest.fixture
 def call(capsys):
-    """Return a function: arguments -> (exit code, stdout)."""
+    """Return a function: arguments -> (exit code, stdout, stderr)."""
 
     def run(*arguments):
-        with pytest.raises(SystemExit) as end:
-            command_of(CHECKSUMS)([*map(str, arguments)], prog_name="checksums")
-        return end.value.code, capsys.readouterr().out
+        code = 0
+        try:
+            main(["bench", *map(str, arguments)])
+        except SystemExit as end:
+            code = int(end.code or 0)
+        return code, *capsys.readouterr()
 
     return run
 
@@ -34,31 +51,13 @@ def video(tmp_path):
     return path
 
 
-def recorded(seconds_by_way, others=0.0):
-    """Return a record of turns that each did 100 MB."""
-    turns = [
-        ContestTurn(way=way, amount=100, seconds=s, cpu_seconds=s, others_cpu_seconds=others * s)
-        for way, seconds in seconds_by_way.items()
-        for s in seconds
-    ]
-    made = provenance({}, ())
-    machine = made.machine.model_copy(update={"usable_cores": 4})
-    made = made.model_copy(update={"machine": machine})
-    return ContestRecord(provenance=made, turns=tuple(turns))
-
-
-def found(seconds_by_way, others=0.0) -> Finding:
-    [finding] = CHECKSUMS.page(recorded(seconds_by_way, others)).findings
-    return finding
-
-
-def test_the_whole_experiment_is_at_most_sixty_lines():
-    assert len(Path(checksums.__file__).read_text().splitlines()) <= 60
+def test_the_whole_benchmark_is_at_most_sixty_lines():
+    assert len(FILE.read_text().splitlines()) <= 60
 
 
 def test_its_options_are_the_fields_of_its_configuration(call):
-    code, out = call("--help")
-    assert code == 0
+    code, out, err = call(FILE, "--help")
+    assert (code, err) == (0, f"{FILE} is run: its code can do what you can\n")
     for said in (
         *("Time checksums of whole files; name the fastest.", "Video files, or folders of them."),
         *("--checksums", "[default:", "sha256,blake2b,crc32]", "--repeats"),
@@ -68,26 +67,32 @@ def test_its_options_are_the_fields_of_its_configuration(call):
 
 
 def test_it_prints_a_table_and_leaves_numbers_and_page(call, video, tmp_path):
-    out_dir = tmp_path / "out"
-    code, out = call(video, "--checksums", "sha256,crc32", "--repeats", 2, "--out", out_dir)
+    folder = tmp_path / "out"
+    options = ("--checksums", "sha256,crc32", "--repeats", 2, "--out", folder)
+    code, out, _ = call(FILE, video, *options)
     assert code == 0
-    lines = out.splitlines()
-    assert lines[0] == "Megabytes per second by checksum"
-    assert [line.split()[0] for line in lines[2:5]] == ["checksum", "sha256", "crc32"]
-    assert out.endswith(f"Numbers: {out_dir}/checksums.json\nChart: {out_dir}/checksums.html\n")
-    record = CHECKSUMS.record.model_validate_json((out_dir / "checksums.json").read_text())
+    machine, title, _, heads, *rows = out.splitlines()
+    assert machine.startswith("Machine: CPU")
+    assert title == "Megabytes per second by checksum"
+    assert [line.split()[0] for line in (heads, *rows[:2])] == ["checksum", "sha256", "crc32"]
+    assert out.endswith(f"Numbers: {folder}/checksums.json\nChart: {folder}/checksums.html\n")
+    record = CHECKSUMS.record.model_validate_json((folder / "checksums.json").read_text())
     assert [turn.way for turn in record.turns] == ["sha256", "crc32"] * 2
     assert record.provenance.configuration == {
         "videos": 1,
         "checksums": "sha256,crc32",
         "repeats": 2,
     }
-    assert "Megabytes per second by checksum" in (out_dir / "checksums.html").read_text()
+    page = (folder / "checksums.html").read_text()
+    assert "Megabytes per second by checksum" in page
+    assert "chart-rates" in page
 
 
 def test_its_json_is_alone_on_stdout(call, video, tmp_path):
-    code, out = call(video, "--out", tmp_path, "--json")
+    code, out, err = call(FILE, video, "--out", tmp_path, "--json")
     assert (code, len(json.loads(out)["turns"])) == (0, 9)
+    assert json.loads(out) == json.loads((tmp_path / "checksums.json").read_text())
+    assert err == f"{FILE} is run: its code can do what you can\n"
 
 
 def test_what_is_not_possible_is_refused(video):
@@ -95,32 +100,17 @@ def test_what_is_not_possible_is_refused(video):
         ChecksumsConfig(videos=(str(video),), checksums=("md5",))
 
 
-def test_the_fastest_is_named_with_its_gain_on_the_first():
-    finding = found({"sha256": [2, 2, 2], "blake2b": [1, 1, 1]})
-    assert finding.headline == "Fastest is blake2b: 100 MB/s"
-    assert finding.change == "blake2b: 2.00 times the 50.0 MB/s of sha256."
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_file_that_defines_no_benchmark_of_its_own_is_refused(tmp_path, name):
+    text, said = BROKEN[name]
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load_benchmark(tmp_path / name)
+    assert said in str(caught.value)
 
 
-def test_where_the_first_is_as_fast_no_gain_is_known():
-    finding = found({"sha256": [1.02], "blake2b": [1]})
-    assert finding.headline == "Fastest is sha256 and blake2b: 100 MB/s"
-    assert finding.change == "No gain is known: nothing here is clearly faster than sha256."
-
-
-@pytest.mark.parametrize(
-    ("seconds", "others", "doubt", "said"),
-    [
-        ([1, 2], 0, "Too unsteady to say", "Turns of one way differ by up to 67 %"),
-        ([1, 1], 0.5, "Other programs ran meanwhile, so it is uncertain", "0.500 of 4 usable"),
-    ],
-)
-def test_what_cannot_be_told_apart_is_no_verdict(seconds, others, doubt, said):
-    finding = found({"sha256": seconds, "crc32": [5, 5]}, others)
-    assert finding.headline == f"{doubt} which is the fastest; by the median sha256"
-    assert finding.change.startswith("The same again with nothing else running")
-    assert said in finding.evidence[0]
-
-
-def test_rows_are_medians_of_the_turns():
-    [row] = contest_rows(recorded({"crc32": [1, 2, 4]}))
-    assert row.rate == Spread(median=50, lowest=25, highest=100)
+def test_a_file_that_is_not_there_is_said_with_the_one_that_was_meant(call, tmp_path):
+    (tmp_path / "sharpness.py").touch()
+    code, out, err = call(tmp_path / "sharpnes.py", "a.mp4")
+    assert (code, out) == (2, "")
+    assert f"there is no such file; did you mean {tmp_path}/sharpness.py?" in err

@@ -1,20 +1,28 @@
-"""Camera experiments: equal frames first, then every way in turn."""
+"""Camera benchmarks: equal frames first, then every way in turn; how much of a set, how long."""
 
 import re
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from headrace.bench import camera_equality
+from headrace.bench import camera_rank
 from headrace.bench.benchmark import Context
-from headrace.bench.camera_equality import check_equal_cameras
-from headrace.bench.camera_rank import RankTask, run_rank
-from headrace.bench.camera_subset import CameraPart
+from headrace.bench.camera_estimate import CameraEstimate, started_workers
+from headrace.bench.camera_rank import (
+    CameraSubset,
+    RankTask,
+    RehearsalTask,
+    check_equal_cameras,
+    rehearse,
+    run_rank,
+)
 from headrace.bench.cameras import CamerasConfig, measure_cameras
 from headrace.decode.bare_loop import plain_frames
 from headrace.decode.index_store import IndexStore
-from headrace.errors import ConfigError, DecodeError
+from headrace.errors import DecodeError
+from headrace.runtime.clock import SystemClock
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.training.cameras.alignment import Alignment
 from headrace.training.cameras.camera_set import CameraSet
@@ -80,30 +88,13 @@ def test_a_pixel_that_differs_is_named_before_anything_is_timed(folder, monkeypa
             frame[3, 4, 1] += number == 2 and "front" in str(index.source)
             yield frame
 
-    part = CameraPart(layout=layout_of(folder / "videos"), alignment=Alignment())
+    part = CameraSubset(layout=layout_of(folder / "videos"), alignment=Alignment())
     store = IndexStore(folder / "store")
     clip = part.open(store).clips[0]
     assert check_equal_cameras(part, clip, store, SIZE) == 48
-    monkeypatch.setattr(camera_equality, "plain_frames", off_by_one)
+    monkeypatch.setattr(camera_rank, "plain_frames", off_by_one)
     with pytest.raises(DecodeError, match=r"frame 2 of .*a/front\.mp4 is not the same"):
         check_equal_cameras(part, clip, store, SIZE)
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"ranks": ()}, "ranks must be numbers from 1 up"),
-        ({"workers": (0,)}, "workers must be numbers from 1 up"),
-        ({"repeats": 0}, "repeats must be >= 1"),
-        ({"max_seconds": -1}, "max_seconds must be >= 0"),
-        ({"tolerance_ms": -1}, "tolerance_ms must be >= 0"),
-        ({"sync": "time"}, "sync must be one of index, nearest, previous; got time"),
-        ({"ways": ("fast",)}, "ways must be among decode, loader, dataset, wandering; got fast"),
-    ],
-)
-def test_impossible_configurations_are_refused(folder, options, said):
-    with pytest.raises(ConfigError, match=said):
-        CamerasConfig(index_file=folder / "index.json", **options)
 
 
 def test_clips_are_cut_where_all_epochs_would_take_too_long(folder):
@@ -135,7 +126,7 @@ def test_cameras_of_other_rates_are_compared_and_read_by_time(tmp_path):
             SynthClip(num_frames=count, frame_rate=Fraction(rate), size=(64, 96), gop=4),
         )
     store = IndexStore(tmp_path / "store")
-    part = CameraPart(
+    part = CameraSubset(
         layout=CameraLayout.of_folders([tmp_path / "videos"], lambda file: 12),
         alignment=Alignment(sync="previous", tolerance_ms=51, reference="fast"),
     )
@@ -154,3 +145,136 @@ def test_cameras_of_other_rates_are_compared_and_read_by_time(tmp_path):
         )
         read[way] = run_rank(task, lambda: None).delivered
     assert read == {"decode": 12 + 6, "loader": 2 * 12}
+
+
+PARTS = {"a": 6, "b": 3, "c": 5}
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory):
+    """A folder of clips to cut, and where their indexes are."""
+    folder = tmp_path_factory.mktemp("part")
+    write_layout(folder / "videos", PARTS)
+    return folder, IndexStore(folder / "store")
+
+
+def lengths(part, store):
+    return {clip.clip.name: clip.moments.tolist() for clip in part.open(store).clips}
+
+
+@pytest.mark.parametrize(
+    ("moments", "slots", "left"),
+    [
+        (6, 1, {"a": 6}),
+        (7, 1, {"a": 4, "b": 3}),
+        (4, 2, {"a": 2, "b": 2}),
+        (4, 9, {"a": 2, "b": 2, "c": 2}),
+        (1, 3, {"a": 1, "b": 1, "c": 1}),
+        (14, 1, {"a": 5, "b": 3, "c": 5}),
+        (1000, 1, PARTS),
+    ],
+)
+def test_clips_are_as_many_as_are_needed_and_equally_long(parts, moments, slots, left):
+    folder, store = parts
+    whole = CameraSubset(layout=layout_of(folder / "videos"), alignment=Alignment())
+    part = whole.cut(whole.open(store), moments, slots)
+    assert lengths(part, store) == {name: list(range(count)) for name, count in left.items()}
+
+
+def test_clips_of_one_name_are_cut_alike(parts, tmp_path):
+    """Moments are chosen by the name of a clip, which two folders may share."""
+    folder, store = parts
+    write_layout(tmp_path / "others", {"a": 2})
+    layout = CameraLayout.of_folders(
+        [folder / "videos", tmp_path / "others"], lambda file: 2 if "others" in str(file) else 6
+    )
+    clips = (layout.clips[0], layout.clips[-1])
+    whole = CameraSubset(
+        layout=CameraLayout(clips=clips, cameras=layout.cameras), alignment=Alignment()
+    )
+    part = whole.cut(whole.open(store), 8, 2)
+    assert [len(clip) for clip in part.open(store).clips] == [2, 2]
+
+
+@dataclass
+class CountedClock(SystemClock):
+    """A second later each time it is asked."""
+
+    asked: list[int] = field(default_factory=list)
+
+    def now_ns(self) -> int:
+        self.asked.append(len(self.asked) * 10**9)
+        return self.asked[-1]
+
+
+@pytest.fixture
+def decoding(tmp_path):
+    write_layout(tmp_path / "videos", {"a": 4})
+    return RankTask(
+        way="decode",
+        part=CameraSubset(layout=layout_of(tmp_path / "videos"), alignment=Alignment()),
+        rank=0,
+        ranks=1,
+        workers=1,
+        group_num=1,
+        size=SIZE,
+        index_store=IndexStore(tmp_path / "store").folder,
+    )
+
+
+def test_decoding_and_the_start_of_each_number_of_workers_are_timed_apart(decoding):
+    ready = []
+    task = RehearsalTask(decoding=decoding, workers=(1, 2), clock=CountedClock())
+    found = rehearse(task, lambda: ready.append(len(task.clock.asked)))
+    assert ready == [0]
+    assert found.delivered == 4 * len(CAMERAS)
+    assert found.decode_seconds == 1.0
+    assert found.worker_seconds == {1: 1.0, 2: 1.0}
+
+
+def test_no_worker_is_started_that_no_way_has(decoding):
+    task = RehearsalTask(decoding=decoding, workers=())
+    assert rehearse(task, lambda: None).worker_seconds == {}
+
+
+PACE = CameraEstimate(
+    start_seconds=2.0,
+    worker_seconds={1: 0.5, 2: 0.75, 3: 3.0},
+    picture_seconds=0.01,
+    cores=2,
+    gop=3.0,
+)
+
+
+@pytest.mark.parametrize(
+    ("turn", "seconds"),
+    [
+        (("decode", 1, 1), 2 + 1),
+        (("decode", 1, 2), 2 + 0.5),
+        (("decode", 2, 1), 2 + 0.5),
+        (("loader", 4, 2), 2 * 2 + 0.5),
+        (("dataset", 1, 2), 2 + 0.75 + 0.5 * 1.5),
+        (("wandering", 1, 2), 2 + 0.75 + 0.5 * 1.5 * 2),
+        (("wandering", 2, 2), 2 + 0.75 * 2 + 0.5 * 1.5 * 3),
+        (("dataset", 2, 1), 2 + 0.5 + 0.5 * 1.5),
+        (("dataset", 2, 3), 2 + 3.0 * 2 + 0.5 * 1.5),
+    ],
+)
+def test_a_turn_takes_its_start_that_of_its_workers_and_its_share_of_the_cores(turn, seconds):
+    """Where slots wander, as many are decoded for one as read by turns, a GOP at most."""
+    assert PACE.seconds([turn], 100) == pytest.approx(seconds)
+
+
+def test_workers_are_started_where_a_dataloader_has_them():
+    ways = [("decode", 1, 1), ("loader", 2, 3), ("wandering", 1, 4), ("dataset", 2, 2)]
+    assert started_workers(ways) == (2, 4)
+
+
+def test_as_many_pictures_fit_as_take_that_long():
+    turns = [("decode", 1, 1), ("wandering", 2, 2), ("dataset", 1, 1)]
+    pictures = PACE.pictures(turns, 60.0)
+    assert PACE.seconds(turns, pictures) <= 60 < PACE.seconds(turns, pictures + 1)
+
+
+def test_none_fit_where_starting_takes_longer():
+    assert PACE.pictures([("decode", 1, 1)], 1.0) == 0

@@ -2,32 +2,29 @@
 
 import pytest
 
-from headrace.bench.overlap import OverlapRecord, OverlapTurn
+from headrace.bench.overlap import VARIANTS, OverlapRecord, OverlapTurn
 from headrace.bench.overlap_report import OVERLAP, Bounds, rows_of
 from headrace.profiling.machine import provenance
-from headrace.report.experiment import render_experiment, render_experiment_text
+from headrace.report.numbers import decimal
 
 WORK = {"decode": 2.0, "preprocess": 1.0, "model": 5.0, "show": 2.0}
 
 
-def turn(way, fps, cores, latency=(), others=0.0, work=WORK):
-    return OverlapTurn(
-        way=way,
-        seconds=2,
-        cpu_seconds=2 * cores,
-        others_cpu_seconds=2 * others,
-        fps=fps,
-        latency_ms=tuple(latency),
-        work_ms=work,
-    )
-
-
-def recorded(rates, *, cores=1.0, usable=4, others=0.0, work=WORK):
-    """A record of two turns each: way -> frames per second, and mean latency."""
+def recorded(rates, *, cores=1.0, usable=4, others=0.0):
+    """Return a record of two turns each: frames per second and mean latency of each variant."""
     turns = []
-    for way, (fps, ms) in rates.items():
-        turns += [turn(way, fps, cores, others=others, work=work)] * 2
-        turns += [turn(way, fps, cores, [ms - 1] * 30 + [ms + 1] * 30, others, work)] * 2
+    for way, (fps, ms) in zip(VARIANTS, rates, strict=True):
+        for latency in ((), (ms - 1,) * 30 + (ms + 1,) * 30):
+            one = OverlapTurn(
+                way=way,
+                seconds=2,
+                cpu_seconds=2 * cores,
+                others_cpu_seconds=2 * others,
+                fps=fps,
+                latency_ms=latency,
+                work_ms=WORK,
+            )
+            turns += [one] * 2
     made = provenance({}, ("headrace", "bench", "overlap"))
     machine = made.machine.model_copy(update={"usable_cores": usable})
     return OverlapRecord(
@@ -43,36 +40,13 @@ def recorded(rates, *, cores=1.0, usable=4, others=0.0, work=WORK):
     )
 
 
-USUAL = {"sequential": (100, 11), "threads": (150, 12), "processes": (140, 14)}
+USUAL = ((100, 11), (150, 12), (140, 14))
 
 
-def found(*arguments, **options):
-    [finding] = OVERLAP.page(recorded(*arguments, **options)).findings
+def found(*fps, **options):
+    """Return the finding of frames per second in sequence, in threads and in processes."""
+    [finding] = OVERLAP.page(recorded([(each, 9) for each in fps], **options)).findings
     return finding
-
-
-def test_the_text_is_rows_bound_latency_and_verdict():
-    assert render_experiment_text(OVERLAP.page(recorded(USUAL))) == TEXT
-
-
-TEXT = """\
-Frames per second and latency by way: 60 frames a turn, 1 video
-
-         way  frames/s  slowest  fastest    CPU  mean ms  p95 ms
-  sequential       100      100      100  100 %     11.0    12.0
-     threads       150      150      150  100 %     12.0    13.0
-   processes       140      140      140  100 %     14.0    15.0
-
-Fastest by threads: 150 frames/s, 1.50 times sequential
-  - In sequence a frame takes decode 2.00, preprocess 1.00, model 5.00, show 2.00 ms: sum ÷ max =
-    2.00 times is the most that overlap can gain; the sequential way keeps 1.00 of 4 cores busy, so
-    the cores allow it.
-  - Mean latency at 70.0 frames/s, with which all keep up: sequential 11.0 ms, threads +1.00 ms,
-    processes +3.00 ms. Overlap raises the rate, not the speed of a single frame.
-  - Starting is not in these figures: the model took 0.5 s, the processes with theirs 8.0 s.
-  - 70 frames gave the same class, confidence and picture in every way.
-  Try next: headrace run and headrace.live work by threads already.
-"""
 
 
 @pytest.mark.parametrize(
@@ -86,47 +60,41 @@ Fastest by threads: 150 frames/s, 1.50 times sequential
     ],
 )
 def test_the_bound_is_that_of_the_stages_or_of_the_cores(cores, usable, said, most):
-    record = recorded(USUAL, cores=cores, usable=usable)
-    [finding] = OVERLAP.page(record).findings
+    measured = recorded(USUAL, cores=cores, usable=usable)
+    [finding] = OVERLAP.page(measured).findings
     assert said in finding.evidence[0]
-    assert Bounds.of(rows_of(record)[0], usable).most == pytest.approx(most)
+    assert Bounds.of(rows_of(measured)[0], usable).most == pytest.approx(most)
+
+
+NOTHING = "Overlap gains nothing here: 100 frames/s in sequence"
+BOTH = "Fastest by threads and processes: "
 
 
 @pytest.mark.parametrize(
-    ("rates", "options", "headline", "change"),
+    ("fps", "options", "headline", "change"),
     [
+        ((100, 99, 60), {"cores": 2.0, "usable": 2}, NOTHING, "More cores: those there are are"),
+        ((100, 80, 60), {}, NOTHING, "A quicker model: what overlap costs is as much as it gains"),
         (
-            {"sequential": (100, 9), "threads": (99, 9), "processes": (60, 9)},
-            {"cores": 2.0, "usable": 2},
-            "Overlap gains nothing here: 100 frames/s in sequence",
-            "More cores: those there are are busy already",
-        ),
-        (
-            {"sequential": (100, 9), "threads": (80, 9), "processes": (60, 9)},
+            (100, 195, 190),
             {},
-            "Overlap gains nothing here: 100 frames/s in sequence",
-            "A quicker model: what overlap costs is as much as it gains here.",
-        ),
-        (
-            {"sequential": (100, 9), "threads": (195, 9), "processes": (190, 9)},
-            {},
-            "Fastest by threads and processes: 195 frames/s, 1.95 times sequential",
+            f"{BOTH}195 frames/s, 1.95 times sequential",
             "A quicker model: overlap gains all that it can.",
         ),
         (
-            {"sequential": (100, 9), "threads": (120, 9), "processes": (118, 9)},
+            (100, 120, 118),
             {"cores": 1.6, "usable": 2},
-            "Fastest by threads and processes: 120 frames/s, 1.20 times sequential",
+            f"{BOTH}120 frames/s, 1.20 times sequential",
             "A quicker model, or more cores: overlap gains all that it can.",
         ),
         (
-            {"sequential": (100, 9), "threads": (110, 9), "processes": (150, 9)},
+            (100, 110, 150),
             {},
             "Fastest by processes: 150 frames/s, 1.50 times sequential",
             "Several runs beside each other",
         ),
         (
-            USUAL,
+            (100, 150, 140),
             {"others": 1.0},
             "Other programs ran meanwhile, so it is uncertain which way is the fastest; by the "
             "median threads: 150 frames/s",
@@ -134,23 +102,31 @@ def test_the_bound_is_that_of_the_stages_or_of_the_cores(cores, usable, said, mo
         ),
     ],
 )
-def test_the_verdict_follows_from_the_figures(rates, options, headline, change):
-    finding = found(rates, **options)
+def test_the_verdict_follows_from_the_figures(fps, options, headline, change):
+    finding = found(*fps, **options)
     assert finding.headline == headline
     assert finding.change.startswith(change)
 
 
-def test_the_advice_is_what_another_way_gains_on_the_threads_of_a_run():
-    advice = found({"sequential": (100, 9), "threads": (110, 9), "processes": (165, 9)}).advice
-    assert (advice.gain, advice.words.split(",")[0]) == (1.5, "Several runs beside each other")
-    assert advice.rests_on == "165 frames/s against 110 in threads, as headrace run works"
-    advice = found({"sequential": (100, 9), "threads": (80, 9), "processes": (60, 9)}).advice
-    assert (advice.gain, advice.words.split(",")[0]) == (
-        1.25,
-        "A loop that does one stage after the other",
-    )
-    assert found(USUAL).advice is None, "threads are as fast as any: a run has that gain already"
-    assert found(USUAL, others=1.0).advice is None
+@pytest.mark.parametrize(
+    ("fps", "options", "gain", "words"),
+    [
+        ((100, 110, 165), {}, 1.5, "Several runs beside each other"),
+        ((100, 80, 60), {}, 1.25, "A loop that does one stage after the other"),
+        ((100, 150, 140), {}, None, "threads are as fast as any: a run has that gain already"),
+        ((100, 150, 140), {"others": 1.0}, None, "no verdict"),
+    ],
+)
+def test_the_advice_is_what_another_variant_gains_on_the_threads_of_a_run(
+    fps, options, gain, words
+):
+    advice = found(*fps, **options).advice
+    if gain is None:
+        assert advice is None, words
+        return
+    assert (advice.gain, advice.words.split(",")[0]) == (gain, words)
+    against = f"{max(fps)} frames/s against {decimal(fps[1])} in threads, as headrace run works"
+    assert advice.rests_on == against
 
 
 def test_the_work_of_each_stage_is_that_of_the_sequential_way():
@@ -164,24 +140,14 @@ def test_the_work_of_each_stage_is_that_of_the_sequential_way():
     assert all(stage.cpu_ms == stage.ms for stage in work.values())
 
 
-def test_a_way_that_does_not_keep_up_is_named_beside_its_latency():
-    finding = found({"sequential": (60, 90), "threads": (150, 12), "processes": (140, 14)})
-    assert (
-        "with which sequential did not always keep up, so that queues are in it"
-        in (finding.evidence[1])
-    )
+def test_a_variant_that_does_not_keep_up_is_named_beside_its_latency():
+    [finding] = OVERLAP.page(recorded([(60, 90), (150, 12), (140, 14)])).findings
+    said = "with which sequential did not always keep up, so that queues are in it"
+    assert said in finding.evidence[1]
 
 
 def test_a_p95_of_too_few_frames_is_not_shown():
-    record = recorded(USUAL)
-    few = [t.model_copy(update={"latency_ms": t.latency_ms[:20]}) for t in record.turns]
-    page = OVERLAP.page(record.model_copy(update={"turns": tuple(few)}))
+    made = recorded(USUAL)
+    few = [t.model_copy(update={"latency_ms": t.latency_ms[:20]}) for t in made.turns]
+    page = OVERLAP.page(made.model_copy(update={"turns": tuple(few)}))
     assert [row[-1] for row in page.table.rows] == ["n too small"] * 3
-
-
-def test_an_old_record_gives_the_same_page_again():
-    record = recorded(USUAL)
-    again = OverlapRecord.model_validate_json(record.model_dump_json())
-    assert render_experiment(OVERLAP.page(again)) == render_experiment(OVERLAP.page(record))
-    names = [chart.name for chart in OVERLAP.page(record).charts]
-    assert names == ["rates", "latency", "work"]

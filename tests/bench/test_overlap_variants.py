@@ -1,9 +1,9 @@
-"""All ways give the same of the same frames; a way that does not is named."""
+"""All variants give the same of the same frames; one that does not is named."""
 
 import pytest
 import torch
 
-from headrace.bench.overlap import _Contest
+from headrace.bench.overlap import Turns
 from headrace.bench.overlap_decoding import SharedFrame
 from headrace.bench.overlap_variants import sequential, threaded
 from headrace.bench.overlap_work import Answer, Passage, Work
@@ -55,15 +55,19 @@ def passage(number, picture=0):
     ("second", "said"),
     [
         ([passage(0), passage(1, picture=7)], r"frame 1 gave .* at first and .* by threads"),
-        ([passage(0)], "2 frames came out at first and 1 by threads"),
+        ([passage(0)], "12 frames came out at first and 11 by threads"),
     ],
 )
 def test_a_way_that_gives_something_else_is_a_fault(second, said):
-    ways = {"sequential": lambda *order: [passage(0), passage(1)], "threads": lambda *order: second}
-    contest = _Contest(ways=ways, frames=2, clock=SYSTEM_CLOCK)
-    contest._compare("sequential", ways["sequential"]())
+    settling = [passage(number) for number in range(-10, 0)]
+    variants = {
+        "sequential": lambda *order: [*settling, passage(0), passage(1)],
+        "threads": lambda *order: [*settling, *second],
+    }
+    turns = Turns(variants=variants, frames=12, clock=SYSTEM_CLOCK)
+    assert turns.take(("sequential", None)).way == "sequential"
     with pytest.raises(StageError, match=said):
-        contest._compare("threads", ways["threads"]())
+        turns.take(("threads", None))
 
 
 def test_pixels_and_tensor_of_a_frame_share_one_memory():

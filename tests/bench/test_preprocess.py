@@ -3,24 +3,17 @@
 import pytest
 import torch
 
-from bench.contests import FAST, recorded
+from bench.contests import recorded
 from decode.gpus import needs_gpu, needs_no_gpu
-from headrace.bench.benchmark import Context
-from headrace.bench.preprocess import (
-    PreprocessConfig,
-    PreprocessRecord,
-    measure_preprocess,
-)
-from headrace.bench.preprocess_report import PREPROCESS, paths, rows_of
-from headrace.bench.preprocess_steps import (
+from headrace.bench.preprocess import PREPROCESS, paths
+from headrace.bench.preprocess_record import (
     LEVELS,
     MEAN_APART,
     MOST_APART,
     Agreement,
+    PreprocessRecord,
     Step,
 )
-from headrace.decode.index_store import IndexStore
-from headrace.testing.synth import SynthClip, write_clip
 
 ON_CPU = {
     ("decode", "cpu"): 0.2,
@@ -60,17 +53,9 @@ def record(seconds, spread=1.0):
     )
 
 
-@pytest.fixture
-def measured(tmp_path):
-    """Return the record of a small video."""
-    video = write_clip(tmp_path / "a", SynthClip(num_frames=6))
-    config = PreprocessConfig(videos=(str(video),), **FAST)
-    return measure_preprocess(config, Context(store=IndexStore(tmp_path / "index")))
-
-
 @needs_no_gpu
-def test_every_level_is_timed_on_the_processor_beside_decoding_and_the_model(measured):
-    threads = torch.get_num_threads()
+def test_every_level_is_timed_on_the_processor_beside_decoding_and_the_model(measure):
+    threads, measured = torch.get_num_threads(), measure(PREPROCESS)
     places = ["cpu"] if threads == 1 else ["cpu", "1 thread"]
     wanted = [("decode", "cpu"), *((name, p) for name in (*LEVELS, "infer") for p in places)]
     assert [(step.name, step.place) for step in measured.steps] == wanted
@@ -79,11 +64,11 @@ def test_every_level_is_timed_on_the_processor_beside_decoding_and_the_model(mea
     assert {each.most for each in measured.agreement} <= {0.0}
     assert measured.size == (96, 128)
     assert torch.get_num_threads() == threads
-    assert PreprocessRecord.model_validate_json(measured.model_dump_json()) == measured
 
 
 @needs_gpu
-def test_a_gpu_gives_the_same_tensors_and_is_timed_too(measured):
+def test_a_gpu_gives_the_same_tensors_and_is_timed_too(measure):
+    measured = measure(PREPROCESS)
     found = [each for each in measured.agreement if each.place == "gpu"]
     assert [each.level for each in found] == list(LEVELS)
     assert all(each.most <= MOST_APART and each.mean <= MEAN_APART for each in found)
@@ -112,7 +97,11 @@ def test_without_a_gpu_its_half_is_said_to_be_missing():
 
 def test_with_a_gpu_both_places_are_compared_with_the_model_on_it():
     found = record(ON_CPU | ON_GPU)
-    assert [path.name for path in paths(rows_of(found))] == ["cpu, model on gpu", "gpu", "cpu"]
+    assert [path.name for path in paths(PREPROCESS.rows(found))] == [
+        "cpu, model on gpu",
+        "gpu",
+        "cpu",
+    ]
     [finding] = PREPROCESS.page(found).findings
     assert finding.headline == (
         "Preprocessing (medium) takes 0.500 ms a frame on the GPU, 2.00 ms a frame on the CPU"

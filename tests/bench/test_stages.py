@@ -1,4 +1,4 @@
-"""The stages of a run, batch after batch in one thread: the right frames, and each stage's time."""
+"""The stages of a run in one thread, each timed; which is the costliest and what bounds a run."""
 
 from contextlib import closing
 from itertools import pairwise
@@ -7,14 +7,26 @@ import numpy as np
 import pytest
 import torch
 
+from bench.shown import check_shown, made
 from headrace.bench.benchmark import Context
-from headrace.bench.stages import StagesConfig, measure_stages
+from headrace.bench.stages import (
+    Bound,
+    StagesConfig,
+    StagesRecord,
+    StagesRow,
+    StagesTurn,
+    measure_stages,
+    rows_of,
+)
 from headrace.bench.stages_line import SequentialStages
+from headrace.bench.stages_report import STAGES
 from headrace.decode.bare_loop import plain_frames
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_index
-from headrace.errors import ConfigError, DecodeError, OpenError
+from headrace.errors import DecodeError, OpenError
+from headrace.measuring.interleaved import Spread
 from headrace.preprocess.levels import build_preprocess
+from headrace.profiling.setup import Setup
 from headrace.runs.options import ComputeOptions
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.runtime.marks import RangeRecorder
@@ -35,6 +47,12 @@ class Seen(Brightness):
         return super().forward(batch)
 
 
+def opened(index, model=None, **options):
+    """The stages of a run over a video, closed behind the block."""
+    compute = ComputeOptions(**options)
+    return closing(SequentialStages(index, model or tiny_classifier(), compute, SYSTEM_CLOCK))
+
+
 @pytest.fixture
 def index(tmp_path):
     path = write_clip(tmp_path / "clip", SynthClip(num_frames=12, gop=6))
@@ -44,8 +62,8 @@ def index(tmp_path):
 @pytest.mark.parametrize("batch_size", [1, 5, 12, 30])
 def test_the_model_sees_every_frame_in_order_and_the_first_again_after_the_last(index, batch_size):
     seen = Seen()
-    model, compute = tiny_classifier(seen), ComputeOptions(batch_size=batch_size)
-    with closing(SequentialStages(index, model, compute, SYSTEM_CLOCK)) as line:
+    model = tiny_classifier(seen)
+    with opened(index, model, batch_size=batch_size) as line:
         for _ in range(4):
             line.take()
     frames = np.stack(list(plain_frames(index, None)))
@@ -55,9 +73,7 @@ def test_the_model_sees_every_frame_in_order_and_the_first_again_after_the_last(
 
 
 def test_each_stage_of_a_run_is_timed_and_none_of_its_sinks(index):
-    with closing(
-        SequentialStages(index, tiny_classifier(), ComputeOptions(), SYSTEM_CLOCK)
-    ) as line:
+    with opened(index) as line:
         assert line.roles == ("decode", "preprocess", "model")
         spent = line.take()
     assert tuple(spent) == line.roles
@@ -66,14 +82,13 @@ def test_each_stage_of_a_run_is_timed_and_none_of_its_sinks(index):
 
 def test_one_stage_works_at_a_time_in_one_thread(index):
     marks = RangeRecorder()
-    with closing(
-        SequentialStages(index, tiny_classifier(), ComputeOptions(), SYSTEM_CLOCK)
-    ) as line:
+    with opened(index) as line:
         for number in range(2):
             line.take(number, marks)
     ranges = marks.ranges
-    named = [(each.stage, each.number) for each in ranges]
-    assert named == [(role, number) for number in range(2) for role in line.roles]
+    assert [(each.stage, each.number) for each in ranges] == [
+        (role, number) for number in range(2) for role in line.roles
+    ]
     assert len({each.thread_id for each in ranges}) == 1
     for before, after in pairwise(ranges):
         assert before.end_ns <= after.start_ns
@@ -90,23 +105,6 @@ def test_without_a_folder_there_is_no_trace(index, tmp_path):
     assert not list(tmp_path.rglob("*.gz"))
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"videos": ("a", "b")}, "bench stages takes one video, got 2: a, b"),
-        ({"videos": ()}, "at least one video"),
-        ({"batch_size": 0}, "batch_size must be >= 1, got 0"),
-        ({"repeats": 0}, "repeats must be >= 1, got 0"),
-        ({"seconds": 0.0}, "seconds must be > 0, got 0.0"),
-        ({"threads": 0}, "threads must be >= 1, got 0"),
-        ({"prep_level": "hard"}, "prep_level must be one of simple, medium, complex; got hard"),
-    ],
-)
-def test_what_cannot_be_measured_is_refused(options, said):
-    with pytest.raises(ConfigError, match=said):
-        StagesConfig(**{"videos": ("a.mp4",), **options})
-
-
 def test_a_video_that_cannot_be_read_is_named(tmp_path):
     with pytest.raises(OpenError, match=r"gone\.mp4"):
         measure_stages(StagesConfig(videos=("gone.mp4",)), Context())
@@ -116,8 +114,131 @@ def test_a_damaged_frame_ends_it_in_words(tmp_path):
     good = write_clip(tmp_path / "good", SynthClip(num_frames=12))
     bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[7])
     index = open_index(bad, IndexStore(tmp_path / "index"))
-    with (
-        closing(SequentialStages(index, tiny_classifier(), ComputeOptions(), SYSTEM_CLOCK)) as line,
-        pytest.raises(DecodeError, match=r"bad\.mp4 cannot be decoded"),
-    ):
+    with opened(index) as line, pytest.raises(DecodeError, match=r"bad\.mp4 cannot be decoded"):
         line.take()
+
+
+USUAL = {"decode": (30.0, 30.0), "preprocess": (10.0, 10.0), "model": (16.0, 32.0)}
+"""Role -> wall and processor time of a batch of 10 frames."""
+
+
+def turn(costs, batches=2, times=1.0, others=0.0):
+    seconds = batches * sum(wall for wall, _ in costs.values()) / 1e3
+    return StagesTurn(
+        seconds=seconds,
+        cpu_seconds=seconds,
+        others_cpu_seconds=others * seconds,
+        work_ms={role: (wall * times,) * batches for role, (wall, _) in costs.items()},
+        cpu_ms={role: (cpu * times,) * batches for role, (_, cpu) in costs.items()},
+    )
+
+
+def recorded(*turns, traced=10, **setup):
+    usual = {"batch_size": 10, "model": "resnet50", "prep_level": "medium"}
+    return StagesRecord(
+        provenance=made(),
+        setup=Setup(**{**usual, **setup}),
+        size=(720, 1280),
+        model_seconds=0.5,
+        turns=turns,
+        traced=traced,
+    )
+
+
+def test_rows_are_medians_of_a_frame_over_all_batches():
+    slow = {"decode": (60.0, 50.0), "preprocess": (10.0, 10.0), "model": (15.0, 30.0)}
+    rows = rows_of(recorded(turn(USUAL), turn(slow, batches=1), turn(USUAL)))
+    decode, preprocess, model = rows
+    assert [row.role for row in rows] == ["decode", "preprocess", "model"]
+    assert (decode.ms, decode.cpu_ms, decode.batches) == (3, 3, 5)
+    assert decode.p95_ms is None
+    assert decode.rate == Spread(
+        median=pytest.approx(333, abs=1),
+        lowest=pytest.approx(167, abs=1),
+        highest=pytest.approx(333, abs=1),
+    )
+    assert (decode.parts, preprocess.parts, model.parts) == (3, 1, pytest.approx(1.6))
+    assert decode.share == pytest.approx(3 / 5.6)
+
+
+def test_a_transfer_has_parts_as_well():
+    rows = rows_of(bound_by({"transfer": (1.0, 1.0)}))
+    assert [round(row.parts, 1) for row in rows] == [3.0, 1.0, 1.6, 0.1]
+
+
+def test_a_p95_takes_90_batches():
+    assert rows_of(recorded(turn(USUAL, batches=45), turn(USUAL, batches=45)))[0].p95_ms == 3
+
+
+def row(role, ms, cpu_ms):
+    rate = Spread(median=1, lowest=1, highest=1)
+    return StagesRow(
+        role=role,
+        ms=ms,
+        p95_ms=None,
+        cpu_ms=cpu_ms,
+        share=0,
+        parts=1,
+        batches=1,
+        rate=rate,
+        others=None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("decode", "preprocess", "model", "cores", "expected"),
+    [
+        # One stage alone, in its one thread: then what is left is the next one, or the cores.
+        ((4, 4), (1, 1), (8, 8), 4, ("model", False, 8, 8 / 1.25)),
+        ((4, 4), (9, 9), (8, 8), 16, ("preprocess", False, 9, 9 / 8)),
+        # All cores: their time goes to the stage that takes most of it.
+        ((12, 12), (1, 1), (2, 3), 4, ("decode", True, 4, 4 / 2)),
+        ((4, 4), (1, 1), (4, 8), 2, ("model", True, 6.5, 6.5 / 2.5)),
+        # A GPU's work takes no core.
+        ((4, 4), (1, 1), (8, 0.5), 8, ("model", False, 8, 8 / 1)),
+    ],
+)
+def test_a_run_is_bound_by_its_slowest_stage_or_by_the_cores(
+    decode, preprocess, model, cores, expected
+):
+    rows = [row("decode", *decode), row("preprocess", *preprocess), row("model", *model)]
+    bound = Bound.of(rows, cores)
+    assert (bound.role, bound.is_cores) == expected[:2]
+    assert (bound.ms, bound.most) == (pytest.approx(expected[2]), pytest.approx(expected[3]))
+    assert bound.rate == pytest.approx(1e3 / expected[2])
+
+
+def bound_by(costs, **options):
+    return recorded(turn({**USUAL, **costs}), **options)
+
+
+def test_the_costliest_stage_and_what_would_bound_a_run_are_told_like_this():
+    """A transfer is a stage, but not in the ratio."""
+    slow = {"preprocess": (90.0, 90.0)}
+    busy = (turn(USUAL, others=3.0), turn(USUAL, times=1.01, others=3.0))
+    cases = {
+        "bound by the cores": recorded(turn(USUAL), turn(USUAL)),
+        "bound by the model": bound_by({"model": (90.0, 90.0)}, smaller_model="resnet18"),
+        "bound by preprocessing": bound_by(slow),
+        "bound by the simplest preprocessing": bound_by(slow, prep_level="simple"),
+        "bound by decoding": bound_by({"decode": (900.0, 900.0)}),
+        "bound by copies": bound_by({"transfer": (900.0, 9.0)}, device="cuda"),
+        "copies that are quick": bound_by({"transfer": (1.0, 1.0)}, device="cuda"),
+        "turns differ": recorded(turn(USUAL), turn(USUAL, times=2)),
+        "the costliest in every turn": recorded(turn(USUAL), turn(USUAL, times=1.4)),
+        "the same while other programs ran": recorded(*busy),
+        "one turn while other programs ran": recorded(turn(USUAL, others=3.0)),
+        "without a trace": recorded(turn(USUAL), traced=0),
+    }
+    check_shown(STAGES, cases)
+
+
+def test_the_chart_has_a_bar_for_each_stage_and_no_mark_where_a_p95_is_unknown():
+    [chart] = STAGES.page(recorded(turn(USUAL))).charts
+    bars, p95 = chart.figure.data
+    assert list(bars.x) == ["decode", "preprocess", "model"]
+    assert list(bars.y) == [3, 1, pytest.approx(1.6)]
+    assert list(p95.x) == []
+    assert "p95" not in chart.reading
+    [chart] = STAGES.page(recorded(turn(USUAL, batches=90))).charts
+    assert list(chart.figure.data[1].y) == [3, 1, pytest.approx(1.6)]

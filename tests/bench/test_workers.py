@@ -1,11 +1,20 @@
-"""The same epoch for every number of workers, timed; what is slow or broken shows before."""
+"""The same epoch for every number of workers, timed; where throughput saturates, in words."""
 
 import pytest
 
+from bench.shown import check_shown, made
 from headrace.bench.benchmark import Context
-from headrace.bench.workers import WorkersConfig, WorkersRecord, measure_workers
+from headrace.bench.workers import (
+    WORKERS,
+    Epoch,
+    WorkersConfig,
+    WorkersRecord,
+    measure_workers,
+    rows_of,
+)
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError, OpenError
+from headrace.measuring.interleaved import Spread
 from headrace.testing.synth import SynthClip, write_clip
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -98,23 +107,78 @@ def test_by_default_each_worker_has_four_batches(videos, workers, clips):
     assert WorkersConfig(videos=("a",) * videos, workers=workers).times * videos == clips
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"workers": ()}, "workers must be numbers from 0 up"),
-        ({"workers": (1, -1)}, "workers must be numbers from 0 up"),
-        ({"batch_size": 0}, "batch_size must be >= 1, got 0"),
-        ({"repeats": 0}, "repeats must be >= 1, got 0"),
-        ({"clips_per_video": 0}, "clips_per_video must be >= 1, got 0"),
-        ({"videos": ()}, "at least one video"),
-        ({"clip_len": 99}, "the video has 12: 6 are possible"),
-    ],
-)
-def test_what_cannot_be_measured_is_refused(measure, options, said):
-    with pytest.raises(ConfigError, match=said):
-        measure(**options)
+def test_clips_that_are_longer_than_the_video_are_refused(measure):
+    with pytest.raises(ConfigError, match="the video has 12: 6 are possible"):
+        measure(**{"clip_len": 99})
 
 
 def test_a_video_that_cannot_be_read_is_named_before_workers_start(measure):
     with pytest.raises(OpenError, match=r"gone\.mp4"):
         measure(videos=("gone.mp4",), workers=(1,))
+
+
+def recorded(seconds_by_workers, others=0.0):
+    """Return a record of epochs of 1000 frames that took so many seconds."""
+    epochs = [
+        Epoch(
+            workers=workers,
+            seconds=seconds,
+            first_batch_seconds=seconds / 10,
+            cpu_seconds=1.5 * seconds,
+            others_cpu_seconds=others * seconds,
+            frames=1000,
+            memory_bytes=200_000_000 * (workers + 1),
+            decoded=2500,
+            seeks=60,
+            opens=50,
+            bytes_read=4_000_000,
+        )
+        for workers, times in seconds_by_workers.items()
+        for seconds in times
+    ]
+    return WorkersRecord(
+        provenance=made(cores=8), videos=5, clips=50, frames=1000, epochs=tuple(epochs)
+    )
+
+
+USUAL = {0: [10, 10.2, 9.9], 1: [10], 2: [5.1, 5.0, 5.2], 4: [5.0], 8: [5.5]}
+
+
+def test_rows_are_medians_in_order_of_workers():
+    rows = rows_of(recorded({2: [4, 5, 20], 0: [10]}))
+    assert [row.workers for row in rows] == [0, 2]
+    assert rows[1].rate == Spread(median=200, lowest=50, highest=250)
+    assert rows[1].clips_per_second == 10
+    assert rows[1].first_batch_seconds == 0.5
+    assert rows[1].cores == 1.5
+    assert rows[1].memory_bytes == 600_000_000
+    assert (rows[1].decoded, rows[1].seeks, rows[1].opens) == (2.5, 0.06, 0.05)
+    assert rows[1].bytes_read == 4000
+
+
+@pytest.mark.parametrize(
+    ("seconds", "workers"),
+    [
+        (USUAL, 2),
+        ({0: [10], 1: [10 / 0.96], 2: [11]}, 1),
+        ({1: [10], 2: [9.4], 4: [5]}, 4),
+        ({1: [10], 2: [1 / 0.94], 4: [1]}, 4),
+        ({1: [10], 2: [1 / 0.96], 4: [1]}, 2),
+    ],
+)
+def test_it_saturates_at_the_fewest_workers_within_five_percent_of_the_best(seconds, workers):
+    [chart] = WORKERS.charts(rows_of(recorded(seconds)))
+    assert list(chart.figure.data[2].x) == [workers]
+
+
+def test_where_it_saturates_is_told_like_this():
+    cases = {
+        "beside the first row": recorded(USUAL),
+        "the first is enough": recorded({1: [5], 2: [5]}),
+        "the most are the best": recorded({1: [10], 2: [5]}),
+        "no workers are the fastest": recorded({0: [5], 1: [10], 2: [9.9]}),
+        "one number of workers": recorded({4: [5]}),
+        "other programs took more than a tenth of 8 cores": recorded(USUAL, others=1.5),
+        "turns differ": recorded({0: [10], 1: [5, 10, 5], 2: [5]}),
+    }
+    check_shown(WORKERS, cases)

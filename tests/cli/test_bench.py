@@ -40,12 +40,6 @@ def test_it_prints_rows_and_verdict_and_leaves_numbers_and_chart(call, good, tmp
     assert "chart-workers" in chart.read_text()
 
 
-def test_json_is_alone_on_stdout(call, good, tmp_path):
-    code, out, err = call(good, *FAST, "--out", tmp_path / "out", "--json")
-    assert (code, err) == (0, "")
-    assert json.loads(out) == json.loads((tmp_path / "out" / "workers.json").read_text())
-
-
 def test_what_is_no_list_of_numbers_is_a_usage_error(call, good):
     code, _, err = call(good, "--workers", "one,2")
     assert code == 2

@@ -11,10 +11,9 @@ import typer
 from bench.suite.fakes import FAILING, LOADING, WHOLE, measure
 from bench.suite.records import contest, surveyed
 from headrace.bench.registry import EXPERIMENTS
-from headrace.bench.suite.config import SurveyConfig
-from headrace.bench.suite.suite_runner import prepare_survey
-from headrace.bench.suite.suite_selection import Choice
-from headrace.cli.bench_all import hold_survey
+from headrace.bench.suite.suite_runner import prepare_suite
+from headrace.bench.suite.suite_selection import Choice, SuiteConfig
+from headrace.cli.bench_all import run_suite
 from headrace.testing.synth import SynthClip, write_clip
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -30,9 +29,9 @@ def hold(video, tmp_path, capsys):
     """Return a function: experiments -> (exit code, stdout, stderr)."""
 
     def run(*experiments, as_json=False):
-        survey = prepare_survey(
+        survey = prepare_suite(
             experiments,
-            SurveyConfig(videos=(str(video),)),
+            SuiteConfig(videos=(str(video),)),
             Choice(),
             folder=tmp_path / "out",
             command=("headrace", "bench", "all", "good.mp4"),
@@ -40,7 +39,7 @@ def hold(video, tmp_path, capsys):
         )
         code = 0
         try:
-            hold_survey(survey, as_json=as_json)
+            run_suite(survey, as_json=as_json)
         except typer.Exit as end:
             code = end.exit_code
         return code, *capsys.readouterr()
@@ -169,7 +168,7 @@ from headrace.cli import main
 from headrace.cli import bench_all
 from headrace.cli.survey_screen import SurveyScreen
 from headrace.bench import registry
-from headrace.bench.suite import suite_child
+from headrace.bench.suite import suite_runner
 from bench.suite import fakes
 import os
 
@@ -179,7 +178,7 @@ def progress(self, what, done, of):
 
 SurveyScreen.progress = progress
 registry.EXPERIMENTS = (fakes.WHOLE, fakes.HANGING)
-suite_child.measure_registered = fakes.measure
+suite_runner.measure_registered = fakes.measure
 main(["bench", "all", {video!r}, "--out", {out!r}])
 """
 """What is waited for interrupts the process that waits, as Ctrl-C would."""

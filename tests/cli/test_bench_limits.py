@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from headrace.bench.memory_record import MemoryRecord
+from headrace.bench.memory import MemoryRecord
 from headrace.bench.stability import StabilityRecord
 from headrace.models.memory_table import MemoryTables
 from headrace.testing.synth import SynthClip, write_clip

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from headrace.bench.prefetch_record import PrefetchRecord
-from headrace.bench.stages_record import StagesRecord
+from headrace.bench.stages import StagesRecord
 from headrace.testing.synth import SynthClip, write_clip
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")

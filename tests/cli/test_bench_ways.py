@@ -1,9 +1,10 @@
-"""`headrace bench preprocess`, `compile`, `amp`, `split` and `affinity`, as a user meets them."""
+"""`headrace bench decode`, `transfer`, `preprocess`, `compile`, `amp`, `split` and `affinity`."""
 
 import json
 
 import pytest
 
+from decode.gpus import needs_no_gpu
 from headrace.testing.synth import SynthClip, write_clip
 
 FAST = ("--model-name", "squeezenet1_1", "--batch-size", 1, "--seconds", 0.01, "--repeats", 1)
@@ -46,23 +47,30 @@ def test_it_prints_rows_and_answer_and_leaves_numbers_and_page(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "said"),
     [
-        (("amp", "--model-name", "resnet19"), 2, "did you mean resnet18"),
-        (("amp", "--seconds", 0), 2, "seconds must be > 0"),
-        (("compile", "--device", "tpu"), 2, "'tpu' is not one of"),
-        (("split", "--split-point", "layer9"), 2, "did you mean"),
-        (("affinity", "--threads", 1), 2, "No such option"),
-        (("preprocess", "--batch-size", 0), 2, "batch"),
-        (("split", "--split-point", ""), 2, "names no layer"),
+        (("amp", "--model-name", "resnet19"), "did you mean resnet18"),
+        (("amp", "--seconds", 0), "seconds must be > 0"),
+        (("compile", "--device", "tpu"), "'tpu' is not one of"),
+        (("split", "--split-point", "layer9"), "did you mean"),
+        (("affinity", "--threads", 1), "No such option"),
+        (("preprocess", "--batch-size", 0), "batch"),
+        (("split", "--split-point", ""), "names no layer"),
+        (("decode", "--access", "sideways"), "'sideways' is not one of"),
+        (("decode", "--gpu", -1), "'--gpu': must be >= 0"),
+        (("decode", "--repeats", 0), "'--repeats': must be >= 1"),
+        (("transfer", "--batch-size", 0), "batch"),
+        (("transfer", "--seconds", 0), "seconds must be > 0"),
+        (("transfer", "--size", 0, 64), "size"),
+        (("transfer", "--device", "cuda"), "No such option"),
     ],
 )
 def test_what_cannot_be_done_is_said_before_anything_is_timed(
-    call, video, tmp_path, arguments, code, said
+    call, video, tmp_path, arguments, said
 ):
     name, *options = arguments
     found, out, err = call("bench", name, video, *options, "--out", tmp_path / "out")
-    assert (found, said in err) == (code, True), err
+    assert (found, said in err) == (2, True), err
     assert "Fastest" not in out
     assert not (tmp_path / "out" / f"{name}.json").exists()
 
@@ -88,14 +96,19 @@ def test_decode_prints_a_row_for_each_method_and_why_others_have_no_time(call, v
     assert (code, err, json.loads(said)["access"]) == (0, "", "random")
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (("--access", "sideways"), "'sideways' is not one of"),
-        (("--gpu", -1), "'--gpu': must be >= 0"),
-        (("--repeats", 0), "'--repeats': must be >= 1"),
-    ],
-)
-def test_what_decode_cannot_be_asked_is_said(call, video, options, said):
-    code, _, err = call("bench", "decode", video, *options)
-    assert (code, said in err) == (2, True), err
+@needs_no_gpu
+def test_transfer_counts_bytes_without_a_gpu_and_says_that_nothing_was_timed(call, video, tmp_path):
+    out = tmp_path / "out"
+    quick = ("--size", 48, 64, "--batch-size", 2, "--seconds", 0.01, "--repeats", 1, "--out", out)
+    code, said, err = call("bench", "transfer", video, *quick)
+    assert (code, err) == (0, "")
+    _, title, _, heads, *rows = said.splitlines()
+    assert title == "From the video to a normalised tensor of 48x64 on a GPU"
+    assert heads.split() == ["way", "bytes", "up", "bytes", "down", "frames/s", "ms", "after"]
+    assert [" ".join(row.split()[-4:]) for row in rows[:5]] == [
+        *("36,864 0 - -", "36,864 0 - -", "9,216 0 - -", "- - - -", "- - - -")
+    ]
+    assert "Nothing was timed: no NVIDIA GPU here" in said
+    assert "chart-" in (out / "transfer.html").read_text()
+    code, said, _ = call("bench", "transfer", video, *quick, "--json")
+    assert (code, json.loads(said)["ways"][0]["way"]) == (0, "CPU, float32")

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from headrace.bench.registry import EXPERIMENTS
-from headrace.bench.suite.files import page_of
-from headrace.bench.suite.ranking import judge
-from headrace.bench.suite.suite_json import survey_json
-from headrace.bench.suite.suite_record import read_record, read_survey
+from headrace.bench.suite.ranking import rank
+from headrace.bench.suite.suite_content import page_of, suite_json
+from headrace.bench.suite.suite_record import read_record, read_suite
 from headrace.profiling.comparison.comparison import compare
 from headrace.profiling.record import metrics_csv
 from headrace.profiling.session import Session
@@ -68,7 +67,7 @@ def test_an_experiment_shows_this(holds, experiment):
 
 
 def test_all_experiments_together_show_this(holds):
-    record = read_survey(RECORDED / "bench")
+    record = read_suite(RECORDED / "bench")
     page = page_of(EXPERIMENTS, record, RECORDED / "bench")
     holds("pages/bench_all.txt", render_survey_text(page))
     # Its charts are those of the experiments, which have pages of their own.
@@ -76,9 +75,9 @@ def test_all_experiments_together_show_this(holds):
 
 
 def test_all_experiments_together_print_this_as_json(holds):
-    record = read_survey(RECORDED / "bench")
-    judgement = judge(EXPERIMENTS, record, RECORDED / "bench")
-    printed = json.loads(survey_json(judgement, Path("bench"), {"page": Path("bench/all.html")}))
+    record = read_suite(RECORDED / "bench")
+    ranking = rank(EXPERIMENTS, record, RECORDED / "bench")
+    printed = json.loads(suite_json(ranking, Path("bench"), {"page": Path("bench/all.html")}))
     holds("pages/bench_all.json", json.dumps(printed, indent=1) + "\n")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.bench.registry import EXPERIMENTS
-from headrace.bench.suite.suite_record import SurveyRecord
+from headrace.bench.suite.suite_record import SuiteRecord
 from headrace.models.memory_table import MemoryTable
 from headrace.profiling.comparison.comparison import Comparison
 from headrace.profiling.session import Session
@@ -23,7 +23,7 @@ RECORDS = {
     "session": Session,
     "comparison": Comparison,
     "launch": LaunchRecord,
-    "survey": SurveyRecord,
+    "survey": SuiteRecord,
     "memory_table": MemoryTable,
     "live_status": LiveStatus,
     "health": Health,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.bench.record import make_folder
+from headrace.bench.benchmark import make_folder
 from headrace.errors import ConfigError
 from headrace.extraction.ledger import Ledger
 from headrace.runs.outputs import claim

@@ -1,53 +1,75 @@
 """How many cores, and threads of one operation, a model and a whole run go best with."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Final
 
-from headrace.bench.affinity_settings import Setting, settings
-from headrace.bench.benchmark import Context
-from headrace.bench.model_choice import (
-    SMALL_MODEL,
-    BatchSize,
-    ModelName,
-    OnDevice,
-    Prepared,
-    Repeats,
-    TurnSeconds,
-    Weights,
-    check_one,
+from headrace.bench.affinity_variants import (
+    MODEL,
+    WHOLE,
+    CoreBinding,
+    bound_variants,
+    core_bindings,
+    variant_of,
 )
-from headrace.bench.variant_benchmark import ContestRecord, hold_contest
-from headrace.measuring.config_fields import Videos, check_options
+from headrace.bench.benchmark import Benchmark, Context
+from headrace.bench.charts import variant_bars
+from headrace.bench.config import BatchSize, ModelConfig, Repeats, TurnSeconds
+from headrace.bench.variant_benchmark import (
+    Ranking,
+    VariantRecord,
+    VariantRow,
+    rate_columns,
+    time_variants,
+)
+from headrace.measuring.interleaved import grouped
+from headrace.profiling.findings.finding import Change, Finding
+from headrace.profiling.provenance import Scalar
+from headrace.report.experiment import Column
+from headrace.report.numbers import counted, decimal
 from headrace.runtime.affinity import available_cores, can_bind
 
 
 @dataclass(frozen=True, kw_only=True)
-class AffinityConfig:
-    """What is measured."""
+class AffinityConfig(ModelConfig):
+    """What is measured.
 
-    videos: Videos
-    model_name: ModelName = SMALL_MODEL
-    """Light, so that decoding and preprocessing want cores too, for which the threads of the model
-    contend with them."""
-    weights: Weights = "none"
-    prep_level: Prepared = "medium"
-    device: OnDevice = "cpu"
+    The model is light, so that decoding and preprocessing want cores too, for which the threads of
+    the model contend with them.
+    """
+
+    one_video_of: ClassVar = "affinity"
     batch_size: BatchSize = 16
     seconds: TurnSeconds = 2.0
     repeats: Repeats = 3
 
-    def __post_init__(self) -> None:
-        check_options(self)
-        check_one(self.videos, "affinity")
 
-
-class AffinityRecord(ContestRecord):
+class AffinityRecord(VariantRecord):
     """What was measured: of each setting the turns of the model alone and of the whole path."""
 
     model: str
     can_bind: bool
     """Whether the system can bind a process to cores."""
-    settings: tuple[Setting, ...]
+    settings: tuple[CoreBinding, ...]
     """What a run takes by itself first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AffinityRow(VariantRow[CoreBinding]):
+    """One setting; its rate is that of the whole path."""
+
+    alone: VariantRow[CoreBinding]
+    """The model alone."""
+
+    @property
+    def others(self) -> float | None:
+        """Cores that other programs kept busy meanwhile; None if that is unknown."""
+        known = [each for each in (super().others, self.alone.others) if each is not None]
+        return max(known, default=None)
+
+
+Rows = tuple[AffinityRow, ...]
 
 
 def measure_affinity(config: AffinityConfig, context: Context) -> AffinityRecord:
@@ -58,7 +80,6 @@ def measure_affinity(config: AffinityConfig, context: Context) -> AffinityRecord
     Raises:
         ConfigError, BackendError, MediaError: model, device or video cannot be had.
     """
-    from headrace.bench.affinity_variants import Paths
     from headrace.bench.model_variants import hold_frames
     from headrace.models.available import check_available
     from headrace.runs.options import ComputeOptions
@@ -72,16 +93,121 @@ def measure_affinity(config: AffinityConfig, context: Context) -> AffinityRecord
     )
     check_available(compute.compute())
     made = context.provenance(config)
-    held = hold_frames(config.videos[0], config.batch_size, context.store)
-    tried = settings(available_cores(), can_bind=can_bind())
-    paths = Paths(compute, held, tried, seconds=config.seconds, clock=context.clock)
-    turns = hold_contest(
-        paths.ways(), repeats=config.repeats, context=context, settled=paths.settled
+    bindings = core_bindings(available_cores(), can_bind=can_bind())
+    ready = bound_variants(
+        compute,
+        hold_frames(config.videos[0], config.batch_size, context.store),
+        bindings,
+        seconds=config.seconds,
+        clock=context.clock,
+        record=partial(
+            AffinityRecord, model=config.model_name, can_bind=can_bind(), settings=bindings
+        ),
     )
-    return AffinityRecord(
-        provenance=made,
-        turns=turns,
-        model=config.model_name,
-        can_bind=can_bind(),
-        settings=tried,
+    turns = time_variants(ready, repeats=config.repeats, context=context)
+    return ready.record(provenance=made, turns=turns)
+
+
+def rows_of(record: AffinityRecord) -> Rows:
+    """Return a row for each setting, that of a run by itself first."""
+    turns = grouped(record.turns, lambda turn: turn.way)
+
+    def row(kind: str, binding: CoreBinding) -> dict[str, Any]:
+        taken = tuple(turns[variant_of(kind, binding)])
+        return {"variant": binding.way, "turns": taken, "facts": binding}
+
+    return tuple(
+        AffinityRow(**row(WHOLE, binding), alone=VariantRow(**row(MODEL, binding)))
+        for binding in record.settings
     )
+
+
+def _answer(record: AffinityRecord, rows: Rows) -> tuple[Finding, ...]:
+    ranking = Ranking.of(record, rows, "frames")
+    evidence = (*_alone(record, rows), *ranking.trust.sentences("Turns of one setting"))
+    first, best = ranking.rate(ranking.first), ranking.best.variant
+    if len(rows) == 1:
+        headline = f"One core, so there is nothing to choose: {first}"
+        return (Finding(headline=headline, evidence=evidence),)
+    changes = {row.variant: _change(row.facts) for row in rows[1:]}
+    return (
+        Finding(
+            headline=ranking.headline(
+                doubtful=f"what is the fastest; by the median {best}",
+                won=f"A run goes fastest with {best}: {ranking.rate(ranking.best)}",
+                even=f"No cores or threads are faster than those a run takes by itself: {first}",
+            ),
+            evidence=evidence,
+            change=ranking.change(do=changes[best].words if best in changes else "", of="without"),
+            advice=ranking.advice(changes),
+        ),
+    )
+
+
+def _alone(record: AffinityRecord, rows: Rows) -> Iterator[str]:
+    """Say how the model goes without the rest of a run, and what could not be tried."""
+    alone = Ranking.of(record, tuple(row.alone for row in rows), "frames")
+    if alone.trust.is_unsteady:
+        yield "The model alone is too unsteady to say what is the fastest for it."
+    elif alone.is_won:
+        yield (
+            f"The model alone is fastest with {alone.best.variant}: {alone.rate(alone.best)}, "
+            f"{decimal(alone.times(alone.best))} times as fast as with {rows[0].variant}; in a run "
+            "decoding and preprocessing want cores as well."
+        )
+    elif not alone.trust.doubt:
+        yield f"The model alone is not faster either: {alone.rate(alone.first)} as it is."
+    if not record.can_bind:
+        yield "This system cannot bind a process to cores (Linux can): threads alone were tried."
+
+
+def _change(binding: CoreBinding) -> Change:
+    """Return the options of a run that make a setting."""
+    named = {"core_bind": binding.cores, "threads": binding.threads}
+    options: dict[str, Scalar] = {name: value for name, value in named.items() if value is not None}
+    words = (f"--{name.replace('_', '-')} {value}" for name, value in options.items())
+    return Change(words=f"{' '.join(words)} of headrace run", options=options)
+
+
+AFFINITY: Final[Benchmark[AffinityConfig, AffinityRecord, AffinityRow]] = Benchmark(
+    name="affinity",
+    summary="Time a model and a whole run with all and half of the cores, many threads and one.",
+    config=AffinityConfig,
+    record=AffinityRecord,
+    measure=measure_affinity,
+    title=lambda record: (
+        f"Frames per second by cores and threads: {record.model}, "
+        f"{counted(record.settings[0].num_cores, 'usable core')}"
+    ),
+    rows=rows_of,
+    columns=(
+        Column("setting", lambda row: row.variant),
+        Column("cores", lambda row: str(row.facts.num_cores)),
+        Column("threads", lambda row: str(row.facts.threads or "default")),
+        Column("model/s", lambda row: decimal(row.alone.rate.median)),
+        Column("run/s", lambda row: decimal(row.rate.median)),
+        *rate_columns("setting", "frames")[2:],
+    ),
+    reading=lambda record, rows: (
+        "Frames per second, medians over the turns: of the model alone, on batches that lie in "
+        "memory, and of a whole run (decode, preprocess and model in their stages; nothing is "
+        "written), of which the slowest and fastest turn. Threads are those of one operation of "
+        "PyTorch: by default as many as there are cores."
+    ),
+    answer=_answer,
+    charts=lambda rows: (
+        variant_bars(
+            [row.variant for row in rows],
+            {
+                "model alone": [row.alone.rate for row in rows],
+                "whole run": [row.rate for row in rows],
+            },
+            "frames/s",
+            name="rates",
+            title="Frames per second by cores and threads",
+            axis="cores and threads",
+            reading="All settings take turns.",
+        ),
+    ),
+    names_machine=True,
+)

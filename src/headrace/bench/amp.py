@@ -1,28 +1,29 @@
 """Which precision a model is fastest in, and what that changes in its results."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from pydantic import NonNegativeFloat, PositiveInt
 
 from headrace.bench.benchmark import Context
-from headrace.bench.model_choice import (
-    USUAL_MODEL,
-    BatchSize,
-    ModelName,
-    OnDevice,
-    Prepared,
-    Repeats,
-    Threads,
-    TurnSeconds,
-    Weights,
-    check_one,
-    compute_of,
+from headrace.bench.config import ModelTurnsConfig
+from headrace.bench.suite.suite_spec import Terms
+from headrace.bench.variant_benchmark import (
+    OF_MODEL_ALONE,
+    Ranking,
+    Rows,
+    VariantBenchmark,
+    VariantRecord,
+    VariantSet,
+    rate_columns,
 )
-from headrace.bench.variant_benchmark import ContestRecord, hold_contest
-from headrace.measuring.config_fields import Videos, check_options
+from headrace.profiling.findings.finding import Change
 from headrace.profiling.provenance import Record
+from headrace.report.experiment import Column
+from headrace.report.numbers import counted, percent
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,25 +32,14 @@ if TYPE_CHECKING:
 
 FULL: Final = "float32"
 """What the others are compared with."""
+_NATIVE: Final = {True: "yes", False: "emulated", None: "-"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class AmpConfig:
+class AmpConfig(ModelTurnsConfig):
     """What is measured."""
 
-    videos: Videos
-    model_name: ModelName = USUAL_MODEL
-    weights: Weights = "none"
-    prep_level: Prepared = "medium"
-    device: OnDevice = "cpu"
-    threads: Threads = None
-    batch_size: BatchSize = 16
-    seconds: TurnSeconds = 2.0
-    repeats: Repeats = 3
-
-    def __post_init__(self) -> None:
-        check_options(self)
-        check_one(self.videos, "amp")
+    one_video_of: ClassVar = "amp"
 
 
 class Precise(Record):
@@ -64,7 +54,7 @@ class Precise(Record):
     """Whether the processor has instructions for it; None where that is not known, and on a GPU."""
 
 
-class AmpRecord(ContestRecord):
+class AmpRecord(VariantRecord):
     """What was measured."""
 
     model: str
@@ -77,8 +67,9 @@ class AmpRecord(ContestRecord):
     """float32 first, which changes nothing."""
 
 
-def measure_amp(config: AmpConfig, context: Context) -> AmpRecord:
-    """Compare the results of each precision that the device has, then time them in turns.
+@contextmanager
+def _prepared(config: AmpConfig, context: Context) -> Iterator[VariantSet[AmpRecord]]:
+    """Compare the results of each precision that the device has.
 
     Raises:
         ConfigError, BackendError, MediaError: model, device or video cannot be had.
@@ -90,7 +81,7 @@ def measure_amp(config: AmpConfig, context: Context) -> AmpRecord:
     from headrace.models.prepare import prepare
     from headrace.models.threads import operation_threads
 
-    made, plain = context.provenance(config), compute_of(config).compute()
+    plain, is_cpu = config.compute_options().compute(), config.device == "cpu"
     check_available(plain)
     held = hold_frames(config.videos[0], config.batch_size, context.store)
     with operation_threads(config.threads):
@@ -106,26 +97,21 @@ def measure_amp(config: AmpConfig, context: Context) -> AmpRecord:
         }
         batches = on_device(held.prepared(config.prep_level, loaded.input), config.device)
         found = {name: [scores(model, b) for b in batches] for name, model in models.items()}
-        turns = hold_contest(
-            {
-                name: passes(batches, model.run, seconds=config.seconds, clock=context.clock)
-                for name, model in models.items()
-            },
-            repeats=config.repeats,
-            context=context,
+        turn = partial(passes, batches, seconds=config.seconds, clock=context.clock)
+        yield VariantSet(
+            variants={name: turn(model.run) for name, model in models.items()},
+            record=partial(
+                AmpRecord,
+                model=loaded.name,
+                device=config.device,
+                is_random=config.weights == "none",
+                frames=held.num_frames,
+                precisions=tuple(
+                    _precise(name, found[FULL], of, is_native(name) if is_cpu else None)
+                    for name, of in found.items()
+                ),
+            ),
         )
-    return AmpRecord(
-        provenance=made,
-        turns=turns,
-        model=loaded.name,
-        device=config.device,
-        is_random=config.weights == "none",
-        frames=held.num_frames,
-        precisions=tuple(
-            _precise(name, found[FULL], of, is_native(name) if config.device == "cpu" else None)
-            for name, of in found.items()
-        ),
-    )
 
 
 def _precisions(device: "Device") -> "tuple[Precision, ...]":
@@ -151,3 +137,62 @@ def _precise(
         most_changed=float(changed.max()),
         is_native=native,
     )
+
+
+def _changes(record: AmpRecord) -> dict[str, Change]:
+    taken = "bfloat16" if record.device == "cpu" else "float16"  # by --use-amp on this device
+    words = "autocast in {}; headrace run takes {} with --use-amp"
+    named = {each.way: Change(words=words.format(each.way, taken)) for each in record.precisions}
+    return named | {taken: Change(words="--use-amp of headrace run", options={"amp": True})}
+
+
+def _evidence(record: AmpRecord, rows: Rows[Precise], ranking: Ranking) -> Iterator[str]:
+    for precise in (row.facts for row in rows[1:]):
+        said = (
+            f"In {precise.way} {percent(precise.same_class)} of {counted(record.frames, 'frame')} "
+            "have the same likeliest class as in float32; confidence in it changes by up to "
+            f"{precise.most_changed:.1g}."
+        )
+        if record.is_random:
+            said += (
+                " With random weights, whose classes are nearly equally likely, this tells "
+                "little: --weights DEFAULT asks trained ones."
+            )
+        yield said
+    for precise in (row.facts for row in rows if row.facts.is_native is False):
+        yield (
+            f"This processor has no instructions for {precise.way}: PyTorch emulates it, which is "
+            "slower where they would be faster."
+        )
+    yield OF_MODEL_ALONE
+
+
+AMP: Final = VariantBenchmark(
+    name="amp",
+    summary="Time a model in float32 and in fewer bits; tell what that changes in its results.",
+    config=AmpConfig,
+    record=AmpRecord,
+    prepare=_prepared,
+    title=lambda record: f"Frames per second by precision: {record.model} on {record.device}",
+    reading=lambda record, rows: (
+        "Of the model alone, on batches that lie in memory; medians over the turns. Same class is "
+        "the share of frames whose likeliest class is that of float32, most changed the largest "
+        "difference of the confidence in it (0 to 1); native says whether the processor has "
+        "instructions for the precision."
+    ),
+    head="precision",
+    facts=lambda record: {each.way: each for each in record.precisions},
+    columns=(
+        *rate_columns("precision", "frames"),
+        Column("same class", lambda row: percent(row.facts.same_class)),
+        Column("most changed", lambda row: f"{row.facts.most_changed:.1g}"),
+        Column("native", lambda row: _NATIVE[row.facts.is_native]),
+    ),
+    changes=_changes,
+    evidence=_evidence,
+    rates=(
+        "Frames per second of the model",
+        "The same batches in each precision, by autocast below float32.",
+    ),
+    terms=Terms(concerns="model", seconds=30),
+).benchmark()

@@ -1,24 +1,37 @@
-"""The experiment: a question, how it is measured, and how its answer is shown, as one value."""
+"""The benchmark: a question, how it is measured, what it records and shows, as one value."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from headrace.bench.record import ExperimentRecord
+from pydantic import PositiveInt
+
 from headrace.bench.suite.suite_spec import Terms
 from headrace.decode.index_store import IndexStore
+from headrace.errors import ConfigError
 from headrace.measuring.config_fields import Configuration
 from headrace.measuring.progress import OnProgress, OnWord, unheard, unseen
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.machine import provenance
-from headrace.profiling.provenance import Provenance
+from headrace.profiling.provenance import Provenance, Record
 from headrace.report.drawing import Chart
-from headrace.report.experiment import Column, ExperimentPage, table
+from headrace.report.experiment import Column, ExperimentPage, render_experiment, table
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.text_file import write_whole
+from headrace.video.source import refuse_address
+
+
+class BenchmarkRecord(Record):
+    """What a benchmark measured; its page is computed from it, nothing else."""
+
+    version: PositiveInt = 1
+    """Of this layout."""
+    provenance: Provenance
+
 
 Config = TypeVar("Config", bound=Configuration)
-Recorded = TypeVar("Recorded", bound=ExperimentRecord)
+Recorded = TypeVar("Recorded", bound=BenchmarkRecord)
 Row = TypeVar("Row")
 
 
@@ -47,7 +60,7 @@ class Context:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Experiment(Generic[Config, Recorded, Row]):
+class Benchmark(Generic[Config, Recorded, Row]):
     """A question. `bench/registry.py` lists those that `headrace bench` asks.
 
     All but `measure` is pure: an old record gives the same page again. A module that defines one
@@ -100,3 +113,33 @@ def options_of(config: Configuration) -> dict[str, object]:
     if isinstance(videos := options.get("videos"), tuple):
         options["videos"] = len(videos)
     return options
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder of the results, if need be: before measuring, which takes minutes.
+
+    Raises:
+        ConfigError: it cannot be made.
+    """
+    refuse_address(folder, is_output=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write into {folder}: {(error.strerror or str(error)).lower()}; "
+            "give a folder that can be written to"
+        ) from error
+
+
+def write_benchmark(
+    record: BenchmarkRecord, page: ExperimentPage, folder: Path, name: str
+) -> tuple[Path, Path]:
+    """Write `name`.json and `name`.html into `folder`; return their paths.
+
+    Raises:
+        ConfigError: the folder cannot be written.
+    """
+    numbers, chart = folder / f"{name}.json", folder / f"{name}.html"
+    write_whole(numbers, record.model_dump_json(indent=1) + "\n")
+    write_whole(chart, render_experiment(page))
+    return numbers, chart

@@ -1,10 +1,16 @@
-"""CameraPace: how long turns of a camera experiment take, as a short one tells."""
+"""How long repetitions of a camera benchmark take, as a short one tells."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
-from headrace.bench.camera_variants import CameraWay
+CameraWay = Literal["decode", "loader", "dataset", "wandering"]
+"""`decode`: a bare PyAV loop over every file, in threads, and nothing else: what can be reached.
+`loader`: a `CameraLoader`. `dataset`: a DataLoader with a `CameraStreamSampler`. `wandering`: a
+DataLoader with the schedule of the example that this replaces: the moments of all clips, one after
+the other, are cut into as many equal parts as a batch has slots, whatever clips that cuts, and
+batches are dealt to ranks, and by the DataLoader to workers, in turn."""
+
 
 CameraTurn = tuple[CameraWay, int, int]
 """A way, the number of ranks, and of workers of each."""
@@ -21,7 +27,7 @@ def started_workers(turns: Sequence[CameraTurn]) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CameraPace:
+class CameraEstimate:
     """What one rank with one worker took to decode some pictures. All that follows is estimated."""
 
     start_seconds: float

@@ -1,29 +1,127 @@
-"""One rank of a camera experiment: an epoch, read in one of the ways that are compared."""
+"""One rank of a camera benchmark: which moments it reads, its calibration, its epoch."""
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from torch.utils.data import DataLoader
 
-from headrace.bench.camera_subset import CameraPart
-from headrace.bench.camera_variants import CameraWay
+from headrace.bench.camera_estimate import CameraWay
 from headrace.decode.bare_loop import plain_frames
 from headrace.decode.index_store import IndexStore
+from headrace.errors import DecodeError
 from headrace.measuring.loader_adapters import collate_counted, end_workers
 from headrace.profiling.usage import cpu_seconds
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.ordered import ordered_streams
+from headrace.sampling.moments import Moments
+from headrace.training.cameras.aligned import AlignedClip
+from headrace.training.cameras.alignment import Alignment
 from headrace.training.cameras.batch import Cell
 from headrace.training.cameras.camera_set import CameraSet
 from headrace.training.cameras.datasets import CameraStreamDataset
 from headrace.training.cameras.loader import CameraLoader
 from headrace.training.cameras.stream_sampler import CameraStreamSampler
+from headrace.video.camera_layout import CameraLayout
 from headrace.video.stream_index import StreamIndex
+
+
+@dataclass(frozen=True, kw_only=True)
+class CameraSubset:
+    """All that is in a layout, or the first moments of its first clips; what every way is given."""
+
+    layout: CameraLayout
+    alignment: Alignment
+    moments: Moments | None = None
+    """Which are read; None means all."""
+
+    def open(self, store: IndexStore) -> CameraSet:
+        """Return its clips; 1 ms for a camera that was seen before.
+
+        Raises:
+            ConfigError: the index file disagrees with the files, or no clip is left.
+            MediaError: a camera cannot be read or aligned.
+        """
+        return CameraSet.open(self.layout, self.alignment, moments=self.moments, store=store)
+
+    def cut(self, found: CameraSet, moments: int, slots: int) -> "CameraSubset":
+        """Return about so many moments of it: equally many from the beginning of each clip.
+
+        Args:
+            found: What `open` returned.
+            moments: Of all clips together.
+            slots: Clips that are read at a time; where there are so many, none is without one.
+        """
+        lengths = np.cumsum([len(clip) for clip in found.clips])
+        enough = int(np.searchsorted(lengths, moments)) + 1
+        clips = found.clips[: max(slots, enough)]
+        of_each = -(-moments // len(clips))
+        listed: dict[str, NDArray[np.int64]] = {}
+        for clip in clips:
+            first = clip.moments[:of_each]
+            # Clips of several folders may have one name, and a choice is by name.
+            listed[clip.clip.name] = min(listed.get(clip.clip.name, first), first, key=len)
+        kept = self.layout.clips[: clips[-1].number + 1]
+        return replace(
+            self, layout=replace(self.layout, clips=kept), moments=Moments.frames(listed)
+        )
+
+
+_MOMENTS = 8
+
+
+def check_equal_cameras(
+    part: CameraSubset, clip: AlignedClip, store: IndexStore, size: tuple[int, int] | None
+) -> int:
+    """Hold the first frames of each camera of the first clip against a bare PyAV loop.
+
+    Returns how many were compared, of a loader and a dataset: at most 8 for each camera and both.
+
+    Raises:
+        DecodeError: one differs in any bit; names it.
+    """
+    layout, alignment = part.layout, part.alignment
+    count = min(_MOMENTS, len(clip))
+    with (
+        CameraLoader(layout, group_num=1, size=size, alignment=alignment, store=store) as loader,
+        CameraStreamDataset(
+            layout, num_of_set=1, size=size, alignment=alignment, store=store
+        ) as dataset,
+    ):
+        batches = [np.asarray(batch.frames[0]) for batch in islice(loader, count)]
+        sampler = CameraStreamSampler(dataset, group_num=1, rank=0, num_replicas=1)
+        items = [np.asarray(dataset[cells[0]]["frames"]) for cells in islice(sampler, count)]
+    compared = 0
+    for camera, index in enumerate(clip.indexes):
+        numbers = clip.frames[:count, camera].tolist()
+        plain = _plain(index, size, numbers)
+        for place, number in enumerate(numbers):
+            for ours in (batches[place][camera], items[place][camera]):
+                if not np.array_equal(np.moveaxis(ours, 0, -1), plain[number]):
+                    raise DecodeError(
+                        f"frame {number} of {index.source} is not the same from a bare PyAV loop "
+                        "and from headrace, so nothing was timed; `headrace doctor --parity` "
+                        "tells whether a linear read agrees with headrace",
+                        source=str(index.source),
+                        pts=int(index.pts[number]),
+                    )
+                compared += 1
+    return compared
+
+
+def _plain(
+    index: StreamIndex, size: tuple[int, int] | None, numbers: Collection[int]
+) -> dict[int, NDArray[np.uint8]]:
+    """Return the frames of these numbers."""
+    read = islice(plain_frames(index, size), max(numbers) + 1)
+    return {number: frame for number, frame in enumerate(read) if number in numbers}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +129,7 @@ class RankTask:
     """What a rank does."""
 
     way: CameraWay
-    part: CameraPart
+    part: CameraSubset
     """What all ranks together read."""
     rank: int
     ranks: int
@@ -177,3 +275,64 @@ def _wandering(cameras: CameraSet, task: RankTask) -> Iterator[list[Cell]]:
 def _without_warnings(worker: int) -> None:
     """Do not warn, in a worker, of what is measured here."""
     warnings.simplefilter("ignore", UserWarning)
+
+
+_EMPTY = Cell(slot=0, clip=-1, row=-1, is_first=False)
+"""A slot that has run out of clips: nothing is decoded for it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RehearsalTask:
+    """What a process rehearses."""
+
+    decoding: RankTask
+    workers: tuple[int, ...]
+    """Numbers of workers whose start in a DataLoader is timed."""
+    clock: Clock = SYSTEM_CLOCK
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rehearsal:
+    """What it took."""
+
+    decode_seconds: float
+    delivered: int
+    """Pictures, in that time."""
+    worker_seconds: dict[int, float]
+    """Number of workers → from their start until each had given a batch, and they were ended."""
+
+
+def rehearse(task: RehearsalTask, ready: Callable[[], None]) -> Rehearsal:
+    """Decode what there is, then start and end workers that decode nothing."""
+    begun_ns = 0
+
+    def begin() -> None:
+        nonlocal begun_ns
+        ready()
+        begun_ns = task.clock.now_ns()
+
+    result = run_rank(task.decoding, begin)
+    return Rehearsal(
+        decode_seconds=_seconds_since(begun_ns, task.clock),
+        delivered=result.delivered,
+        worker_seconds={workers: _start(task, workers) for workers in task.workers},
+    )
+
+
+def _start(task: RehearsalTask, workers: int) -> float:
+    with opened_dataset(task.decoding) as dataset:
+        loader = stock_loader(
+            dataset, [[_EMPTY]] * workers, replace(task.decoding, workers=workers)
+        )
+        begun_ns = task.clock.now_ns()
+        epoch = iter(loader)
+        try:
+            for _ in epoch:
+                pass
+        finally:
+            end_workers(epoch)
+        return _seconds_since(begun_ns, task.clock)
+
+
+def _seconds_since(begun_ns: int, clock: Clock) -> float:
+    return (clock.now_ns() - begun_ns) / 1e9

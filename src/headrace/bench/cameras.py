@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import NonNegativeInt, PositiveInt
 
-from headrace.bench.benchmark import Context
-from headrace.bench.camera_estimate import CameraPace, CameraTurn, started_workers
-from headrace.bench.camera_variants import CameraWay
-from headrace.bench.record import ExperimentRecord
+from headrace.bench.benchmark import BenchmarkRecord, Context
+from headrace.bench.camera_estimate import CameraEstimate, CameraTurn, CameraWay, started_workers
 from headrace.decode.index_store import IndexStore
 from headrace.measuring.config_fields import CAMERAS, Option, check_options
 from headrace.measuring.interleaved import Stopwatch, Turn, take_turns
@@ -21,8 +19,7 @@ from headrace.sampling.alignment import Sync
 from headrace.video.camera_layout import CameraLayout, camera_names
 
 if TYPE_CHECKING:
-    from headrace.bench.camera_rank import RankTask
-    from headrace.bench.camera_subset import CameraPart
+    from headrace.bench.camera_rank import CameraSubset, RankTask
     from headrace.training.cameras.camera_set import CameraSet
 
 _TIMEOUT_SECONDS = 1800.0
@@ -90,7 +87,7 @@ class CameraRun(Turn):
     decoded: NonNegativeInt
 
 
-class CamerasRecord(ExperimentRecord):
+class CamerasRecord(BenchmarkRecord):
     """What was measured."""
 
     clips: PositiveInt
@@ -117,13 +114,12 @@ def measure_cameras(config: CamerasConfig, context: Context) -> CamerasRecord:
         MediaError: a camera cannot be read, or a bare loop's frames are not headrace's.
         StageError: a rank failed.
     """
-    from headrace.bench.camera_equality import check_equal_cameras
-    from headrace.bench.camera_subset import CameraPart
+    from headrace.bench.camera_rank import CameraSubset, check_equal_cameras
     from headrace.training.cameras.alignment import Alignment
 
     store = context.store or IndexStore()
     context.on_progress("opening cameras", 0, 0)
-    whole = CameraPart(
+    whole = CameraSubset(
         layout=CameraLayout.read(
             config.index_file, camera_names(config.cameras), picture_rate=config.rate
         ),
@@ -169,11 +165,11 @@ def _turns(config: CamerasConfig) -> list[CameraTurn]:
 
 def _part(
     config: CamerasConfig,
-    whole: "CameraPart",
+    whole: "CameraSubset",
     found: "CameraSet",
     turns: list[CameraTurn],
     context: Context,
-) -> "CameraPart":
+) -> "CameraSubset":
     """Return what each of the turns reads, and say how long all of them take."""
     context.on_progress("rehearsing", 0, 0)
     pace = _rehearsed(config, whole.cut(found, _REHEARSED, 1), found, turns, context)
@@ -195,12 +191,12 @@ def _part(
 
 def _rehearsed(
     config: CamerasConfig,
-    part: "CameraPart",
+    part: "CameraSubset",
     found: "CameraSet",
     turns: list[CameraTurn],
     context: Context,
-) -> CameraPace:
-    from headrace.bench.camera_calibration import RehearsalTask, rehearse
+) -> CameraEstimate:
+    from headrace.bench.camera_rank import RehearsalTask, rehearse
 
     [decoding] = _tasks(config, part, ("decode", 1, 1), context)
     task = RehearsalTask(decoding=decoding, workers=started_workers(turns))
@@ -209,7 +205,7 @@ def _rehearsed(
         rehearse, [task], timeout_seconds=_TIMEOUT_SECONDS, clock=context.clock
     )
     indexes = [index for clip in found.clips for index in clip.indexes]
-    return CameraPace(
+    return CameraEstimate(
         start_seconds=max(0.0, watch.seconds - seconds_taken),
         worker_seconds=taken.worker_seconds,
         picture_seconds=taken.decode_seconds / taken.delivered,
@@ -223,7 +219,7 @@ def _pictures(found: "CameraSet") -> int:
 
 
 def _tasks(
-    config: CamerasConfig, part: "CameraPart", turn: CameraTurn, context: Context
+    config: CamerasConfig, part: "CameraSubset", turn: CameraTurn, context: Context
 ) -> "list[RankTask]":
     """Return what each rank of a turn does."""
     from headrace.bench.camera_rank import RankTask
@@ -245,7 +241,7 @@ def _tasks(
 
 
 def _run(
-    config: CamerasConfig, part: "CameraPart", turn: CameraTurn, context: Context
+    config: CamerasConfig, part: "CameraSubset", turn: CameraTurn, context: Context
 ) -> CameraRun:
     from headrace.bench.camera_rank import run_rank
 

@@ -7,13 +7,14 @@ from typing import Final
 
 import plotly.graph_objects as go
 
-from headrace.bench.benchmark import Experiment
-from headrace.bench.camera_variants import CameraWay
+from headrace.bench.benchmark import Benchmark
+from headrace.bench.camera_estimate import CameraWay
 from headrace.bench.cameras import CameraRun, CamerasConfig, CamerasRecord, measure_cameras
+from headrace.bench.charts import chart, line
 from headrace.bench.suite.suite_spec import Terms
 from headrace.measuring.interleaved import Spread, Trust, cores_of_others, grouped
 from headrace.profiling.findings.finding import Change, Finding
-from headrace.report.drawing import MARK, PLAIN, Chart, draw
+from headrace.report.drawing import MARK, PLAIN, Chart
 from headrace.report.experiment import Column
 from headrace.report.numbers import counted, decimal, percent
 
@@ -51,11 +52,6 @@ class CamerasRow:
     """Processor time of a picture."""
     share: float
     """Of what plain decoding reaches with the same number of ranks and workers."""
-
-    @property
-    def frames_per_second(self) -> float:
-        """The median rate."""
-        return self.rate.median
 
 
 def rows_of(record: CamerasRecord) -> tuple[CamerasRow, ...]:
@@ -107,7 +103,7 @@ def _answer(record: CamerasRecord, rows: tuple[CamerasRow, ...]) -> tuple[Findin
         best = max(ours, key=lambda row: row.share)
         evidence.append(
             f"The best reaches {percent(best.share)} of plain decoding: {_name(best)}, "
-            f"{decimal(best.frames_per_second)} frames/s."
+            f"{decimal(best.rate.median)} frames/s."
         )
     if theirs:
         worst = max(theirs, key=lambda row: row.amplification)
@@ -141,7 +137,7 @@ def _changes(
     """Name what to take instead of slots that wander, and what that gained at most here."""
     what = "CameraLoader, or CameraStreamSampler with the DataLoader's number of workers"
     gains = [
-        (mine.frames_per_second / other.frames_per_second, mine)
+        (mine.rate.median / other.rate.median, mine)
         for other in theirs
         for mine in ours
         if (mine.ranks, mine.workers) == (other.ranks, other.workers)
@@ -158,49 +154,45 @@ def _name(row: CamerasRow) -> str:
     return f"{LABELS[row.way]}, {counted(row.ranks, 'rank')} x {counted(row.workers, 'worker')}"
 
 
-def _decoded_chart(rows: tuple[CamerasRow, ...]) -> Chart:
-    figure = draw(_lines(rows, lambda row: row.amplification), height=320)
-    figure.update_xaxes(title_text="ranks", tickvals=sorted({row.ranks for row in rows}))
-    figure.update_yaxes(title_text="decoded ÷ delivered", rangemode="tozero")
-    return Chart(
-        name="decoded",
-        title="Pictures decoded for one delivered",
-        reading="1 is each picture once. Solid lines are the largest number of workers, dotted "
-        "ones the others.",
-        figure=figure,
-    )
-
-
-def _speed_chart(rows: tuple[CamerasRow, ...]) -> Chart:
-    figure = draw(_lines(rows, lambda row: row.frames_per_second), height=320)
-    figure.update_xaxes(title_text="ranks", tickvals=sorted({row.ranks for row in rows}))
-    figure.update_yaxes(title_text="frames/s, all ranks", rangemode="tozero")
-    return Chart(
-        name="speed",
-        title="Frames per second of all ranks together",
-        reading="Ranks share the cores of one machine, so that the best there is to see is a "
-        "level line.",
-        figure=figure,
+def _charts(rows: tuple[CamerasRow, ...]) -> tuple[Chart, ...]:
+    ranks = {"title_text": "ranks", "tickvals": sorted({row.ranks for row in rows})}
+    return (
+        chart(
+            _lines(rows, lambda row: row.amplification),
+            name="decoded",
+            title="Pictures decoded for one delivered",
+            reading="1 is each picture once. Solid lines are the largest number of workers, dotted "
+            "ones the others.",
+            height=320,
+            x=ranks,
+            y="decoded ÷ delivered",
+        ),
+        chart(
+            _lines(rows, lambda row: row.rate.median),
+            name="speed",
+            title="Frames per second of all ranks together",
+            reading="Ranks share the cores of one machine, so that the best there is to see is a "
+            "level line.",
+            height=320,
+            x=ranks,
+            y="frames/s, all ranks",
+        ),
     )
 
 
 def _lines(rows: tuple[CamerasRow, ...], value: Callable[[CamerasRow], float]) -> list[go.Scatter]:
     most = max(row.workers for row in rows)
-    groups: dict[tuple[CameraWay, int], list[CamerasRow]] = {}
-    for row in rows:
-        if row.way != "decode":
-            groups.setdefault((row.way, row.workers), []).append(row)
+    groups = grouped(
+        [row for row in rows if row.way != "decode"], lambda row: (row.way, row.workers)
+    )
     return [
-        go.Scatter(
-            name=f"{LABELS[way]}, {counted(workers, 'worker')}",
-            x=[row.ranks for row in mine],
-            y=[value(row) for row in mine],
-            mode="lines+markers",
-            line={
-                "color": _COLOURS[way],
-                "width": 1.8,
-                "dash": "solid" if workers == most else "dot",
-            },
+        line(
+            f"{LABELS[way]}, {counted(workers, 'worker')}",
+            [row.ranks for row in mine],
+            [value(row) for row in mine],
+            _COLOURS[way],
+            hover=None,
+            line={"dash": "solid" if workers == most else "dot"},
             # Ways that are equally good lie on each other.
             marker={"size": 12, "symbol": "circle-open"} if way == "dataset" else {"size": 7},
         )
@@ -208,7 +200,7 @@ def _lines(rows: tuple[CamerasRow, ...], value: Callable[[CamerasRow], float]) -
     ]
 
 
-CAMERAS: Final[Experiment[CamerasConfig, CamerasRecord, CamerasRow]] = Experiment(
+CAMERAS: Final[Benchmark[CamerasConfig, CamerasRecord, CamerasRow]] = Benchmark(
     name="cameras",
     summary="Count how often camera streams decode a frame, by ranks and workers, and time it.",
     config=CamerasConfig,
@@ -223,7 +215,7 @@ CAMERAS: Final[Experiment[CamerasConfig, CamerasRecord, CamerasRow]] = Experimen
         Column("way", lambda row: LABELS[row.way]),
         Column("ranks", lambda row: str(row.ranks)),
         Column("workers", lambda row: str(row.workers)),
-        Column("frames/s", lambda row: decimal(row.frames_per_second)),
+        Column("frames/s", lambda row: decimal(row.rate.median)),
         Column("decoded/delivered", lambda row: f"{row.amplification:.2f}"),
         Column("CPU ms", lambda row: decimal(row.cpu_ms)),
         Column("of plain", lambda row: percent(row.share)),
@@ -233,7 +225,7 @@ CAMERAS: Final[Experiment[CamerasConfig, CamerasRecord, CamerasRow]] = Experimen
         "The last column is frames/s ÷ those of plain decoding with as many ranks and workers."
     ),
     answer=_answer,
-    charts=lambda rows: (_decoded_chart(rows), _speed_chart(rows)),
+    charts=_charts,
     terms=Terms(
         config=lambda videos: (
             "it takes clips of several cameras, not videos: headrace bench cameras --index-file"

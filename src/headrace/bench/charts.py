@@ -1,7 +1,7 @@
-"""What charts of timed rows have in common: medians with bars, and the line of what is enough."""
+"""The charts of benchmarks: medians with bars, and the line of what is enough."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import plotly.graph_objects as go
 
@@ -14,60 +14,26 @@ STACK: Final = (PLAIN, "#d9a253", "#5ea58c", "#9b7fc0")
 _LINE: Final = MARK
 
 
-class Named(Protocol):
-    """A row of a way that was timed."""
-
-    @property
-    def way(self) -> str:
-        """What it is called."""
-        ...
-
-    @property
-    def rate(self) -> Spread:
-        """How much it did in a second."""
-        ...
-
-
-def rate_bars(
-    rows: Sequence[Named], unit: str, *, name: str, title: str, reading: str, axis: str
-) -> Chart:
-    """Draw a bar for each way, the first on top: how much of `unit` it does in a second."""
-    return way_bars(
-        [row.way for row in rows],
-        {unit: [row.rate for row in rows]},
-        f"{unit}/s",
-        name=name,
-        title=title,
-        reading=reading,
-        axis=axis,
-    )
-
-
-def way_bars(
-    ways: Sequence[str],
+def variant_bars(
+    variants: Sequence[str],
     series: Mapping[str, Sequence[Spread | None]],
     unit: str,
     *,
-    name: str,
-    title: str,
     reading: str,
-    axis: str,
+    **words: str,
 ) -> Chart:
-    """Draw a bar of each series for each way, the first on top.
+    """Draw a bar of each series for each variant, the first on top.
 
     Args:
-        ways: What `axis` counts up.
-        series: What the legend says -> a value for each way, None where there is none.
+        variants: Their names.
+        series: What the legend says -> a value for each variant, None where there is none.
         unit: Of the values.
-        name: Of the chart.
-        title: What it shows.
         reading: How to read it; the spread is told besides.
-        axis: Title of the axis of the ways.
+        words: `name`, `title` and `axis` of `_sideways`.
     """
-    labels, places = [label(way) for way in ways], list(range(len(ways)))
-    bars = []
+    labels, bars = [label(name) for name in variants], []
     for (said, spreads), color in zip(series.items(), STACK, strict=False):
-        known = [(p, spread) for p, spread in zip(places, spreads, strict=True) if spread]
+        known = [(place, spread) for place, spread in enumerate(spreads) if spread]
         of = [spread for _, spread in known]
         bars.append(
             bar(
@@ -87,24 +53,38 @@ def way_bars(
                 ],
             )
         )
-    height = 110 + len(ways) * (24 + 18 * len(bars))
+    spread = "Medians; the line on a bar reaches from the slowest turn to the fastest."
+    height = 110 + len(variants) * (24 + 18 * len(bars))
     figure = draw(bars, height=height, bargap=0.3, showlegend=len(bars) > 1)
-    figure.update_xaxes(title_text=unit, rangemode="tozero")
-    # By number, as long names that are cut may be the same.
-    figure.update_yaxes(title_text=axis, autorange="reversed", tickvals=places, ticktext=labels)
-    return Chart(
-        name=name,
-        title=title,
-        reading=f"{reading} Medians; the line on a bar reaches from the slowest turn to the "
-        "fastest.",
-        figure=figure,
-        is_wide=False,
-    )
+    return _sideways(figure, labels, unit, reading=f"{reading} {spread}", **words)
 
 
 def stacked_bars(
-    ways: Sequence[str],
-    series: Mapping[str, Sequence[float]],
+    variants: Sequence[str], series: Mapping[str, Sequence[float]], unit: str, **words: str
+) -> Chart:
+    """Draw a bar for each variant, the first on top, with the values of the series end to end.
+
+    `words` are `name`, `title`, `reading` and `axis` of `_sideways`.
+    """
+    labels = [label(each) for each in variants]
+    bars = [
+        bar(
+            name=said,
+            x=list(values),
+            y=list(range(len(labels))),
+            orientation="h",
+            color=color,
+            hovertemplate=[f"{said} %{{x:.3~r}} {unit}<extra>{each}</extra>" for each in labels],
+        )
+        for (said, values), color in zip(series.items(), STACK, strict=False)
+    ]
+    figure = draw(bars, height=130 + 42 * len(variants), bargap=0.35, barmode="stack")
+    return _sideways(figure, labels, unit, **words)
+
+
+def _sideways(
+    figure: go.Figure,
+    labels: Sequence[str],
     unit: str,
     *,
     name: str,
@@ -112,23 +92,31 @@ def stacked_bars(
     reading: str,
     axis: str,
 ) -> Chart:
-    """Draw a bar for each way, the first on top, with the values of the series end to end."""
-    labels, places = [label(way) for way in ways], list(range(len(ways)))
-    bars = [
-        bar(
-            name=said,
-            x=list(values),
-            y=places,
-            orientation="h",
-            color=color,
-            hovertemplate=[f"{said} %{{x:.3~r}} {unit}<extra>{each}</extra>" for each in labels],
-        )
-        for (said, values), color in zip(series.items(), STACK, strict=False)
-    ]
-    figure = draw(bars, height=130 + 42 * len(ways), bargap=0.35, barmode="stack")
+    """Return the chart of bars that lie; `axis` is the title of the axis of the labels."""
     figure.update_xaxes(title_text=unit, rangemode="tozero")
+    # By number, as long names that are cut may be the same.
+    places = list(range(len(labels)))
     figure.update_yaxes(title_text=axis, autorange="reversed", tickvals=places, ticktext=labels)
     return Chart(name=name, title=title, reading=reading, figure=figure, is_wide=False)
+
+
+def upright_bars(
+    names: Sequence[str],
+    series: Mapping[str, Sequence[float | None]],
+    unit: str,
+    colors: Sequence[str],
+) -> list[go.Bar]:
+    """Return bars that stand on the names, of each series in its colour."""
+    return [
+        bar(
+            x=list(names),
+            y=list(values),
+            color=color,
+            name=said,
+            hovertemplate=f"{said} %{{y:.1f}} {unit}<extra>%{{x}}</extra>",
+        )
+        for (said, values), color in zip(series.items(), colors, strict=False)
+    ]
 
 
 def chart(
@@ -162,12 +150,18 @@ def chart(
         (figure.update_yaxes, y, {"rangemode": "tozero"}),
     ):
         if axis is not None:
-            update(**fixed, **({"title_text": axis} if isinstance(axis, str) else axis))
+            update({**fixed, **({"title_text": axis} if isinstance(axis, str) else axis)})
     return Chart(name=name, title=title, reading=reading, figure=figure, is_wide=is_wide)
 
 
 def line(
-    name: str, x: Sequence[Any], y: Sequence[Any], color: str = PLAIN, *, hover: str, **options: Any
+    name: str,
+    x: Sequence[Any],
+    y: Sequence[Any],
+    color: str = PLAIN,
+    *,
+    hover: str | None,
+    **options: Any,
 ) -> go.Scatter:
     """Return a line with a mark at each value; `options` are those of plotly's scatter."""
     style = {"color": color, "width": 1.8, **options.pop("line", {})}
@@ -175,6 +169,22 @@ def line(
         **{"mode": "lines+markers", "name": name, "x": list(x), "y": list(y), **options},
         line=style,
         hovertemplate=hover,
+    )
+
+
+def marks(
+    name: str, x: Sequence[Any], y: Sequence[Any], *, hover: str | None = None, **options: Any
+) -> go.Scatter:
+    """Return marks alone; `options` are those of plotly's marker, and `error_y`."""
+    return go.Scatter(
+        mode="markers",
+        name=name,
+        x=list(x),
+        y=list(y),
+        error_y=options.pop("error_y", None),
+        marker=options,
+        hovertemplate=hover,
+        hoverinfo=None if hover else "skip",
     )
 
 

@@ -1,29 +1,31 @@
 """Whether torch.compile pays: a model as it is and compiled, and what compiling costs."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
 from headrace.bench.benchmark import Context
-from headrace.bench.model_choice import (
-    USUAL_MODEL,
-    BatchSize,
-    ModelName,
-    OnDevice,
-    Prepared,
-    Repeats,
-    Threads,
-    TurnSeconds,
-    Weights,
-    allowed_difference,
-    check_one,
-    compute_of,
+from headrace.bench.charts import chart, line
+from headrace.bench.config import ModelTurnsConfig, allowed_difference
+from headrace.bench.suite.suite_spec import Terms
+from headrace.bench.variant_benchmark import (
+    OF_MODEL_ALONE,
+    Ranking,
+    Rows,
+    VariantBenchmark,
+    VariantRecord,
+    VariantSet,
+    rate_columns,
 )
-from headrace.bench.variant_benchmark import ContestRecord, hold_contest
-from headrace.errors import BackendError
-from headrace.measuring.config_fields import Videos, check_options
+from headrace.profiling.findings.finding import Change
+from headrace.report.drawing import MARK, Chart
+from headrace.report.drawing import PLAIN as GREY
+from headrace.report.experiment import Column
+from headrace.report.numbers import count, counted, decimal, seconds
 
 if TYPE_CHECKING:
     from headrace.models.prepare import Compiler
@@ -33,27 +35,17 @@ COMPILED: Final = "compiled"
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompileConfig:
-    """What is measured."""
+class CompileConfig(ModelTurnsConfig):
+    """What is measured.
 
-    videos: Videos
-    model_name: ModelName = USUAL_MODEL
-    """Batch norms and activations around each convolution, which compiling joins; few enough kinds
-    of layers that it takes seconds."""
-    weights: Weights = "none"
-    prep_level: Prepared = "medium"
-    device: OnDevice = "cpu"
-    threads: Threads = None
-    batch_size: BatchSize = 16
-    seconds: TurnSeconds = 2.0
-    repeats: Repeats = 3
+    The usual model has batch norms and activations around each convolution, which compiling joins,
+    and few enough kinds of layers that it takes seconds.
+    """
 
-    def __post_init__(self) -> None:
-        check_options(self)
-        check_one(self.videos, "compile")
+    one_video_of: ClassVar = "compile"
 
 
-class CompileRecord(ContestRecord):
+class CompileRecord(VariantRecord):
     """What was measured."""
 
     model: str
@@ -72,34 +64,24 @@ class CompileRecord(ContestRecord):
     """How far they may be."""
 
 
-def measure_compile(
+@contextmanager
+def prepared(
     config: CompileConfig, context: Context, compiler: "Compiler | None" = None
-) -> CompileRecord:
-    """Prove that the compiled model scores as the plain one does, then time both in turns.
-
-    Args:
-        config: What is measured.
-        context: What it is given besides.
-        compiler: What compiles; None means torch.compile.
+) -> Iterator[VariantSet[CompileRecord]]:
+    """Prove that the compiled model scores as the plain one does; None compiles by torch.compile.
 
     Raises:
         ConfigError, MediaError: model or video cannot be had.
         BackendError: the model cannot be compiled here, or scores otherwise then.
     """
-    from headrace.bench.model_variants import (
-        difference,
-        hold_frames,
-        on_device,
-        passes,
-        scores,
-    )
+    from headrace.bench.model_variants import hold_frames, on_device, passes, prove_same, scores
     from headrace.models.available import check_available
     from headrace.models.compile_cache import cache_hits
     from headrace.models.load import load_classifier
     from headrace.models.prepare import compile_module, prepare
     from headrace.models.threads import operation_threads
 
-    made, plain = context.provenance(config), compute_of(config).compute()
+    plain = config.compute_options().compute()
     check_available(plain)
     held = hold_frames(config.videos[0], config.batch_size, context.store)
     with operation_threads(config.threads):
@@ -115,30 +97,133 @@ def measure_compile(
         one, other = ready(plain), ready(replace(plain, compile=True))
         is_cached = cache_hits() > hits
         batches = on_device(held.prepared(config.prep_level, one.model.input), config.device)
-        apart = difference(partial(scores, one.model), partial(scores, other.model), batches)
-        _check(config, apart)
+        apart = prove_same(
+            f"{config.model_name} scores otherwise when it is compiled",
+            partial(scores, one.model),
+            partial(scores, other.model),
+            batches,
+            config.device,
+            instead="leave out --enable-compile",
+        )
         turn = partial(passes, batches, seconds=config.seconds, clock=context.clock)
-        ways = {PLAIN: turn(one.model.run), COMPILED: turn(other.model.run)}
-        turns = hold_contest(ways, repeats=config.repeats, context=context)
-    return CompileRecord(
-        provenance=made,
-        turns=turns,
-        model=one.model.name,
-        device=config.device,
-        frame_rate=float(held.index.frame_rate),
-        compile_seconds=other.startup.compile_seconds,
-        is_cached=is_cached,
-        compared=held.num_frames,
-        difference=apart,
-        allowed=allowed_difference(config.device),
+        yield VariantSet(
+            variants={PLAIN: turn(one.model.run), COMPILED: turn(other.model.run)},
+            record=partial(
+                CompileRecord,
+                model=one.model.name,
+                device=config.device,
+                frame_rate=float(held.index.frame_rate),
+                compile_seconds=other.startup.compile_seconds,
+                is_cached=is_cached,
+                compared=held.num_frames,
+                difference=apart,
+                allowed=allowed_difference(config.device),
+            ),
+        )
+
+
+def pays_after(rows: Rows[float]) -> float | None:
+    """Return the frames after which what compiling took is made up for; None: never."""
+    plain, compiled = rows
+    saved = 1 / plain.rate.median - 1 / compiled.rate.median
+    return compiled.facts / saved if saved > 0 else None
+
+
+def _headline(record: CompileRecord, rows: Rows[float], ranking: Ranking) -> str:
+    plain, compiled = rows
+    rates = f"{ranking.rate(compiled)} against {ranking.rate(plain)}"
+    times = decimal(ranking.times(compiled))
+    return ranking.headline(
+        f"what compiling gains; by the medians {rates}",
+        won=f"Compiled, {record.model} is {times} times as fast: {rates}",
+        even=f"Compiling {record.model} gains nothing here: {rates}",
     )
 
 
-def _check(config: CompileConfig, apart: float) -> None:
-    allowed = allowed_difference(config.device)
-    if apart > allowed:
-        raise BackendError(
-            f"{config.model_name} scores otherwise when it is compiled: by {apart:.2g} of the "
-            f"largest score, and {allowed:g} is allowed, so nothing was timed; leave out "
-            "--enable-compile"
+def _change(record: CompileRecord, rows: Rows[float], ranking: Ranking) -> str:
+    frames = pays_after(rows) or 0.0
+    return ranking.change(
+        f"--enable-compile of headrace run where it has more than {count(round(frames))} frames "
+        "to go through"
+    )
+
+
+def _evidence(record: CompileRecord, rows: Rows[float], ranking: Ranking) -> Iterator[str]:
+    cost = f"Compiling took {seconds(record.compile_seconds)} before the first frame"
+    if record.is_cached:
+        cost += " (from what PyTorch kept of an earlier time; the first time takes longer)"
+    frames = pays_after(rows)
+    if ranking.trust.doubt:
+        yield f"{cost}."
+    elif frames is None or not ranking.is_won:
+        yield f"{cost}: nothing makes up for that."
+    else:
+        played = seconds(frames / record.frame_rate)
+        yield (
+            f"{cost}: made up for after {count(round(frames))} frames, {played} of such a video "
+            f"({decimal(record.frame_rate)} frames/s)."
         )
+    yield (
+        f"Scores of {counted(record.compared, 'frame')} were the same before anything was timed: "
+        f"apart by {record.difference:.1g} of the largest score at most ({record.allowed:g} is "
+        "allowed)."
+    )
+    yield OF_MODEL_ALONE
+
+
+def _elapsed(rows: Rows[float]) -> Chart:
+    frames = pays_after(rows) or 60 * rows[0].rate.median
+    lines: list[Any] = [
+        line(
+            row.variant,
+            [0, 2 * frames],
+            [row.facts, row.facts + 2 * frames / row.rate.median],
+            color,
+            mode="lines",
+            hover=f"{row.variant}: %{{x:,.0f}} frames after %{{y:.1f}} s<extra></extra>",
+        )
+        for row, color in zip(rows, (GREY, MARK), strict=True)
+    ]
+    return chart(
+        lines,
+        name="elapsed",
+        title="Time until so many frames are done",
+        reading="Compiling first, then the median rate of each. Where the lines cross, compiling "
+        "has paid for itself.",
+        height=300,
+        x={"title_text": "frames", "rangemode": "tozero"},
+        y="s",
+        is_wide=False,
+    )
+
+
+COMPILE_VARIANTS: Final = VariantBenchmark(
+    name="compile",
+    summary="Time a model plain and by torch.compile; tell after how many frames that pays.",
+    config=CompileConfig,
+    record=CompileRecord,
+    prepare=prepared,
+    title=lambda record: (
+        f"Frames per second, plain and compiled: {record.model} on {record.device}"
+    ),
+    reading=lambda record, rows: (
+        "Of the model alone, on batches that lie in memory; medians over the turns. Compiling is "
+        "done before all turns, for one shape of batches, and timed apart."
+    ),
+    head="model",
+    facts=lambda record: {PLAIN: 0.0, COMPILED: record.compile_seconds},
+    columns=(
+        *rate_columns("model", "frames"),
+        Column("compile s", lambda row: decimal(row.facts)),
+    ),
+    headline=_headline,
+    change=_change,
+    changes=lambda record: {
+        COMPILED: Change(words="--enable-compile of headrace run", options={"compile": True})
+    },
+    evidence=_evidence,
+    rates=("Frames per second of the model", "The same batches, plain and compiled."),
+    charts=lambda rows: (_elapsed(rows),),
+    terms=Terms(concerns="model"),
+)
+COMPILE: Final = COMPILE_VARIANTS.benchmark()

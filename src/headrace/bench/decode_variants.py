@@ -4,19 +4,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from importlib.util import find_spec
-from itertools import cycle
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from headrace.bench.variant_benchmark import Way
 from headrace.decode.decoding import Decoding
 from headrace.decode.open import capabilities_of, open_decoder
 from headrace.decode.pixels import Array
 from headrace.decode.protocol import DecodeJob
 from headrace.decode.tolerance import Apart
 from headrace.errors import BackendError
-from headrace.runtime.clock import Clock
 from headrace.video.stream_index import StreamIndex
 
 Access = Literal["in-order", "random"]
@@ -119,6 +116,10 @@ class Reader(AbstractContextManager["Reader"]):
         """Yield the frames of a stretch, uint8 [H, W, 3], RGB, on the CPU."""
         return self._open[stretch.video](stretch.wanted)
 
+    def count(self, stretch: Stretch) -> int:
+        """Read a stretch; return how many frames it has."""
+        return sum(1 for _ in self.read(stretch))
+
     def __exit__(self, *_: object) -> None:
         self._open.clear()
         self._stack.close()
@@ -144,20 +145,6 @@ def compared(found: Sequence[Array], expected: Pictures) -> list[Apart | None]:
         for ours, theirs in zip(found, expected, strict=True)
         if theirs.size
     ]
-
-
-def reading(reader: Reader, stretches: Sequence[Stretch], seconds: float, clock: Clock) -> Way:
-    """Return a way of a contest: reads stretches for so long, and gives how many frames."""
-
-    def work() -> float:
-        stop_ns, frames = clock.now_ns() + round(seconds * 1e9), 0
-        for stretch in cycle(stretches):
-            frames += sum(1 for _ in reader.read(stretch))
-            if clock.now_ns() >= stop_ns:
-                break
-        return frames
-
-    return work
 
 
 def _opened(method: Method, index: StreamIndex, stack: ExitStack) -> _Frames:

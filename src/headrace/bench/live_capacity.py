@@ -3,35 +3,76 @@
 The load is open: frames are due by a timetable, however late the pipeline is.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 
 from pydantic import NonNegativeFloat, PositiveFloat
 
-from headrace.bench.benchmark import Context
-from headrace.bench.latency_slo import Promise
-from headrace.bench.live_repetition import LiveTurn
-from headrace.bench.model_choice import (
-    SMALL_MODEL,
-    ModelName,
-    OnDevice,
-    Prepared,
-    Threads,
-    Weights,
-    check_one,
-    compute_of,
-    indexes_of,
-)
-from headrace.bench.record import ExperimentRecord
-from headrace.bench.search import Scale, Tried, next_level
+from headrace.bench.benchmark import BenchmarkRecord, Context
+from headrace.bench.config import ThreadedModelConfig, indexes_of
+from headrace.bench.ladder import LoadResult, Scale, next_level
+from headrace.bench.live_load import SETTLING_SECONDS, LiveTurn, live_plan, take_live_turn
 from headrace.live.overload import OverloadName
-from headrace.measuring.config_fields import Option, Videos, check_options
-from headrace.report.numbers import counted, decimal, seconds
+from headrace.measuring.config_fields import Option
+from headrace.report.numbers import counted, decimal, milliseconds, percent, seconds
+from headrace.runtime.distribution import P95_SAMPLES
 
 if TYPE_CHECKING:
     from headrace.live.replayed import Replayed
     from headrace.video.stream_index import StreamIndex
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatencySlo:
+    """What is to be kept."""
+
+    p95_ms: float
+    """Latency that 95 % of the results stay within."""
+    max_drop: float
+    """Share of the frames that may be dropped, in [0, 1)."""
+
+    @property
+    def words(self) -> str:
+        """`p95 latency at most 100 ms, at most 1 % dropped`."""
+        return (
+            f"p95 latency at most {milliseconds(self.p95_ms)}, at most {_share(self.max_drop)} "
+            "dropped"
+        )
+
+    @property
+    def results_needed(self) -> int:
+        """Results after which a p95 can be told, where as many are dropped as may be."""
+        return round(P95_SAMPLES * 1.1 / (1 - self.max_drop)) + 1
+
+    def broken_by(
+        self, *, p95_ms: float | None, results: int, drop_share: float, dropped: Mapping[str, int]
+    ) -> tuple[str, ...]:
+        """Return why it is not kept, as phrases; nothing where it is.
+
+        Args:
+            p95_ms: None where the results were too few for it, which breaks it too.
+            results: How many there were.
+            drop_share: Of the frames, in [0, 1].
+            dropped: "cause at stage" -> frames.
+        """
+        said = []
+        if p95_ms is None:
+            came = counted(results, "result")
+            said.append(f"only {came} came out, {P95_SAMPLES} are needed to tell a p95")
+        elif p95_ms > self.p95_ms:
+            said.append(f"p95 latency {milliseconds(p95_ms)}")
+        if drop_share > self.max_drop:
+            causes = ", ".join(
+                f"{cause}: {frames:,}" for cause, frames in sorted(dropped.items()) if frames
+            )
+            said.append(f"{_share(drop_share)} dropped ({causes})")
+        return tuple(said)
+
+
+def _share(share: float) -> str:
+    return percent(share) if share >= 0.1 else f"{100 * share:.2g} %"
+
 
 Search = Literal["rate", "streams"]
 
@@ -39,14 +80,13 @@ _LEAST_RATE: Final = 5.0
 """Frames per second; a p95 of fewer would need a step of more than 20 s."""
 _MOST_RATE: Final = 4000.0
 _MOST_STREAMS: Final = 64
-_SETTLING_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class LiveConfig:
+class LiveConfig(ThreadedModelConfig):
     """What is measured."""
 
-    videos: Videos
+    one_video_of: ClassVar = "live"
     p95_ms: Annotated[
         float, Option("Promise: p95 latency in milliseconds.", above=0, most=600_000)
     ] = 100.0
@@ -56,29 +96,20 @@ class LiveConfig:
     ] = "rate"
     overload: Annotated[OverloadName, Option("What is done when frames are too many.")] = "auto"
     batch_size: Annotated[int, Option("Frames in a batch, at most.", least=1)] = 1
-    model_name: ModelName = SMALL_MODEL
-    weights: Weights = "none"
-    prep_level: Prepared = "medium"
-    device: OnDevice = "cpu"
-    threads: Threads = None
     seconds: Annotated[
         float, Option("How long a step counts; longer if need be.", least=1, most=3600)
     ] = 5.0
     steps: Annotated[int, Option("Steps at most.", least=1, most=100)] = 12
 
-    def __post_init__(self) -> None:
-        check_options(self)
-        check_one(self.videos, "live")
-
     @property
-    def promise(self) -> Promise:
+    def promise(self) -> LatencySlo:
         """What is to be kept."""
-        return Promise(p95_ms=self.p95_ms, max_drop=self.max_drop / 100)
+        return LatencySlo(p95_ms=self.p95_ms, max_drop=self.max_drop / 100)
 
     def step_seconds(self, fps: float) -> float:
         """Return how long a step takes at a rate of all streams: until a p95 can be told."""
         counting = max(self.seconds, self.promise.results_needed * self.batch_size / fps)
-        return _SETTLING_SECONDS + counting
+        return SETTLING_SECONDS + counting
 
 
 class LiveStep(LiveTurn):
@@ -97,12 +128,12 @@ class LiveStep(LiveTurn):
         return not self.broken_by
 
     @property
-    def tried(self) -> Tried:
+    def tried(self) -> LoadResult:
         """As the search takes it."""
-        return Tried(level=self.level, holds=self.holds)
+        return LoadResult(level=self.level, holds=self.holds)
 
 
-class LiveRecord(ExperimentRecord):
+class LiveRecord(BenchmarkRecord):
     """What was measured."""
 
     search: Search
@@ -141,11 +172,10 @@ def scale_of(config: LiveConfig, frame_rate: float) -> Scale:
 
 def measure_live(config: LiveConfig, context: Context) -> LiveRecord:
     """Try loads until the highest is known that keeps the promise."""
-    from headrace.bench.live_load import live_plan, take_live_turn
     from headrace.bench.overlap_work import ready_work
     from headrace.models.threads import operation_threads
 
-    made, compute = context.provenance(config), compute_of(config, config.batch_size)
+    made, compute = context.provenance(config), config.compute_options(config.batch_size)
     [index] = indexes_of(config.videos, context.store)
     frame_rate = float(index.frame_rate)
     scale, steps = scale_of(config, frame_rate), list[LiveStep]()
@@ -159,9 +189,7 @@ def measure_live(config: LiveConfig, context: Context) -> LiveRecord:
             batch_size=config.batch_size,
             seconds=config.step_seconds(offered),
         )
-        turn = take_live_turn(
-            plan, settling_seconds=_SETTLING_SECONDS, made=made, clock=context.clock
-        )
+        turn = take_live_turn(plan, made=made, clock=context.clock)
         broken_by = config.promise.broken_by(
             p95_ms=turn.latency_p95,
             results=turn.results,

@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 from typing import Final
 
-import plotly.graph_objects as go
-
-from headrace.bench.benchmark import Experiment
-from headrace.bench.charts import dashed
-from headrace.bench.latency_slo import Promise
+from headrace.bench.benchmark import Benchmark
+from headrace.bench.charts import chart, dashed, line, marks
+from headrace.bench.ladder import highest_held, lowest_broken
 from headrace.bench.live_capacity import (
+    LatencySlo,
     LiveConfig,
     LiveRecord,
     LiveStep,
@@ -16,11 +15,10 @@ from headrace.bench.live_capacity import (
     level_words,
     measure_live,
 )
-from headrace.bench.search import highest_held, lowest_broken
 from headrace.bench.suite.suite_spec import Terms
 from headrace.measuring.interleaved import SAME_AGAIN, cores_of_others, disturbance
 from headrace.profiling.findings.finding import Finding
-from headrace.report.drawing import MARK, PLAIN, Chart, draw
+from headrace.report.drawing import MARK, PLAIN, Chart
 from headrace.report.experiment import Column
 from headrace.report.numbers import decimal, milliseconds, percent, seconds
 
@@ -48,7 +46,7 @@ def _answer(record: LiveRecord, rows: tuple[LiveRow, ...]) -> tuple[Finding, ...
     steps = record.steps
     tried = [step.tried for step in steps]
     held, broken = _at(steps, highest_held(tried)), _at(steps, lowest_broken(tried))
-    promise = Promise(p95_ms=record.p95_ms, max_drop=record.max_drop)
+    promise = LatencySlo(p95_ms=record.p95_ms, max_drop=record.max_drop)
     evidence = [f"The promise: {promise.words}."]
     if held is not None:
         evidence.append(_room(record, held))
@@ -124,53 +122,48 @@ def _doubts(record: LiveRecord, steps: tuple[LiveStep, ...]) -> list[str]:
     return disturbance(others or 0.0, record.provenance.machine.usable_cores)
 
 
-def _chart(rows: tuple[LiveRow, ...]) -> Chart:
+_OFFERED: Final = "frames/s offered, all streams together"
+
+
+def _latency(rows: tuple[LiveRow, ...]) -> Chart:
     steps = [row.step for row in rows]
-    kinds = [("kept", True, PLAIN), ("broken", False, MARK)]
-    points = [
-        go.Scatter(
-            name=name,
-            x=[step.offered_fps for step in steps if step.holds is holds],
-            y=[step.latency_p95 for step in steps if step.holds is holds],
-            mode="markers",
-            marker={"size": 11, "color": color, "symbol": "circle" if holds else "x"},
-            hovertemplate="%{y:.1f} ms<extra>%{x:.1f} frames/s</extra>",
-        )
-        for name, holds, color in kinds
-    ]
     loads = [step.offered_fps for step in steps]
-    promised = rows[0].promised_ms
-    line = dashed(MARK, x=[min(loads), max(loads)], y=[promised] * 2, name="promised")
-    figure = draw([*points, line], height=340)
-    figure.update_xaxes(title_text="frames/s offered, all streams together")
-    figure.update_yaxes(title_text="p95 latency, ms", rangemode="tozero")
-    return Chart(
+    points = [
+        marks(
+            name,
+            [step.offered_fps for step in steps if step.holds is holds],
+            [step.latency_p95 for step in steps if step.holds is holds],
+            hover="%{y:.1f} ms<extra>%{x:.1f} frames/s</extra>",
+            size=11,
+            color=color,
+            symbol="circle" if holds else "x",
+        )
+        for name, holds, color in (("kept", True, PLAIN), ("broken", False, MARK))
+    ]
+    ends = {"x": [min(loads), max(loads)], "y": [rows[0].promised_ms] * 2}
+    return chart(
+        [*points, dashed(MARK, **ends, name="promised")],
         name="latency",
         title="p95 latency by load",
         reading="One mark for each step. Where frames are dropped, latency may stay low while the "
         "promise on drops is broken.",
-        figure=figure,
+        height=340,
+        x=_OFFERED,
+        y="p95 latency, ms",
     )
 
 
 def _drops(rows: tuple[LiveRow, ...]) -> Chart:
-    ordered = sorted((row.step for row in rows), key=lambda step: step.offered_fps)
-    line = go.Scatter(
-        name="dropped",
-        x=[step.offered_fps for step in ordered],
-        y=[step.drop_share for step in ordered],
-        mode="lines+markers",
-        line={"color": PLAIN, "width": 1.8},
-        hovertemplate="%{y:.1%}<extra>%{x:.1f} frames/s</extra>",
-    )
-    figure = draw([line], height=280)
-    figure.update_xaxes(title_text="frames/s offered, all streams together")
-    figure.update_yaxes(title_text="dropped", rangemode="tozero", tickformat="~p")
-    return Chart(
+    steps = sorted((row.step for row in rows), key=lambda step: step.offered_fps)
+    loads, shares = [step.offered_fps for step in steps], [step.drop_share for step in steps]
+    return chart(
+        [line("dropped", loads, shares, hover="%{y:.1%}<extra>%{x:.1f} frames/s</extra>")],
         name="drops",
         title="Dropped frames by load",
         reading="Of the frames that were offered, the share that did not come out.",
-        figure=figure,
+        height=280,
+        x=_OFFERED,
+        y={"title_text": "dropped", "tickformat": "~p"},
     )
 
 
@@ -178,7 +171,7 @@ def _ms(value: float | None) -> str:
     return "-" if value is None else decimal(value)
 
 
-LIVE: Final[Experiment[LiveConfig, LiveRecord, LiveRow]] = Experiment(
+LIVE: Final[Benchmark[LiveConfig, LiveRecord, LiveRow]] = Benchmark(
     name="live",
     summary="Search the highest rate, or number of streams, that keeps a latency and drop promise.",
     config=LiveConfig,
@@ -206,7 +199,7 @@ LIVE: Final[Experiment[LiveConfig, LiveRecord, LiveRow]] = Experiment(
         + ("one stream." if record.search == "streams" else "10 %.")
     ),
     answer=_answer,
-    charts=lambda rows: (_chart(rows), _drops(rows)),
+    charts=lambda rows: (_latency(rows), _drops(rows)),
     names_machine=True,
     terms=Terms(config=lambda videos: LiveConfig(videos=videos, steps=8), seconds=50),
 )

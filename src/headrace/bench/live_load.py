@@ -1,33 +1,79 @@
-"""The flow of a live run, as experiments run and measure it: their model, their load."""
+"""One repetition of a live flow, as benchmarks run and measure it: their model, their load.
+
+Frames of the beginning are left out. It is kept as the few figures that benchmarks compare; the
+definitions are those of every report.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
-from headrace.bench.live_repetition import LiveTurn
-from headrace.bench.overlap_work import Show, Work
+from pydantic import NonNegativeFloat, NonNegativeInt
+
 from headrace.live.overload import Overload, OverloadName
-from headrace.live.source import LiveSource
 from headrace.measuring.interleaved import Stopwatch, Turn
 from headrace.profiling.inputs import NOT_COUNTED
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Provenance
 from headrace.profiling.session import Session
 from headrace.profiling.steps import Step, Steps
-from headrace.runs.live.engine import Engine
-from headrace.runs.live.flow import LiveFlow, LivePlan
-from headrace.runs.live.recording import stage_records, step_of
-from headrace.runs.live.values import Answered
 from headrace.runtime.clock import Clock
+
+if TYPE_CHECKING:
+    from headrace.bench.overlap_work import Work
+    from headrace.live.source import LiveSource
+    from headrace.runs.live.flow import LivePlan
+
+SETTLING_SECONDS: Final = 1.0
+"""Until threads have begun, and memory was taken."""
+
+
+class LiveTurn(Turn):
+    """What a flow came to. Times are milliseconds."""
+
+    results: NonNegativeInt
+    """Batches that came out; percentiles are over these."""
+    delivered: NonNegativeInt
+    """Frames that came out."""
+    dropped: dict[str, NonNegativeInt]
+    """"cause at stage" -> frames that ended there."""
+    fps: NonNegativeFloat
+    """Frames ÷ time from the first output to the last; 0 where fewer than two came."""
+    service_p50: NonNegativeFloat | None
+    """Work on a batch, waits left out."""
+    latency_p50: NonNegativeFloat | None
+    """From when the newest frame of a batch was due; None at full speed, where there is none."""
+    latency_p95: NonNegativeFloat | None
+    """None too where batches are too few for it."""
+    jitter: NonNegativeFloat | None
+    """Standard deviation of the intervals between outputs."""
+    fps_cv: NonNegativeFloat | None
+    """Std ÷ mean of the frames per second; None below ten whole seconds."""
+    per_second: tuple[NonNegativeInt, ...]
+    """Frames that came out in each whole second."""
+    work_ms: dict[str, NonNegativeFloat]
+    """Stage -> mean work on a batch."""
+
+    @property
+    def drop_share(self) -> float:
+        """Dropped ÷ (delivered + dropped), in [0, 1]."""
+        dropped = sum(self.dropped.values())
+        return dropped / (self.delivered + dropped) if dropped else 0.0
+
+    @property
+    def cores(self) -> float:
+        """Processor time ÷ wall time: 1 is one core busy throughout."""
+        return self.cpu_seconds / self.seconds
 
 
 def live_plan(
-    work: Work,
-    sources: Sequence[LiveSource],
+    work: "Work",
+    sources: "Sequence[LiveSource]",
     *,
     overload: OverloadName,
     batch_size: int,
     seconds: float,
-) -> LivePlan:
+) -> "LivePlan":
     """Return a flow over `sources` for so long; every result is drawn and encoded.
 
     Args:
@@ -37,9 +83,13 @@ def live_plan(
         batch_size: Frames in a batch; at most, where they are paced.
         seconds: When reading stops.
     """
+    from headrace.bench.overlap_work import Show
+    from headrace.runs.live.engine import Engine
+    from headrace.runs.live.flow import LivePlan
+
     show = Show()
 
-    def showing(answered: Answered) -> None:
+    def show_results(answered: Any) -> None:
         for (frame,), labels in zip(answered.gathered.views, answered.outputs, strict=True):
             show(frame.pixels, labels, frame.number)
 
@@ -50,25 +100,31 @@ def live_plan(
         batch_size=batch_size,
         max_seconds=seconds,
         carrier=work.carrier,
-        show=showing,
+        show=show_results,
     )
 
 
 def take_live_turn(
-    plan: LivePlan, *, settling_seconds: float, made: Provenance, clock: Clock
+    plan: "LivePlan",
+    *,
+    made: Provenance,
+    clock: Clock,
+    settling_seconds: float = SETTLING_SECONDS,
 ) -> LiveTurn:
-    """Run a plan to its end, and say what came of it once it had settled.
+    """Run a plan to its end; return what came of it once it had settled.
 
     Args:
         plan: What to run; its sources end by themselves.
-        settling_seconds: After the first result, from when on it counts: threads have begun,
-            memory was taken.
         made: Where the record comes from that this goes into.
         clock: What measures.
+        settling_seconds: After the first result, until it counts.
 
     Raises:
         HeadraceError: as `LiveFlow` raises it.
     """
+    from headrace.runs.live.flow import LiveFlow
+    from headrace.runs.live.recording import stage_records, step_of
+
     steps: list[Step] = []
     settled, before = 0, Counter[tuple[str, str]]()
     watch, start_ns = Stopwatch(clock), clock.now_ns()
@@ -91,22 +147,22 @@ def take_live_turn(
         decode=NOT_COUNTED,
     )
     dropped = Counter(flow.conserved().dropped) - before
-    return _turn(spent, Metrics.of(session), dropped)
+    return _live_turn(spent, Metrics.of(session), dropped)
 
 
-def _turn(spent: Turn, found: Metrics, dropped: Counter[tuple[str, str]]) -> LiveTurn:
-    latency = None if found.latency is None else found.latency.ms
+def _live_turn(spent: Turn, metrics: Metrics, dropped: Counter[tuple[str, str]]) -> LiveTurn:
+    latency = metrics.latency.ms if metrics.latency else None
     return LiveTurn(
         **spent.model_dump(),
-        results=found.steps,
-        delivered=found.frames,
-        dropped={f"{cause} at {stage}": frames for (stage, cause), frames in dropped.items()},
-        fps=found.fps_mean or 0.0,
-        service_p50=found.service_ms.p50 if found.service_ms else None,
+        results=metrics.steps,
+        delivered=metrics.frames,
+        dropped={f"{cause} at {stage}": count for (stage, cause), count in dropped.items()},
+        fps=metrics.fps_mean or 0.0,
+        service_p50=metrics.service_ms.p50 if metrics.service_ms else None,
         latency_p50=latency.p50 if latency else None,
         latency_p95=latency.p95 if latency else None,
-        jitter=found.jitter_ms,
-        fps_cv=found.fps_cv,
-        per_second=found.per_second.counts if found.per_second else (),
-        work_ms=found.cost.stages if found.cost else {},
+        jitter=metrics.jitter_ms,
+        fps_cv=metrics.fps_cv,
+        per_second=metrics.per_second.counts if metrics.per_second else (),
+        work_ms=metrics.cost.stages if metrics.cost else {},
     )

@@ -1,24 +1,257 @@
 """How much memory batches take, by size of the frames, batch size and precision."""
 
+import signal
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
 
-from headrace.bench.benchmark import Context
-from headrace.bench.memory_config import SIZES, MemoryConfig
-from headrace.bench.memory_record import (
-    CellRecord,
-    FrameSizeRecord,
-    MemoryRecord,
-    MemoryRow,
-    Precision,
-)
-from headrace.bench.model_choice import indexes_of
-from headrace.errors import BackendError, ConfigError
+from pydantic import NonNegativeInt, PositiveInt
+
+from headrace.bench.benchmark import BenchmarkRecord, Context
+from headrace.bench.config import ModelName, ThreadedModelConfig, indexes_of
+from headrace.errors import BackendError, ConfigError, in_one_line
+from headrace.measuring.config_fields import Option, VideoArgument
+from headrace.measuring.progress import OnProgress
+from headrace.profiling.provenance import Record
+from headrace.report.numbers import counted, seconds
+from headrace.runtime.child import Call, Ending, Json
+from headrace.runtime.children import run_children
 from headrace.sizes import parse_bytes
 
 if TYPE_CHECKING:
     from headrace.models.memory_table import MemoryKey
+
+
+SIZES: Final[dict[str, tuple[int, int]]] = {
+    "360p": (360, 640),
+    "720p": (720, 1280),
+    "1080p": (1080, 1920),
+    "4K": (2160, 3840),
+}
+"""(height, width)."""
+RUN_MODEL: Final = "mobilenet_v2"
+"""That of `headrace run`, which takes the figures for its batch size."""
+ROW_SECONDS: Final = 120.0
+"""That batches of one precision and one size of frames may take together."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryConfig(ThreadedModelConfig):
+    """What is measured."""
+
+    videos: Annotated[
+        tuple[str, ...],
+        VideoArgument("Videos whose largest frame size is measured as well.", is_needed=False),
+    ] = ()
+    model_name: ModelName = RUN_MODEL
+    sizes: Annotated[
+        tuple[Literal["360p", "720p", "1080p", "4K"], ...], Option("Sizes of the frames.")
+    ] = ("360p", "720p", "1080p", "4K")
+    batch_sizes: Annotated[tuple[int, ...], Option("Frames in a batch.", least=1)] = (1, 4, 16)
+    precisions: Annotated[
+        tuple[Literal["auto", "float32", "float16", "bfloat16"], ...],
+        Option("float32, float16, bfloat16; auto: float32, and in 16 bits what suits the device."),
+    ] = ("auto",)
+    max_memory: Annotated[
+        str | None,
+        Option("Most to take, like 4GiB; else 1/4 of free main memory, 9/10 of a GPU's."),
+    ] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.sizes or not self.precisions:
+            raise ConfigError("sizes and precisions must name one at least, got none")
+        if self.max_memory is not None:
+            parse_bytes(self.max_memory)
+
+
+def announce(config: MemoryConfig) -> str:
+    """Say how long it can take."""
+    precisions = len(config.precisions) + ("auto" in config.precisions)
+    most = precisions * (len(config.sizes) + bool(config.videos))
+    return (
+        f"Time: some seconds for each of {counted(most, 'row')} of batches, at most "
+        f"{seconds(ROW_SECONDS)} each"
+    )
+
+
+Precision = Literal["float32", "float16", "bfloat16"]
+Status = Literal["measured", "over_limit", "out_of_memory", "failed"]
+
+
+class FrameSizeRecord(Record):
+    """A size of frames, as a column."""
+
+    name: str
+    """`720p`; of a video `360x480`, height and width."""
+    height: PositiveInt
+    width: PositiveInt
+
+
+class CellRecord(Record):
+    """One batch."""
+
+    size: str
+    """Name of the size of its frames."""
+    batch_size: PositiveInt
+    precision: Precision
+    status: Status
+    """`over_limit`: by smaller ones it would take more than is allowed, and was not run;
+    `out_of_memory`: it was run and did not fit, or a smaller one did not."""
+    peak_bytes: NonNegativeInt | None = None
+    """Reserved by PyTorch on the GPU; on the CPU all of the process."""
+    allocated_bytes: NonNegativeInt | None = None
+    """By tensors on the GPU; None on the CPU."""
+    model_bytes: NonNegativeInt | None = None
+    """Reserved for the model alone, its batch preprocessed before; None on the CPU."""
+    predicted_bytes: NonNegativeInt | None = None
+    """Where it was not run."""
+    base_bytes: NonNegativeInt | None = None
+    """Held before any batch: the model, and on the CPU Python and PyTorch."""
+    why: str | None = None
+    """Where it failed."""
+
+
+class MemoryRecord(BenchmarkRecord):
+    """What was measured."""
+
+    model: str
+    device: Literal["cpu", "cuda"]
+    device_name: str
+    limit_bytes: PositiveInt
+    """That a batch may take, all included."""
+    sizes: tuple[FrameSizeRecord, ...]
+    cells: tuple[CellRecord, ...]
+    not_kept: str | None
+    """Why `--batch-size auto` cannot use it; None where it can."""
+
+
+_KILLED: Final = -signal.SIGKILL
+"""How Linux ends a process when memory runs out."""
+_FIGURES: Final = ("peak_bytes", "allocated_bytes", "model_bytes", "predicted_bytes")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What one process does: one precision, and some sizes of frames."""
+
+    precision: Precision
+    sizes: tuple[FrameSizeRecord, ...]
+
+    @property
+    def name(self) -> str:
+        """`float32, 720p`."""
+        return ", ".join([self.precision, *(size.name for size in self.sizes)])
+
+
+def measured_cells(
+    config: MemoryConfig,
+    precisions: Sequence[Precision],
+    sizes: tuple[FrameSizeRecord, ...],
+    limit: int | None,
+    on_progress: OnProgress,
+) -> tuple[tuple[CellRecord, ...], int]:
+    """Return what came of every batch, and the bytes that were allowed.
+
+    One process after the other. Of main memory each has one row, as a process has one peak and
+    keeps some of what it freed; PyTorch counts a GPU's itself, so one has all sizes.
+
+    Args:
+        config: What is asked for.
+        precisions: In their order.
+        sizes: Of the frames, ascending.
+        limit: Bytes; None, on a GPU, lets the process see what is free.
+        on_progress: Called as each batch begins.
+    """
+    from headrace.bench.memory_child import measure_row
+
+    in_processes = [(size,) for size in sizes] if config.device == "cpu" else [sizes]
+    jobs = {
+        job.name: job
+        for precision in precisions
+        for job in (Job(precision=precision, sizes=some) for some in in_processes)
+    }
+    total, done = len(precisions) * len(sizes) * len(config.batch_sizes), 0
+
+    def heard(name: str, message: Json) -> None:
+        nonlocal done
+        said = cast("dict[str, Any]", message)
+        if said.get("status") == "begun":
+            on_progress(f"{name}, batches of {said['batch_size']}", done, total)
+        elif "status" in said:
+            done += 1
+
+    calls = [
+        Call(
+            name=job.name,
+            function=measure_row,
+            argument=_argument(config, job, limit),
+            timeout_seconds=ROW_SECONDS * len(job.sizes),
+        )
+        for job in jobs.values()
+    ]
+    endings = run_children(calls, at_once=1, on_message=heard)
+    limits = [
+        said["limit_bytes"]
+        for ending in endings
+        for said in cast("tuple[dict[str, Any], ...]", ending.messages)
+        if "limit_bytes" in said
+    ]
+    cells = [cell for ending in endings for cell in _cells(config, jobs[ending.name], ending)]
+    return tuple(cells), limit or min(limits, default=1)
+
+
+def _argument(config: MemoryConfig, job: Job, limit: int | None) -> Json:
+    return {
+        "model_name": config.model_name,
+        "weights": config.weights,
+        "device": config.device,
+        "precision": job.precision,
+        "prep_level": config.prep_level,
+        "threads": config.threads,
+        "sizes": [[size.height, size.width] for size in job.sizes],
+        "batch_sizes": [*sorted(config.batch_sizes)],
+        "limit_bytes": limit,
+    }
+
+
+def _cells(config: MemoryConfig, job: Job, ending: Ending) -> list[CellRecord]:
+    """Return a record for each batch of a job, also of those that its process did not come to."""
+    messages = cast("tuple[dict[str, Any], ...]", ending.messages)
+    base = next((said["base_bytes"] for said in messages if "base_bytes" in said), None)
+    told = {
+        (tuple(said["size"]), said["batch_size"]): said for said in messages if "status" in said
+    }
+    # One that is killed before its first batch is not told to have had too large a batch.
+    is_killed = ending.exit_code == _KILLED and not ending.has_timed_out and bool(told)
+    lost: Status = "out_of_memory" if is_killed else "failed"
+    why = None if is_killed else _why(ending)
+    cells = []
+    for size in job.sizes:
+        for batch_size in sorted(config.batch_sizes):
+            said = told.get(((size.height, size.width), batch_size), {"status": "begun"})
+            found = {name: said.get(name) for name in _FIGURES}
+            is_lost = said["status"] == "begun"
+            cells.append(
+                CellRecord(
+                    size=size.name,
+                    batch_size=batch_size,
+                    precision=job.precision,
+                    status=lost if is_lost else said["status"],
+                    base_bytes=base,
+                    why=why if is_lost else None,
+                    **found,
+                )
+            )
+    return cells
+
+
+def _why(ending: Ending) -> str:
+    """Return why a process failed, without the name of what it raised."""
+    if ending.error is not None:
+        return in_one_line(ending.error.partition(": ")[2]) or ending.error
+    return ending.describe()
+
 
 _SHARE: Final = 0.25
 """Of the main memory that is free."""
@@ -32,7 +265,6 @@ def measure_memory(config: MemoryConfig, context: Context) -> MemoryRecord:
         BackendError: the device is missing, or nothing at all can be measured.
         MediaError: a video cannot be opened.
     """
-    from headrace.bench.memory_processes import measured_cells
     from headrace.models.available import check_available
     from headrace.models.compute import Compute
     from headrace.models.load import load_classifier
@@ -62,27 +294,6 @@ def measure_memory(config: MemoryConfig, context: Context) -> MemoryRecord:
         sizes=sizes,
         cells=cells,
         not_kept=_keep(key, sizes, cells, made.created.date().isoformat(), context),
-    )
-
-
-def rows_of(record: MemoryRecord) -> tuple[MemoryRow, ...]:
-    """Return a row for each precision and batch size, in the order they were asked for."""
-    kinds = dict.fromkeys((cell.precision, cell.batch_size) for cell in record.cells)
-    return tuple(
-        MemoryRow(
-            precision=precision,
-            batch_size=batch_size,
-            cells=tuple(
-                cell
-                for size in record.sizes
-                for cell in record.cells
-                if (cell.size, cell.precision, cell.batch_size)
-                == (size.name, precision, batch_size)
-            ),
-            limit_bytes=record.limit_bytes,
-            on_gpu=record.device == "cuda",
-        )
-        for precision, batch_size in kinds
     )
 
 

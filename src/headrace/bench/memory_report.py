@@ -1,26 +1,64 @@
 """What `bench memory` shows: the table, what fits, and what each further frame takes."""
 
+from dataclasses import dataclass
 from typing import Final
 
-import plotly.graph_objects as go
-
-from headrace.bench.benchmark import Experiment
-from headrace.bench.charts import dashed
-from headrace.bench.memory import measure_memory, rows_of
-from headrace.bench.memory_config import MemoryConfig, announce
-from headrace.bench.memory_record import CellRecord, MemoryRecord, MemoryRow
+from headrace.bench.benchmark import Benchmark
+from headrace.bench.charts import chart, dashed, line
+from headrace.bench.memory import (
+    CellRecord,
+    MemoryConfig,
+    MemoryRecord,
+    Precision,
+    announce,
+    measure_memory,
+)
 from headrace.bench.suite.suite_spec import Terms
 from headrace.profiling.findings.finding import Change, Finding
-from headrace.report.drawing import MARK, Chart, draw
+from headrace.report.drawing import MARK, Chart
 from headrace.report.experiment import Column
 from headrace.report.numbers import count, decimal, gibibytes
-
-Rows = tuple[MemoryRow, ...]
 
 _MIB: Final = 2**20
 _COLORS: Final = ("#7389ab", "#5ea58c", "#d9a253", "#d9536a", "#9b7fc0")
 """Of the sizes, the smallest first."""
 _TOO_MUCH: Final = ("over_limit", "out_of_memory")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryRow:
+    """One precision and batch size."""
+
+    precision: Precision
+    batch_size: int
+    cells: tuple[CellRecord, ...]
+    """One for each size of frames."""
+    limit_bytes: int
+    on_gpu: bool
+
+
+Rows = tuple[MemoryRow, ...]
+
+
+def rows_of(record: MemoryRecord) -> tuple[MemoryRow, ...]:
+    """Return a row for each precision and batch size, in the order they were asked for."""
+    kinds = dict.fromkeys((cell.precision, cell.batch_size) for cell in record.cells)
+    return tuple(
+        MemoryRow(
+            precision=precision,
+            batch_size=batch_size,
+            cells=tuple(
+                cell
+                for size in record.sizes
+                for cell in record.cells
+                if (cell.size, cell.precision, cell.batch_size)
+                == (size.name, precision, batch_size)
+            ),
+            limit_bytes=record.limit_bytes,
+            on_gpu=record.device == "cuda",
+        )
+        for precision, batch_size in kinds
+    )
 
 
 def _answer(record: MemoryRecord, rows: Rows) -> tuple[Finding, ...]:
@@ -164,34 +202,26 @@ def _chart(rows: Rows, precision: str) -> Chart:
         cells = [row.cells[place] for row in own]
         peaks = [None if cell.peak_bytes is None else cell.peak_bytes / _MIB for cell in cells]
         highest = max([highest, *(peak for peak in peaks if peak is not None)])
-        lines.append(
-            go.Scatter(
-                name=cells[0].size,
-                x=batches,
-                y=peaks,
-                mode="lines+markers",
-                line={"color": color, "width": 1.8},
-                hovertemplate="%{y:,.0f} MiB<extra>batches of %{x}</extra>",
-            )
-        )
+        hover = "%{y:,.0f} MiB<extra>batches of %{x}</extra>"
+        lines.append(line(cells[0].size, batches, peaks, color, hover=hover))
     limit = own[0].limit_bytes / _MIB
     if highest > limit / 3:  # elsewhere it would press all lines to the ground
         name = f"limit, {gibibytes(own[0].limit_bytes)}"
         lines.append(dashed(MARK, x=[batches[0], batches[-1]], y=[limit] * 2, name=name))
     of = "reserved on the GPU" if own[0].on_gpu else "of the process"
-    figure = draw(lines, height=340)
-    figure.update_xaxes(title_text="frames in a batch", tickvals=batches)
-    figure.update_yaxes(title_text=f"peak memory {of}, MiB", rangemode="tozero")
-    return Chart(
+    return chart(
+        lines,
         name=f"memory-{precision}",
         title=f"Memory by batch size, {precision}",
         reading="A line for each size of the frames: how steep it is, is what each further frame "
         "takes. It ends where more does not fit.",
-        figure=figure,
+        height=340,
+        x={"title_text": "frames in a batch", "tickvals": batches},
+        y=f"peak memory {of}, MiB",
     )
 
 
-MEMORY: Final[Experiment[MemoryConfig, MemoryRecord, MemoryRow]] = Experiment(
+MEMORY: Final[Benchmark[MemoryConfig, MemoryRecord, MemoryRow]] = Benchmark(
     name="memory",
     summary="Measure what memory batches take, by frame size, batch size and precision.",
     config=MemoryConfig,

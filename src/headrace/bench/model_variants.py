@@ -1,9 +1,8 @@
-"""A model and batches of a real video in memory: for experiments that compare ways of both."""
+"""A model and batches of a real video in memory: for benchmarks that compare variants of both."""
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
-from itertools import cycle
 from math import inf
 from typing import Any, Final, TypeVar
 
@@ -12,12 +11,12 @@ import psutil
 import torch
 from numpy.typing import NDArray
 
-from headrace.bench.model_choice import indexes_of
-from headrace.bench.variant_benchmark import Done, Way
+from headrace.bench.config import allowed_difference, indexes_of
+from headrace.bench.variant_benchmark import Done, Work, for_seconds
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_decoder
 from headrace.decode.protocol import DecodeJob
-from headrace.errors import ConfigError
+from headrace.errors import BackendError, ConfigError
 from headrace.extraction.frames import FrameReader
 from headrace.models.model import Model
 from headrace.models.precision import Device
@@ -117,7 +116,7 @@ def difference(
     other: Callable[[torch.Tensor], torch.Tensor],
     batches: Sequence[torch.Tensor],
 ) -> float:
-    """Return how far two ways are apart at most: |difference| ÷ the largest |score|.
+    """Return how far two variants are apart at most: |difference| ÷ the largest |score|.
 
     What is no number is infinitely far from everything.
     """
@@ -130,21 +129,47 @@ def difference(
     return apart / largest if largest else apart
 
 
+def prove_same(
+    what: str,
+    one: Callable[[torch.Tensor], torch.Tensor],
+    other: Callable[[torch.Tensor], torch.Tensor],
+    batches: Sequence[torch.Tensor],
+    device: Device,
+    *,
+    instead: str,
+) -> float:
+    """Return how far the scores of two variants are apart at most: see `difference`.
+
+    Args:
+        what: The beginning of the sentence, where they are too far apart.
+        one: Scores a batch.
+        other: Scores it another way.
+        batches: At least one.
+        device: Where the models run; on a GPU more is allowed.
+        instead: What to do then.
+
+    Raises:
+        BackendError: they are further apart than allowed.
+    """
+    apart, allowed = difference(one, other, batches), allowed_difference(device)
+    if apart > allowed:
+        raise BackendError(
+            f"{what}: by {apart:.2g} of the largest score, and {allowed:g} is allowed, so nothing "
+            f"was timed; {instead}"
+        )
+    return apart
+
+
 def passes(
     batches: Sequence[Batch], run: Callable[[Batch], object], *, seconds: float, clock: Clock
-) -> Way:
-    """Return a way of a contest: runs batch after batch for so long; gives the frames it did."""
+) -> Work:
+    """Return a variant: runs batch after batch for so long; gives the frames it did."""
 
-    def work() -> float:
-        stop_ns, frames = clock.now_ns() + round(seconds * 1e9), 0
-        for batch in cycle(batches):
-            run(batch)
-            frames += len(batch)
-            if clock.now_ns() >= stop_ns:
-                break
-        return frames
+    def frames(batch: Batch) -> int:
+        run(batch)
+        return len(batch)
 
-    return work
+    return for_seconds(batches, frames, seconds=seconds, clock=clock)
 
 
 def endless(index: StreamIndex, batch_size: int) -> Generator[FrameBatch, None, None]:
@@ -162,7 +187,7 @@ def decoding(index: StreamIndex, batch_size: int) -> Iterator[Iterator[int]]:
 
 
 class Flowing:
-    """A way of a contest that goes on by itself: begun before its turn, drawn from in it."""
+    """A variant that goes on by itself: begun before its turn, drawn from in it."""
 
     def __init__(
         self,

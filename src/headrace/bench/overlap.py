@@ -1,35 +1,27 @@
 """What working on several frames at once gains: stages in turn, in threads, in processes."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Final, Literal, get_args
 
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
-from headrace.bench.benchmark import Context
-from headrace.bench.model_choice import (
-    SMALL_MODEL,
-    ModelName,
-    OnDevice,
-    Prepared,
-    Weights,
-    compute_of,
-    indexes_of,
-)
-from headrace.bench.record import ExperimentRecord
+from headrace.bench.benchmark import BenchmarkRecord, Context
+from headrace.bench.config import ThreadedModelConfig, TurnSeconds, indexes_of
 from headrace.errors import StageError
-from headrace.measuring.config_fields import Option, Videos, check_options
+from headrace.measuring.config_fields import Option
 from headrace.measuring.interleaved import Stopwatch, Turn, take_turns
+from headrace.runtime.clock import Clock
 
 if TYPE_CHECKING:
-    from headrace.bench.overlap_work import Answer, Passage, Work
+    from headrace.bench.overlap_work import Answer, Passage
 
-Way = Literal["sequential", "threads", "processes"]
-WAYS: Final[tuple[Way, ...]] = get_args(Way)
+Variant = Literal["sequential", "threads", "processes"]
+VARIANTS: Final[tuple[Variant, ...]] = get_args(Variant)
 
 OFFERED: Final = 0.7
 """Of what the sequential way manages at full speed, the rate at which latency is measured: low
-enough for all ways to keep up with, so that none of them measures its queue."""
+enough for all variants to keep up with, so that none of them measures its queue."""
 _SETTLING: Final = 10
 """Frames at the start of a turn that are not counted: threads begin, the decoder fills."""
 _FEWEST: Final = 20
@@ -37,29 +29,21 @@ _FEWEST: Final = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class OverlapConfig:
+class OverlapConfig(ThreadedModelConfig):
     """What is measured."""
 
-    videos: Videos
-    model_name: ModelName = SMALL_MODEL
-    weights: Weights = "none"
-    prep_level: Prepared = "medium"
-    device: OnDevice = "cpu"
     threads: Annotated[
         int | None,
         Option("Threads of one operation of PyTorch; with 1, only stages run at once.", least=1),
     ] = 1
-    seconds: Annotated[float, Option("How long a turn takes, about.", above=0, most=3600)] = 3.0
+    seconds: TurnSeconds = 3.0
     repeats: Annotated[int, Option("Turns of each way, at full speed and paced.", least=1)] = 2
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 class OverlapTurn(Turn):
-    """One way, once."""
+    """One variant, once."""
 
-    way: Way
+    way: Variant
     fps: PositiveFloat
     """(N - 1) ÷ (last frame out - first frame out) of the frames that count."""
     latency_ms: tuple[float, ...] = ()
@@ -69,7 +53,7 @@ class OverlapTurn(Turn):
     """Stage -> mean work on a frame."""
 
 
-class OverlapRecord(ExperimentRecord):
+class OverlapRecord(BenchmarkRecord):
     """What was measured."""
 
     videos: PositiveInt
@@ -89,36 +73,43 @@ class OverlapRecord(ExperimentRecord):
 
 
 def measure_overlap(config: OverlapConfig, context: Context) -> OverlapRecord:
-    """Time all ways on the same frames, in turns: at full speed, and at a rate all keep up with.
+    """Time all variants on the same frames, in turns: at full speed, and at a rate for all.
 
     Raises:
-        StageError: a process ended, or ways differ in what they give, which is a fault of headrace.
+        StageError: a process ended, or variants differ in what they give: a fault of headrace.
     """
-    from headrace.bench.overlap_variants import InProcesses, sequential
+    from headrace.bench.overlap_variants import in_processes, process_line, sequential, threaded
     from headrace.bench.overlap_work import ready_work
     from headrace.live.replayed import Replayed
     from headrace.models.threads import operation_threads
 
-    made, compute = context.provenance(config), compute_of(config)
+    made, compute, clock = context.provenance(config), config.compute_options(), context.clock
     indexes = indexes_of(config.videos, context.store)
+
+    def source(frames: int, speed: float | None) -> Replayed:
+        return Replayed(indexes, frames=frames, speed=speed)
+
     context.on_progress("loading the model", 0, 0)
     with operation_threads(config.threads):
-        work, model_seconds = ready_work(compute, context.clock)
+        work, model_seconds = ready_work(compute, clock)
         context.on_progress("starting processes", 0, 0)
-        with InProcesses(indexes, compute, work, context.clock) as processes:
+        with process_line(indexes, compute, work, clock) as line:
             context.on_progress("rehearsing", 0, 0)
-            endless = Replayed(indexes, speed=None)
-            fps = _rehearsed(sequential(work, endless, context.clock), config.seconds)
+            fps = _rehearsed(sequential(work, Replayed(indexes, speed=None), clock), config.seconds)
             frames = max(_FEWEST, round(fps * config.seconds)) + _SETTLING
             played = sum(map(len, indexes)) / sum(each.duration_seconds for each in indexes)
-            contest = _Contest(
-                ways=_ways(work, indexes, processes, context),
+            turns = Turns(
+                variants={
+                    "sequential": lambda *order: sequential(work, source(*order), clock),
+                    "threads": lambda *order: threaded(work, source(*order), clock),
+                    "processes": lambda *order: in_processes(line, clock, *order),
+                },
                 frames=frames,
-                clock=context.clock,
+                clock=clock,
             )
-            turns = take_turns(
-                [(way, speed) for speed in (None, OFFERED * fps / played) for way in WAYS],
-                contest.take,
+            taken = take_turns(
+                [(name, speed) for speed in (None, OFFERED * fps / played) for name in VARIANTS],
+                turns.take,
                 repeats=config.repeats,
                 label=lambda each: f"{each[0]}, {'full speed' if each[1] is None else 'paced'}",
                 on_progress=context.on_progress,
@@ -130,76 +121,63 @@ def measure_overlap(config: OverlapConfig, context: Context) -> OverlapRecord:
         settling=_SETTLING,
         offered_fps=OFFERED * fps,
         model_seconds=model_seconds,
-        processes_seconds=processes.start_seconds,
+        processes_seconds=line.start_seconds,
         compared=frames,
-        turns=turns,
+        turns=taken,
     )
 
 
-def _ways(work: "Work", indexes: Sequence[Any], processes: Any, context: Context) -> dict[Way, Any]:
-    """Return what runs each way: given frames and speed, it yields the passages."""
-    from headrace.bench.overlap_variants import sequential, threaded
-    from headrace.live.replayed import Replayed
-
-    def source(frames: int, speed: float | None) -> Replayed:
-        return Replayed(indexes, frames=frames, speed=speed)
-
-    return {
-        "sequential": lambda *order: sequential(work, source(*order), context.clock),
-        "threads": lambda *order: threaded(work, source(*order), context.clock),
-        "processes": processes.passages,
-    }
-
-
 @dataclass(kw_only=True)
-class _Contest:
-    """Runs turns, and holds the answers of each against those of the first."""
+class Turns:
+    """Takes turns, and holds the answers of each against those of the first."""
 
-    ways: dict[Way, Any]
+    variants: "Mapping[Variant, Callable[[int, float | None], Iterable[Passage]]]"
+    """Given frames and speed, it yields the passages."""
     frames: int
-    clock: Any
-    answers: "tuple[Answer, ...] | None" = None
+    clock: Clock
+    answers: "tuple[Answer, ...]" = ()
 
-    def take(self, contender: tuple[Way, float | None]) -> OverlapTurn:
-        way, speed = contender
+    def take(self, contender: tuple[Variant, float | None]) -> OverlapTurn:
+        """Take the turn of a variant at a speed.
+
+        Raises:
+            StageError: it gives something else than the first turn did.
+        """
+        name, speed = contender
         watch = Stopwatch(self.clock)
-        passages: list[Passage] = list(self.ways[way](self.frames, speed))
+        passages = list(self.variants[name](self.frames, speed))
         spent = watch.turn(watch.seconds)
-        self._compare(way, passages)
+        self._compare(name, tuple(each.answer for each in passages))
         counted = passages[_SETTLING:]
-        stages = counted[0].work_ns
+        late = () if speed is None else counted
         return OverlapTurn(
             **spent.model_dump(),
-            way=way,
+            way=name,
             fps=_fps(counted),
-            latency_ms=()
-            if speed is None
-            else tuple((each.out_ns - each.due_ns) / 1e6 for each in counted),
+            latency_ms=tuple((each.out_ns - each.due_ns) / 1e6 for each in late),
             work_ms={
                 stage: sum(each.work_ns[stage] for each in counted) / len(counted) / 1e6
-                for stage in stages
+                for stage in counted[0].work_ns
             },
         )
 
-    def _compare(self, way: Way, passages: "Sequence[Passage]") -> None:
-        answers = tuple(each.answer for each in passages)
+    def _compare(self, name: Variant, answers: "tuple[Answer, ...]") -> None:
         self.answers = self.answers or answers
-        for ours, first in zip(answers, self.answers, strict=False):
-            if ours != first:
-                raise StageError(
-                    f"frame {first.number} gave {first} at first and {ours} by {way}; this is a "
-                    "fault of headrace: please report it",
-                    stage=way,
-                )
+        differing = [
+            f"frame {first.number} gave {first} at first and {ours}"
+            for ours, first in zip(answers, self.answers, strict=False)
+            if ours != first
+        ]
         if len(answers) != len(self.answers):
+            differing.append(f"{len(self.answers)} frames came out at first and {len(answers)}")
+        if differing:
             raise StageError(
-                f"{len(self.answers)} frames came out at first and {len(answers)} by {way}; this "
-                "is a fault of headrace: please report it",
-                stage=way,
+                f"{differing[0]} by {name}; this is a fault of headrace: please report it",
+                stage=name,
             )
 
 
-def _rehearsed(passages: "Iterable[Passage]", seconds: float) -> float:
+def _rehearsed(passages: "Generator[Passage, None, None]", seconds: float) -> float:
     """Return the frames per second of some frames, about half of a turn."""
     taken: list[Passage] = []
     for each in passages:
@@ -207,7 +185,7 @@ def _rehearsed(passages: "Iterable[Passage]", seconds: float) -> float:
         counted = taken[_SETTLING:]
         if len(counted) > 1 and counted[-1].out_ns - counted[0].out_ns > seconds * 5e8:
             break
-    passages.close()  # type: ignore[attr-defined]
+    passages.close()
     return _fps(taken[_SETTLING:])
 
 

@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import mean, median
-from typing import Final
+from typing import Any, Final
 
-from headrace.bench.benchmark import Experiment
-from headrace.bench.charts import dashed, error_bars
+from headrace.bench.benchmark import Benchmark
+from headrace.bench.charts import chart, dashed, error_bars, upright_bars
 from headrace.bench.overlap import (
     OFFERED,
     OverlapConfig,
     OverlapRecord,
     OverlapTurn,
-    Way,
+    Variant,
     measure_overlap,
 )
 from headrace.bench.suite.suite_spec import StageWork, Terms
@@ -27,19 +27,19 @@ from headrace.measuring.interleaved import (
 )
 from headrace.profiling.findings.finding import Change, Finding, listing
 from headrace.profiling.stages import Role
-from headrace.report.drawing import MARK, PLAIN, Chart, bar, draw
+from headrace.report.drawing import MARK, PLAIN, Chart, bar
 from headrace.report.experiment import Column
 from headrace.report.numbers import TOO_SMALL, counted, decimal, milliseconds, percent, seconds
 from headrace.runtime.distribution import Distribution
 
 _KEEPS_UP: Final = 0.95
 """From this share of the offered rate on, a way keeps up with it."""
-_OTHER: Final[dict[Way, str]] = {
+_OTHER: Final[dict[Variant, str]] = {
     "sequential": "A loop that does one stage after the other, if the rate is all that counts",
     "processes": "Several runs beside each other, as stages in processes use more of the cores",
 }
 """What may be faster than the threads of a run."""
-_OURS: Final[Way] = "threads"
+_OURS: Final[Variant] = "threads"
 """How headrace run and headrace.live work."""
 _ROLES: Final[dict[str, Role]] = {
     "decode": "decode",
@@ -48,15 +48,18 @@ _ROLES: Final[dict[str, Role]] = {
     "model": "model",
     "show": "sink",
 }
+_COLORS: Final = ("#7389ab", "#d9a253", "#9b7fc0", "#d9536a", "#5ea58c")
+"""Of the stages, in their order."""
+_SHAPE: Final[dict[str, Any]] = {"height": 320, "is_wide": False}
 _SPARE: Final = 0.9
 """From this share of the usable cores on that the sequential way keeps busy, they are the limit."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OverlapRow:
-    """The turns of one way."""
+    """The turns of one variant."""
 
-    way: Way
+    variant: Variant
     rate: Spread
     """Frames per second at full speed."""
     cores: float
@@ -99,7 +102,7 @@ class Bounds:
 
 
 def rows_of(record: OverlapRecord) -> tuple[OverlapRow, ...]:
-    """Return a row for each way."""
+    """Return a row for each variant."""
     return tuple(_row(turns) for turns in grouped(record.turns, lambda turn: turn.way).values())
 
 
@@ -108,7 +111,7 @@ def _row(turns: Sequence[OverlapTurn]) -> OverlapRow:
     latency = Distribution.of([each for turn in turns for each in turn.latency_ms])
     assert latency is not None
     return OverlapRow(
-        way=turns[0].way,
+        variant=turns[0].way,
         rate=Spread.of([turn.fps for turn in full]),
         cores=median(turn.cpu_seconds / turn.seconds for turn in full),
         others=cores_of_others(turns),
@@ -122,12 +125,12 @@ def _answer(record: OverlapRecord, rows: tuple[OverlapRow, ...]) -> tuple[Findin
     cores = record.provenance.machine.usable_cores
     first, best, trust = rows[0], fastest(rows), Trust.of(rows, cores)
     bounds = Bounds.of(first, cores)
-    alike = [row.way for row in as_fast(rows)]
+    alike = [row.variant for row in as_fast(rows)]
     times = decimal(best.rate.median / first.rate.median)
     rate = f"{decimal(best.rate.median)} frames/s"
     if trust.doubt:
-        headline = f"{trust.doubt} which way is the fastest; by the median {best.way}: {rate}"
-    elif first.way in alike:
+        headline = f"{trust.doubt} which way is the fastest; by the median {best.variant}: {rate}"
+    elif first.variant in alike:
         headline = f"Overlap gains nothing here: {decimal(first.rate.median)} frames/s in sequence"
     else:
         headline = f"Fastest by {' and '.join(alike)}: {rate}, {times} times sequential"
@@ -144,9 +147,9 @@ def _answer(record: OverlapRecord, rows: tuple[OverlapRow, ...]) -> tuple[Findin
     change = AGAIN if trust.doubt else _change(alike, bounds, gained)
     advice = None
     if not trust.doubt and _OURS not in alike:
-        ours = next(row.rate.median for row in rows if row.way == _OURS)
+        ours = next(row.rate.median for row in rows if row.variant == _OURS)
         advice = Change(
-            words=_OTHER[best.way],
+            words=_OTHER[best.variant],
             gain=best.rate.median / ours,
             rests_on=f"{rate} against {decimal(ours)} in threads, as headrace run works",
         )
@@ -170,12 +173,14 @@ def _limit(row: OverlapRow, bounds: Bounds, cores: int) -> str:
 
 def _latencies(record: OverlapRecord, rows: Sequence[OverlapRow]) -> str:
     first = rows[0].latency.mean
-    said = [f"{rows[0].way} {milliseconds(first)}"]
+    said = [f"{rows[0].variant} {milliseconds(first)}"]
     for row in rows[1:]:
         more = row.latency.mean - first
         sign = "+" if more >= 0 else "-"
-        said.append(f"{row.way} {sign}{milliseconds(abs(more))}")
-    late: list[str] = [row.way for row in rows if row.paced_fps < _KEEPS_UP * record.offered_fps]
+        said.append(f"{row.variant} {sign}{milliseconds(abs(more))}")
+    late: list[str] = [
+        row.variant for row in rows if row.paced_fps < _KEEPS_UP * record.offered_fps
+    ]
     kept = "with which all keep up"
     if late:
         kept = f"with which {listing(late)} did not always keep up, so that queues are in it"
@@ -185,7 +190,7 @@ def _latencies(record: OverlapRecord, rows: Sequence[OverlapRow]) -> str:
     )
 
 
-def _change(alike: Sequence[Way], bounds: Bounds, gained: float) -> str:
+def _change(alike: Sequence[Variant], bounds: Bounds, gained: float) -> str:
     if "sequential" in alike and bounds.cores < 1 / _SPARE:
         return (
             "More cores: those there are are busy already, as PyTorch uses several for one "
@@ -204,82 +209,57 @@ def _change(alike: Sequence[Way], bounds: Bounds, gained: float) -> str:
     )
 
 
-def _rates(rows: tuple[OverlapRow, ...]) -> Chart:
-    names, rates = [row.way for row in rows], [row.rate for row in rows]
-    bars = bar(
-        x=names,
-        y=[rate.median for rate in rates],
-        color=PLAIN,
-        error_y=error_bars(rates, MARK),
-        name="frames/s",
-        hovertemplate="%{y:.1f} frames/s<extra>%{x}</extra>",
-    )
-    stages = sum(rows[0].work_ms.values()) / max(rows[0].work_ms.values())
-    bound = dashed(
-        MARK, x=names, y=[stages * rates[0].median] * len(names), name="sum ÷ max of the stages"
-    )
-    figure = draw([bars, bound], height=320, bargap=0.5)
-    figure.update_yaxes(title_text="frames/s", rangemode="tozero")
-    return Chart(
-        name="rates",
-        title="Frames per second, at full speed",
-        reading="Medians; the bars reach from the slowest turn to the fastest. The dashed line is "
-        "what a perfect overlap of the stages would give with cores enough.",
-        figure=figure,
-        is_wide=False,
-    )
-
-
-def _latency_chart(rows: tuple[OverlapRow, ...]) -> Chart:
-    names = [row.way for row in rows]
-    bars = [
-        bar(
-            x=names,
-            y=values,
-            color=color,
-            name=name,
-            hovertemplate=f"{name} %{{y:.1f}} ms<extra>%{{x}}</extra>",
-        )
-        for name, color, values in (
-            ("mean", PLAIN, [row.latency.mean for row in rows]),
-            ("p95", MARK, [row.latency.p95 for row in rows]),
-        )
-    ]
-    figure = draw(bars, height=320, bargap=0.4)
-    figure.update_yaxes(title_text="ms", rangemode="tozero")
-    return Chart(
-        name="latency",
-        title="Latency, paced",
-        reading="From when a frame was due until it had been shown, at one rate for all: "
-        f"{percent(OFFERED)} of what the sequential way manages.",
-        figure=figure,
-        is_wide=False,
-    )
-
-
-def _stage_chart(rows: tuple[OverlapRow, ...]) -> Chart:
-    names = [row.way for row in rows]
-    stages = list(rows[0].work_ms)
-    colors = ("#7389ab", "#d9a253", "#9b7fc0", "#d9536a", "#5ea58c")
-    bars = [
-        bar(
-            x=names,
-            y=[row.work_ms.get(stage, 0.0) for row in rows],
-            color=color,
-            name=stage,
-            hovertemplate=f"{stage} %{{y:.1f}} ms<extra>%{{x}}</extra>",
-        )
-        for stage, color in zip(stages, colors, strict=False)
-    ]
-    figure = draw(bars, height=320, bargap=0.5, barmode="stack")
-    figure.update_yaxes(title_text="ms per frame", rangemode="tozero")
-    return Chart(
-        name="work",
-        title="Work on a frame, by stage",
-        reading="Wall time of each stage at full speed. Stages that run at the same time share the "
-        "cores, so each takes longer than alone. With processes, the model's holds the transfer.",
-        figure=figure,
-        is_wide=False,
+def _charts(rows: tuple[OverlapRow, ...]) -> tuple[Chart, ...]:
+    names, rates, work = [row.variant for row in rows], [row.rate for row in rows], rows[0].work_ms
+    bound = rates[0].median * sum(work.values()) / max(work.values())
+    latency: dict[str, list[float | None]] = {
+        "mean": [row.latency.mean for row in rows],
+        "p95": [row.latency.p95 for row in rows],
+    }
+    stages = {stage: [row.work_ms.get(stage, 0.0) for row in rows] for stage in work}
+    return (
+        chart(
+            [
+                bar(
+                    x=names,
+                    y=[rate.median for rate in rates],
+                    color=PLAIN,
+                    error_y=error_bars(rates, MARK),
+                    name="frames/s",
+                    hovertemplate="%{y:.1f} frames/s<extra>%{x}</extra>",
+                ),
+                dashed(MARK, x=names, y=[bound] * len(names), name="sum ÷ max of the stages"),
+            ],
+            name="rates",
+            title="Frames per second, at full speed",
+            reading="Medians; the bars reach from the slowest turn to the fastest. The dashed line "
+            "is what a perfect overlap of the stages would give with cores enough.",
+            y="frames/s",
+            bargap=0.5,
+            **_SHAPE,
+        ),
+        chart(
+            upright_bars(names, latency, "ms", (PLAIN, MARK)),
+            name="latency",
+            title="Latency, paced",
+            reading="From when a frame was due until it had been shown, at one rate for all: "
+            f"{percent(OFFERED)} of what the sequential way manages.",
+            y="ms",
+            bargap=0.4,
+            **_SHAPE,
+        ),
+        chart(
+            upright_bars(names, stages, "ms", _COLORS),
+            name="work",
+            title="Work on a frame, by stage",
+            reading="Wall time of each stage at full speed. Stages that run at the same time share "
+            "the cores, so each takes longer than alone. With processes, the model's holds the "
+            "transfer.",
+            y="ms per frame",
+            bargap=0.5,
+            barmode="stack",
+            **_SHAPE,
+        ),
     )
 
 
@@ -289,7 +269,7 @@ def _p95(row: OverlapRow) -> str:
 
 def _work(record: OverlapRecord) -> dict[Role, StageWork]:
     """What each stage does to a frame, one at a time; on the CPU one core does it."""
-    first = next(row for row in rows_of(record) if row.way == "sequential")
+    first = next(row for row in rows_of(record) if row.variant == "sequential")
     on_device = record.provenance.configuration.get("device", "cpu") != "cpu"
     return {
         _ROLES[stage]: StageWork(
@@ -300,7 +280,7 @@ def _work(record: OverlapRecord) -> dict[Role, StageWork]:
     }
 
 
-OVERLAP: Final[Experiment[OverlapConfig, OverlapRecord, OverlapRow]] = Experiment(
+OVERLAP: Final[Benchmark[OverlapConfig, OverlapRecord, OverlapRow]] = Benchmark(
     name="overlap",
     summary="Time decode, preprocess, model and display in turn, in threads and in processes.",
     config=OverlapConfig,
@@ -312,7 +292,7 @@ OVERLAP: Final[Experiment[OverlapConfig, OverlapRecord, OverlapRow]] = Experimen
     ),
     rows=rows_of,
     columns=(
-        Column("way", lambda row: row.way),
+        Column("way", lambda row: row.variant),
         Column("frames/s", lambda row: decimal(row.rate.median)),
         Column("slowest", lambda row: decimal(row.rate.lowest)),
         Column("fastest", lambda row: decimal(row.rate.highest)),
@@ -327,7 +307,7 @@ OVERLAP: Final[Experiment[OverlapConfig, OverlapRecord, OverlapRow]] = Experimen
         f"{counted(record.settling, 'frame')} of each turn are left out."
     ),
     answer=_answer,
-    charts=lambda rows: (_rates(rows), _latency_chart(rows), _stage_chart(rows)),
+    charts=_charts,
     names_machine=True,
     terms=Terms(seconds=60, work=_work),
 )

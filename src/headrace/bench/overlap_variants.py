@@ -1,14 +1,13 @@
-"""The ways of `bench overlap`: one stage after the other, each in a thread, each in a process."""
+"""The variants of `bench overlap`: stages one after the other, in threads, in processes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from typing import Final
 
 import numpy as np
 
 from headrace.bench.overlap_decoding import SharedFrame
-from headrace.bench.overlap_processes import stages_of
-from headrace.bench.overlap_work import Answer, Passage, Show, Work
+from headrace.bench.overlap_work import Answer, Passage, Show, Work, stages_of
 from headrace.live.overload import Overload
 from headrace.live.replayed import Replayed
 from headrace.runs.live.engine import Engine
@@ -25,7 +24,7 @@ _WAITING: Final = 2
 """Frames that may wait in front of a stage, in threads and in processes."""
 
 
-def sequential(work: Work, source: Replayed, clock: Clock) -> Iterator[Passage]:
+def sequential(work: Work, source: Replayed, clock: Clock) -> Generator[Passage, None, None]:
     """Yield each frame when it was shown; the next one is not begun before."""
     waiter, show = Waiter(clock), Show()
     with closing(source.frames(0, waiter)) as frames:
@@ -74,59 +73,45 @@ def threaded(work: Work, source: Replayed, clock: Clock) -> Iterator[Passage]:
             )
 
 
-class InProcesses:
-    """Decoder, preprocessing and model each in a process of its own; frames are shown here.
+def process_line(
+    indexes: Sequence[StreamIndex], compute: ComputeOptions, work: Work, clock: Clock
+) -> ProcessLine:
+    """Return decoder, preprocessing and model in a process of its own each; entering starts them.
 
-    `with InProcesses(indexes, compute, work, clock) as processes: ...`; entering takes as long as
-    starting them does.
+    That takes as long as importing PyTorch, loading the model and warming it up. `work` tells how
+    large what the model takes is.
     """
-
-    def __init__(
-        self, indexes: Sequence[StreamIndex], compute: ComputeOptions, work: Work, clock: Clock
-    ) -> None:
-        """Start nothing yet; `work` tells how large what the model takes is."""
-        sizes = {index.info.upright_size for index in indexes}
-        tensors = [work.prepare(np.zeros((1, *size, 3), np.uint8)).nbytes for size in sizes]
-        stages = stages_of(indexes, compute, work.model.input)
+    sizes = {index.info.upright_size for index in indexes}
+    tensors = [work.prepare(np.zeros((1, *size, 3), np.uint8)).nbytes for size in sizes]
+    stages = stages_of(indexes, compute, work.model.input)
+    return ProcessLine(
+        stages,
+        slot_bytes=SharedFrame.bytes_of(max(h * w * 3 for h, w in sizes), max(tensors)),
         # Each stage holds one, and so many wait in front of each and for being shown.
-        slots = (1 + _WAITING) * len(stages) + 1
-        self._clock = clock
-        self._line = ProcessLine(
-            stages,
-            slot_bytes=SharedFrame.bytes_of(max(h * w * 3 for h, w in sizes), max(tensors)),
-            slots=slots,
-            capacity=_WAITING,
-            clock=clock,
-        )
+        slots=(1 + _WAITING) * len(stages) + 1,
+        capacity=_WAITING,
+        clock=clock,
+    )
 
-    def __enter__(self) -> "InProcesses":
-        self._line.__enter__()
-        return self
 
-    def __exit__(self, *why: object) -> None:
-        self._line.close()
-
-    @property
-    def start_seconds(self) -> float:
-        """How long starting them took: importing PyTorch, loading the model, warming it up."""
-        return self._line.start_seconds
-
-    def passages(self, frames: int, speed: float | None) -> Iterator[Passage]:
-        """Yield each frame when it was shown; `frames` and `speed` are those of `Replayed`."""
-        show = Show()
-        with closing(self._line.run((frames, speed))) as line:
-            for each in line:
-                shared: SharedFrame = each.value
-                began_ns = self._clock.now_ns()
-                assert shared.labels is not None
-                answer = show(shared.pixels(each.memory), shared.labels, shared.number)
-                ended_ns = self._clock.now_ns()
-                yield Passage(
-                    due_ns=shared.due_ns,
-                    out_ns=ended_ns,
-                    work_ns={**_work_ns(each.spans), "show": ended_ns - began_ns},
-                    answer=answer,
-                )
+def in_processes(
+    line: ProcessLine, clock: Clock, frames: int, speed: float | None
+) -> Iterator[Passage]:
+    """Yield each frame when it was shown, here; `frames` and `speed` are those of `Replayed`."""
+    show = Show()
+    with closing(line.run((frames, speed))) as passed:
+        for each in passed:
+            shared: SharedFrame = each.value
+            began_ns = clock.now_ns()
+            assert shared.labels is not None
+            answer = show(shared.pixels(each.memory), shared.labels, shared.number)
+            ended_ns = clock.now_ns()
+            yield Passage(
+                due_ns=shared.due_ns,
+                out_ns=ended_ns,
+                work_ns={**_work_ns(each.spans), "show": ended_ns - began_ns},
+                answer=answer,
+            )
 
 
 def _work_ns(spans: Sequence[Span]) -> dict[str, int]:

@@ -1,24 +1,35 @@
-"""What every way of `bench overlap` does to a frame, and what it gives back of it."""
+"""What every variant of `bench overlap` does to a frame, and its stages as processes.
+
+Frames and tensors stay in the memory that processes share.
+"""
 
 import io
 import zlib
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
 
+from headrace.bench.overlap_decoding import SharedFrame, decoding
 from headrace.models.load import load_classifier
 from headrace.models.model import Model
 from headrace.models.results import Labels
+from headrace.models.threads import operation_threads
 from headrace.preprocess.levels import Frames, Preprocess, build_preprocess
+from headrace.preprocess.spec import InputSpec, PrepLevel
 from headrace.runs.options import ComputeOptions
 from headrace.runs.ready import ready_model
 from headrace.runs.stages import Carrier
 from headrace.runs.start import StartWatch
-from headrace.runtime.clock import Clock
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.process_stage import ProcessStage
 from headrace.sinks.overlay import Overlay
+from headrace.video.stream_index import StreamIndex
 
 _QUALITY = 80
 """Of the JPEG, as the page of a live run has it."""
@@ -26,7 +37,7 @@ _QUALITY = 80
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What came of one frame; equal in every way."""
+    """What came of one frame; equal in every variant."""
 
     number: int
     """0-based, of the frame."""
@@ -104,3 +115,46 @@ def ready_work(compute: ComputeOptions, clock: Clock) -> tuple[Work, float]:
         clock=clock,
     )
     return Work(model, compute), sum(part.seconds for part in watch.parts)
+
+
+def stages_of(
+    indexes: Sequence[StreamIndex], compute: ComputeOptions, spec: InputSpec
+) -> list[ProcessStage]:
+    """Return what runs in a process each; the model's one also takes batches to its device."""
+    return [
+        ProcessStage(name="decode", make=decoding, argument=tuple(indexes)),
+        ProcessStage(
+            name="preprocess", make=_preparing, argument=(compute.prep_level, spec, compute.threads)
+        ),
+        ProcessStage(name="model", make=_inferring, argument=compute),
+    ]
+
+
+@contextmanager
+def _preparing(argument: tuple[PrepLevel, InputSpec, int | None]) -> Iterator[Any]:
+    prep_level, spec, threads = argument
+    preprocess = build_preprocess(prep_level, spec)
+
+    def work(memory: memoryview, frame: SharedFrame) -> SharedFrame:
+        tensor = preprocess(frame.pixels(memory)[None])
+        frame = replace(frame, tensor_shape=tuple(tensor.shape))
+        frame.tensor(memory).copy_(tensor)
+        return frame
+
+    with operation_threads(threads):
+        preprocess(np.zeros((1, 64, 64, 3), np.uint8))
+        yield work
+
+
+@contextmanager
+def _inferring(compute: ComputeOptions) -> Iterator[Any]:
+    with operation_threads(compute.threads):
+        ready, _ = ready_work(compute, SYSTEM_CLOCK)
+
+        def work(memory: memoryview, frame: SharedFrame) -> SharedFrame:
+            tensor = frame.tensor(memory)
+            if ready.carrier is not None:
+                tensor = ready.carrier.carry(tensor)
+            return replace(frame, labels=ready.infer(tensor))
+
+        yield work

@@ -1,16 +1,27 @@
-"""What batches that are made ahead bring: `prefetch_factor` and `pin_memory` of a DataLoader."""
+"""What batches that are made ahead bring: prefetch_factor and pin_memory of a DataLoader."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from statistics import mean
-from typing import Final
+from typing import Any, Final
 
-from headrace.bench.benchmark import Context
+from headrace.bench.benchmark import Benchmark, Context
+from headrace.bench.charts import chart, error_bars, line
+from headrace.bench.ladder import Saturation
 from headrace.bench.prefetch_record import (
     DEFAULT_FACTOR,
     PrefetchConfig,
     PrefetchRecord,
+    PrefetchRow,
     Setting,
+    rows_of,
 )
-from headrace.measuring.interleaved import take_turns
+from headrace.bench.suite.suite_spec import Terms
+from headrace.measuring.interleaved import AGAIN, ALIKE, Trust, take_turns
+from headrace.profiling.findings.finding import Change, Finding, times
+from headrace.report.drawing import MARK, PLAIN, Chart
+from headrace.report.experiment import Column
+from headrace.report.numbers import TOO_SMALL, counted, decimal, megabytes, milliseconds
 
 _REHEARSED: Final = 12
 """Batches that tell how long loading one takes."""
@@ -61,3 +72,228 @@ def _settings(config: PrefetchConfig, *, pins: bool) -> list[Setting]:
         for is_pinned in ((False, True) if pins else (False,))
         for factor in sorted(config.prefetch_factor)
     ]
+
+
+_WHAT_PINNED_MEMORY_DOES: Final = (
+    "Pinned memory is page-locked: a GPU copies from it by itself, so that "
+    "batch.to('cuda', non_blocking=True) returns at once and the copy overlaps with what the GPU "
+    "computes; from other memory the loop waits until the batch is copied.",
+    "It costs one more copy in main memory, which a thread of the DataLoader makes, and memory "
+    "that the system can neither move nor swap out.",
+)
+
+
+def pinning(rows: Sequence[PrefetchRow], point: PrefetchRow, trust: Trust) -> Finding:
+    """Return what pinned memory gains at the depth of `point`, or why it was not measured."""
+    pinned = next(
+        (row for row in rows if row.is_pinned and row.prefetch_factor == point.prefetch_factor),
+        None,
+    )
+    if pinned is None or pinned.copy_ms is None or point.copy_ms is None:
+        return Finding(
+            headline="pin_memory was not measured: without a GPU it does nothing",
+            evidence=("PyTorch warns and ignores it then.", *_WHAT_PINNED_MEMORY_DOES),
+        )
+    gain = pinned.rate.median / point.rate.median
+    rates = f"{decimal(pinned.rate.median)} frames/s, {decimal(point.rate.median)} without it"
+    headline = f"With pin_memory the loop is {times(gain)} as fast: {rates}"
+    if trust.doubt:
+        headline = f"{trust.doubt} what pin_memory brings; by the medians {rates}"
+    elif ALIKE <= gain <= 1 / ALIKE:
+        headline = f"pin_memory makes no difference to the rate: {rates}"
+    held = (
+        f"Handing a batch to the GPU holds the loop up for {milliseconds(pinned.copy_ms)} from "
+        f"pinned memory, with non_blocking=True; for {milliseconds(point.copy_ms)} from other."
+    )
+    change = Change(
+        words="pin_memory=True, and batch.to('cuda', non_blocking=True)", gain=gain, rests_on=rates
+    )
+    is_worth_it = gain > 1 / ALIKE and not trust.doubt
+    return Finding(
+        headline=headline,
+        evidence=(held, *_WHAT_PINNED_MEMORY_DOES),
+        change=AGAIN if trust.doubt else str(change) if is_worth_it else None,
+        advice=change if is_worth_it else None,
+    )
+
+
+_PINNED: Final = "#5ea58c"
+
+
+def _plain(rows: Sequence[PrefetchRow]) -> tuple[PrefetchRow, ...]:
+    return tuple(row for row in rows if not row.is_pinned)
+
+
+def _label(row: PrefetchRow) -> str:
+    return f"prefetch_factor={row.prefetch_factor}"
+
+
+def _saturation(rows: Sequence[PrefetchRow]) -> Saturation[PrefetchRow]:
+    return Saturation(rows=_plain(rows), unit="frames/s", label=_label)
+
+
+def _answer(record: PrefetchRecord, rows: tuple[PrefetchRow, ...]) -> tuple[Finding, ...]:
+    trust = Trust.of(rows, record.provenance.machine.usable_cores)
+    return _depth(record, rows, trust), pinning(rows, _saturation(rows).point, trust)
+
+
+def _depth(record: PrefetchRecord, rows: tuple[PrefetchRow, ...], trust: Trust) -> Finding:
+    found = _saturation(rows)
+    evidence = [
+        *found.rule("the smallest depth"),
+        _most(record),
+        _steadiness(found),
+        _ahead(record, found.point),
+        *trust.sentences("Turns of one setting"),
+    ]
+    finding = found.finding(
+        trust,
+        evidence,
+        setting=_label(found.point),
+        surplus="more only holds more batches in memory",
+        further="--prefetch-factor with a larger number",
+    )
+    has_advice = len(found.rows) > 1 and not trust.doubt
+    return replace(finding, advice=_advice(found) if has_advice else None)
+
+
+def _advice(found: Saturation[PrefetchRow]) -> Change:
+    """What the point gains on what a DataLoader does by itself, where that was measured."""
+    base = next((row for row in found.rows if row.prefetch_factor == DEFAULT_FACTOR), None)
+    words = f"{_label(found.point)} for the DataLoader"
+    if base is None:
+        return Change(words=words)
+    return Change(
+        words=words,
+        gain=found.point.rate.median / base.rate.median,
+        rests_on=f"{found.rate(found.point)}, {found.rate(base)} with {base.prefetch_factor}, "
+        "which is its default",
+    )
+
+
+def _most(record: PrefetchRecord) -> str:
+    slower_ms = max(record.load_ms, record.step_ms)
+    workers = counted(record.workers, "worker")
+    return (
+        f"The loop is busy {milliseconds(record.step_ms)} with a batch, and {workers} alone "
+        f"{'makes' if record.workers == 1 else 'make'} one every {milliseconds(record.load_ms)}: "
+        f"about {decimal(record.batch_frames * 1e3 / slower_ms)} frames/s are possible at best. "
+        "Depth evens out batches that take longer than others; it makes none faster."
+    )
+
+
+def _steadiness(found: Saturation[PrefetchRow]) -> str:
+    first, last = found.rows[0], found.rows[-1]
+    other = last if found.point is first else found.point
+    said = (
+        "Latency jitter (std of the intervals between batches) is "
+        f"{milliseconds(first.jitter_ms)} with {_label(first)}"
+    )
+    if other is first:
+        return f"{said}; a batch is waited for {milliseconds(first.wait_ms)} in the mean."
+    return (
+        f"{said} and {milliseconds(other.jitter_ms)} with {other.prefetch_factor}; a batch is "
+        f"waited for {milliseconds(first.wait_ms)} and {milliseconds(other.wait_ms)} in the mean."
+    )
+
+
+def _ahead(record: PrefetchRecord, point: PrefetchRow) -> str:
+    ahead = point.prefetch_factor * record.workers
+    return (
+        f"prefetch_factor × num_workers batches of {megabytes(record.batch_bytes)} are made ahead: "
+        f"{megabytes(ahead * record.batch_bytes)} with {_label(point)}."
+    )
+
+
+def _rates(rows: tuple[PrefetchRow, ...]) -> Chart:
+    rates = _saturation(rows).chart(
+        lambda row: row.prefetch_factor,
+        axis="prefetch_factor",
+        name="prefetch",
+        title="Frames per second by prefetch_factor",
+        reading="The loop's frames ÷ its time; the bars reach from the slowest turn to the "
+        "fastest. The ring is where it saturates: the smallest depth above the dashed line.",
+    )
+    pinned = [row for row in rows if row.is_pinned]
+    if pinned:
+        rates.figure.add_trace(
+            line(
+                "pinned",
+                [row.prefetch_factor for row in pinned],
+                [row.rate.median for row in pinned],
+                _PINNED,
+                hover=None,
+                line={"dash": "dot"},
+                error_y=error_bars([row.rate for row in pinned], _PINNED),
+            )
+        )
+    return rates
+
+
+def _waits(rows: tuple[PrefetchRow, ...]) -> Chart:
+    lines = []
+    for is_pinned in dict.fromkeys(row.is_pinned for row in rows):
+        some = [row for row in rows if row.is_pinned == is_pinned]
+        end, dash = (", pinned", "dot") if is_pinned else ("", "solid")
+        for name, color, values in (
+            ("jitter", PLAIN, [row.jitter_ms for row in some]),
+            ("mean wait", MARK, [row.wait_ms for row in some]),
+        ):
+            factors = [row.prefetch_factor for row in some]
+            style: dict[str, Any] = {"line": {"dash": dash}, "marker": {"size": 8}}
+            lines.append(line(name + end, factors, values, color, hover="%{y:.1f} ms", **style))
+    return chart(
+        lines,
+        name="waits",
+        title="How evenly batches come",
+        reading="Jitter is the standard deviation of the intervals between batches, wait how long "
+        "the loop stands still for one. Both fall as long as depth evens out what differs.",
+        height=320,
+        x={
+            "title_text": "prefetch_factor",
+            "tickvals": sorted({row.prefetch_factor for row in rows}),
+        },
+        y="milliseconds",
+        hovermode="x unified",
+    )
+
+
+def _ms(value: float | None, missing: str) -> str:
+    return missing if value is None else decimal(value)
+
+
+PREFETCH: Final[Benchmark[PrefetchConfig, PrefetchRecord, PrefetchRow]] = Benchmark(
+    name="prefetch",
+    summary="Time a training loop for each prefetch_factor of a DataLoader, on a GPU also pinned.",
+    config=PrefetchConfig,
+    record=PrefetchRecord,
+    measure=measure_prefetch,
+    title=lambda record: (
+        "Frames per second by prefetch_factor: batches of "
+        f"{counted(record.batch_frames, 'frame')}, {counted(record.workers, 'worker')}"
+    ),
+    rows=rows_of,
+    columns=(
+        Column("prefetch", lambda row: str(row.prefetch_factor)),
+        Column("pinned", lambda row: "yes" if row.is_pinned else "no"),
+        Column("frames/s", lambda row: decimal(row.rate.median)),
+        Column("slowest", lambda row: decimal(row.rate.lowest)),
+        Column("fastest", lambda row: decimal(row.rate.highest)),
+        Column("jitter ms", lambda row: decimal(row.jitter_ms)),
+        Column("wait ms", lambda row: decimal(row.wait_ms)),
+        Column("p95 ms", lambda row: _ms(row.wait_p95_ms, TOO_SMALL)),
+        Column("copy ms", lambda row: _ms(row.copy_ms, "-")),
+        Column("MB", lambda row: megabytes(row.memory_bytes).removesuffix(" MB")),
+    ),
+    reading=lambda record, rows: (
+        "Medians over the turns, of the same clips with every setting; the first "
+        "batches of a turn, while workers begin, are left out. Jitter is the standard deviation of "
+        "the intervals between batches; wait (mean, p95) how long the loop stood still for one; "
+        "copy how long handing it to a GPU held the loop up. Memory is that of all processes at "
+        "the end of a turn, what they share counted once."
+    ),
+    answer=_answer,
+    charts=lambda rows: (_rates(rows), _waits(rows)),
+    names_machine=True,
+    terms=Terms(concerns="loading"),
+)

@@ -7,8 +7,9 @@ from typing import Annotated, Final
 
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
-from headrace.bench.record import ExperimentRecord
-from headrace.measuring.config_fields import FrameSize, Option, Videos, check_options
+from headrace.bench.benchmark import BenchmarkRecord
+from headrace.bench.config import BenchmarkConfig
+from headrace.measuring.config_fields import FrameSize, Option
 from headrace.measuring.interleaved import Spread, Turn, cores_of_others, grouped
 from headrace.runtime.distribution import Distribution
 from headrace.sampling.boundary import Boundary
@@ -18,10 +19,9 @@ DEFAULT_FACTOR: Final = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrefetchConfig:
+class PrefetchConfig(BenchmarkConfig):
     """What is measured."""
 
-    videos: Videos
     prefetch_factor: Annotated[
         tuple[int, ...], Option("Batches that each worker makes ahead.", least=1)
     ] = (1, 2, 4, 8)
@@ -43,9 +43,6 @@ class PrefetchConfig:
         float, Option("How long a turn takes, about; 300 batches at most.", above=0, most=3600)
     ] = 5.0
     repeats: Annotated[int, Option("Turns of each setting.", least=1)] = 3
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +73,7 @@ class PrefetchTurn(Turn):
     """Of all processes when the last batch was there; what they share is counted once."""
 
 
-class PrefetchRecord(ExperimentRecord):
+class PrefetchRecord(BenchmarkRecord):
     """What was measured."""
 
     workers: PositiveInt

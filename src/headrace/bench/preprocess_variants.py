@@ -17,7 +17,7 @@ from headrace.bench.model_variants import (
     on_device,
     passes,
 )
-from headrace.bench.preprocess_steps import (
+from headrace.bench.preprocess_record import (
     DECODE,
     INFER,
     LEVELS,
@@ -26,7 +26,7 @@ from headrace.bench.preprocess_steps import (
     Place,
     Step,
 )
-from headrace.bench.variant_benchmark import Way
+from headrace.bench.variant_benchmark import Work
 from headrace.models.compute import Compute
 from headrace.models.load import load_classifier
 from headrace.models.model import Model
@@ -82,9 +82,9 @@ class Steps:
                     level=level, place=place, most=float(apart.max()), mean=float(apart.mean())
                 )
 
-    def ways(self) -> list[tuple[Step, Way]]:
+    def variants(self) -> list[tuple[Step, Work]]:
         """Return every step in every place with what does it for one turn."""
-        found: list[tuple[Step, Way]] = [(_step(DECODE, "cpu"), self._decoding)]
+        found: list[tuple[Step, Work]] = [(_step(DECODE, "cpu"), self._decoding)]
         for level, preprocess in self._preprocess.items():
             for place in self._models:
                 run = _placed(preprocess, place)
@@ -98,14 +98,14 @@ class Steps:
             found.append((_step(INFER, place), self._passes(there, model.run)))
         return found
 
-    def settled(self, way: str) -> AbstractContextManager[object]:
+    def settled(self, variant: str) -> AbstractContextManager[object]:
         """Make ready for a turn: threads of one operation; decoding is under way."""
-        if way == _step(DECODE, "cpu").way:
+        if variant == _step(DECODE, "cpu").way:
             return self._decoding.begun()
-        is_single = way.endswith(", 1 thread")
+        is_single = variant.endswith(", 1 thread")
         return _threads("1 thread" if is_single else "cpu")
 
-    def _passes(self, batches: Sequence[Batch], run: Callable[[Batch], object]) -> Way:
+    def _passes(self, batches: Sequence[Batch], run: Callable[[Batch], object]) -> Work:
         return passes(batches, run, seconds=self._seconds, clock=self._clock)
 
 

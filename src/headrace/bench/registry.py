@@ -1,27 +1,32 @@
-"""The experiments that `headrace bench` asks, in the order in which help lists them."""
+"""The benchmarks that `headrace bench` asks, in the order of help; and one from a user's file."""
 
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from typing import Any, Final
 
-from headrace.bench.affinity_report import AFFINITY
-from headrace.bench.amp_report import AMP
-from headrace.bench.benchmark import Experiment
+from headrace.bench.affinity import AFFINITY
+from headrace.bench.amp import AMP
+from headrace.bench.benchmark import Benchmark
 from headrace.bench.cameras_report import CAMERAS
-from headrace.bench.compile_report import COMPILE
-from headrace.bench.decode_report import DECODE
+from headrace.bench.compile_model import COMPILE
+from headrace.bench.decode import DECODE
 from headrace.bench.live_capacity_report import LIVE
 from headrace.bench.memory_report import MEMORY
 from headrace.bench.overlap_report import OVERLAP
-from headrace.bench.prefetch_report import PREFETCH
-from headrace.bench.preprocess_report import PREPROCESS
+from headrace.bench.prefetch import PREFETCH
+from headrace.bench.preprocess import PREPROCESS
 from headrace.bench.sampling_report import SAMPLING
-from headrace.bench.scenarios_report import MODES
-from headrace.bench.split_report import SPLIT
+from headrace.bench.scenarios import MODES
+from headrace.bench.split import SPLIT
 from headrace.bench.stability_report import STABILITY
 from headrace.bench.stages_report import STAGES
-from headrace.bench.transfer_report import TRANSFER
+from headrace.bench.transfer import TRANSFER
 from headrace.bench.workers import WORKERS
+from headrace.errors import ConfigError, in_words
+from headrace.runs.launch.problems import closest
 
-EXPERIMENTS: Final[tuple[Experiment[Any, Any, Any], ...]] = (
+EXPERIMENTS: Final[tuple[Benchmark[Any, Any, Any], ...]] = (
     STAGES,
     WORKERS,
     PREFETCH,
@@ -40,3 +45,41 @@ EXPERIMENTS: Final[tuple[Experiment[Any, Any, Any], ...]] = (
     AFFINITY,
     MEMORY,
 )
+
+Registered = Benchmark[Any, Any, Any]
+
+
+def load_benchmark(path: Path) -> Registered:
+    """Return the benchmark that a Python file of the user's defines. It runs the file's code.
+
+    Raises:
+        ConfigError: there is no such file, it cannot be run, or it defines none or several; or its
+            benchmark has the name of one of headrace's.
+    """
+    if not path.is_file():
+        near = [str(other) for other in path.parent.glob("*.py")]
+        hint = f"; {closest(str(path), near)}" if near else ""
+        raise ConfigError(f"cannot open {path}: there is no such file{hint}")
+    spec = spec_from_file_location(f"headrace_own_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[spec.name] = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise ConfigError(f"{path} cannot be run: {in_words(error)}") from error
+    known = set(map(id, EXPERIMENTS))
+    defined = {id(value): value for value in vars(module).values() if isinstance(value, Benchmark)}
+    own = [value for number, value in defined.items() if number not in known]
+    if len(own) != 1:
+        raise ConfigError(
+            f"{path} must define one Benchmark, and defines {len(own) or 'none'}; a "
+            "VariantBenchmark becomes one by its benchmark()"
+        )
+    taken = ["all", *(each.name for each in EXPERIMENTS)]
+    if own[0].name in taken:
+        raise ConfigError(
+            f"the benchmark of {path} is called {own[0].name}, as one of headrace's: give it "
+            "another name"
+        )
+    return own[0]

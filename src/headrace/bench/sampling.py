@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from headrace.bench.benchmark import Context
-from headrace.bench.sampling_labels import label
-from headrace.bench.sampling_record import LADDER, WAYS, SamplingRecord, Way
+from headrace.bench.config import BenchmarkConfig
+from headrace.bench.sampling_record import LADDER, WAYS, SamplingRecord, Way, label
 from headrace.errors import ConfigError
-from headrace.measuring.config_fields import FrameSize, Option, Videos, check_options
+from headrace.measuring.config_fields import FrameSize, Option
 from headrace.measuring.interleaved import take_turns
 from headrace.measuring.steady_state import take_turn
 from headrace.sampling.rho import TAKEN_RHO
@@ -18,10 +18,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SamplingConfig:
+class SamplingConfig(BenchmarkConfig):
     """What is measured; words that a `FrameLoader` has mean the same here."""
 
-    videos: Videos
     batch_size: Annotated[int, Option("Frames in a batch.", least=1)] = 128
     size: FrameSize = (256, 256)
     memory: Annotated[str, Option("For frames that wait; like 256MiB or 1GiB.")] = "1GiB"
@@ -43,7 +42,7 @@ class SamplingConfig:
     repeats: Annotated[int, Option("Turns of each strategy.", least=1)] = 3
 
     def __post_init__(self) -> None:
-        check_options(self)
+        super().__post_init__()
         parse_bytes(self.memory)
 
     @property

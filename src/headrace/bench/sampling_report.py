@@ -1,21 +1,231 @@
-"""`bench sampling` as an experiment: its columns and its chart."""
+"""What bench sampling shows: what limits the fastest, and where memory saturates."""
 
+from dataclasses import dataclass
+from statistics import median
 from typing import Final
 
 import plotly.graph_objects as go
 
-from headrace.bench.benchmark import Experiment
-from headrace.bench.charts import dashed, error_bars
+from headrace.bench.benchmark import Benchmark
+from headrace.bench.charts import chart, dashed, error_bars
+from headrace.bench.ladder import Saturation
 from headrace.bench.sampling import SamplingConfig, among_all, measure_sampling
-from headrace.bench.sampling_conclusion import answer
-from headrace.bench.sampling_record import SamplingRecord
-from headrace.bench.sampling_rows import SamplingRow, ladder_of, rows_of
+from headrace.bench.sampling_record import LADDER, SamplingRecord, Strategy, Way, draws, how, label
 from headrace.bench.suite.suite_spec import Terms
 from headrace.measuring import decode_counts
+from headrace.measuring.decode_counts import CountedRow, counted_row
+from headrace.measuring.interleaved import AGAIN, Trust, as_fast, fastest, grouped
 from headrace.measuring.steady_state import FILLING
-from headrace.report.drawing import MARK, PLAIN, Chart, bar, draw
+from headrace.profiling.findings.finding import Change, Finding
+from headrace.report.drawing import MARK, PLAIN, Chart, bar
 from headrace.report.experiment import Column
-from headrace.report.numbers import count, counted, decimal, megabytes
+from headrace.report.numbers import count, counted, decimal, megabytes, percent
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingRow(CountedRow):
+    """The turns of one strategy; medians, each count per frame delivered."""
+
+    strategy: Strategy
+    label: str
+    times: float
+    """Images per second ÷ those of the baseline."""
+    cpu_ms: float
+    """Processor time of all processes."""
+    held_bytes: int
+    """The most that waited, in any turn."""
+    frames: int
+    """Measured in all turns."""
+    is_filled: bool
+    """False if it was measured while its window was still filling."""
+
+
+def rows_of(record: SamplingRecord) -> tuple[SamplingRow, ...]:
+    """Return a row for each strategy that was run, the baseline first."""
+    groups = grouped(record.turns, lambda turn: turn.strategy)
+    baseline = median(turn.frames / turn.seconds for turn in groups["baseline"])
+    rows = []
+    for strategy in record.strategies:
+        if turns := groups.get(strategy.name):
+            medians = counted_row(turns)
+            row = SamplingRow(
+                **medians,
+                strategy=strategy,
+                label=label(strategy.name, record.memory_budget, record.burst),
+                times=medians["rate"].median / baseline,
+                cpu_ms=median(1e3 * turn.cpu_seconds / turn.frames for turn in turns),
+                held_bytes=max(turn.held_bytes for turn in turns),
+                frames=sum(turn.frames for turn in turns),
+                is_filled=all(turn.is_filled for turn in turns),
+            )
+            rows.append(row)
+    return tuple(rows)
+
+
+def ladder_of(rows: tuple[SamplingRow, ...]) -> Saturation[SamplingRow] | None:
+    """Return the rows of `LADDER` that were run, in ever more memory; None of fewer than two."""
+    ran = {row.strategy.name: row for row in rows}
+    ladder = [ran[name] for name in LADDER if name in ran]
+    if len(ladder) < 2:
+        return None
+    return Saturation(rows=ladder, unit="images/s", label=lambda row: row.label, subject="memory")
+
+
+BUSY: Final = 0.9
+"""From this share of the cores it can use on, a strategy is bound by decoding."""
+_WASTEFUL: Final = 1.5
+"""Frames decoded per frame delivered from which more memory is the first thing to try."""
+
+
+def answer(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> tuple[Finding, ...]:
+    """Return what limits the fastest, where memory saturates, and what frames are worth."""
+    return _verdict(record, rows), _memory(record, rows), _price(record), _strategies(record)
+
+
+def _verdict(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> Finding:
+    """Name the fastest row, and what limits it."""
+    baseline, best = rows[0], fastest(rows)
+    usable = record.provenance.machine.usable_cores
+    bound, change = _bound(record, best, baseline)
+    others = [decimal(row.others or 0.0) for row in (best, baseline)]
+    evidence = [
+        f"{best.label} decodes {decimal(best.decoded)} frames for each image, the "
+        f"baseline {decimal(baseline.decoded)}; that takes {decimal(best.cpu_ms)} ms of processor "
+        f"time against {decimal(baseline.cpu_ms)} ms.",
+        f"{best.label} keeps {decimal(best.cores)} of {counted(usable, 'usable core')} "
+        f"busy with {counted(record.workers, 'worker')}, the baseline {decimal(baseline.cores)}; "
+        f"other programs meanwhile {others[0]} and {others[1]}.",
+        f"It counts as bound by decoding from {percent(BUSY)} of the cores that its workers can "
+        "use.",
+        f"Before it was timed, {counted(record.compared, 'frame')} came out equal, bit for bit, "
+        "from the baseline, a FrameDataset and a FrameLoader.",
+        *Trust.of(rows, usable).sentences("Turns of one strategy"),
+    ]
+    return Finding(
+        headline=f"{_names(best, rows)}: {decimal(best.rate.median)} images/s, "
+        f"{decimal(best.times)} times the baseline; {bound}",
+        evidence=tuple(evidence),
+        change=change,
+        advice=None if Trust.of((best, baseline), usable).doubt else _advice(best, baseline),
+    )
+
+
+def _advice(best: SamplingRow, baseline: SamplingRow) -> Change | None:
+    """The fastest instead of the baseline; None if it is that."""
+    if best is baseline:
+        return None
+    return Change(
+        words=f"Random frames by {best.label}, not by a DataLoader that seeks for each",
+        gain=best.times,
+        rests_on=f"{decimal(best.rate.median)} against {decimal(baseline.rate.median)} images/s",
+    )
+
+
+def _bound(record: SamplingRecord, row: SamplingRow, baseline: SamplingRow) -> tuple[str, str]:
+    """Return what limits a row, by the rule, and the one change to try."""
+    usable, workers = record.provenance.machine.usable_cores, record.workers
+    trust = Trust.of((row, baseline), usable)
+    if trust.is_disturbed:
+        # Processor time is counted in ticks of some 10 ms: a short turn may have taken none.
+        saved = decimal(baseline.cpu_ms / row.cpu_ms) if row.cpu_ms else ""
+        but = f", but processor time is {saved} times less" if saved else ""
+        return f"other programs ran meanwhile{but}", AGAIN
+    if trust.is_unsteady:
+        return "too unsteady to say what limits it", AGAIN
+    could = min(workers, usable)
+    if row.cores < BUSY * could:
+        gain = (
+            f": up to {decimal(could / row.cores)} times, until they are busy" if row.cores else ""
+        )
+        return (
+            "not bound by processors, which had time to spare",
+            "Faster storage, or more --workers than cores, so that some decode while others "
+            f"wait{gain}.",
+        )
+    if workers < usable:
+        return (
+            f"bound by decoding, with {counted(workers, 'worker')}",
+            f"--workers {usable}, one for each core: up to {decimal(usable / workers)} times, if "
+            "decoding is as fast on all of them.",
+        )
+    if row.decoded > _WASTEFUL:
+        change = (
+            "More --memory: most frames are decoded only to get to others; up to "
+            f"{decimal(row.decoded)} times, if each were decoded once."
+        )
+    else:
+        change = (
+            "More cores, or copies of the videos at the size of the model (see headrace plan): "
+            "hardly anything is decoded in vain any more. What either gains is not known."
+        )
+    return "bound by decoding, on all cores", change
+
+
+def _memory(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> Finding:
+    """Name where more memory gives no more images."""
+    ladder = ladder_of(rows)
+    if ladder is None:
+        return Finding(
+            headline="Where memory saturates was not measured",
+            evidence=(
+                f"It takes two of {', '.join(LADDER)}: the same frames in ever more memory.",
+            ),
+            change=f"--strategies {','.join(LADDER)}, or more --memory where one is not possible.",
+        )
+    point = ladder.point
+    rates = ", ".join(f"{row.label} {ladder.rate(row)}" for row in ladder.rows)
+    evidence = [
+        "Saturation is the least memory within 5 % of the best, of what draws the very same "
+        f"frames: {rates}.",
+        f"{point.label} decodes {decimal(point.decoded)} frames for each image; from about 1 on, "
+        "more memory saves nothing that reading in order would cost.",
+    ]
+    filling = [row.label for row in ladder.rows if not row.is_filled]
+    if filling:
+        evidence.append(
+            f"Still filling while measured, so faster in the long run: {', '.join(filling)}."
+        )
+    return ladder.finding(
+        Trust.of(ladder.rows, record.provenance.machine.usable_cores),
+        evidence,
+        setting=f"As much memory as {point.label}",
+        surplus="the rest is of more use to the model",
+        further="twice the --memory, if the machine has it,",
+    )
+
+
+def _names(best: SamplingRow, rows: tuple[SamplingRow, ...]) -> str:
+    """Name the fastest, and those that are as fast within 5 %."""
+    others = [row.label for row in as_fast(rows) if row is not best]
+    return "Fastest is " + " and ".join([best.label, *others])
+
+
+def _price(record: SamplingRecord) -> Finding:
+    """Say what each strategy's frames are worth to training, those with the same ones together."""
+    labels: dict[str, list[str]] = {}
+    for each in record.strategies:
+        labels.setdefault(draws(each, record), []).append(_label(each.name, record))
+    return Finding(
+        headline="What it costs in statistics: "
+        + ("nothing" if len(labels) == 1 else "nothing, but for what draws other frames"),
+        evidence=tuple(f"{', '.join(names)}: {drawn}." for drawn, names in labels.items()),
+    )
+
+
+def _strategies(record: SamplingRecord) -> Finding:
+    return Finding(
+        headline="The strategies",
+        evidence=tuple(
+            f"{_label(each.name, record)}: {how(each.name, record)}."
+            + (f" Not possible here: {each.why_not}." if each.why_not else "")
+            for each in record.strategies
+        ),
+    )
+
+
+def _label(way: Way, record: SamplingRecord) -> str:
+    return label(way, record.memory_budget, record.burst)
+
 
 _MARGIN: Final = 1.2
 """The axis of the chart goes so much further than the fastest turn, for the words beside it."""
@@ -61,17 +271,18 @@ def _chart(rows: tuple[SamplingRow, ...]) -> Chart:
         showlegend=False,
     )
     most = max(row.rate.highest for row in rows)
-    figure = draw([bars, times, *_enough(rows, labels)], height=80 + 40 * len(rows), bargap=0.35)
-    figure.update_xaxes(title_text="images/s", range=[0, _MARGIN * most])
-    figure.update_yaxes(showgrid=False)
-    return Chart(
+    return chart(
+        [bars, times, *_enough(rows, labels)],
         name="sampling",
         title="Images per second by strategy",
         reading="Frames delivered per second, in batches, when the loop does nothing else; beside "
         "each bar how many times the baseline that is. The lines reach from the slowest turn to "
         "the fastest. Memory saturates with the least of it that reaches the dashed line: 95 % of "
         "the best that draws the very same frames.",
-        figure=figure,
+        height=80 + 40 * len(rows),
+        x={"title_text": "images/s", "range": [0, _MARGIN * most]},
+        y={"showgrid": False, "rangemode": None},
+        bargap=0.35,
     )
 
 
@@ -84,7 +295,7 @@ def _enough(rows: tuple[SamplingRow, ...], labels: list[str]) -> list[go.Scatter
     return [dashed(PLAIN, **ends, showlegend=False)]
 
 
-SAMPLING: Final[Experiment[SamplingConfig, SamplingRecord, SamplingRow]] = Experiment(
+SAMPLING: Final[Benchmark[SamplingConfig, SamplingRecord, SamplingRow]] = Benchmark(
     name="sampling",
     summary="Time random frames in several ways beside a plain baseline; name what limits them.",
     config=SamplingConfig,

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from headrace.bench.sampling_labels import burst_lookahead
-from headrace.bench.sampling_record import QUARTER, Strategy, Way
+from headrace.bench.sampling_record import QUARTER, Strategy, Way, burst_lookahead
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError
 from headrace.measuring.loader_adapters import DataLoaderDelivery, LoaderDelivery

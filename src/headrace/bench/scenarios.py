@@ -3,51 +3,42 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import NonNegativeFloat, PositiveFloat
 
-from headrace.bench.benchmark import Context
-from headrace.bench.live_repetition import LiveTurn
-from headrace.bench.model_choice import (
-    SMALL_MODEL,
-    ModelName,
-    OnDevice,
-    Prepared,
-    Threads,
-    Weights,
-    check_one,
-    compute_of,
-    indexes_of,
+from headrace.bench.benchmark import Benchmark, BenchmarkRecord, Context
+from headrace.bench.charts import chart, line
+from headrace.bench.config import ThreadedModelConfig, indexes_of
+from headrace.bench.live_load import LiveTurn, live_plan, take_live_turn
+from headrace.measuring.config_fields import Option
+from headrace.measuring.interleaved import (
+    AGAIN,
+    Spread,
+    Trust,
+    cores_of_others,
+    grouped,
+    take_turns,
 )
-from headrace.bench.record import ExperimentRecord
-from headrace.measuring.config_fields import Option, Videos, check_options
-from headrace.measuring.interleaved import Spread, cores_of_others, grouped, take_turns
+from headrace.profiling.findings.finding import Finding
+from headrace.report.drawing import MARK, PLAIN, Chart
+from headrace.report.experiment import Column
+from headrace.report.numbers import decimal, milliseconds, percent, seconds
 
 Mode = Literal["offline", "realtime"]
 _MODES: Final[tuple[Mode, ...]] = ("offline", "realtime")
-_SETTLING_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModesConfig:
+class ModesConfig(ThreadedModelConfig):
     """What is measured."""
 
-    videos: Videos
-    model_name: ModelName = SMALL_MODEL
-    weights: Weights = "none"
-    prep_level: Prepared = "medium"
-    device: OnDevice = "cpu"
-    threads: Threads = None
+    one_video_of: ClassVar = "modes"
     batch_size: Annotated[
         int, Option("Frames in a batch; in real time at most, none waits for others.", least=1)
     ] = 1
     seconds: Annotated[float, Option("How long a turn takes, about.", least=2, most=3600)] = 13.0
     repeats: Annotated[int, Option("Turns of each mode.", least=1)] = 2
-
-    def __post_init__(self) -> None:
-        check_options(self)
-        check_one(self.videos, "modes")
 
 
 class ModesTurn(LiveTurn):
@@ -56,7 +47,7 @@ class ModesTurn(LiveTurn):
     mode: Mode
 
 
-class ModesRecord(ExperimentRecord):
+class ModesRecord(BenchmarkRecord):
     """What was measured."""
 
     frame_rate: PositiveFloat
@@ -88,12 +79,11 @@ class ModesRow:
 
 def measure_modes(config: ModesConfig, context: Context) -> ModesRecord:
     """Run one video in both modes, in turns; it begins again where it is shorter than a turn."""
-    from headrace.bench.live_load import live_plan, take_live_turn
     from headrace.bench.overlap_work import ready_work
     from headrace.live.replayed import Replayed
     from headrace.models.threads import operation_threads
 
-    made, compute = context.provenance(config), compute_of(config, config.batch_size)
+    made, compute = context.provenance(config), config.compute_options(config.batch_size)
     indexes = indexes_of(config.videos, context.store)
 
     def take(mode: Mode) -> ModesTurn:
@@ -105,9 +95,7 @@ def measure_modes(config: ModesConfig, context: Context) -> ModesRecord:
             batch_size=config.batch_size,
             seconds=config.seconds,
         )
-        turn = take_live_turn(
-            plan, settling_seconds=_SETTLING_SECONDS, made=made, clock=context.clock
-        )
+        turn = take_live_turn(plan, made=made, clock=context.clock)
         return ModesTurn(**turn.model_dump(), mode=mode)
 
     with operation_threads(config.threads):
@@ -150,3 +138,158 @@ def _median(values: Iterable[float | None]) -> float | None:
     """Return the median; None where one is not known."""
     known = list(values)
     return None if None in known else median(value for value in known if value is not None)
+
+
+_STEADY: Final = 0.05
+"""Below this FPS CV the frame rate is steady."""
+_ROOM: Final = 1.1
+"""Times the rate of the video from which a pipeline keeps up on the whole."""
+_WORDS: Final = {"offline": "offline", "realtime": "real time"}
+
+
+def _answer(record: ModesRecord, rows: tuple[ModesRow, ...]) -> tuple[Finding, ...]:
+    offline, live = rows
+    asked = f"{decimal(record.frame_rate)} frames/s"
+    trust = Trust.of(rows, record.provenance.machine.usable_cores)
+    p95 = "" if live.latency_p95 is None else f", p95 latency {milliseconds(live.latency_p95)}"
+    if live.drop_share:
+        headline = (
+            f"In real time {percent(live.drop_share)} of the frames are dropped: "
+            f"{decimal(live.rate.median)} of {asked} come out{p95}"
+        )
+        if trust.is_disturbed:
+            headline = f"Other programs ran meanwhile, so it may keep up without them. {headline}"
+    else:
+        headline = f"Real time keeps up with {asked}{p95}, nothing dropped"
+    evidence = [
+        f"Offline the same pipeline makes {decimal(offline.rate.median)} frames/s, "
+        f"{decimal(offline.rate.median / record.frame_rate)} times what the video asks for; "
+        f"processors {percent(offline.cores)} of one core busy, in real time "
+        f"{percent(live.cores)}.",
+        _no_latency(offline),
+        *_steadiness(offline, live),
+        f"The model was ready after {seconds(record.model_seconds)}, and the first second of each "
+        "turn is left out.",
+        *trust.sentences("Turns of one mode"),
+    ]
+    return (Finding(headline=headline, evidence=tuple(evidence), change=_change(record, rows)),)
+
+
+def _no_latency(offline: ModesRow) -> str:
+    if offline.service_p50 is None:
+        return "Offline there is no latency: a frame is there before it is asked for."
+    return (
+        f"Offline a batch takes {milliseconds(offline.service_p50)} of work (median); that is no "
+        "latency, as a frame of a file is there before it is asked for."
+    )
+
+
+def _steadiness(offline: ModesRow, live: ModesRow) -> list[str]:
+    said = []
+    if offline.jitter is not None and live.jitter is not None:
+        smaller = "less" if live.jitter < offline.jitter else "no less"
+        said.append(
+            f"Latency jitter (std of the intervals between results) is {smaller} in real time: "
+            f"{milliseconds(live.jitter)}, offline {milliseconds(offline.jitter)}."
+        )
+    if offline.fps_cv is None or live.fps_cv is None:
+        said.append("FPS CV needs ten whole seconds: give --seconds 13 or more.")
+        return said
+    words = {
+        (True, True): "Frames per second are steady in both modes",
+        (True, False): "Frames per second are steady in real time, where the timetable makes them",
+        (False, True): "Frames per second are steady offline only",
+        (False, False): "Frames per second are steady in neither mode",
+    }[live.fps_cv < _STEADY, offline.fps_cv < _STEADY]
+    said.append(
+        f"{words}: FPS CV {decimal(live.fps_cv)} in real time, {decimal(offline.fps_cv)} offline "
+        f"(steady is below {_STEADY:g})."
+    )
+    return said
+
+
+def _change(record: ModesRecord, rows: tuple[ModesRow, ...]) -> str:
+    offline, live = rows
+    trust = Trust.of(rows, record.provenance.machine.usable_cores)
+    if live.drop_share and trust.is_disturbed:
+        return AGAIN
+    if live.drop_share and offline.rate.median > _ROOM * record.frame_rate:
+        return (
+            "It is fast enough on the whole; frames were dropped in moments in which it was not. "
+            "--queue 8 of headrace run, with a longer --max-staleness, lets them wait instead: "
+            "fewer drops, more latency."
+        )
+    if live.drop_share:
+        return (
+            "--stride of headrace run, so that fewer frames are asked for, or a lighter model; "
+            "offline no frame is lost."
+        )
+    if offline.rate.median > 2 * record.frame_rate:
+        return (
+            "There is room: headrace bench live --search streams tells how many such streams "
+            "keep a promised latency."
+        )
+    return "headrace bench live tells how much more keeps a promised latency."
+
+
+def _frame_rates(rows: tuple[ModesRow, ...]) -> Chart:
+    return chart(
+        [
+            line(
+                _WORDS[row.mode],
+                range(1, len(row.per_second) + 1),
+                row.per_second,
+                color,
+                hover="%{y} frames/s",
+            )
+            for row, color in zip(rows, (PLAIN, MARK), strict=True)
+        ],
+        name="frame-rate",
+        title="Frames per second over time",
+        reading="Frames that came out in each whole second of one turn. Flat is steady; offline is "
+        "as fast as the pipeline can, real time as fast as the video is played.",
+        height=320,
+        x="second of the turn",
+        y="frames/s",
+        hovermode="x unified",
+    )
+
+
+def _ms(value: float | None, missing: str = "-") -> str:
+    return missing if value is None else decimal(value)
+
+
+MODES: Final[Benchmark[ModesConfig, ModesRecord, ModesRow]] = Benchmark(
+    name="modes",
+    summary="Run one video offline and as it would be played; compare latency and steadiness.",
+    config=ModesConfig,
+    record=ModesRecord,
+    measure=measure_modes,
+    title=lambda record: (
+        f"Offline and in real time: a video of {decimal(record.frame_rate)} frames/s"
+    ),
+    rows=rows_of,
+    columns=(
+        Column("mode", lambda row: _WORDS[row.mode]),
+        Column("frames/s", lambda row: decimal(row.rate.median)),
+        Column("service ms", lambda row: _ms(row.service_p50)),
+        Column("p50 ms", lambda row: _ms(row.latency_p50)),
+        Column(
+            "p95 ms", lambda row: _ms(row.latency_p95, "-" if row.mode == "offline" else "n small")
+        ),
+        Column("jitter ms", lambda row: _ms(row.jitter)),
+        Column("FPS CV", lambda row: _ms(row.fps_cv)),
+        Column("dropped", lambda row: percent(row.drop_share)),
+        Column("CPU", lambda row: percent(row.cores)),
+    ),
+    reading=lambda record, rows: (
+        "Medians over the turns. Service is the work on a batch, all stages together; p50 and p95 "
+        "are latency, from when a frame was due until it had been shown: offline there is none. "
+        "Jitter is the standard deviation of the intervals between results, FPS CV standard "
+        "deviation ÷ mean of the frames per second. A video that is shorter than a turn begins "
+        "again."
+    ),
+    answer=_answer,
+    charts=lambda rows: (_frame_rates(rows),),
+    names_machine=True,
+)

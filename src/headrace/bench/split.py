@@ -1,29 +1,34 @@
 """Whether a model in two parts is faster than whole: behind which layer, in turn or at once."""
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
-from pydantic import NonNegativeFloat, PositiveInt
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from headrace.bench.benchmark import Context
-from headrace.bench.model_choice import (
-    USUAL_MODEL,
-    BatchSize,
-    ModelName,
-    OnDevice,
-    Prepared,
-    Repeats,
-    Threads,
-    TurnSeconds,
-    Weights,
-    allowed_difference,
-    check_one,
-    compute_of,
+from headrace.bench.charts import stacked_bars, variant_bars
+from headrace.bench.config import BatchSize, ModelTurnsConfig, TurnSeconds, allowed_difference
+from headrace.bench.suite.suite_spec import Terms
+from headrace.bench.variant_benchmark import (
+    NOT_TIMED,
+    Ranking,
+    Rows,
+    VariantBenchmark,
+    VariantRecord,
+    VariantRow,
+    VariantSet,
+    Work,
+    rate_columns,
 )
-from headrace.bench.split_cut import Cut
-from headrace.bench.variant_benchmark import ContestRecord, Way, hold_contest
-from headrace.measuring.config_fields import Option, Videos, check_options
+from headrace.measuring.config_fields import Option
+from headrace.profiling.findings.finding import Change
+from headrace.profiling.provenance import Record
+from headrace.report.drawing import Chart
+from headrace.report.experiment import Column
+from headrace.report.numbers import counted, decimal
 
 if TYPE_CHECKING:
     from headrace.bench.model_variants import Flowing
@@ -32,12 +37,13 @@ WHOLE: Final = "whole"
 
 
 @dataclass(frozen=True, kw_only=True)
-class SplitConfig:
-    """What is measured."""
+class SplitConfig(ModelTurnsConfig):
+    """What is measured.
 
-    videos: Videos
-    model_name: ModelName = USUAL_MODEL
-    """A line of blocks of nearly equal work: there are cuts that balance the parts."""
+    The usual model is a line of blocks of nearly equal work: there are cuts that balance the parts.
+    """
+
+    one_video_of: ClassVar = "split"
     split_points: Annotated[
         str | None,
         Option(
@@ -46,21 +52,27 @@ class SplitConfig:
             metavar="LAYER,...",
         ),
     ] = None
-    weights: Weights = "none"
-    prep_level: Prepared = "medium"
-    device: OnDevice = "cpu"
-    threads: Threads = None
     batch_size: BatchSize = 8
     """Small, so that a turn holds many batches, which parts at work at once pass on."""
     seconds: TurnSeconds = 1.5
-    repeats: Repeats = 3
-
-    def __post_init__(self) -> None:
-        check_options(self)
-        check_one(self.videos, "split")
 
 
-class SplitRecord(ContestRecord):
+class Cut(Record):
+    """A model that was cut behind a layer, its parts timed apart, one batch at a time."""
+
+    layer: str
+    first_ms: NonNegativeFloat
+    """A frame's time in the first part, on the CPU; medians over the batches."""
+    transfer_ms: NonNegativeFloat
+    """To carry what the second part needs to its device."""
+    second_ms: NonNegativeFloat
+    crossing_bytes: NonNegativeInt
+    """Of what the second part needs of a frame, wherever it runs."""
+    difference: NonNegativeFloat
+    """How far scores were apart from those of the whole model: ÷ the largest |score|."""
+
+
+class SplitRecord(VariantRecord):
     """What was measured."""
 
     model: str
@@ -73,18 +85,17 @@ class SplitRecord(ContestRecord):
     cuts: tuple[Cut, ...]
 
 
-def in_turn(layer: str) -> str:
-    """Return what the turns are called in which the parts follow each other."""
+def _in_turn(layer: str) -> str:
     return f"{layer}, in turn"
 
 
-def pipelined(layer: str) -> str:
-    """Return what the turns are called in which the parts work at the same time."""
+def _pipelined(layer: str) -> str:
     return f"{layer}, pipelined"
 
 
-def measure_split(config: SplitConfig, context: Context) -> SplitRecord:
-    """Prove that the parts score as the whole model does, then time all ways in turns.
+@contextmanager
+def _prepared(config: SplitConfig, context: Context) -> Iterator[VariantSet[SplitRecord]]:
+    """Prove that the parts score as the whole model does.
 
     Raises:
         ConfigError: the model has no such layer, or cannot be cut there.
@@ -97,7 +108,7 @@ def measure_split(config: SplitConfig, context: Context) -> SplitRecord:
     from headrace.models.compute import layer_of
     from headrace.models.threads import operation_threads
 
-    made, options = context.provenance(config), compute_of(config, config.batch_size)
+    options = config.compute_options(config.batch_size)
     check_available(options.compute())
     asked = [] if config.split_points is None else config.split_points.split(",")
     layers = [layer_of(each.strip(), config.model_name) for each in asked]
@@ -107,25 +118,146 @@ def measure_split(config: SplitConfig, context: Context) -> SplitRecord:
         whole = Whole(options, clock)
         batches = held.prepared(config.prep_level, whole.model.input)
         cuts = []
-        ways: dict[str, Way] = {WHOLE: passes(batches, whole.run, seconds=seconds, clock=clock)}
+        variants: dict[str, Work] = {
+            WHOLE: passes(batches, whole.run, seconds=seconds, clock=clock)
+        }
         flows: dict[str, Flowing] = {}
         for layer in dict.fromkeys(layers or whole.blocks()):
             parts = Parts(options, layer, batches, clock)
-            cuts.append(parts.cut(whole.scores))
-            ways[in_turn(layer)] = parts.in_turn(seconds)
-            ways[pipelined(layer)] = flows[pipelined(layer)] = parts.pipelined(seconds)
-        turns = hold_contest(
-            ways,
-            repeats=config.repeats,
-            context=context,
-            settled=lambda way: flows[way].begun() if way in flows else nullcontext(),
+            cuts.append(Cut.model_validate({"layer": layer} | parts.cut(whole.scores)))
+            variants[_in_turn(layer)] = parts.in_turn(seconds)
+            variants[_pipelined(layer)] = flows[_pipelined(layer)] = parts.pipelined(seconds)
+        yield VariantSet(
+            variants=variants,
+            settled=lambda variant: flows[variant].begun() if variant in flows else nullcontext(),
+            record=partial(
+                SplitRecord,
+                model=config.model_name,
+                device=config.device,
+                compared=held.num_frames,
+                allowed=allowed_difference(config.device),
+                cuts=tuple(cuts),
+            ),
         )
-    return SplitRecord(
-        provenance=made,
-        turns=turns,
-        model=config.model_name,
-        device=config.device,
-        compared=held.num_frames,
-        allowed=allowed_difference(config.device),
-        cuts=tuple(cuts),
+
+
+def _facts(record: SplitRecord) -> dict[str, Cut | None]:
+    """Return the cut of each variant, None of the whole model."""
+    cuts = {name(cut.layer): cut for cut in record.cuts for name in (_in_turn, _pipelined)}
+    return {WHOLE: None, **cuts}
+
+
+def _headline(record: SplitRecord, rows: Rows[Cut | None], ranking: Ranking) -> str:
+    parts = max(rows[1:], key=lambda row: row.rate.median)
+    rates = f"{ranking.rate(parts)} ({parts.variant}) against {ranking.rate(ranking.first)} whole"
+    return ranking.headline(
+        f"whether a split pays; by the medians {rates}",
+        won=f"A split of {record.model} pays: {rates}",
+        even=f"No split of {record.model} pays here: {rates}",
     )
+
+
+def _changes(record: SplitRecord) -> dict[str, Change]:
+    points = {_pipelined(cut.layer): f"{record.model}:{cut.layer}" for cut in record.cuts}
+    return {
+        variant: Change(
+            words=f"--split-point {point} of headrace run", options={"split_point": point}
+        )
+        for variant, point in points.items()
+    }
+
+
+def _change(record: SplitRecord, rows: Rows[Cut | None], ranking: Ranking) -> str:
+    return ranking.change(ranking.advice(_changes(record)).words, of="of the whole model")
+
+
+def _evidence(record: SplitRecord, rows: Rows[Cut | None], ranking: Ranking) -> Iterator[str]:
+    if record.device == "cpu":
+        yield (
+            "Both parts run on the CPU: they share its cores, so that overlapping gains only what "
+            "one batch at a time leaves idle. --device cuda puts the second part on a GPU."
+        )
+    for cut in record.cuts:
+        parts = (cut.first_ms, cut.transfer_ms, cut.second_ms)
+        yield (
+            f"Behind {cut.layer} a frame takes {' + '.join(map(decimal, parts))} ms (first part, "
+            "transfer, second part), one at a time: with a processor each, overlapping gains at "
+            f"most {decimal(sum(parts) / max(parts))} times; {decimal(cut.crossing_bytes / 1e3)} "
+            "kB of a frame go from part to part."
+        )
+    apart = max(cut.difference for cut in record.cuts)
+    same = "the same, bit for bit" if not apart else f"apart by {apart:.1g} of the largest at most"
+    yield (
+        f"Scores of {counted(record.compared, 'frame')} were {same}, before anything was timed "
+        f"({record.allowed:g} is allowed)."
+    )
+
+
+def _charts(rows: Rows[Cut | None]) -> tuple[Chart, ...]:
+    cuts = list({row.facts.layer: row.facts for row in rows if row.facts}.values())
+    layers = [cut.layer for cut in cuts]
+    rates = {row.variant: row.rate for row in rows}
+    return (
+        variant_bars(
+            [WHOLE, *layers],
+            {
+                WHOLE: [rates[WHOLE], *[None] * len(layers)],
+                "in turn": [None, *(rates[_in_turn(layer)] for layer in layers)],
+                "pipelined": [None, *(rates[_pipelined(layer)] for layer in layers)],
+            },
+            "frames/s",
+            name="rates",
+            title="Frames per second of the model",
+            axis="cut behind",
+            reading="The whole model, and in two parts behind each layer: one part after the "
+            "other, and both at work at the same time on different batches.",
+        ),
+        stacked_bars(
+            layers,
+            {
+                "first part": [cut.first_ms for cut in cuts],
+                "transfer": [cut.transfer_ms for cut in cuts],
+                "second part": [cut.second_ms for cut in cuts],
+            },
+            "ms per frame",
+            name="parts",
+            title="Time of a frame in each part",
+            axis="cut behind",
+            reading="One batch at a time, medians over the batches. Parts that overlap take at "
+            "least the longest of these.",
+        ),
+    )
+
+
+def _part(name: str) -> Column[VariantRow[Cut | None]]:
+    """Return the column of a part's milliseconds."""
+    return Column(
+        f"{name} ms",
+        lambda row: decimal(getattr(row.facts, f"{name}_ms")) if row.facts else NOT_TIMED,
+    )
+
+
+SPLIT: Final = VariantBenchmark(
+    name="split",
+    summary="Time a model whole and split behind some layers; prove first that it scores the same.",
+    config=SplitConfig,
+    record=SplitRecord,
+    prepare=_prepared,
+    title=lambda record: (
+        f"Frames per second, whole and split: {record.model}, first part on cpu, second on "
+        f"{record.device}"
+    ),
+    reading=lambda record, rows: (
+        "Of the model alone, on batches that lie in the CPU's memory; medians over the turns. "
+        "Behind them a frame's time in each part and on the way between them, one batch at a time."
+    ),
+    facts=_facts,
+    columns=(*rate_columns("way", "frames"), *map(_part, ("first", "transfer", "second"))),
+    headline=_headline,
+    change=_change,
+    changes=_changes,
+    evidence=_evidence,
+    rates=None,
+    charts=_charts,
+    terms=Terms(concerns="model"),
+).benchmark()

@@ -1,4 +1,4 @@
-"""The ways that `bench split` times: a whole model, and one in two parts, in turn or at once."""
+"""The variants of `bench split`: a whole model, and one in two parts, in turn or at once."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,11 +11,8 @@ from typing import Any, Final
 import torch
 from torch import nn
 
-from headrace.bench.model_choice import allowed_difference
-from headrace.bench.model_variants import Flowing, difference, passes, scores
-from headrace.bench.split_cut import Cut
-from headrace.bench.variant_benchmark import Way
-from headrace.errors import BackendError
+from headrace.bench.model_variants import Flowing, passes, prove_same, scores
+from headrace.bench.variant_benchmark import Work
 from headrace.models.compute import Compute
 from headrace.models.load import load_classifier
 from headrace.models.model import Model
@@ -72,39 +69,39 @@ class Parts:
         self._split = self._model.module
         self._carrier = Carrier(options.device)
 
-    def cut(self, whole: Callable[[torch.Tensor], torch.Tensor]) -> Cut:
+    def cut(self, whole: Callable[[torch.Tensor], torch.Tensor]) -> dict[str, float]:
         """Return what the parts take one by one; checks first that they score as `whole` does.
+
+        The keys are the fields of a record of the cut.
 
         Raises:
             BackendError: they do not.
         """
-        apart = difference(whole, self._scores, self._batches)
-        allowed = allowed_difference(self._model.compute.device)
-        if apart > allowed:
-            raise BackendError(
-                f"{self._model.name} split behind {self.layer} scores otherwise than whole: by "
-                f"{apart:.2g} of the largest score, and {allowed:g} is allowed, so nothing was "
-                "timed; leave this layer out"
-            )
-        timed = [self._timed(batch) for batch in self._batches]
-        crossing = self._begin(self._batches[0])
-        first, transfer, second = (median(part) for part in zip(*timed, strict=True))
-        return Cut(
-            layer=self.layer,
-            first_ms=first,
-            transfer_ms=transfer,
-            second_ms=second,
-            crossing_bytes=sum(value.nbytes for value in crossing if _is_tensor(value))
-            // len(self._batches[0]),
-            difference=apart,
+        apart = prove_same(
+            f"{self._model.name} split behind {self.layer} scores otherwise than whole",
+            whole,
+            self._scores,
+            self._batches,
+            self._model.compute.device,
+            instead="leave this layer out",
         )
+        timed = [self._timed(batch) for batch in self._batches]
+        crossing = sum(value.nbytes for value in self._begin(self._batches[0]) if _is_tensor(value))
+        first, transfer, second = (median(part) for part in zip(*timed, strict=True))
+        return {
+            "first_ms": first,
+            "transfer_ms": transfer,
+            "second_ms": second,
+            "crossing_bytes": crossing // len(self._batches[0]),
+            "difference": apart,
+        }
 
-    def in_turn(self, seconds: float) -> Way:
-        """Return the way on which the parts follow each other."""
+    def in_turn(self, seconds: float) -> Work:
+        """Return the variant in which the parts follow each other."""
         return passes(self._batches, self._run, seconds=seconds, clock=self._clock)
 
     def pipelined(self, seconds: float) -> Flowing:
-        """Return the way on which they work at the same time, each in a thread, as in a run."""
+        """Return the variant in which they work at the same time, each in a thread, as in a run."""
         return Flowing(self._flow, seconds, self._clock)
 
     @contextmanager
@@ -135,17 +132,14 @@ class Parts:
     def _run(self, batch: torch.Tensor) -> None:
         self._scores(batch)
 
-    def _timed(self, batch: torch.Tensor) -> tuple[float, float, float]:
+    def _timed(self, batch: torch.Tensor) -> list[float]:
         """Return milliseconds of a frame in the first part, on the way, and in the second."""
-        moments = [self._clock.now_ns()]
         value: Any = batch
+        moments = [self._clock.now_ns()]
         for step in (self._begin, self._carry, self._finish):
             value = step(value)
             moments.append(self._clock.now_ns())
-        first, transfer, second = (
-            (after - before) / 1e6 / len(batch) for before, after in pairwise(moments)
-        )
-        return first, transfer, second
+        return [(after - before) / 1e6 / len(batch) for before, after in pairwise(moments)]
 
 
 def blocks(module: nn.Module) -> list[str]:

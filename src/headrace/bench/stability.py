@@ -4,29 +4,29 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, TypeAlias
 
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
-from headrace.bench.benchmark import Context
-from headrace.bench.model_choice import (
-    SMALL_MODEL,
-    ModelName,
-    OnDevice,
-    Prepared,
-    Threads,
-    Weights,
-    check_one,
-    compute_of,
-    indexes_of,
+from headrace.bench.benchmark import BenchmarkRecord, Context
+from headrace.bench.config import ThreadedModelConfig, indexes_of
+from headrace.bench.stability_search import (
+    Candidate,
+    StabilityTurn,
+    fps_by_iteration,
+    next_candidate,
+    warm_up_of,
 )
-from headrace.bench.record import ExperimentRecord
-from headrace.bench.stability_search import Candidate, next_candidate
-from headrace.bench.stability_turn import StabilityTurn, warm_up_of
 from headrace.errors import ConfigError
-from headrace.measuring.config_fields import Option, Videos, check_options
-from headrace.measuring.interleaved import Spread, cores_of_others, grouped
+from headrace.measuring.config_fields import Option
+from headrace.measuring.interleaved import Spread, Stopwatch, cores_of_others, grouped
 from headrace.report.numbers import counted, seconds
+from headrace.runtime.clock import Clock
+from headrace.runtime.pipeline import Pipeline
+from headrace.video.stream_index import StreamIndex
+
+if TYPE_CHECKING:
+    from headrace.bench.overlap_work import Work
 
 ITERATIONS: Final = 100
 """That the figure is defined over, at least; fewer are a look at what it does."""
@@ -35,10 +35,10 @@ Batches: TypeAlias = Annotated[tuple[int, ...], Option("Frames in a batch.", lea
 
 
 @dataclass(frozen=True, kw_only=True)
-class StabilityConfig:
+class StabilityConfig(ThreadedModelConfig):
     """What is measured."""
 
-    videos: Videos
+    one_video_of: ClassVar = "stability"
     target: Annotated[
         float, Option("Steady is a CV of the FPS by iteration below this.", above=0, most=1)
     ] = 0.05
@@ -49,22 +49,13 @@ class StabilityConfig:
     queue_depths: Annotated[
         tuple[int, ...], Option("Batches that may wait behind each stage.", least=1)
     ] = (1, 2, 4, 8)
-    model_name: ModelName = SMALL_MODEL
-    weights: Weights = "none"
-    prep_level: Prepared = "medium"
-    device: OnDevice = "cpu"
-    threads: Threads = None
     repeats: Annotated[int, Option("Turns of each candidate; the median counts.", least=1)] = 3
     max_seconds: Annotated[
         float, Option("No candidate is begun that would end later; the first is.", above=0)
     ] = 90.0
 
-    def __post_init__(self) -> None:
-        check_options(self)
-        check_one(self.videos, "stability")
 
-
-class StabilityRecord(ExperimentRecord):
+class StabilityRecord(BenchmarkRecord):
     """What was measured."""
 
     target: PositiveFloat
@@ -122,9 +113,7 @@ def announce(config: StabilityConfig) -> str:
 def measure_stability(config: StabilityConfig, context: Context) -> StabilityRecord:
     """Try candidates until the smallest is known that is steady, or the time is over."""
     from headrace.bench.overlap_work import ready_work
-    from headrace.bench.stability_load import take_stability_turn
     from headrace.models.threads import operation_threads
-    from headrace.runtime.pipeline import Pipeline
 
     [index] = indexes_of(config.videos, context.store)
     batch_sizes = _possible(config.batch_sizes, len(index), str(index.source))
@@ -132,7 +121,7 @@ def measure_stability(config: StabilityConfig, context: Context) -> StabilityRec
     clock, turns = context.clock, list[StabilityTurn]()
     tried, unbegun = list[tuple[Candidate, bool]](), None
     with operation_threads(config.threads):
-        work, model_seconds = ready_work(compute_of(config, max(batch_sizes)), clock)
+        work, model_seconds = ready_work(config.compute_options(max(batch_sizes)), clock)
         began_ns = clock.now_ns()
         while (one := next_candidate(tried, batch_sizes, config.queue_depths)) is not None:
             left = config.max_seconds - (clock.now_ns() - began_ns) / 1e9
@@ -197,3 +186,61 @@ def _needed_seconds(turns: Sequence[StabilityTurn], candidate: Candidate, repeat
     last = turns[-1]
     results = (len(last.fps) + warm_up_of(candidate.queue_depth)) / (len(last.fps) + last.warm_up)
     return repeats * last.seconds * results * candidate.batch_size / last.batch_size
+
+
+def take_stability_turn(
+    work: "Work", index: StreamIndex, candidate: Candidate, *, iterations: int, clock: Clock
+) -> StabilityTurn:
+    """Run a video through the stages of `headrace run`; nothing is drawn or written.
+
+    It begins again where it is short. It ends while there is more to read, so that all stages are
+    busy to the end.
+
+    Args:
+        work: The model, ready, and its preprocessing.
+        index: Of the video, which has at least as many frames as a batch.
+        candidate: Batch size and queue depth.
+        iterations: Whole batches that count.
+        clock: What measures.
+
+    Raises:
+        MediaError: a frame cannot be decoded.
+        StageError: the model fails.
+    """
+    from headrace.runs.reading import batches_of
+    from headrace.runs.stages import SOURCE, Carriers, stages_of
+
+    batch_size, warm_up = candidate.batch_size, warm_up_of(candidate.queue_depth)
+    whole = len(index) // batch_size
+    # One pass more than is needed: what is under way when it ends.
+    passes = -(-(warm_up + 1 + iterations) // whole) + 1
+    under_way = -(-8 * candidate.queue_depth // whole)
+    carriers = Carriers.of(work.model, prep_on_gpu=False)
+    pipeline = Pipeline(
+        source=batches_of([index] * (passes + under_way), batch_size=batch_size, clock=clock),
+        stages=stages_of(work.prepare, carriers, work.model, sinks=()),
+        capacity=candidate.queue_depth,
+        source_name=SOURCE,
+        marks_source=False,
+    )
+    out_ns, frames = list[int](), list[int]()
+    watch, counted = Stopwatch(clock), 0
+    with pipeline.run(clock=clock) as run:
+        for number, item in enumerate(run):
+            if number < warm_up - 1:
+                continue
+            out_ns.append(item.spans[-1].end_ns)
+            frames.append(item.value.frames)
+            counted += len(frames) > 1 and frames[-1] == batch_size
+            if counted == iterations:
+                break
+    spent = watch.turn(watch.seconds)
+    fps, total, nanoseconds = fps_by_iteration(out_ns, frames, batch_size)
+    return StabilityTurn(
+        **spent.model_dump(),
+        batch_size=batch_size,
+        queue_depth=candidate.queue_depth,
+        warm_up=warm_up,
+        fps=tuple(fps),
+        frames_per_second=total * 1e9 / nanoseconds,
+    )

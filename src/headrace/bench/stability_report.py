@@ -5,8 +5,8 @@ from typing import Final
 
 import plotly.graph_objects as go
 
-from headrace.bench.benchmark import Experiment
-from headrace.bench.charts import dashed, error_bars
+from headrace.bench.benchmark import Benchmark
+from headrace.bench.charts import chart, dashed, error_bars, line, marks
 from headrace.bench.stability import (
     ITERATIONS,
     StabilityConfig,
@@ -19,7 +19,7 @@ from headrace.bench.stability import (
 from headrace.bench.suite.suite_spec import Terms
 from headrace.measuring.interleaved import AGAIN, Trust
 from headrace.profiling.findings.finding import Change, Finding
-from headrace.report.drawing import MARK, PLAIN, Chart, draw
+from headrace.report.drawing import MARK, PLAIN, Chart
 from headrace.report.experiment import Column
 from headrace.report.numbers import counted, decimal, percent, seconds
 
@@ -160,51 +160,50 @@ def _by_iteration(rows: Rows) -> Chart:
             (f"mean ± {percent(band)}", 1 + band, "tonexty"),
         )
     ]
-    line = go.Scatter(
-        name="FPS",
-        x=count,
-        y=list(best.fps),
-        mode="lines+markers",
-        line={"color": PLAIN, "width": 1.4},
+    by_iteration = line(
+        "FPS",
+        count,
+        best.fps,
+        hover="%{y:.1f} frames/s<extra>iteration %{x}</extra>",
+        line={"width": 1.4},
         marker={"size": 4},
-        hovertemplate="%{y:.1f} frames/s<extra>iteration %{x}</extra>",
     )
     average = dashed(MARK, x=[count[0], count[-1]], y=[mean] * 2, name=f"mean {decimal(mean)}")
-    figure = draw([*edges, line, average], height=340)
-    figure.update_xaxes(title_text="iteration")
-    figure.update_yaxes(title_text="frames/s", rangemode="tozero")
-    return Chart(
+    return chart(
+        [*edges, by_iteration, average],
         name="iterations",
         title=f"FPS by iteration, {best.candidate}",
         reading="Frames of a batch ÷ the time since the batch before came out, of the turn with "
         f"the median CV. Its standard deviation is {decimal(pstdev(best.fps))} frames/s; where the "
         f"CV is {band:g} it is as wide as the band is to each side of the mean.",
-        figure=figure,
+        height=340,
+        x="iteration",
+        y="frames/s",
     )
 
 
 def _by_candidate(rows: Rows) -> Chart:
     names = [_short(row) for row in rows]
     spreads = [row.cv for row in rows]
-    marks = go.Scatter(
-        name="median CV",
-        x=names,
-        y=[cv.median for cv in spreads],
-        mode="markers",
-        marker={"size": 10, "color": PLAIN},
+    medians = marks(
+        "median CV",
+        names,
+        [cv.median for cv in spreads],
+        hover="%{y:.3f}<extra>%{x}</extra>",
         error_y=error_bars(spreads, PLAIN),
-        hovertemplate="%{y:.3f}<extra>%{x}</extra>",
+        size=10,
+        color=PLAIN,
     )
-    line = dashed(MARK, x=names, y=[rows[0].target] * len(names), name=f"{rows[0].target:g}")
-    figure = draw([marks, line], height=300)
-    figure.update_xaxes(title_text="batch size × queue depth", type="category")
-    figure.update_yaxes(title_text="CV of FPS by iteration", rangemode="tozero")
-    return Chart(
+    target = dashed(MARK, x=names, y=[rows[0].target] * len(names), name=f"{rows[0].target:g}")
+    return chart(
+        [medians, target],
         name="cv",
         title="CV by batch size and queue depth",
         reading="One mark for each candidate that was tried; the bars reach from the steadiest "
         "turn to the least steady. Below the dashed line is steady.",
-        figure=figure,
+        height=300,
+        x={"title_text": "batch size × queue depth", "type": "category"},
+        y="CV of FPS by iteration",
     )
 
 
@@ -212,7 +211,7 @@ def _short(row: StabilityRow) -> str:
     return f"{row.candidate.batch_size} × {row.candidate.queue_depth}"
 
 
-STABILITY: Final[Experiment[StabilityConfig, StabilityRecord, StabilityRow]] = Experiment(
+STABILITY: Final[Benchmark[StabilityConfig, StabilityRecord, StabilityRow]] = Benchmark(
     name="stability",
     summary="Search the smallest batch size and queue depth with which the frame rate is steady.",
     config=StabilityConfig,

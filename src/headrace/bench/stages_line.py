@@ -1,7 +1,9 @@
-"""The stages of a run one at a time, in one thread, so that none disturbs another."""
+"""The stages of a run one at a time, in one thread, and the trace that they leave."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 
@@ -11,9 +13,17 @@ from headrace.decode.reading import read
 from headrace.models.model import Model
 from headrace.models.results import Labels
 from headrace.preprocess.levels import build_preprocess
+from headrace.profiling.provenance import Provenance
 from headrace.profiling.stages import Role
-from headrace.runs.options import ComputeOptions
+from headrace.profiling.step_trace import WARMUP_STEPS, StepTrace
+from headrace.profiling.tensorboard_log import stage_scalars, writing
+from headrace.profiling.torch_events import warm_up
+from headrace.profiling.trace import Journey, write_trace
+from headrace.runs.instruments import TENSORBOARD_TRACE
+from headrace.runs.marks import opened_log, prepare_marks
+from headrace.runs.options import ComputeOptions, MarkOptions
 from headrace.runs.stages import SOURCE, STAGE_ROLES, Carriers, stages_of
+from headrace.runs.start import StartWatch
 from headrace.runtime.clock import Clock, processor_ns
 from headrace.runtime.marks import NO_MARKS, Marks
 from headrace.video.frames import FrameBatch
@@ -113,3 +123,74 @@ class SequentialStages:
             job = range(self._place, min(self._place + frames, len(self._index)))
             self._place, frames = job.stop, frames - len(job)
             yield job
+
+
+_TRACED: Final = 10
+"""Batches whose work of PyTorch is in the trace: a look at each kind, and some 100 kB."""
+
+
+def check_log(tensorboard: Path | None, clock: Clock) -> None:
+    """Raise before anything is measured where TensorBoard's log cannot be written.
+
+    Raises:
+        BackendError: the package `tensorboard` is not installed.
+        ConfigError: its folder cannot be made.
+    """
+    prepare_marks(MarkOptions(tensorboard=tensorboard), StartWatch(clock))
+
+
+def write_stage_trace(
+    line: SequentialStages, path: Path | None, logs: Path | None, clock: Clock
+) -> int:
+    """Take some more batches, with the profiler on, and write what it saw.
+
+    Args:
+        line: The stages, as they were timed.
+        path: The file; None takes no trace.
+        logs: Folder of TensorBoard's log, where the trace is put too.
+        clock: What times.
+
+    Returns:
+        Batches that the trace shows PyTorch's work of.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    if path is None:
+        return 0
+    warm_up()
+    origin_ns, trace = clock.now_ns(), StepTrace(_TRACED, clock)
+    with closing(trace):
+        for number in range(WARMUP_STEPS + _TRACED):
+            line.take(number, trace.marks)
+            trace.add(Journey(number=number, stages=line.roles))
+    events = trace.events(origin_ns=origin_ns)
+    write_trace(path, events)
+    if logs is not None:
+        write_trace(logs / TENSORBOARD_TRACE, events)
+    return trace.steps
+
+
+def write_log(
+    batches: Iterable[Mapping[Role, float]], tensorboard: Path | None, made: Provenance
+) -> Path | None:
+    """Write the times of each batch where TensorBoard reads them; return the folder of this log.
+
+    It is written when all was timed, so that it disturbs nothing.
+
+    Args:
+        batches: Milliseconds of each stage.
+        tensorboard: Folder of all logs; None writes none.
+        made: Where the record comes from.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    if tensorboard is None:
+        return None
+    logs = tensorboard / f"bench_stages_P_{made.pid or 0}"
+    with writing(), closing(opened_log(logs)) as writer:
+        for number, work_ms in enumerate(batches):
+            for tag, value in stage_scalars(work_ms, sum(work_ms.values())):
+                writer.add_scalar(tag, value, number)
+    return logs

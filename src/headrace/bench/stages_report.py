@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-import plotly.graph_objects as go
-
-from headrace.bench.benchmark import Experiment
-from headrace.bench.stages import StagesConfig, measure_stages
-from headrace.bench.stages_bound import Bound
-from headrace.bench.stages_record import (
+from headrace.bench.benchmark import Benchmark
+from headrace.bench.charts import chart, marks
+from headrace.bench.stages import (
     COMPARED,
     TRACE,
+    Bound,
+    StagesConfig,
     StagesRecord,
     StagesRow,
+    measure_stages,
     rows_of,
 )
 from headrace.bench.suite.suite_spec import StageWork, Terms
@@ -26,7 +26,7 @@ from headrace.profiling.findings.lighter import (
     smaller_video,
 )
 from headrace.profiling.stages import ROLES
-from headrace.report.drawing import MARK, ROLE_COLORS, Chart, bar, draw
+from headrace.report.drawing import MARK, ROLE_COLORS, Chart, bar
 from headrace.report.experiment import Column
 from headrace.report.numbers import TOO_SMALL, counted, decimal, percent, ratio, seconds
 
@@ -143,24 +143,27 @@ def _chart(rows: tuple[StagesRow, ...]) -> Chart:
         hovertemplate="%{y:.2f} ms<extra>%{x}</extra>",
     )
     known = [row for row in rows if row.p95_ms is not None]
-    p95 = go.Scatter(
-        name="p95",
-        x=[row.role for row in known],
-        y=[row.p95_ms for row in known],
-        mode="markers",
-        marker={"size": 12, "symbol": "line-ew-open", "color": MARK, "line": {"width": 2.5}},
-        hovertemplate="p95 %{y:.2f} ms<extra>%{x}</extra>",
+    p95 = marks(
+        "p95",
+        [row.role for row in known],
+        [row.p95_ms for row in known],
+        hover="p95 %{y:.2f} ms<extra>%{x}</extra>",
+        size=12,
+        symbol="line-ew-open",
+        color=MARK,
+        line={"width": 2.5},
     )
-    figure = draw([bars, p95], height=340, bargap=0.5)
-    figure.update_xaxes(title_text="stage")
-    figure.update_yaxes(title_text="ms per frame", rangemode="tozero")
-    return Chart(
+    return chart(
+        [bars, p95],
         name="stages",
         title="What each stage takes of a frame, alone",
         reading="Medians over the batches, one stage at a time; the percentages are shares of "
         f"their sum{', and the dashes the p95' if known else ''}.",
-        figure=figure,
+        height=340,
+        x="stage",
+        y="ms per frame",
         is_wide=False,
+        bargap=0.5,
     )
 
 
@@ -175,7 +178,7 @@ def _reading(record: StagesRecord, rows: tuple[StagesRow, ...]) -> str:
     )
 
 
-STAGES: Final[Experiment[StagesConfig, StagesRecord, StagesRow]] = Experiment(
+STAGES: Final[Benchmark[StagesConfig, StagesRecord, StagesRow]] = Benchmark(
     name="stages",
     summary="Time decode, preprocess and model one at a time; give their ratio and a trace.",
     config=StagesConfig,

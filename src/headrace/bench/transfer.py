@@ -1,38 +1,172 @@
 """What is copied between CPU and GPU on the way from a video to a normalised tensor, in bytes."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
 from headrace.bench.benchmark import Context
-from headrace.bench.model_choice import indexes_of
-from headrace.bench.transfer_record import NO_GPU, TransferConfig, TransferRecord
-from headrace.bench.variant_benchmark import hold_contest
+from headrace.bench.charts import stacked_bars
+from headrace.bench.config import indexes_of
+from headrace.bench.suite.suite_spec import Terms
+from headrace.bench.transfer_record import (
+    NO_GPU,
+    PAGEABLE,
+    UINT8,
+    Carried,
+    TransferConfig,
+    TransferRecord,
+)
+from headrace.bench.variant_benchmark import (
+    NOT_TIMED,
+    Ranking,
+    Rows,
+    VariantBenchmark,
+    VariantRow,
+    VariantSet,
+    figure,
+)
+from headrace.profiling.findings.finding import Change, Finding
+from headrace.report.drawing import Chart
+from headrace.report.experiment import Column
+from headrace.report.numbers import count, decimal
 
 
-def measure_transfer(config: TransferConfig, context: Context) -> TransferRecord:
-    """Prove that all ways give the same tensors, then time them in turns; count what they copy.
+@contextmanager
+def _prepared(config: TransferConfig, context: Context) -> Iterator[VariantSet[TransferRecord]]:
+    """Prove that all variants give the same tensors; without a GPU none is timed.
 
     Raises:
         ConfigError, MediaError: the video cannot be read.
-        BackendError: a way gives other tensors than the first.
+        BackendError: a variant gives other tensors than the first.
     """
     import torch
 
     from headrace.bench.transfer_variants import Flows
 
-    made = context.provenance(config)
     (index,) = indexes_of(config.videos, context.store)
     has_gpu = torch.cuda.is_available()
     context.on_progress("proving that all ways give the same", 0, 0)
     with Flows.of(index, config, context.clock, device="cuda" if has_gpu else "cpu") as flows:
         flows.prove()
-        ways = flows.ways()
-        turns = (
-            hold_contest(ways, repeats=config.repeats, context=context) if has_gpu and ways else ()
+        yield VariantSet(
+            variants=flows.variants() if has_gpu else {},
+            record=lambda **measured: TransferRecord(
+                **measured,
+                size=config.size,
+                batch_size=config.batch_size,
+                gpu=torch.cuda.get_device_name() if has_gpu else None,
+                ways=flows.carried(None if has_gpu else NO_GPU),
+            ),
         )
-        carried = flows.carried(None if has_gpu else NO_GPU)
-    return TransferRecord(
-        provenance=made,
-        turns=turns,
-        size=config.size,
-        batch_size=config.batch_size,
-        gpu=torch.cuda.get_device_name() if has_gpu else None,
-        ways=carried,
+
+
+def _least(rows: Rows[Carried]) -> str:
+    """Return which variant copies least of those that were counted."""
+    total = {
+        row.variant: row.facts.up_bytes + (row.facts.down_bytes or 0)
+        for row in rows
+        if row.facts.up_bytes is not None
+    }
+    least = min(total, key=lambda variant: total[variant])
+    return (
+        f"Least is copied by {least}: {_bytes(total[least])} bytes a frame, "
+        f"{_bytes(total[PAGEABLE])} by {PAGEABLE}"
     )
+
+
+def _evidence(record: TransferRecord, rows: Rows[Carried]) -> Iterator[str]:
+    if record.gpu is None:
+        yield (
+            "Bytes were counted on tensors copied to another place in main memory, as many as to a "
+            "GPU; those of NVDEC are known only where there is one. What makes RGB there was held "
+            "against the others on the CPU."
+        )
+    for each in record.ways:
+        if each.why_not not in (None, NO_GPU):
+            yield f"{each.way} was not timed: {each.why_not}."
+    apart = ", ".join(
+        f"{decimal(each.most_apart)} by {each.way}"
+        for each in record.ways
+        if each.most_apart is not None
+    )
+    if apart:
+        yield f"The first batch was the same by every way; grey levels apart at most: {apart}."
+    yield (
+        "Each way decodes with one decoder, in one thread, one step after the other; a run decodes "
+        "on all cores and copies meanwhile."
+    )
+
+
+def _not_timed(record: TransferRecord, rows: Rows[Carried]) -> Finding:
+    return Finding(
+        headline=f"Nothing was timed: {NO_GPU}. {_least(rows)}",
+        evidence=tuple(_evidence(record, rows)),
+        change="Measure on a machine with an NVIDIA GPU.",
+    )
+
+
+def _headline(record: TransferRecord, rows: Rows[Carried], ranking: Ranking) -> str:
+    return f"{ranking.headline()}. {_least(rows)}"
+
+
+def _bytes(number: float | None) -> str:
+    return NOT_TIMED if number is None else count(round(number))
+
+
+def _after(row: VariantRow[Carried]) -> str:
+    return NOT_TIMED if row.facts.after_ms is None else decimal(row.facts.after_ms)
+
+
+def _charts(rows: Rows[Carried]) -> tuple[Chart, ...]:
+    counted = [row.facts for row in rows if row.facts.up_bytes is not None]
+    bytes_by_way = stacked_bars(
+        [each.way for each in counted],
+        {
+            "CPU to GPU": [(each.up_bytes or 0) / 1e3 for each in counted],
+            "GPU to CPU": [(each.down_bytes or 0) / 1e3 for each in counted],
+        },
+        "kB per frame",
+        name="bytes",
+        title="What is copied between CPU and GPU",
+        axis="way",
+        reading="Counted from the tensors and planes that were copied.",
+    )
+    return (bytes_by_way,)
+
+
+TRANSFER: Final = VariantBenchmark(
+    name="transfer",
+    summary="Count the bytes copied between CPU and GPU for a frame, and time the ways to copy.",
+    config=TransferConfig,
+    record=TransferRecord,
+    prepare=_prepared,
+    title=lambda record: (
+        f"From the video to a normalised tensor of {record.size[0]}x{record.size[1]} on "
+        f"{record.gpu or 'a GPU'}"
+    ),
+    reading=lambda record, rows: (
+        "Bytes of a frame to the GPU (up) and from it (down), counted; frames per second from the "
+        "file to the tensor, medians over the turns; milliseconds of a frame behind decoding. "
+        "float32 is normalised on the CPU, uint8 on the GPU; a dash was not measured."
+    ),
+    facts=lambda record: {each.way: each for each in record.ways},
+    columns=(
+        Column("way", lambda row: row.variant),
+        Column("bytes up", lambda row: _bytes(row.facts.up_bytes)),
+        Column("bytes down", lambda row: _bytes(row.facts.down_bytes)),
+        figure("frames/s", lambda row: row.rate.median),
+        Column("ms after", _after),
+    ),
+    headline=_headline,
+    changes=lambda record: {
+        UINT8: Change(
+            words="--infer-on-gpu --prep-on-gpu of headrace run",
+            options={"device": "cuda", "prep_on_gpu": True},
+        )
+    },
+    evidence=lambda record, rows, ranking: _evidence(record, rows),
+    not_timed=_not_timed,
+    rates=None,
+    charts=_charts,
+    terms=Terms(seconds=20),
+).benchmark()

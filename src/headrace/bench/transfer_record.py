@@ -1,13 +1,13 @@
 """What `bench transfer` is asked and what it measured, as values."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 from pydantic import NonNegativeFloat, PositiveInt
 
-from headrace.bench.model_choice import BatchSize, Repeats, TurnSeconds, check_one
-from headrace.bench.variant_benchmark import ContestRecord
-from headrace.measuring.config_fields import FrameSize, Videos, check_options
+from headrace.bench.config import BatchSize, BenchmarkConfig, Repeats, TurnSeconds
+from headrace.bench.variant_benchmark import VariantRecord
+from headrace.measuring.config_fields import FrameSize
 from headrace.profiling.provenance import Record
 
 PAGEABLE: Final = "CPU, float32"
@@ -19,22 +19,18 @@ NO_GPU: Final = "no NVIDIA GPU here"
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransferConfig:
+class TransferConfig(BenchmarkConfig):
     """What is measured."""
 
-    videos: Videos
+    one_video_of: ClassVar = "transfer"
     size: FrameSize = (224, 224)
     batch_size: BatchSize = 16
     seconds: TurnSeconds = 1.0
     repeats: Repeats = 3
 
-    def __post_init__(self) -> None:
-        check_options(self)
-        check_one(self.videos, "transfer")
-
 
 class Carried(Record):
-    """What one way copies, and how far its tensors are from the first way's."""
+    """What one variant copies, and how far its tensors are from the first variant's."""
 
     way: str
     up_bytes: NonNegativeFloat | None = None
@@ -51,7 +47,7 @@ class Carried(Record):
     """Why it was not timed; None: it was."""
 
 
-class TransferRecord(ContestRecord):
+class TransferRecord(VariantRecord):
     """What was measured; no turns where there is no GPU."""
 
     size: tuple[PositiveInt, PositiveInt]

@@ -1,12 +1,10 @@
-"""The ways that `bench transfer` times: decode, copy and normalise, in this order or another."""
+"""The variants of `bench transfer`: decode, copy and normalise, in this order or another."""
 
-from collections.abc import Generator, Iterator
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
 import torch
@@ -20,7 +18,7 @@ from headrace.bench.transfer_record import (
     Carried,
     TransferConfig,
 )
-from headrace.bench.variant_benchmark import Way
+from headrace.bench.variant_benchmark import Work, for_seconds
 from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.decode.open import open_decoder, open_device_decoder
 from headrace.decode.protocol import DecodeJob, Decoder
@@ -52,17 +50,20 @@ _ALLOWED_KEPT: Final = (46.0, 3.0)
 """The same where RGB is made on the GPU: what `TensorConverter` says of itself, and why."""
 
 
+OpenDecoder: TypeAlias = Callable[[StreamIndex, FrameShape, Decoding], Decoder[Any]]
+
+
 @dataclass(kw_only=True, eq=False)
 class Flow:
-    """One way from the video to a normalised tensor, in one thread; counts what it copies."""
+    """One variant, from the video to a normalised tensor, in one thread; counts what it copies."""
 
     way: str
     decoder: Decoder[Any]
     carrier: Carrier
-    carries_frames: bool
-    """Whether uint8 frames are carried, and normalised where they are then; else float32."""
     clock: Clock
     batch_size: int
+    carries_frames: bool = False
+    """Whether uint8 frames are carried, and normalised where they are then; else float32."""
     frames: int = 0
     """That became tensors so far."""
     after_ns: int = 0
@@ -87,25 +88,18 @@ class Flow:
         self.frames += len(batch)
         return tensor
 
-    def turn(self, seconds: float) -> int:
-        """Make batch after batch for so long; return how many frames they held."""
-        stop_ns, before = self.clock.now_ns() + round(seconds * 1e9), self.frames
-        while self.frames == before or self.clock.now_ns() < stop_ns:
-            self.next()
-        return self.frames - before
-
     @property
     def brought_down_bytes(self) -> int:
         """Bytes that came from the GPU."""
         return self.decoder.brought_down_bytes if isinstance(self.decoder, PyavDecoder) else 0
 
 
-class Flows:
-    """All ways, those that cannot be gone here with the reason. Close it: `with` does."""
+class Flows(AbstractContextManager["Flows"]):
+    """All variants, those that cannot be had here with the reason. Close it: `with` does."""
 
-    def __init__(self, config: TransferConfig, device: Device) -> None:
+    def __init__(self, config: TransferConfig, clock: Clock, device: Device) -> None:
         """Open nothing yet."""
-        self._config, self._device = config, device
+        self._config, self._clock, self._device = config, clock, device
         self._flows: dict[str, Flow | str] = {}
         self._apart: dict[str, tuple[float, float]] = {}
         self._open = ExitStack()
@@ -114,55 +108,46 @@ class Flows:
     def of(
         cls, index: StreamIndex, config: TransferConfig, clock: Clock, *, device: Device
     ) -> Self:
-        """Open every way; `cpu` stands in for a GPU by another place in main memory."""
-        made = cls(config, device)
+        """Open every variant; `cpu` stands in for a GPU by another place in main memory."""
+        made, is_gpu = cls(config, clock, device), device == "cuda"
         shape = FrameShape(size=config.size)
-        is_gpu = device == "cuda"
-        on_gpu = Decoding.on_gpu(0)
         kept = Decoding(device="cuda:0" if is_gpu else "cpu", keeps_on_device=True)
         plain: Copy = copy_to if is_gpu else _copied
 
-        def add(way: str, decoder: Decoder[Any], copy: Copy, *, carries_frames: bool) -> None:
-            made._flows[way] = Flow(
+        def pinned() -> Copy:
+            return PinnedCopy() if is_gpu else _copied
+
+        def add(
+            way: str, open_one: OpenDecoder, how: Decoding, copy: Copy, **carries: bool
+        ) -> None:
+            try:
+                decoder = made._open.enter_context(closing(open_one(index, shape, how)))
+            except BackendError as error:
+                made._flows[way] = str(error)
+                return
+            made._flows[way] = flow = Flow(
                 way=way,
-                decoder=made._open.enter_context(closing(decoder)),
+                decoder=decoder,
                 carrier=Carrier(device, copy),
-                carries_frames=carries_frames,
                 clock=clock,
                 batch_size=config.batch_size,
+                **carries,
             )
+            made._open.callback(flow.batches.close)
 
-        add(PAGEABLE, open_decoder(index, shape, ON_CPU), plain, carries_frames=False)
-        add(PINNED, open_decoder(index, shape, ON_CPU), _pinned(device), carries_frames=False)
-        add(UINT8, open_decoder(index, shape, ON_CPU), _pinned(device), carries_frames=True)
-        try:
-            add(DOWNLOADED, open_decoder(index, shape, on_gpu), plain, carries_frames=False)
-        except BackendError as error:
-            made._flows[DOWNLOADED] = str(error)
-        try:
-            # What lies there already is not copied, by whatever copy.
-            decoder = open_device_decoder(index, shape, kept)
-            add(KEPT, decoder, copy_to, carries_frames=True)
-        except BackendError as error:
-            made._flows[KEPT] = str(error)
+        add(PAGEABLE, open_decoder, ON_CPU, plain)
+        add(PINNED, open_decoder, ON_CPU, pinned())
+        add(UINT8, open_decoder, ON_CPU, pinned(), carries_frames=True)
+        add(DOWNLOADED, open_decoder, Decoding.on_gpu(0), plain)
+        # What lies there already is not copied, by whatever copy.
+        add(KEPT, open_device_decoder, kept, copy_to, carries_frames=True)
         return made
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for flow in self._flows.values():
-            if isinstance(flow, Flow):
-                flow.batches.close()
+    def __exit__(self, *_: object) -> None:
         self._open.close()
 
     def prove(self) -> None:
-        """Hold the first batch of every way against the first way's.
+        """Hold the first batch of every variant against the first one's.
 
         Raises:
             BackendError: one differs by more than float32 does, or than RGB that is made on a GPU.
@@ -191,17 +176,17 @@ class Flows:
                     "so nothing was timed; decode on the CPU"
                 )
 
-    def ways(self) -> dict[str, Way]:
+    def variants(self) -> dict[str, Work]:
         """Return what can be timed."""
-        seconds = self._config.seconds
+        seconds, clock = self._config.seconds, self._clock
         return {
-            way: partial(flow.turn, seconds)
+            way: for_seconds((flow,), lambda each: len(each.next()), seconds=seconds, clock=clock)
             for way, flow in self._flows.items()
             if isinstance(flow, Flow)
         }
 
     def carried(self, why_not: str | None) -> tuple[Carried, ...]:
-        """Return what each way copied so far; `why_not` says why none was timed."""
+        """Return what each variant copied so far; `why_not` says why none was timed."""
         return tuple(self._carried(way, flow, why_not) for way, flow in self._flows.items())
 
     def _carried(self, way: str, flow: Flow | str, why_not: str | None) -> Carried:
@@ -219,10 +204,6 @@ class Flows:
             mean_apart=apart[1] if apart else None,
             why_not=why_not,
         )
-
-
-def _pinned(device: Device) -> Copy:
-    return PinnedCopy() if device == "cuda" else _copied
 
 
 def _copied(tensor: torch.Tensor, device: Device) -> torch.Tensor:

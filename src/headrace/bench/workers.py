@@ -7,12 +7,12 @@ from typing import Annotated, Final
 
 from pydantic import NonNegativeInt, PositiveInt
 
-from headrace.bench.benchmark import Context, Experiment
-from headrace.bench.record import ExperimentRecord
-from headrace.bench.saturation import Saturation
+from headrace.bench.benchmark import Benchmark, BenchmarkRecord, Context
+from headrace.bench.config import BenchmarkConfig
+from headrace.bench.ladder import Saturation
 from headrace.bench.suite.suite_spec import Terms
 from headrace.measuring import decode_counts
-from headrace.measuring.config_fields import FrameSize, Option, Videos, check_options
+from headrace.measuring.config_fields import FrameSize, Option
 from headrace.measuring.interleaved import Trust, grouped, take_turns
 from headrace.profiling.findings.finding import Finding
 from headrace.report.experiment import Column
@@ -25,10 +25,9 @@ _BATCHES_PER_WORKER: Final = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class WorkersConfig:
+class WorkersConfig(BenchmarkConfig):
     """What is measured."""
 
-    videos: Videos
     workers: Annotated[
         tuple[int, ...], Option("Values of num_workers; 0 is the process itself.", least=0)
     ] = (0, 1, 2, 4, 8)
@@ -45,9 +44,6 @@ class WorkersConfig:
     ] = None
     repeats: Annotated[int, Option("Epochs for each number of workers.", least=1)] = 3
 
-    def __post_init__(self) -> None:
-        check_options(self)
-
     @property
     def times(self) -> int:
         """Clips of each video in an epoch."""
@@ -61,7 +57,7 @@ class Epoch(decode_counts.EpochTurn):
     workers: NonNegativeInt
 
 
-class WorkersRecord(ExperimentRecord):
+class WorkersRecord(BenchmarkRecord):
     """What was measured."""
 
     videos: PositiveInt
@@ -167,7 +163,7 @@ def _among_all(videos: tuple[str, ...]) -> WorkersConfig:
     return WorkersConfig(videos=videos, workers=workers, batch_size=2, boundary="wrap", repeats=2)
 
 
-WORKERS: Final[Experiment[WorkersConfig, WorkersRecord, WorkersRow]] = Experiment(
+WORKERS: Final[Benchmark[WorkersConfig, WorkersRecord, WorkersRow]] = Benchmark(
     name="workers",
     summary="Time an epoch of clips for each num_workers of a DataLoader; name where it saturates.",
     config=WorkersConfig,

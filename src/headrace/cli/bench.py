@@ -1,4 +1,4 @@
-"""`headrace bench`: experiments on the user's own videos and machine."""
+"""`headrace bench`: benchmarks on the user's own videos and machine."""
 
 import os
 import sys
@@ -14,7 +14,7 @@ from headrace.cli.options import configured, keyword, parameters, with_parameter
 from headrace.cli.progress import progress
 
 if TYPE_CHECKING:
-    from headrace.bench.benchmark import Experiment
+    from headrace.bench.benchmark import Benchmark
 
 _OUT = keyword(
     "out",
@@ -27,8 +27,8 @@ _JSON = keyword(
 
 
 class _Experiments(CommandList):
-    """A command for each registered experiment, imported when one of them is asked for, and one
-    for all of them."""
+    """A command for each registered benchmark, imported when one of them is asked for, one for all
+    of them, and one for a file that defines one."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return their names in the order of the registry, behind that for all."""
@@ -40,8 +40,10 @@ class _Experiments(CommandList):
         return list(self.commands)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command, None if there is none of this name."""
+        """Return the command, None if there is none of this name; of a file, it runs its code."""
         self.list_commands(ctx)
+        if cmd_name.endswith(".py"):
+            return _command_of_file(Path(cmd_name))
         return super().get_command(ctx, cmd_name)
 
 
@@ -50,22 +52,28 @@ bench = typer.Typer(
 )
 
 
-def command_of(experiment: "Experiment[Any, Any, Any]") -> Any:
-    """Return the command that runs an experiment: call it with a list of arguments."""
+def _command_of_file(path: Path) -> Any:
+    from headrace.bench.registry import load_benchmark
+
+    print(f"{path} is run: its code can do what you can", file=sys.stderr, flush=True)
+    return command_of(load_benchmark(path))
+
+
+def command_of(benchmark: "Benchmark[Any, Any, Any]") -> Any:
+    """Return the command that runs a benchmark: call it with a list of arguments."""
 
     def run(out: Path, json: bool, **typed: Any) -> None:
-        _run(experiment, configured(experiment.config, typed), out, as_json=json)
+        _run(benchmark, configured(benchmark.config, typed), out, as_json=json)
 
-    options = [*parameters(experiment.config), _OUT, _JSON]
+    options = [*parameters(benchmark.config), _OUT, _JSON]
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command(experiment.name)(with_parameters(run, options, experiment.summary))
+    app.command(benchmark.name)(with_parameters(run, options, benchmark.summary))
     return typer.main.get_command(app)
 
 
-def _run(experiment: "Experiment[Any, Any, Any]", config: Any, out: Path, *, as_json: bool) -> None:
+def _run(benchmark: "Benchmark[Any, Any, Any]", config: Any, out: Path, *, as_json: bool) -> None:
     """Measure, write numbers and chart into `out`, and print them."""
-    from headrace.bench.benchmark import Context
-    from headrace.bench.record import make_folder, write_experiment
+    from headrace.bench.benchmark import Context, make_folder, write_benchmark
     from headrace.measuring.progress import unheard
     from headrace.profiling.machine import describe_machine
     from headrace.report.experiment import machine_line, render_experiment_text
@@ -74,19 +82,19 @@ def _run(experiment: "Experiment[Any, Any, Any]", config: Any, out: Path, *, as_
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")
     check_videos(getattr(config, "videos", ()))
     make_folder(out)
-    if experiment.names_machine and not as_json:
+    if benchmark.names_machine and not as_json:
         print(machine_line(describe_machine()), flush=True)
 
-    if experiment.announce is not None and not as_json:
-        print(experiment.announce(config), flush=True)
+    if benchmark.announce is not None and not as_json:
+        print(benchmark.announce(config), flush=True)
     with progress(is_quiet=as_json) as on_progress:
         command = ("headrace", *sys.argv[1:])
         context = Context(
             command=command, on_progress=on_progress, on_word=unheard if as_json else _say, out=out
         )
-        record = experiment.measure(config, context)
-    page = experiment.page(record)
-    numbers, chart = write_experiment(record, page, out, experiment.name)
+        record = benchmark.measure(config, context)
+    page = benchmark.page(record)
+    numbers, chart = write_benchmark(record, page, out, benchmark.name)
     if as_json:
         print(record.model_dump_json())
         return

@@ -11,8 +11,8 @@ from headrace.cli.options import configured, keyword, parameters, with_parameter
 from headrace.cli.stopping import ending_on_sigterm
 
 if TYPE_CHECKING:
-    from headrace.bench.suite.suite_record import SurveyRecord
-    from headrace.bench.suite.suite_runner import Survey
+    from headrace.bench.suite.suite_record import SuiteRecord
+    from headrace.bench.suite.suite_runner import Suite
     from headrace.bench.suite.suite_selection import Planned
 
 
@@ -51,14 +51,12 @@ def bench_all(
 ) -> None:
     """Ask all experiments of videos, with one model, and report what they found."""
     from headrace.bench.registry import EXPERIMENTS
-    from headrace.bench.suite.config import SurveyConfig
-    from headrace.bench.suite.suite_child import measure_registered
-    from headrace.bench.suite.suite_runner import prepare_survey
-    from headrace.bench.suite.suite_selection import Choice
+    from headrace.bench.suite.suite_runner import measure_registered, prepare_suite
+    from headrace.bench.suite.suite_selection import Choice, SuiteConfig
 
-    survey = prepare_survey(
+    survey = prepare_suite(
         EXPERIMENTS,
-        configured(SurveyConfig, typed),
+        configured(SuiteConfig, typed),
         Choice(only=_names("--only", only), skip=_names("--skip", skip), again=again),
         folder=out,
         command=("headrace", *sys.argv[1:]),
@@ -67,22 +65,22 @@ def bench_all(
     if dry_run:
         _list(survey, as_json=json)
     else:
-        hold_survey(survey, as_json=json)
+        run_suite(survey, as_json=json)
 
 
 def command_of_all() -> Any:
     """Return the command, to be called with a list of arguments."""
-    from headrace.bench.suite.config import SurveyConfig
+    from headrace.bench.suite.suite_selection import SuiteConfig
 
     summary = "All experiments in one report, the largest gain first."
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command("all")(with_parameters(bench_all, [*parameters(SurveyConfig), *_FLAGS], summary))
+    app.command("all")(with_parameters(bench_all, [*parameters(SuiteConfig), *_FLAGS], summary))
     return typer.main.get_command(app)
 
 
-def hold_survey(survey: "Survey", *, as_json: bool) -> None:
-    """Hold a survey, print what it found, and end with the exit code that tells."""
-    from headrace.bench.suite.suite_runner import Watcher
+def run_suite(survey: "Suite", *, as_json: bool) -> None:
+    """Hold a suite, print what it found, and end with the exit code that tells."""
+    from headrace.bench.suite.suite_runner import SuiteObserver
     from headrace.cli.survey_screen import SurveyScreen
     from headrace.report.text import printable
 
@@ -90,8 +88,10 @@ def hold_survey(survey: "Survey", *, as_json: bool) -> None:
         print(_announcement(survey), flush=True)
     with ending_on_sigterm() as ending:
         with SurveyScreen(is_quiet=as_json) as screen:
-            watcher = Watcher(on_begin=screen.begin, on_progress=screen.progress, on_end=screen.end)
-            record, is_interrupted = survey.hold(watcher)
+            observer = SuiteObserver(
+                on_begin=screen.begin, on_progress=screen.progress, on_end=screen.end
+            )
+            record, is_interrupted = survey.hold(observer)
         is_empty = all(each.outcome != "measured" for each in record.chapters)
         if not (is_interrupted and is_empty):
             _conclude(survey, record, as_json=as_json)
@@ -118,7 +118,7 @@ def _names(flag: str, text: str) -> tuple[str, ...]:
     return names
 
 
-def _announcement(survey: "Survey") -> str:
+def _announcement(survey: "Suite") -> str:
     from headrace.report.numbers import counted
 
     due, taken = len(survey.due), sum(each.chapter.is_taken for each in survey.planned)
@@ -131,7 +131,7 @@ def _about(seconds: float) -> str:
     return f"{max(1, round(seconds / 60))} min" if seconds >= 90 else f"{seconds:.0f} s"
 
 
-def _list(survey: "Survey", *, as_json: bool) -> None:
+def _list(survey: "Suite", *, as_json: bool) -> None:
     """Print what would be done with each experiment."""
     from headrace.report.text import listed, printable
 
@@ -165,20 +165,18 @@ def _listed(planned: "Planned") -> tuple[str, str, str]:
     return name, chapter.outcome, chapter.why or ""
 
 
-def _conclude(survey: "Survey", record: "SurveyRecord", *, as_json: bool) -> None:
+def _conclude(survey: "Suite", record: "SuiteRecord", *, as_json: bool) -> None:
     """Print what was found and write the page."""
-    from headrace.bench.suite.files import PAGE, write_page
-    from headrace.bench.suite.ranking import judge
-    from headrace.bench.suite.suite_content import survey_page
-    from headrace.bench.suite.suite_json import survey_json
+    from headrace.bench.suite.ranking import rank
+    from headrace.bench.suite.suite_content import PAGE, suite_json, suite_page, write_page
     from headrace.bench.suite.suite_record import SURVEY
     from headrace.report.survey import render_survey_text
 
     folder = survey.folder
-    judgement = judge([each.experiment for each in survey.planned], record, folder)
-    page = survey_page(judgement)
+    ranking = rank([each.experiment for each in survey.planned], record, folder)
+    page = suite_page(ranking)
     files = {"report": folder / PAGE, "record": folder / SURVEY}
-    print(survey_json(judgement, folder, files) if as_json else render_survey_text(page))
+    print(suite_json(ranking, folder, files) if as_json else render_survey_text(page))
     # Last, so that a full disk does not cost what was found.
     write_page(page, folder)
     if not as_json:

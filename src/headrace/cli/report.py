@@ -31,11 +31,11 @@ def report(
 
 def _survey(folder: Path, *, as_text: bool) -> None:
     from headrace.bench.registry import EXPERIMENTS
-    from headrace.bench.suite.files import page_of, write_page
-    from headrace.bench.suite.suite_record import read_survey
+    from headrace.bench.suite.suite_content import page_of, write_page
+    from headrace.bench.suite.suite_record import read_suite
     from headrace.report.survey import render_survey_text
 
-    record = read_survey(folder)
+    record = read_suite(folder)
     assert record is not None
     page = page_of(EXPERIMENTS, record, folder)
     if as_text:

@@ -1,4 +1,4 @@
-"""How far a survey is, on stderr: a line that changes on a terminal, else a line for each end."""
+"""How far a suite is, on stderr: a line that changes on a terminal, else a line for each end."""
 
 import sys
 from contextlib import ExitStack
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.cli.progress import is_silenced, progress_lines
 
 if TYPE_CHECKING:
-    from headrace.bench.suite.suite_record import Chapter
+    from headrace.bench.suite.suite_record import BenchmarkOutcome
     from headrace.bench.suite.suite_selection import Planned
     from headrace.cli.plain_progress import ProgressLines
 
@@ -56,7 +56,7 @@ class SurveyScreen:
             if self._lines is not None:
                 self._lines.update(words, done, of)
 
-    def end(self, chapter: "Chapter", number: int, of: int) -> None:
+    def end(self, chapter: "BenchmarkOutcome", number: int, of: int) -> None:
         """Say how one ended, in a line that stays."""
         from headrace.report.numbers import seconds
         from headrace.report.text import printable

@@ -1,14 +1,13 @@
-"""Experiments that are over at once, one for each thing that can become of one in a survey."""
+"""Experiments that are over at once, one for each thing that can become of one in a suite."""
 
 import os
 import signal
 from dataclasses import replace
 
-from bench.checksums import CHECKSUMS, ChecksumsConfig, measure_checksums
-from headrace.bench.benchmark import Experiment
-from headrace.bench.suite.suite_child import measure_one
+from bench.checksums import CHECKSUMS, ChecksumsConfig
+from headrace.bench.benchmark import Benchmark
+from headrace.bench.suite.suite_runner import measure_one
 from headrace.bench.suite.suite_spec import StageWork, Terms
-from headrace.bench.variant_benchmark import contest_answer
 from headrace.errors import StageError
 from headrace.measuring.interleaved import AGAIN, as_fast, fastest
 from headrace.profiling.findings.finding import Change
@@ -37,7 +36,7 @@ def _hanging(config, context):
 
 
 def _answer(record, rows):
-    [finding] = contest_answer(record, rows, "MB")
+    [finding] = CHECKSUMS.answer(record, rows)
     first, best = rows[0], fastest(rows)
     if finding.change == AGAIN or first in as_fast(rows):
         return (replace(finding, advice=None),)
@@ -46,7 +45,7 @@ def _answer(record, rows):
     return (replace(finding, advice=Change(words="quick", gain=gain, rests_on=rests_on)),)
 
 
-def _named(name, measure=measure_checksums, **terms) -> Experiment:
+def _named(name, measure=CHECKSUMS.measure, **terms) -> Benchmark:
     return replace(
         CHECKSUMS,
         name=name,

@@ -1,8 +1,8 @@
 """Surveys as they could have been measured, in a folder: contests with planted gains."""
 
-from headrace.bench.record import write_experiment
-from headrace.bench.suite.suite_record import Chapter, SurveyRecord
-from headrace.bench.variant_benchmark import ContestRecord, ContestTurn
+from headrace.bench.benchmark import write_benchmark
+from headrace.bench.suite.suite_record import BenchmarkOutcome, SuiteRecord
+from headrace.bench.variant_benchmark import VariantRecord, VariantTurn
 from headrace.profiling.machine import provenance
 
 
@@ -12,31 +12,31 @@ def contest(gain, *, others=0.0, cores=4, model="resnet18"):
     machine = made.machine.model_copy(update={"usable_cores": cores})
     made = made.model_copy(update={"machine": machine})
     turns = [
-        ContestTurn(way=way, amount=amount, seconds=1, cpu_seconds=1, others_cpu_seconds=others)
+        VariantTurn(way=way, amount=amount, seconds=1, cpu_seconds=1, others_cpu_seconds=others)
         for way, amount in (("plain", 100), ("quick", 100 * gain))
         for _ in range(3)
     ]
-    return ContestRecord(provenance=made, turns=tuple(turns))
+    return VariantRecord(provenance=made, turns=tuple(turns))
 
 
 def chapter(experiment, record=None, outcome="measured", **more):
-    """Return what a survey says of an experiment."""
+    """Return what a suite says of an experiment."""
     created = record.provenance.created if record is not None else None
-    return Chapter(
+    return BenchmarkOutcome(
         experiment=experiment.name, outcome=outcome, created=created, seconds=2.5, **more
     )
 
 
 def surveyed(folder, measured, *chapters):
-    """Write a survey into `folder`: experiment -> record; return its record."""
+    """Write a suite into `folder`: experiment -> record; return its record."""
     written = []
     for experiment, record in measured.items():
-        write_experiment(record, experiment.page(record), folder, experiment.name)
+        write_benchmark(record, experiment.page(record), folder, experiment.name)
         alone = ("headrace", "bench", experiment.name, "a.mp4")
         written.append(chapter(experiment, record, alone=alone))
     options = {"model_name": "resnet18", "device": "cpu"}
     made = provenance(options, ("headrace", "bench", "all", "a.mp4"))
-    survey = SurveyRecord(
+    survey = SuiteRecord(
         provenance=made,
         videos=("videos/a.mp4",),
         contents=("sha256:0",),

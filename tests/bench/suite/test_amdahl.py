@@ -2,8 +2,7 @@
 
 import pytest
 
-from headrace.bench.suite.amdahl import Work, whole_gain
-from headrace.bench.suite.suite_spec import StageWork
+from headrace.bench.suite.suite_spec import StageCosts, StageWork, end_to_end_gain
 
 MS = {"decode": 2.0, "preprocess": 1.0, "model": 7.0}
 
@@ -11,7 +10,7 @@ MS = {"decode": 2.0, "preprocess": 1.0, "model": 7.0}
 def work(cores, cpu=1.0):
     """Return stages of which each takes `cpu` times its wall time of the processor."""
     stages = {role: StageWork(ms=ms, cpu_ms=cpu * ms) for role, ms in MS.items()}
-    return Work(stages=stages, source="stages", cores=cores)
+    return StageCosts(stages=stages, source="stages", cores=cores)
 
 
 @pytest.mark.parametrize(
@@ -29,21 +28,21 @@ def work(cores, cpu=1.0):
 def test_a_stage_that_is_faster_leaves_the_others_as_they_were(
     gain, role, cores, in_turn, overlapped
 ):
-    found = whole_gain(gain, role, work(cores))
+    found = end_to_end_gain(gain, role, work(cores))
     assert found is not None
     assert found.in_turn == pytest.approx(in_turn)
     assert found.overlapped == pytest.approx(overlapped)
 
 
 def test_a_model_that_keeps_all_cores_busy_leaves_none_to_overlap_with():
-    found = whole_gain(2, "decode", work(2, cpu=2.0))
+    found = end_to_end_gain(2, "decode", work(2, cpu=2.0))
     assert found is not None
     assert found.overlapped == pytest.approx(found.in_turn)
 
 
 def test_a_model_on_a_device_of_its_own_takes_no_core():
     stages = {**work(1).stages, "model": StageWork(ms=7.0, cpu_ms=0.0)}
-    found = whole_gain(2, "decode", Work(stages=stages, source="stages", cores=1))
+    found = end_to_end_gain(2, "decode", StageCosts(stages=stages, source="stages", cores=1))
     assert found is not None
     assert found.overlapped == 1
 
@@ -53,14 +52,14 @@ def test_no_gain_of_the_whole_is_above_that_of_the_stage():
         for role in MS:
             for cores in (1, 2, 3, 8):
                 for cpu in (0.1, 1, 3):
-                    found = whole_gain(gain, role, work(cores, cpu))
+                    found = end_to_end_gain(gain, role, work(cores, cpu))
                     assert found is not None
                     assert 1 <= found.in_turn <= gain
                     assert 1 <= found.overlapped <= gain + 1e-9
 
 
 def test_of_a_stage_whose_work_is_not_known_there_is_none():
-    assert whole_gain(2, "sink", work(2)) is None
+    assert end_to_end_gain(2, "sink", work(2)) is None
 
 
 def test_work_is_told_in_the_order_of_the_frames():

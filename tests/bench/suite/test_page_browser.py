@@ -1,4 +1,4 @@
-"""The report of a survey in a real browser: every chart drawn, nothing wider than the window."""
+"""The report of a suite in a real browser: every chart drawn, nothing wider than the window."""
 
 from pathlib import Path
 
@@ -8,33 +8,33 @@ from plotly.offline import get_plotlyjs
 from bench import (
     sampling_records,
     test_cameras_report,
-    test_live_report,
+    test_live,
     test_overlap_report,
-    test_scenarios_report,
-    test_workers_report,
+    test_scenarios,
+    test_workers,
 )
 from bench.suite.fakes import FAILING
 from bench.suite.records import chapter, surveyed
 from headrace.bench.registry import EXPERIMENTS
-from headrace.bench.suite.files import page_of, write_page
+from headrace.bench.suite.suite_content import page_of, write_page
 from report.chromium import Page
 from report.test_html_browser import DRAWN
 
 RECORDS = {
-    "workers": test_workers_report.recorded(test_workers_report.USUAL),
+    "workers": test_workers.recorded(test_workers.USUAL),
     "sampling": sampling_records.recorded(
         sampling_records.turns("baseline", [500]), sampling_records.turns("look-ahead", [4000])
     ),
     "cameras": test_cameras_report.MEASURED,
     "overlap": test_overlap_report.recorded(test_overlap_report.USUAL),
-    "modes": test_scenarios_report.recorded(*test_scenarios_report.USUAL),
-    "live": test_live_report.recorded(*test_live_report.USUAL),
+    "modes": test_scenarios.recorded(*test_scenarios.USUAL),
+    "live": test_live.recorded(*test_live.USUAL),
 }
 
 
 @pytest.fixture
 def written(tmp_path: Path) -> tuple[Path, list[str]]:
-    """The page of a survey of real experiments, and what its charts are called."""
+    """The page of a suite of real experiments, and what its charts are called."""
     known = {each.name: each for each in EXPERIMENTS}
     why = "a_name_without_a_place_to_break_" * 4
     survey = surveyed(

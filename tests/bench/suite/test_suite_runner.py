@@ -17,10 +17,9 @@ from bench.suite.fakes import (
     WHOLE,
     measure,
 )
-from headrace.bench.suite.config import SurveyConfig
-from headrace.bench.suite.suite_record import SURVEY, read_survey
-from headrace.bench.suite.suite_runner import Watcher, prepare_survey
-from headrace.bench.suite.suite_selection import Choice
+from headrace.bench.suite.suite_record import SURVEY, read_suite
+from headrace.bench.suite.suite_runner import SuiteObserver, prepare_suite
+from headrace.bench.suite.suite_selection import Choice, SuiteConfig
 from headrace.errors import ConfigError, MediaError
 from headrace.testing.synth import SynthClip, write_clip
 
@@ -37,12 +36,12 @@ def video(tmp_path):
 
 @pytest.fixture
 def prepared(video, tmp_path):
-    """Return a function: experiments -> a survey of them."""
+    """Return a function: experiments -> a suite of them."""
 
     def prepare(*experiments, choice=None, videos=(video,), **model):
-        return prepare_survey(
+        return prepare_suite(
             experiments,
-            SurveyConfig(videos=videos, **model),
+            SuiteConfig(videos=videos, **model),
             choice or Choice(),
             folder=tmp_path / "out",
             command=("headrace", "bench", "all"),
@@ -58,13 +57,13 @@ def outcomes(record):
 
 def test_one_that_fails_or_dies_is_named_and_the_others_go_on(prepared, tmp_path):
     begun, told, ended = [], [], []
-    watcher = Watcher(
+    observer = SuiteObserver(
         on_begin=lambda planned, number, of: begun.append((planned.experiment.name, number, of)),
         on_progress=lambda what, done, of: told.append((what, done, of)),
         on_end=lambda chapter, number, of: ended.append(chapter.outcome),
     )
     survey = prepared(HEAVY, FAILING, DYING, FAULTY, NEVER, WHOLE)
-    record, is_interrupted = survey.hold(watcher)
+    record, is_interrupted = survey.hold(observer)
     assert not is_interrupted
     assert outcomes(record) == {
         "heavy": "measured",
@@ -85,17 +84,17 @@ def test_one_that_fails_or_dies_is_named_and_the_others_go_on(prepared, tmp_path
     assert begun[0][1:] == (1, 5)
     assert ("sha256", 0, 3) in told
     assert ended == ["failed"] * 3 + ["measured"] * 2
-    assert read_survey(tmp_path / "out") == record
+    assert read_suite(tmp_path / "out") == record
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         *(SURVEY, "heavy.json", "heavy.html", "whole.json", "whole.html"),
     }
 
 
 def test_the_same_again_measures_only_what_is_missing(prepared):
-    first, _ = prepared(WHOLE, FAILING).hold(Watcher())
+    first, _ = prepared(WHOLE, FAILING).hold(SuiteObserver())
     survey = prepared(WHOLE, FAILING, MODEL)
     assert [each.experiment.name for each in survey.due] == ["failing", "model"]
-    record, _ = survey.hold(Watcher())
+    record, _ = survey.hold(SuiteObserver())
     taken = record.chapters[0]
     assert taken.is_taken
     assert taken.created == first.chapters[0].created
@@ -108,7 +107,7 @@ def test_ctrl_c_keeps_what_was_measured_and_begins_no_more(prepared, tmp_path):
             os.kill(os.getpid(), signal.SIGINT)
 
     survey = prepared(WHOLE, HANGING, MODEL)
-    record, is_interrupted = survey.hold(Watcher(on_progress=interrupt))
+    record, is_interrupted = survey.hold(SuiteObserver(on_progress=interrupt))
     assert is_interrupted
     assert outcomes(record) == {
         "whole": "measured",
@@ -118,7 +117,7 @@ def test_ctrl_c_keeps_what_was_measured_and_begins_no_more(prepared, tmp_path):
     assert [each.why for each in record.chapters] == [
         *(None, "it was interrupted", "it was not begun"),
     ]
-    assert read_survey(tmp_path / "out") == record
+    assert read_suite(tmp_path / "out") == record
     assert threading.active_count() == 1
     due = prepared(WHOLE, HANGING, MODEL).due
     assert [each.experiment.name for each in due] == ["hanging", "model"]
@@ -146,4 +145,4 @@ def test_a_damaged_record_of_a_survey_is_no_reason_to_forget_it(prepared, tmp_pa
 def test_a_folder_that_cannot_be_made_is_said_before_measuring(prepared, tmp_path):
     (tmp_path / "out").write_text("a file")
     with pytest.raises(ConfigError, match="out"):
-        prepared(WHOLE).hold(Watcher())
+        prepared(WHOLE).hold(SuiteObserver())

@@ -1,4 +1,4 @@
-"""What a survey measures, what it takes from before, and what it leaves out with a reason."""
+"""What a suite measures, what it takes from before, and what it leaves out with a reason."""
 
 import json
 
@@ -6,27 +6,31 @@ import pytest
 
 from bench.suite.fakes import HEAVY, MODEL, NEVER, WHOLE
 from bench.suite.records import contest
-from headrace.bench.benchmark import options_of
-from headrace.bench.record import write_experiment
+from headrace.bench.benchmark import options_of, write_benchmark
+from headrace.bench.config import USUAL_MODEL
 from headrace.bench.registry import EXPERIMENTS
-from headrace.bench.suite.config import MODEL as USUAL
-from headrace.bench.suite.config import SurveyConfig, config_of
-from headrace.bench.suite.rerun_command import command_alone
-from headrace.bench.suite.suite_record import Chapter, SurveyRecord
-from headrace.bench.suite.suite_selection import NOT_ASKED, Choice, plan_survey
+from headrace.bench.suite.suite_record import BenchmarkOutcome, SuiteRecord
+from headrace.bench.suite.suite_selection import (
+    NOT_ASKED,
+    Choice,
+    SuiteConfig,
+    command_alone,
+    config_of,
+    plan_suite,
+)
 from headrace.bench.workers import WorkersConfig
 from headrace.errors import ConfigError
 from headrace.measuring.config_fields import option_fields
 from headrace.profiling.machine import provenance
 from headrace.profiling.provenance import plain
 
-ASKED = SurveyConfig(videos=("a.mp4",))
+ASKED = SuiteConfig(videos=("a.mp4",))
 MADE = provenance({}, ())
 EVERYTHING = Choice()
 
 
 def planned(tmp_path, choice=EVERYTHING, earlier=None, *, contents=("sha256:0",), made=MADE):
-    found = plan_survey(
+    found = plan_suite(
         (WHOLE, MODEL, HEAVY, NEVER),
         ASKED,
         choice,
@@ -44,20 +48,20 @@ def due(found):
 
 @pytest.fixture
 def earlier(tmp_path):
-    """A survey that measured `whole` with the options it would have today."""
+    """A suite that measured `whole` with the options it would have today."""
     record = contest(1.5)
     record = record.model_copy(
         update={"provenance": MADE.model_copy(update={"created": record.provenance.created})}
     )
-    write_experiment(record, WHOLE.page(record), tmp_path, WHOLE.name)
-    chapter = Chapter(
+    write_benchmark(record, WHOLE.page(record), tmp_path, WHOLE.name)
+    chapter = BenchmarkOutcome(
         experiment="whole",
         outcome="measured",
         created=record.provenance.created,
         configuration=plain(options_of(config_of(WHOLE, ASKED))),
     )
-    failed = Chapter(experiment="model", outcome="failed", why="no disk")
-    return SurveyRecord(
+    failed = BenchmarkOutcome(experiment="model", outcome="failed", why="no disk")
+    return SuiteRecord(
         provenance=MADE, videos=ASKED.videos, contents=("sha256:0",), chapters=(chapter, failed)
     )
 
@@ -70,24 +74,15 @@ def test_every_experiment_takes_part_or_says_why_not(experiment):
         assert len(config) > 20, "a sentence"
         return
     assert isinstance(config, experiment.config)
-    assert config_of(experiment, SurveyConfig(videos=("a.mp4", "b.mp4"))), "several are no error"
+    assert config_of(experiment, SuiteConfig(videos=("a.mp4", "b.mp4"))), "several are no error"
     json.dumps(plain(options_of(config)))
-
-
-@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda each: each.name)
-def test_the_command_alone_gives_the_same_options(experiment):
-    config = config_of(experiment, ASKED)
-    if isinstance(config, str):
-        return
     words = command_alone(experiment, config)
     assert words[:4] == ("headrace", "bench", experiment.name, "a.mp4")
-    typed = [word for word in words if word.startswith("--")]
-    changed = [
-        field.name
+    assert [word for word in words if word.startswith("--")] == [
+        f"--{field.name.replace('_', '-')}"
         for field in option_fields(experiment.config)[1:]
         if getattr(config, field.name) != field.default
-    ]
-    assert len(typed) == len(changed)
+    ], "the command alone gives the same options"
 
 
 def test_options_are_typed_as_the_command_line_reads_them():
@@ -100,18 +95,18 @@ def test_options_are_typed_as_the_command_line_reads_them():
 
 def test_an_experiment_of_one_video_takes_the_first_of_several():
     modes = next(each for each in EXPERIMENTS if each.name == "modes")
-    config = config_of(modes, SurveyConfig(videos=("a.mp4", "b.mp4")))
+    config = config_of(modes, SuiteConfig(videos=("a.mp4", "b.mp4")))
     assert config.videos == ("a.mp4",)
 
 
 def test_all_experiments_run_the_model_that_is_asked_for():
-    asked = SurveyConfig(videos=("a.mp4",), model_name="resnet50", prep_level="simple")
+    asked = SuiteConfig(videos=("a.mp4",), model_name="resnet50", prep_level="simple")
     for experiment in EXPERIMENTS:
         config = config_of(experiment, asked)
         if not isinstance(config, str) and hasattr(config, "model_name"):
             assert config.model_name == "resnet50"
             assert getattr(config, "prep_level", "simple") == "simple"
-            assert config_of(experiment, ASKED).model_name == USUAL
+            assert config_of(experiment, ASKED).model_name == USUAL_MODEL
 
 
 def test_all_that_apply_are_due_at_first(tmp_path):
@@ -171,19 +166,19 @@ def test_again_measures_anew_what_is_asked_for(tmp_path, earlier):
     assert found["whole"].chapter.is_taken
 
 
-def test_another_video_is_measured_anew(tmp_path, earlier):
-    assert "whole" in due(planned(tmp_path, earlier=earlier, contents=("sha256:1",)))
+ANOTHER_MACHINE = MADE.machine.model_copy(update={"cpu": "another"})
+OTHERWISE = {
+    "another video": {"contents": ("sha256:1",)},
+    "other versions": {
+        "made": MADE.model_copy(update={"versions": {**MADE.versions, "torch": "1.0"}})
+    },
+    "another machine": {"made": MADE.model_copy(update={"machine": ANOTHER_MACHINE})},
+}
 
 
-def test_other_versions_are_measured_anew(tmp_path, earlier):
-    made = MADE.model_copy(update={"versions": {**MADE.versions, "torch": "1.0"}})
-    assert "whole" in due(planned(tmp_path, earlier=earlier, made=made))
-
-
-def test_another_machine_is_measured_anew(tmp_path, earlier):
-    machine = MADE.machine.model_copy(update={"cpu": "another"})
-    made = MADE.model_copy(update={"machine": machine})
-    assert "whole" in due(planned(tmp_path, earlier=earlier, made=made))
+@pytest.mark.parametrize("what", OTHERWISE)
+def test_it_is_measured_anew_with(tmp_path, earlier, what):
+    assert "whole" in due(planned(tmp_path, earlier=earlier, **OTHERWISE[what]))
 
 
 def test_other_options_are_measured_anew(tmp_path, earlier):
@@ -194,5 +189,5 @@ def test_other_options_are_measured_anew(tmp_path, earlier):
 
 def test_a_record_that_was_replaced_is_measured_anew(tmp_path, earlier):
     record = contest(1.5)
-    write_experiment(record, WHOLE.page(record), tmp_path, WHOLE.name)
+    write_benchmark(record, WHOLE.page(record), tmp_path, WHOLE.name)
     assert "whole" in due(planned(tmp_path, earlier=earlier))

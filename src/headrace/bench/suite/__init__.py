@@ -1,1 +1,1 @@
-"""A survey: all experiments on the user's own videos, one after the other, as one report."""
+"""A suite: all experiments on the user's own videos, one after the other, as one report."""

@@ -1,21 +1,20 @@
-"""What a survey found of each experiment, judged by what it would bring to the whole. Pure."""
+"""What the records of a suite come to: benchmarks by their gain, and a verdict. Pure."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, get_args
 
-from headrace.bench.record import ExperimentRecord
-from headrace.bench.suite.amdahl import WholeGain, Work, whole_gain
-from headrace.bench.suite.config import Registered
-from headrace.bench.suite.suite_record import Chapter, SurveyRecord, read_record
-from headrace.bench.suite.suite_spec import Concern
+from headrace.bench.benchmark import BenchmarkRecord
+from headrace.bench.suite.suite_record import BenchmarkOutcome, SuiteRecord, read_record
+from headrace.bench.suite.suite_selection import Registered
+from headrace.bench.suite.suite_spec import Concern, EndToEndGain, StageCosts, end_to_end_gain
 from headrace.measuring.interleaved import ALIKE, SAME_AGAIN
-from headrace.profiling.findings.finding import Change, Finding
+from headrace.profiling.findings.finding import Change, Finding, listing
 from headrace.profiling.stages import ROLES
 from headrace.report.experiment import ExperimentPage
+from headrace.report.numbers import counted, decimal
 
-_Found = tuple[Registered | None, Chapter, ExperimentRecord | None]
 Standing = Literal["gain", "part", "none", "unsure", "missing"]
 """A gain of the whole; one of a part whose share of the whole is not known; no gain shown; no
 verdict, since other programs ran or turns differ too much; not measured."""
@@ -26,16 +25,17 @@ _SHOWN: Final = 1 / ALIKE
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judged:
+class RankedBenchmark:
     """What is known of one experiment."""
 
-    chapter: Chapter
+    chapter: BenchmarkOutcome
     """With another outcome where its record cannot be read any more."""
-    concerns: Concern | None
+    experiment: Registered | None = None
+    record: BenchmarkRecord | None = None
+    """None where it was not measured; so is what its record shows."""
     page: ExperimentPage | None = None
-    """What its record shows; None where it was not measured."""
-    whole: WholeGain | None = None
-    """What its gain is for the whole; None where it has none, or nobody measured the shares."""
+    work: StageCosts | None = None
+    """Of all stages; None where nobody measured it."""
 
     @property
     def name(self) -> str:
@@ -43,14 +43,38 @@ class Judged:
         return self.chapter.experiment
 
     @property
+    def concerns(self) -> Concern | None:
+        """What its gain is a gain of; None: of the whole."""
+        return None if self.experiment is None else self.experiment.terms.concerns
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Its answers, the first one before all; none where it was not measured."""
+        return () if self.page is None else self.page.findings
+
+    @property
     def finding(self) -> Finding | None:
         """Its answer; None where it was not measured."""
-        return self.page.findings[0] if self.page is not None and self.page.findings else None
+        return next(iter(self.findings), None)
 
     @property
     def advice(self) -> Change | None:
         """The first change it advises that has a gain, else the first."""
-        return _advice(self.page)
+        advices = [finding.advice for finding in self.findings if finding.advice]
+        return next(iter(sorted(advices, key=lambda advice: advice.gain is None)), None)
+
+    @property
+    def whole(self) -> EndToEndGain | None:
+        """What its gain is for the whole; None where it has none, or nobody measured the shares."""
+        gain, concerns, work = self.gain, self.concerns, self.work
+        if not gain or concerns is None or concerns == "loading" or work is None:
+            return None
+        return end_to_end_gain(gain, concerns, work) if self._has_model_of(work) else None
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether its answer is that the same must be measured again."""
+        return self.finding is not None and (self.finding.change or "").startswith(SAME_AGAIN)
 
     @property
     def gain(self) -> float | None:
@@ -69,7 +93,7 @@ class Judged:
         """Where it stands on the first page."""
         if self.page is None:
             return "missing"
-        if is_unsure(self.page):
+        if self.is_unsure:
             return "unsure"
         if self.gain is None or self.gain < _SHOWN:
             return "none"
@@ -84,108 +108,144 @@ class Judged:
             return "the whole"
         return "loading" if self.concerns == "loading" else ROLES[self.concerns].phrase
 
+    def _has_model_of(self, work: StageCosts) -> bool:
+        """Whether a gain is of the model, and on the device, that the shares are of."""
+        options = {} if self.record is None else self.record.provenance.configuration
+        return all(options.get(name, value) == value for name, value in work.model.items())
+
 
 @dataclass(frozen=True, kw_only=True)
-class Judgement:
-    """All experiments of a survey."""
+class SuiteRanking:
+    """All experiments of a suite."""
 
-    record: SurveyRecord
-    judged: tuple[Judged, ...]
+    record: SuiteRecord
+    judged: tuple[RankedBenchmark, ...]
     """The costliest first: by standing, then by gain."""
-    work: Work | None
+    work: StageCosts | None
     """What gains of stages were converted by."""
 
-    def of(self, standing: Standing) -> tuple[Judged, ...]:
+    def of(self, standing: Standing) -> tuple[RankedBenchmark, ...]:
         """Return those that stand there, in their order."""
         return tuple(each for each in self.judged if each.standing == standing)
 
 
-def judge(experiments: Sequence[Registered], record: SurveyRecord, folder: Path) -> Judgement:
-    """Return what the records of a survey in `folder` come to.
+def rank(experiments: Sequence[Registered], record: SuiteRecord, folder: Path) -> SuiteRanking:
+    """Return what the records of a suite in `folder` come to.
 
     Args:
         experiments: Of the registry.
-        record: Of the survey.
+        record: Of the suite.
         folder: Where the records of the experiments lie.
     """
     known = {each.name: each for each in experiments}
-    found: list[_Found] = []
-    for chapter in record.chapters:
-        experiment = known.get(chapter.experiment)
-        found.append((experiment, *_read(experiment, chapter, folder)))
-    work = _work_of_all(found)
-    judged = [_judged(experiment, chapter, own, work) for experiment, chapter, own in found]
-    return Judgement(record=record, judged=tuple(sorted(judged, key=_order)), work=work)
-
-
-def is_unsure(page: ExperimentPage) -> bool:
-    """Whether its answer is that the same must be measured again."""
-    change = page.findings[0].change if page.findings else None
-    return change is not None and change.startswith(SAME_AGAIN)
+    read = [_read(known.get(each.experiment), each, folder) for each in record.chapters]
+    # One with a verdict before one without.
+    works = map(_work_of, sorted(read, key=lambda judged: judged.is_unsure))
+    work = next(filter(None, works), None)
+    judged = sorted((replace(each, work=work) for each in read), key=_order)
+    return SuiteRanking(record=record, judged=tuple(judged), work=work)
 
 
 def _read(
-    experiment: Registered | None, chapter: Chapter, folder: Path
-) -> tuple[Chapter, ExperimentRecord | None]:
+    experiment: Registered | None, chapter: BenchmarkOutcome, folder: Path
+) -> RankedBenchmark:
     if chapter.outcome != "measured":
-        return chapter, None
-    why = "this headrace has no experiment of that name"
+        return RankedBenchmark(chapter=chapter)
+    record: BenchmarkRecord | str = "this headrace has no experiment of that name"
     if experiment is not None:
         record = read_record(experiment, folder)
-        if not isinstance(record, str):
-            return chapter, record
-        why = record
-    return chapter.model_copy(update={"outcome": "failed", "why": why}), None
+    if experiment is None or isinstance(record, str):
+        return RankedBenchmark(
+            chapter=chapter.model_copy(update={"outcome": "failed", "why": record})
+        )
+    page = experiment.page(record)
+    return RankedBenchmark(chapter=chapter, experiment=experiment, record=record, page=page)
 
 
-def _work_of_all(found: Sequence[_Found]) -> Work | None:
-    """What the first experiment tells that measured it; one with a verdict before one without."""
-    told = []
-    for experiment, _, record in found:
-        if experiment is None or record is None or experiment.terms.work is None:
-            continue
-        stages = experiment.terms.work(record)
-        cores = record.provenance.machine.usable_cores
-        if any(stage.ms for stage in stages.values()):
-            options = record.provenance.configuration
-            model = {name: options[name] for name in _MODEL if name in options}
-            work = Work(stages=stages, source=experiment.name, cores=cores, model=model)
-            told.append((is_unsure(experiment.page(record)), work))
-    return min(told, key=lambda each: each[0])[1] if told else None
+def _work_of(judged: RankedBenchmark) -> StageCosts | None:
+    """What an experiment tells of the work of all stages, if it measured that."""
+    experiment, record = judged.experiment, judged.record
+    if experiment is None or record is None or experiment.terms.work is None:
+        return None
+    stages, made = experiment.terms.work(record), record.provenance
+    if not any(stage.ms for stage in stages.values()):
+        return None
+    model = {name: made.configuration[name] for name in _MODEL if name in made.configuration}
+    cores = made.machine.usable_cores
+    return StageCosts(stages=stages, source=experiment.name, cores=cores, model=model)
 
 
-def _is_same_model(record: ExperimentRecord, work: Work) -> bool:
-    """Whether a gain is of the model, and on the device, that the shares are of."""
-    options = record.provenance.configuration
-    return all(options.get(name, value) == value for name, value in work.model.items())
-
-
-def _judged(
-    experiment: Registered | None,
-    chapter: Chapter,
-    record: ExperimentRecord | None,
-    work: Work | None,
-) -> Judged:
-    if experiment is None or record is None:
-        return Judged(chapter=chapter, concerns=None)
-    page, concerns = experiment.page(record), experiment.terms.concerns
-    advice, whole = _advice(page), None
-    gain = advice.gain if advice is not None else None
-    if concerns is not None and concerns != "loading" and gain and work is not None:
-        whole = whole_gain(gain, concerns, work) if _is_same_model(record, work) else None
-    return Judged(chapter=chapter, concerns=concerns, page=page, whole=whole)
-
-
-def _advice(page: ExperimentPage | None) -> Change | None:
-    advices = [each.advice for each in page.findings if each.advice] if page is not None else []
-    with_gain = [each for each in advices if each.gain is not None]
-    return next(iter((*with_gain, *advices)), None)
-
-
-def _order(judged: Judged) -> tuple[int, float]:
+def _order(judged: RankedBenchmark) -> tuple[int, float]:
     standing = judged.standing
-    gain = judged.gain_of_whole if standing == "gain" else judged.gain
-    return get_args(Standing).index(standing), -(gain or 0.0) if standing in (
-        "gain",
-        "part",
-    ) else 0.0
+    gains = {"gain": judged.gain_of_whole, "part": judged.gain}
+    return get_args(Standing).index(standing), -(gains.get(standing) or 0.0)
+
+
+_TOLD: Final[tuple[Standing, ...]] = ("gain", "part", "unsure")
+
+
+def verdict(ranking: SuiteRanking) -> Finding:
+    """Return the largest gain, that of the whole before that of a part."""
+    gains, parts, unsure = map(ranking.of, _TOLD)
+    top = next(iter((*gains, *parts)), None)
+    if top is not None and top.advice is not None:
+        is_whole = top.standing == "gain"
+        gain = times_words(top.gain_of_whole if is_whole else top.gain)
+        headline = (
+            f"The largest gain shown: {top.advice.words} ({top.name}), "
+            f"{'the whole' if is_whole else top.part} about {gain} as fast"
+        )
+    elif unsure:
+        number = counted(len(unsure), "experiment")
+        headline = f"No gain shown; {number} gave no verdict, as the figures are too uncertain"
+    else:
+        headline = "No gain shown" if ranking.of("none") else "Nothing was measured"
+    return Finding(headline=headline, evidence=(*_work(ranking), *_counts(ranking)))
+
+
+def times_words(gain: float | None) -> str:
+    """`1.83 times`."""
+    return f"{decimal(gain or 1.0)} times"
+
+
+def _work(ranking: SuiteRanking) -> Iterator[str]:
+    work = ranking.work
+    if work is not None:
+        yield (
+            f"One after the other, a frame takes {work.words} (bench {work.source}): "
+            f"{ROLES[work.costliest].phrase} takes the most."
+        )
+        if any(each.name == work.source for each in ranking.of("unsure")):
+            yield (
+                f"Other programs ran during bench {work.source}, or its turns differ too much: "
+                "these shares are uncertain, and so is what gains of stages are for the whole."
+            )
+    elif any(each.concerns in ROLES for each in ranking.of("part")):
+        yield (
+            "Which share of the work each stage has was not measured, so gains of stages are those "
+            "of the stage alone."
+        )
+
+
+def _counts(ranking: SuiteRanking) -> Iterator[str]:
+    judged = ranking.judged
+    measured = [each for each in judged if each.page is not None]
+    were = "was" if len(measured) == 1 else "were"
+    said = f"{len(measured)} of {counted(len(judged), 'experiment')} {were} measured"
+    taken = [each.chapter.created for each in measured if each.chapter.is_taken]
+    dates = [moment for moment in taken if moment is not None]
+    if dates:
+        since = min(dates).strftime("%Y-%m-%d %H:%M")
+        said += f", {len(dates)} of them by an earlier survey (from {since} UTC on)"
+    yield f"{said}."
+    if unsure := [each.name for each in ranking.of("unsure")]:
+        yield (
+            "Too uncertain to say, as other programs ran meanwhile or turns of one kind differ too "
+            f"much: {listing(unsure)}. --again --only {','.join(unsure)} measures anew."
+        )
+    if failed := [each.name for each in judged if each.chapter.outcome == "failed"]:
+        yield f"{listing(failed)} failed."
+    if left_out := [each.name for each in judged if each.chapter.outcome == "left out"]:
+        yield f"Not asked for: {listing(left_out)}."
+    if any(each.chapter.outcome == "interrupted" for each in judged):
+        yield "It was interrupted: the same command goes on where it ended."

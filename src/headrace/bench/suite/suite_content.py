@@ -1,16 +1,25 @@
-"""The report of a survey: what its records come to, in words. Pure."""
+"""The report of a suite, as a page, as JSON and as a file. Pure but for the file."""
 
-from collections.abc import Iterator
-from pathlib import PurePath
-from typing import Final
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePath
+from typing import Any, Final
 
-from headrace.bench.suite.conclusion import times_words, verdict
-from headrace.bench.suite.ranking import Judged, Judgement, Standing
-from headrace.bench.suite.suite_record import SurveyRecord
+from headrace.bench.suite.ranking import (
+    RankedBenchmark,
+    Standing,
+    SuiteRanking,
+    rank,
+    times_words,
+    verdict,
+)
+from headrace.bench.suite.suite_record import SuiteRecord
+from headrace.bench.suite.suite_selection import Registered
 from headrace.profiling.comparison.circumstances import surroundings
 from headrace.profiling.provenance import Provenance
 from headrace.report.numbers import seconds
-from headrace.report.survey import SurveyChapter, SurveyGroup, SurveyLine, SurveyPage
+from headrace.report.survey import SurveyChapter, SurveyGroup, SurveyLine, SurveyPage, render_survey
+from headrace.text_file import write_whole
 
 _GROUPS: Final[dict[Standing, tuple[str, str]]] = {
     "gain": (
@@ -36,22 +45,22 @@ _GROUPS: Final[dict[Standing, tuple[str, str]]] = {
 }
 
 
-def survey_page(judgement: Judgement) -> SurveyPage:
-    """Return the report of a survey."""
-    record = judgement.record
-    chapters = tuple(_chapters(judgement))
+def suite_page(ranking: SuiteRanking) -> SurveyPage:
+    """Return the report of a suite."""
+    record = ranking.record
+    chapters = tuple(_chapters(ranking))
     made = chapters[0].page.provenance if chapters else record.provenance
     return SurveyPage(
         title=_title(record),
-        verdict=verdict(judgement),
+        verdict=verdict(ranking),
         groups=tuple(
             SurveyGroup(
                 title=title,
                 reading=reading,
-                lines=tuple(_line(each, judgement) for each in shown),
+                lines=tuple(_line(each, ranking) for each in shown),
             )
             for standing, (title, reading) in _GROUPS.items()
-            if (shown := _shown(judgement, standing))
+            if (shown := _shown(ranking, standing))
         ),
         chapters=chapters,
         provenance=made,
@@ -60,7 +69,7 @@ def survey_page(judgement: Judgement) -> SurveyPage:
     )
 
 
-def _title(record: SurveyRecord) -> str:
+def _title(record: SuiteRecord) -> str:
     first, *others = [PurePath(video).name for video in record.videos] or ["no video"]
     more = f" and {len(others)} more" if others else ""
     options = record.provenance.configuration
@@ -68,11 +77,11 @@ def _title(record: SurveyRecord) -> str:
     return f"What makes it faster: {', '.join([first + more, ' on '.join(model)]).rstrip(', ')}"
 
 
-def _shown(judgement: Judgement, standing: Standing) -> list[Judged]:
-    return [each for each in judgement.of(standing) if each.chapter.outcome != "left out"]
+def _shown(ranking: SuiteRanking, standing: Standing) -> list[RankedBenchmark]:
+    return [each for each in ranking.of(standing) if each.chapter.outcome != "left out"]
 
 
-def _line(judged: Judged, judgement: Judgement) -> SurveyLine:
+def _line(judged: RankedBenchmark, ranking: SuiteRanking) -> SurveyLine:
     finding, advice, chapter = judged.finding, judged.advice, judged.chapter
     if finding is None:
         why = f"{(chapter.why or chapter.outcome).rstrip('.')}."
@@ -84,13 +93,13 @@ def _line(judged: Judged, judgement: Judgement) -> SurveyLine:
         is_whole = judged.standing == "gain"
         gain = times_words(judged.gain_of_whole if is_whole else judged.gain)
         words, more = advice.words, finding.headline
-    sentences = (_basis(judged, judgement), more)
+    sentences = (_basis(judged, ranking), more)
     return SurveyLine(name=judged.name, gain=gain, words=words, more=tuple(filter(None, sentences)))
 
 
-def _basis(judged: Judged, judgement: Judgement) -> str | None:
+def _basis(judged: RankedBenchmark, ranking: SuiteRanking) -> str | None:
     """What a gain rests on, and what became of it on the way to the whole."""
-    advice, whole, work = judged.advice, judged.whole, judgement.work
+    advice, whole, work = judged.advice, judged.whole, ranking.work
     if advice is None or advice.gain is None:
         return None
     rests_on = f": {advice.rests_on}" if advice.rests_on else ""
@@ -103,8 +112,8 @@ def _basis(judged: Judged, judgement: Judgement) -> str | None:
     )
 
 
-def _chapters(judgement: Judgement) -> Iterator[SurveyChapter]:
-    for judged in judgement.judged:
+def _chapters(ranking: SuiteRanking) -> Iterator[SurveyChapter]:
+    for judged in ranking.judged:
         if judged.page is None:
             continue
         chapter = judged.chapter
@@ -127,3 +136,60 @@ def _differing(chapters: tuple[SurveyChapter, ...], made: Provenance) -> Iterato
         ]
         if words:
             yield chapter.name, "; ".join(words)
+
+
+def suite_json(ranking: SuiteRanking, folder: Path, files: dict[str, Path]) -> str:
+    """Return the findings, the costliest first, and where the files in `folder` lie."""
+    found, work = verdict(ranking), ranking.work
+    document = {
+        "verdict": found.headline,
+        "evidence": list(found.evidence),
+        "work_ms": {role: stage.ms for role, stage in work.stages.items()} if work else None,
+        "findings": [_finding(each, folder) for each in ranking.judged],
+        "files": {name: str(path) for name, path in files.items()},
+    }
+    return json.dumps(document)
+
+
+def _finding(judged: RankedBenchmark, folder: Path) -> dict[str, Any]:
+    chapter, advice, finding = judged.chapter, judged.advice, judged.finding
+    found: dict[str, Any] = {
+        "experiment": judged.name,
+        "outcome": chapter.outcome,
+        "why": chapter.why,
+        "standing": judged.standing,
+        "is_taken": chapter.is_taken,
+    }
+    if finding is None:
+        return found
+    return found | {
+        "headline": finding.headline,
+        "evidence": list(finding.evidence),
+        "change": finding.change,
+        "advice": None if advice is None else advice.words,
+        "options": {} if advice is None else dict(advice.options),
+        "concerns": judged.concerns or "whole",
+        "gain": judged.gain,
+        "gain_of_whole": judged.gain_of_whole,
+        "gain_of_whole_in_turn": None if judged.whole is None else judged.whole.in_turn,
+        "numbers": str(folder / f"{judged.name}.json"),
+        "page": str(folder / f"{judged.name}.html"),
+    }
+
+
+PAGE: Final = "all.html"
+
+
+def write_page(page: SurveyPage, folder: Path) -> Path:
+    """Write the page into `folder`; return where it lies.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    write_whole(folder / PAGE, render_survey(page))
+    return folder / PAGE
+
+
+def page_of(experiments: Sequence[Registered], record: SuiteRecord, folder: Path) -> SurveyPage:
+    """Return the page of the suite whose records lie in `folder`."""
+    return suite_page(rank(experiments, record, folder))

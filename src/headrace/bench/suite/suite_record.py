@@ -1,13 +1,11 @@
-"""What a survey records: what became of each experiment; their own records lie beside it."""
+"""What a suite records: what became of each experiment; their own records lie beside it."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 from pydantic import Field, NonNegativeFloat, ValidationError
 
-from headrace.bench.benchmark import Experiment
-from headrace.bench.record import ExperimentRecord
+from headrace.bench.benchmark import Benchmark, BenchmarkRecord
 from headrace.errors import ConfigError
 from headrace.profiling.provenance import Record, Text, UtcTime
 from headrace.text_file import write_whole
@@ -18,7 +16,7 @@ Outcome = Literal["measured", "failed", "interrupted", "left out", "not possible
 """*Left out* was not asked for; *not possible* does not apply to these videos."""
 
 
-class Chapter(Record):
+class BenchmarkOutcome(Record):
     """What became of one experiment."""
 
     experiment: Text
@@ -40,15 +38,20 @@ class Chapter(Record):
     """It took; None where it was not begun."""
 
 
-class SurveyRecord(ExperimentRecord):
-    """A survey; `NAME.json` of each experiment that was measured lies beside it."""
+class SuiteRecord(BenchmarkRecord):
+    """A suite; `NAME.json` of each experiment that was measured lies beside it."""
 
     videos: tuple[Text, ...]
     """Paths, as they were given."""
     contents: tuple[Text | None, ...]
     """What is in each; see `content_digest`."""
-    chapters: tuple[Chapter, ...]
+    chapters: tuple[BenchmarkOutcome, ...]
     """In the order of the registry."""
+
+    def with_chapter(self, new: BenchmarkOutcome) -> Self:
+        """Return the same with one in the place of that of the same experiment."""
+        chapters = (new if old.experiment == new.experiment else old for old in self.chapters)
+        return self.model_copy(update={"chapters": tuple(chapters)})
 
     def save(self, folder: Path) -> Path:
         """Write it into `folder`; return where it lies.
@@ -60,15 +63,15 @@ class SurveyRecord(ExperimentRecord):
         return folder / SURVEY
 
 
-def read_survey(folder: Path) -> SurveyRecord | None:
-    """Return the survey whose record lies in `folder`; None if there is none.
+def read_suite(folder: Path) -> SuiteRecord | None:
+    """Return the suite whose record lies in `folder`; None if there is none.
 
     Raises:
         ConfigError: there is one that cannot be read.
     """
     path = folder / SURVEY
     try:
-        return SurveyRecord.model_validate_json(path.read_bytes())
+        return SuiteRecord.model_validate_json(path.read_bytes())
     except FileNotFoundError:
         return None
     except (OSError, ValidationError) as error:
@@ -77,19 +80,14 @@ def read_survey(folder: Path) -> SurveyRecord | None:
         ) from error
 
 
-def read_record(experiment: Experiment[Any, Any, Any], folder: Path) -> ExperimentRecord | str:
+def read_record(experiment: Benchmark[Any, Any, Any], folder: Path) -> BenchmarkRecord | str:
     """Return the record of an experiment in `folder`, or why there is none."""
     path = folder / f"{experiment.name}.json"
     try:
-        record: ExperimentRecord = experiment.record.model_validate_json(path.read_bytes())
+        record: BenchmarkRecord = experiment.record.model_validate_json(path.read_bytes())
     except (OSError, ValidationError) as error:
         return f"cannot read {path}: {_diagnosis(error)}"
     return record
-
-
-def with_chapter(chapters: Sequence[Chapter], new: Chapter) -> tuple[Chapter, ...]:
-    """Return the chapters with one in the place of that of the same experiment."""
-    return tuple(new if each.experiment == new.experiment else each for each in chapters)
 
 
 def _diagnosis(error: OSError | ValidationError) -> str:

@@ -1,23 +1,29 @@
-"""A survey, ready to be held: each experiment in a process of its own, one at a time."""
+"""A suite: each benchmark measured in a process of its own, one after the other."""
 
+import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from headrace.bench.benchmark import options_of
-from headrace.bench.model_choice import indexes_of
-from headrace.bench.record import make_folder
-from headrace.bench.suite.config import Registered, SurveyConfig
-from headrace.bench.suite.suite_child import measure_registered, order_of
+from headrace.bench.benchmark import Context, make_folder, options_of, write_benchmark
+from headrace.bench.config import indexes_of
+from headrace.bench.registry import EXPERIMENTS
 from headrace.bench.suite.suite_record import (
-    Chapter,
-    SurveyRecord,
+    BenchmarkOutcome,
+    SuiteRecord,
     read_record,
-    read_survey,
-    with_chapter,
+    read_suite,
 )
-from headrace.bench.suite.suite_selection import Choice, Planned, plan_survey
+from headrace.bench.suite.suite_selection import (
+    Choice,
+    Planned,
+    Registered,
+    SuiteConfig,
+    config_of,
+    plan_suite,
+)
+from headrace.errors import ConfigError, HeadraceError
 from headrace.profiling.machine import provenance
 from headrace.profiling.provenance import Provenance
 from headrace.runtime.child import Call, ChildFunction, Ending, Json
@@ -35,27 +41,27 @@ _STOPPED: Final = "it was interrupted"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Watcher:
-    """Is told how a survey goes."""
+class SuiteObserver:
+    """Is told how a suite goes."""
 
     on_begin: Callable[[Planned, int, int], None] = lambda planned, number, of: None
     """Called with what begins, its number from 1, and how many there are."""
     on_progress: Callable[[str, int, int], None] = lambda what, done, of: None
     """Called with what an experiment begins, how much is done, and of how much (0: unknown)."""
-    on_end: Callable[[Chapter, int, int], None] = lambda chapter, number, of: None
+    on_end: Callable[[BenchmarkOutcome, int, int], None] = lambda chapter, number, of: None
     """Called with what became of it, its number from 1, and how many there are."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Survey:
-    """What is measured, and where it goes. `prepare_survey` makes it."""
+class Suite:
+    """What is measured, and where it goes. `prepare_suite` makes it."""
 
-    asked: SurveyConfig
+    asked: SuiteConfig
     folder: Path
     made: Provenance
     contents: tuple[str | None, ...]
     planned: tuple[Planned, ...]
-    measure: ChildFunction = measure_registered
+    measure: ChildFunction
     """Measures one experiment in a process of its own, as ordered by `order_of`."""
 
     @property
@@ -70,16 +76,18 @@ class Survey:
         return sum(each.experiment.terms.seconds for each in self.due)
 
     @property
-    def record(self) -> SurveyRecord:
+    def record(self) -> SuiteRecord:
         """What there is of it before anything is measured."""
-        return SurveyRecord(
+        return SuiteRecord(
             provenance=self.made,
             videos=self.asked.videos,
             contents=self.contents,
             chapters=tuple(each.chapter for each in self.planned),
         )
 
-    def hold(self, watcher: Watcher, clock: Clock = SYSTEM_CLOCK) -> tuple[SurveyRecord, bool]:
+    def hold(
+        self, observer: SuiteObserver, clock: Clock = SYSTEM_CLOCK
+    ) -> tuple[SuiteRecord, bool]:
         """Measure all that is due; return what became of it, and whether it was interrupted.
 
         One that fails is recorded with its words, and the others go on. The record is written after
@@ -94,13 +102,12 @@ class Survey:
         interrupted: list[bool] = []
         try:
             for number, planned in enumerate(due, 1):
-                watcher.on_begin(planned, number, len(due))
-                ending = self._measured(planned, watcher, lambda: interrupted.append(True), clock)
+                observer.on_begin(planned, number, len(due))
+                ending = self._measured(planned, observer, lambda: interrupted.append(True), clock)
                 chapter = self._chapter(planned, ending, was_stopped=bool(interrupted))
-                chapters = with_chapter(record.chapters, chapter)
-                record = record.model_copy(update={"chapters": chapters})
+                record = record.with_chapter(chapter)
                 record.save(self.folder)
-                watcher.on_end(chapter, number, len(due))
+                observer.on_end(chapter, number, len(due))
                 if interrupted:
                     break
         except KeyboardInterrupt:
@@ -109,12 +116,16 @@ class Survey:
         return record, bool(interrupted)
 
     def _measured(
-        self, planned: Planned, watcher: Watcher, on_interrupt: Callable[[], None], clock: Clock
+        self,
+        planned: Planned,
+        observer: SuiteObserver,
+        on_interrupt: Callable[[], None],
+        clock: Clock,
     ) -> Ending:
         def tell(name: str, message: Json) -> None:
             match message:
                 case [str(what), int(done), int(of)]:
-                    watcher.on_progress(what, done, of)
+                    observer.on_progress(what, done, of)
 
         call = Call(
             name=planned.experiment.name,
@@ -131,21 +142,18 @@ class Survey:
         )
         return ending
 
-    def _chapter(self, planned: Planned, ending: Ending, *, was_stopped: bool) -> Chapter:
+    def _chapter(self, planned: Planned, ending: Ending, *, was_stopped: bool) -> BenchmarkOutcome:
         """Return what became of an experiment whose process has ended."""
         update: dict[str, Any] = {"outcome": "measured", "why": None, "seconds": ending.seconds}
         if not ending.is_good:
-            update |= _fault(ending)
-            if was_stopped:
-                update |= {"outcome": "interrupted", "why": _STOPPED, "last_lines": ()}
+            is_fault = not was_stopped
+            update |= _fault(ending) if is_fault else {"outcome": "interrupted", "why": _STOPPED}
         elif ending.result is not None:
             update |= {"outcome": "failed", "why": str(ending.result)}
+        elif isinstance(record := read_record(planned.experiment, self.folder), str):
+            update |= {"outcome": "failed", "why": record}
         else:
-            record = read_record(planned.experiment, self.folder)
-            if isinstance(record, str):
-                update |= {"outcome": "failed", "why": record}
-            else:
-                update["created"] = record.provenance.created
+            update["created"] = record.provenance.created
         return planned.chapter.model_copy(update=update)
 
 
@@ -156,17 +164,17 @@ def _fault(ending: Ending) -> dict[str, Any]:
     return {"outcome": "failed", "why": why, "last_lines": lines}
 
 
-def prepare_survey(
+def prepare_suite(
     experiments: Sequence[Registered],
-    asked: SurveyConfig,
+    asked: SuiteConfig,
     choice: Choice,
     *,
     folder: Path,
     command: Sequence[str],
-    measure: ChildFunction = measure_registered,
+    measure: ChildFunction,
     clock: Clock = SYSTEM_CLOCK,
-) -> Survey:
-    """Return a survey of videos, ready to be held; what `folder` holds of it already is taken.
+) -> Suite:
+    """Return a suite of videos, ready to be held; what `folder` holds of it already is taken.
 
     Reads the videos, and writes nothing but their indexes.
 
@@ -182,20 +190,61 @@ def prepare_survey(
     contents = tuple(content_digest(Path(video)) for video in asked.videos)
     chosen = {"only": choice.only or None, "skip": choice.skip or None}
     made = provenance({**options_of(asked), **chosen}, command, clock)
-    planned = plan_survey(
+    planned = plan_suite(
         experiments,
         asked,
         choice,
         folder=folder,
-        earlier=None if choice.again and not choice.only + choice.skip else read_survey(folder),
+        earlier=None if choice.again and not choice.only + choice.skip else read_suite(folder),
         contents=contents,
         made=made,
     )
-    return Survey(
-        asked=asked,
-        folder=folder,
-        made=made,
-        contents=contents,
-        planned=planned,
-        measure=measure,
+    return Suite(
+        asked=asked, folder=folder, made=made, contents=contents, planned=planned, measure=measure
     )
+
+
+def order_of(
+    experiment: Registered, asked: SuiteConfig, folder: Path, command: Sequence[str]
+) -> Json:
+    """Return what `measure_registered` is to do, as its argument."""
+    return {
+        "experiment": experiment.name,
+        "videos": list(asked.videos),
+        "model": asked.model,
+        "folder": str(folder),
+        "command": list(command),
+    }
+
+
+def measure_registered(order: Json, send: Callable[[Json], None]) -> Json:
+    """Measure an experiment of the registry; see `measure_one`."""
+    return measure_one(EXPERIMENTS, order, send)
+
+
+def measure_one(
+    experiments: Sequence[Registered], order: Any, send: Callable[[Json], None]
+) -> Json:
+    """Measure one of the experiments into its files; return what went wrong, None if nothing.
+
+    To be the function of a child process: SIGTERM ends it as Ctrl-C would. It sends what begins,
+    how much is done, and of how much, before each turn.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    experiment = next(each for each in experiments if each.name == order["experiment"])
+    folder = Path(order["folder"])
+    context = Context(
+        command=order["command"],
+        on_progress=lambda what, done, of: send([what, done, of]),
+        out=folder,
+    )
+    try:
+        asked = SuiteConfig(videos=tuple(order["videos"]), **order["model"])
+        config = config_of(experiment, asked)
+        if isinstance(config, str):
+            raise ConfigError(config)
+        record = experiment.measure(config, context)
+        write_benchmark(record, experiment.page(record), folder, experiment.name)
+    except HeadraceError as error:
+        return str(error)
+    return None

@@ -1,19 +1,101 @@
-"""What a survey is about to do: which experiments it measures, with which options, and why."""
+"""What a suite is asked for, which benchmarks it measures, with which options, and why."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from headrace.bench.benchmark import options_of
-from headrace.bench.suite.config import Registered, SurveyConfig, config_of
-from headrace.bench.suite.rerun_command import command_alone
-from headrace.bench.suite.suite_record import Chapter, SurveyRecord, read_record
+from headrace.bench.benchmark import Benchmark, options_of
+from headrace.bench.config import USUAL_MODEL, ModelConfig, ModelName
+from headrace.bench.suite.suite_record import BenchmarkOutcome, SuiteRecord, read_record
 from headrace.errors import ConfigError
-from headrace.measuring.config_fields import Configuration
+from headrace.measuring.config_fields import (
+    Configuration,
+    Option,
+    OptionField,
+    option_fields,
+)
 from headrace.profiling.comparison.circumstances import surroundings
 from headrace.profiling.provenance import Provenance, plain
 from headrace.runs.launch.problems import closest
+
+Registered = Benchmark[Any, Any, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuiteConfig(ModelConfig):
+    """What is measured. One model, so that the shares of one experiment hold for all gains."""
+
+    model_name: ModelName = USUAL_MODEL
+
+    def check(self) -> None:
+        """Refuse a model or device that there is not, before anything is measured.
+
+        Imports PyTorch.
+
+        Raises:
+            ConfigError: torchvision has no such model.
+            BackendError: the device is missing.
+        """
+        from headrace.models.available import check_available
+        from headrace.models.catalogue import check_name
+        from headrace.models.compute import Compute
+
+        check_name(self.model_name, "classification")
+        check_available(Compute(device=self.device))
+
+    @property
+    def model(self) -> dict[str, Any]:
+        """The options that experiments have in common, by their names."""
+        return {name: value for name, value in asdict(self).items() if name != "videos"}
+
+
+def config_of(experiment: Registered, asked: SuiteConfig) -> Configuration | str:
+    """Return how an experiment is measured in a suite, or why it cannot be."""
+    config = _among_all(experiment, asked.videos)
+    if isinstance(config, str):
+        return config
+    names = {field.name for field in fields(config)}
+    in_common = {name: value for name, value in asked.model.items() if name in names}
+    chosen: Configuration = replace(config, **in_common)
+    return chosen
+
+
+def _among_all(experiment: Registered, videos: Sequence[str]) -> Configuration | str:
+    try:
+        if experiment.terms.config is not None:
+            found: Configuration | str = experiment.terms.config(tuple(videos))
+            return found
+        chosen: Configuration = experiment.config(videos=tuple(videos))
+        return chosen
+    except ConfigError as error:
+        if len(videos) > 1:  # it may take one alone
+            return _among_all(experiment, videos[:1])
+        return str(error)
+
+
+def command_alone(experiment: Benchmark[Any, Any, Any], config: Configuration) -> tuple[str, ...]:
+    """Return it as a list of arguments; options at their defaults are left out."""
+    words = ["headrace", "bench", experiment.name]
+    for field in option_fields(experiment.config):
+        value = getattr(config, field.name)
+        if not isinstance(field.option, Option):
+            words += map(str, value)
+        elif value != field.default:
+            words += _typed(field, field.option, value)
+    return tuple(words)
+
+
+def _typed(field: OptionField, option: Option, value: Any) -> list[str]:
+    flag, *_ = (*option.flags, f"--{field.name.replace('_', '-')}")
+    if isinstance(value, bool):
+        return [flag if value else flag.replace("--", "--no-", 1)]
+    if field.item is not None:
+        return [flag, ",".join(map(str, value))]
+    if isinstance(value, tuple):
+        return [flag, *map(str, value)]
+    return [flag, str(value)]
+
 
 NOT_ASKED: Final = "not asked for, by --only or --skip"
 _ANY_TIME: Final = ("governor",)
@@ -53,22 +135,22 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """One experiment of a survey."""
+    """One experiment of a suite."""
 
     experiment: Registered
-    chapter: Chapter
+    chapter: BenchmarkOutcome
     """What is known of it before anything is measured."""
     is_due: bool
     """Whether it is measured; else the chapter stays as it is."""
 
 
-def plan_survey(
+def plan_suite(
     experiments: Sequence[Registered],
-    asked: SurveyConfig,
+    asked: SuiteConfig,
     choice: Choice,
     *,
     folder: Path,
-    earlier: SurveyRecord | None,
+    earlier: SuiteRecord | None,
     contents: tuple[str | None, ...],
     made: Provenance,
 ) -> tuple[Planned, ...]:
@@ -110,10 +192,10 @@ def plan_survey(
     return tuple(map(planned, experiments))
 
 
-def _chapter(experiment: Registered, config: Configuration | str) -> Chapter:
+def _chapter(experiment: Registered, config: Configuration | str) -> BenchmarkOutcome:
     if isinstance(config, str):
-        return Chapter(experiment=experiment.name, outcome="not possible", why=config)
-    return Chapter(
+        return BenchmarkOutcome(experiment=experiment.name, outcome="not possible", why=config)
+    return BenchmarkOutcome(
         experiment=experiment.name,
         outcome="interrupted",
         why="it was not begun",
@@ -123,7 +205,11 @@ def _chapter(experiment: Registered, config: Configuration | str) -> Chapter:
 
 
 def _is_same(
-    experiment: Registered, old: Chapter, new: Chapter, folder: Path, made: Provenance
+    experiment: Registered,
+    old: BenchmarkOutcome,
+    new: BenchmarkOutcome,
+    folder: Path,
+    made: Provenance,
 ) -> bool:
     """Whether what was measured before is what would be measured now."""
     if old.configuration != new.configuration:

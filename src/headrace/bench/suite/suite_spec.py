@@ -1,11 +1,13 @@
-"""On which terms an experiment takes part in a survey."""
+"""How a benchmark joins the suite, and what a gain of one stage is for the whole (Amdahl)."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
 from headrace.measuring.config_fields import Configuration
-from headrace.profiling.stages import Role
+from headrace.profiling.provenance import Scalar
+from headrace.profiling.stages import ROLES, Role
+from headrace.report.numbers import decimal
 
 Config = TypeVar("Config", bound=Configuration)
 
@@ -25,7 +27,7 @@ class StageWork:
 
 @dataclass(frozen=True, kw_only=True)
 class Terms(Generic[Config]):
-    """What a survey must know of an experiment; the defaults suit most."""
+    """What a suite must know of an experiment; the defaults suit most."""
 
     config: Callable[[tuple[str, ...]], Config | str] | None = None
     """Given the paths of videos: how it is measured as one among many, or in a sentence why it
@@ -41,3 +43,75 @@ class Terms(Generic[Config]):
     goes_last: bool = False
     """Whether it takes so much of the machine, such as memory, that what is measured right after it
     could feel it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageCosts:
+    """What the stages do to a frame, one after the other."""
+
+    stages: Mapping[Role, StageWork]
+    source: str
+    """The experiment that measured it."""
+    cores: int
+    """That all stages share."""
+    model: Mapping[str, Scalar] = field(default_factory=dict)
+    """The model and the device it was measured with, by their options."""
+
+    @property
+    def costliest(self) -> Role:
+        """The role that takes the most time."""
+        return max(self.stages, key=lambda role: self.stages[role].ms)
+
+    @property
+    def words(self) -> str:
+        """`decoding 4.10, the model 8.40 ms`."""
+        order = [role for role in ROLES if role in self.stages]
+        said = (f"{ROLES[role].phrase} {decimal(self.stages[role].ms)}" for role in order)
+        return f"{', '.join(said)} ms"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndToEndGain:
+    """Times as fast the whole would be, if one stage were faster by its gain."""
+
+    in_turn: float
+    """Where stages follow each other (Amdahl): the others take as long as before."""
+    overlapped: float
+    """Where they overlap, as in `headrace run`: the next costliest then sets the pace, or the cores
+    that they share."""
+
+
+def end_to_end_gain(gain: float, role: Role, work: StageCosts) -> EndToEndGain | None:
+    """Return what a gain of one stage is for the whole; None where its work is not known.
+
+    It is less where a faster stage takes more cores: its processor time is taken to shrink as its
+    wall time does.
+
+    Args:
+        gain: Times as fast the stage would be; above 0.
+        role: Of the stage.
+        work: Of all stages.
+    """
+    now = work.stages
+    if role not in now or not now[role].ms:
+        return None
+    stage = now[role]
+    faster = {**now, role: StageWork(ms=stage.ms / gain, cpu_ms=stage.cpu_ms / gain)}
+    return EndToEndGain(
+        in_turn=_sum(now) / _sum(faster),
+        overlapped=_pace(now, work.cores) / _pace(faster, work.cores),
+    )
+
+
+def _sum(stages: Mapping[Role, StageWork]) -> float:
+    return sum(stage.ms for stage in stages.values())
+
+
+def _pace(stages: Mapping[Role, StageWork], cores: int) -> float:
+    """Milliseconds between frames, if stages overlap as well as they can.
+
+    A run decodes with a thread for each core and has one thread for each other stage.
+    """
+    alone = (stage.ms / (cores if role == "decode" else 1) for role, stage in stages.items())
+    shared = sum(stage.cpu_ms for stage in stages.values()) / cores
+    return max(*alone, shared)

@@ -1,0 +1,123 @@
+"""Configurations that benchmarks inherit from: videos, and the model with how it runs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, TypeAlias
+
+from headrace.decode.index_store import IndexStore
+from headrace.decode.indexing import scan_ahead
+from headrace.errors import ConfigError
+from headrace.measuring.config_fields import Option, Videos, check_options
+from headrace.models.precision import Device
+from headrace.preprocess.spec import PrepLevel
+from headrace.video.source import Source
+from headrace.video.stream_index import StreamIndex
+
+if TYPE_CHECKING:
+    from headrace.runs.options import ComputeOptions
+
+ModelName: TypeAlias = Annotated[str, Option("A classification model of torchvision.")]
+Weights: TypeAlias = Annotated[
+    str,
+    Option("none (random ones: times are the same), DEFAULT (torchvision's), or a checkpoint."),
+]
+OnDevice: TypeAlias = Annotated[Device, Option("Where the model runs.")]
+Prepared: TypeAlias = Annotated[PrepLevel, Option("How much preprocessing is done.")]
+Threads: TypeAlias = Annotated[
+    int | None, Option("Threads of one operation of PyTorch on the CPU.", least=1)
+]
+
+BatchSize: TypeAlias = Annotated[int, Option("Frames in a batch.", least=1)]
+TurnSeconds: TypeAlias = Annotated[
+    float, Option("How long a turn takes, about.", above=0, most=3600)
+]
+Repeats: TypeAlias = Annotated[int, Option("Turns of each way.", least=1)]
+
+USUAL_MODEL: Final = "resnet18"
+"""Of the size that people run, and quick enough that a turn on two cores holds several batches: its
+convolutions fill the processor, as those of larger models do."""
+SMALL_MODEL: Final = "mobilenet_v3_small"
+"""Light enough that decoding and preprocessing count, as they do on a GPU with a large one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchmarkConfig:
+    """What is measured. A benchmark adds fields; each is an option of its command line."""
+
+    one_video_of: ClassVar[str] = ""
+    """Name of the benchmark, where it takes one video alone."""
+    videos: Videos
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        if self.one_video_of and len(self.videos) > 1:
+            first, second, *more = self.videos
+            raise ConfigError(
+                f"bench {self.one_video_of} takes one video, got {len(self.videos)}: {first}, "
+                f"{second}{', ...' if more else ''}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig(BenchmarkConfig):
+    """What is measured, with a model."""
+
+    model_name: ModelName = SMALL_MODEL
+    weights: Weights = "none"
+    prep_level: Prepared = "medium"
+    device: OnDevice = "cpu"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThreadedModelConfig(ModelConfig):
+    """What is measured, with a model whose operations take so many threads."""
+
+    threads: Threads = None
+
+    def compute_options(self, batch_size: int = 1) -> "ComputeOptions":
+        """Return the model and how it runs, as a run takes them. Imports PyTorch."""
+        from headrace.runs.options import ComputeOptions
+
+        return ComputeOptions(
+            model_name=self.model_name,
+            weights=self.weights,
+            batch_size=batch_size,
+            prep_level=self.prep_level,
+            device=self.device,
+            threads=self.threads,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelTurnsConfig(ThreadedModelConfig):
+    """What is measured: turns of a model that runs batches of a video."""
+
+    model_name: ModelName = USUAL_MODEL
+    batch_size: BatchSize = 16
+    seconds: TurnSeconds = 2.0
+    repeats: Repeats = 3
+
+
+def allowed_difference(device: Device) -> float:
+    """Return how far scores of two variants of a model may be apart, ÷ the largest |score|.
+
+    Sums are made in another order, which changes the last digits of float32; on a GPU PyTorch
+    computes convolutions in TF32, which has three decimal digits.
+    """
+    return 1e-3 if device == "cpu" else 1e-2
+
+
+def indexes_of(videos: Sequence[str], store: IndexStore | None) -> list[StreamIndex]:
+    """Return the index of each video, before anything slow begins.
+
+    Raises:
+        MediaError: one cannot be opened.
+        ConfigError: one has no length, so that nothing can be paced by it.
+    """
+    sources = [Source.of(video) for video in videos]
+    open_one = scan_ahead(sources, store or IndexStore(), raises=True)
+    indexes = [open_one(source) for source in sources]
+    for index in indexes:
+        if not index.duration_seconds > 0:
+            raise ConfigError(f"{index.source} has no length; give a video that plays")
+    return indexes

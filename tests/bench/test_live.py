@@ -1,0 +1,233 @@
+"""What a live flow came to once it had settled; the limit, and what broke above it."""
+
+from fractions import Fraction
+from itertools import islice
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.shown import check_shown, made
+from headrace.bench.live_capacity import (
+    LatencySlo,
+    LiveConfig,
+    LiveRecord,
+    LiveStep,
+    _sources,
+    announce,
+    scale_of,
+)
+from headrace.bench.live_capacity_report import LIVE
+from headrace.bench.live_load import LiveTurn, take_live_turn
+from headrace.decode.index_store import IndexStore
+from headrace.decode.open import open_index
+from headrace.live.overload import Overload
+from headrace.profiling.machine import provenance
+from headrace.runs.live.engine import Engine
+from headrace.runs.live.flow import LivePlan
+from headrace.runtime.waiter import Waiter
+from headrace.testing.fake_clock import FakeClock
+from headrace.testing.synth import SynthClip, write_clip
+from runs.live.fake_sources import FakeSource
+from runtime.in_time import in_time
+
+MADE = provenance({}, ())
+
+
+def taken(*, settling_seconds=0.1, run=None, overload="every-frame", **source):
+    """The turn of a flow over one source, a frame every 10 ms."""
+    plan = LivePlan(
+        sources=[FakeSource(**source)],
+        engine=Engine.of_callable(run or (lambda batch: batch.float().mean(dim=(1, 2, 3)))),
+        overload=Overload.chosen(overload, is_live=source.get("base") != "full_speed"),
+    )
+    return in_time(
+        lambda: take_live_turn(
+            plan, settling_seconds=settling_seconds, made=MADE, clock=FakeClock(now_ns=1)
+        )
+    )
+
+
+def test_what_was_dropped_and_delivered_after_settling_is_counted():
+    turn = taken(count=200, dropped=(150, 160))
+    assert turn.dropped == {"damaged at decode": 2}
+    assert 150 <= turn.delivered < 198, "the first tenth of a second is left out"
+    assert turn.results == turn.delivered
+    assert turn.drop_share == 2 / (turn.delivered + 2)
+    assert list(turn.work_ms) == ["decode", "preprocess", "model"]
+    assert turn.latency_p95 is not None
+    assert turn.fps > 0
+
+
+def test_what_was_dropped_while_it_settled_is_not():
+    assert taken(count=200, dropped=(1, 2), settling_seconds=1.0).dropped == {}
+
+
+def test_at_full_speed_there_is_no_latency():
+    turn = taken(count=50, base="full_speed", interval_ms=10)
+    assert turn.latency_p50 is None
+    assert turn.service_p50 is not None
+
+
+def test_a_flow_that_never_settles_counts_as_a_whole():
+    turn = taken(count=20, settling_seconds=60.0)
+    assert turn.delivered == 20
+
+
+@given(
+    delivered=st.integers(0, 500),
+    dropped=st.dictionaries(st.sampled_from(["a at x", "b at y"]), st.integers(0, 500)),
+)
+def test_the_share_of_drops_is_of_all_that_ended(delivered, dropped):
+    turn = LiveTurn(
+        seconds=1,
+        cpu_seconds=0.5,
+        results=delivered,
+        delivered=delivered,
+        dropped=dropped,
+        fps=0,
+        service_p50=None,
+        latency_p50=None,
+        latency_p95=None,
+        jitter=None,
+        fps_cv=None,
+        per_second=(),
+        work_ms={},
+    )
+    lost = sum(dropped.values())
+    assert turn.drop_share == (pytest.approx(lost / (lost + delivered)) if lost else 0)
+    assert turn.cores == 0.5
+
+
+def step(level, p95, broken_by=(), *, offered=None, dropped=0, others=0.0):
+    return LiveStep(
+        seconds=5,
+        cpu_seconds=5,
+        others_cpu_seconds=5 * others,
+        level=level,
+        offered_fps=offered or level,
+        results=200,
+        delivered=200,
+        dropped={"overflow at decode": dropped} if dropped else {},
+        fps=level,
+        service_p50=8,
+        latency_p50=p95 / 2,
+        latency_p95=p95,
+        jitter=1,
+        fps_cv=None,
+        per_second=(30,),
+        work_ms={"decode": 2, "model": 6},
+        broken_by=broken_by,
+    )
+
+
+def recorded(*steps, search="rate", least=5.0, most=4000.0):
+    return LiveRecord(
+        provenance=made(),
+        search=search,
+        p95_ms=100,
+        max_drop=0.01,
+        frame_rate=30,
+        least=least,
+        most=most,
+        model_seconds=0.5,
+        steps=steps,
+    )
+
+
+BROKEN = ("p95 latency 143 ms",)
+USUAL = (step(30, 20), step(60, 40), step(120, 143, BROKEN, dropped=50), step(84.9, 80))
+
+
+def streams(*steps):
+    return recorded(*steps, search="streams", least=1, most=64)
+
+
+def test_the_verdict_follows_from_the_steps_like_this():
+    busy = (step(30, 20, others=1), step(60, 143, BROKEN, others=1))
+    cases = {
+        "a limit": recorded(*USUAL),
+        "the lowest rate breaks": recorded(step(30, 143, BROKEN), step(5, 143, BROKEN)),
+        "one stream breaks": streams(step(1, 143, BROKEN, offered=30)),
+        "all that was tried breaks": recorded(step(30, 143, BROKEN)),
+        "nothing breaks, nor was all tried": recorded(step(30, 20)),
+        "nothing breaks": streams(step(64, 20, offered=1920)),
+        "a limit of streams": streams(step(2, 20), step(3, 143, BROKEN)),
+        "other programs ran": recorded(*busy),
+    }
+    check_shown(LIVE, cases)
+
+
+PROMISE = LatencySlo(p95_ms=100, max_drop=0.01)
+
+
+@pytest.mark.parametrize(
+    ("figures", "said"),
+    [
+        ({"p95_ms": 100.0, "drop_share": 0.01}, ()),
+        ({"p95_ms": 143.0}, ("p95 latency 143 ms",)),
+        (
+            {"drop_share": 0.123, "dropped": {"overflow at decode": 9, "stale at batch": 3}},
+            ("12 % dropped (overflow at decode: 9, stale at batch: 3)",),
+        ),
+        ({"drop_share": 0.012}, ("1.2 % dropped ()",)),
+        (
+            {"p95_ms": None, "results": 1},
+            ("only 1 result came out, 90 are needed to tell a p95",),
+        ),
+        ({"p95_ms": 200.0, "drop_share": 1.0}, ("p95 latency 200 ms", "100 % dropped ()")),
+    ],
+)
+def test_what_breaks_a_promise_is_said(figures, said):
+    usual = {"p95_ms": 50.0, "results": 200, "drop_share": 0.0, "dropped": {}}
+    assert PROMISE.broken_by(**{**usual, **figures}) == said
+
+
+def test_a_promise_in_words():
+    assert PROMISE.words == "p95 latency at most 100 ms, at most 1 % dropped"
+    assert (
+        LatencySlo(p95_ms=5, max_drop=0).words == "p95 latency at most 5.00 ms, at most 0 % dropped"
+    )
+
+
+def test_a_step_has_results_enough_for_a_p95_also_where_frames_are_dropped():
+    assert LatencySlo(p95_ms=1, max_drop=0.5).results_needed * 0.5 >= 90
+    assert PROMISE.results_needed * 0.99 >= 90
+
+
+def test_how_long_it_can_take_is_said_before():
+    assert announce(LiveConfig(videos=("a.mp4",))) == (
+        "Time: at most 12 steps of 6.0 s, 21.2 s at the lowest rates"
+    )
+    config = LiveConfig(videos=("a.mp4",), seconds=60.0, steps=1)
+    assert announce(config) == "Time: at most 1 step of 61.0 s"
+
+
+@pytest.mark.parametrize(
+    ("frame_rate", "first"), [(30.0, 30), (0.5, 5), (29.97003, 30), (9e9, 4e3)]
+)
+def test_the_search_begins_at_the_rate_of_the_video(frame_rate, first):
+    assert scale_of(LiveConfig(videos=("a.mp4",)), frame_rate).first == first
+    streams = scale_of(LiveConfig(videos=("a.mp4",), search="streams"), frame_rate)
+    assert (streams.first, streams.is_whole) == (1, True)
+
+
+@pytest.fixture
+def index(tmp_path):
+    clip = SynthClip(num_frames=6, frame_rate=Fraction(10))
+    return open_index(write_clip(tmp_path / "clip", clip), IndexStore(tmp_path / "index"))
+
+
+def due_ns(source):
+    return [frame.arrived_ns for frame in islice(source.frames(0, Waiter(FakeClock())), 3)]
+
+
+def test_a_rate_is_one_stream_that_is_played_faster(index):
+    [source] = _sources("rate", index, 25, 10)
+    assert due_ns(source) == [0, 4 * 10**7, 8 * 10**7]
+
+
+def test_streams_are_due_at_different_moments(index):
+    first, second = _sources("streams", index, 2, 10)
+    assert due_ns(first) == [0, 10**8, 2 * 10**8]
+    assert due_ns(second) == [0, 10**8 + 5 * 10**7, 2 * 10**8 + 5 * 10**7]

@@ -1,0 +1,194 @@
+"""Batches grow until the next takes more than is allowed; what is said of what they took."""
+
+import pytest
+
+from bench.shown import check_shown, made
+from headrace.bench.memory import (
+    CellRecord,
+    FrameSizeRecord,
+    Job,
+    MemoryConfig,
+    MemoryRecord,
+    _cells,
+    announce,
+)
+from headrace.bench.memory_child import climb
+from headrace.bench.memory_report import MEMORY
+from headrace.profiling.usage import forget_peak, peak_memory_bytes
+from headrace.runs.options import ComputeOptions
+from headrace.runtime.child import Ending
+
+HELD, FRAME = 1000, 10
+
+
+def climbed(batch_sizes, limit, *, most=10**9):
+    """What came of each batch where a frame takes 10 bytes, and which were run."""
+    ran = []
+
+    def peaks(batch_size):
+        ran.append(batch_size)
+        return None if batch_size > most else {"peak_bytes": HELD + FRAME * batch_size}
+
+    found = list(climb(batch_sizes, peaks, base_bytes=HELD, limit=limit))
+    return [each for each in found if each["status"] != "begun"], ran
+
+
+GOOD, OVER, FULL = "measured", "over_limit", "out_of_memory"
+
+
+@pytest.mark.parametrize(
+    ("batch_sizes", "limit", "most", "run", "found"),
+    [
+        ([1, 4, 16], 1160, 99, [1, 4, 16], [(GOOD, 1010), (GOOD, 1040), (GOOD, 1160)]),
+        # What would take more than is allowed is not run.
+        (
+            [1, 4, 16, 64],
+            1159,
+            99,
+            [1, 4],
+            [(GOOD, 1010), (GOOD, 1040), (OVER, 1160), (OVER, 1640)],
+        ),
+        # One frame goes first where larger batches are asked for.
+        ([16, 64], 1200, 99, [1, 16], [(GOOD, 1160), (OVER, 1640)]),
+        ([10**6], 1200, 99, [1], [(OVER, 10_001_000)]),
+        # The model alone takes more than is allowed.
+        ([1, 2], HELD - 1, 99, [], [(OVER, HELD), (OVER, HELD)]),
+        # Memory runs out: larger batches are not tried.
+        ([1, 2, 4, 8], 10**9, 2, [1, 2, 4], [(GOOD, 1010), (GOOD, 1020), (FULL, 0), (FULL, 0)]),
+    ],
+)
+def test_batches_grow_as_long_as_they_fit(batch_sizes, limit, most, run, found):
+    climbs, ran = climbed(batch_sizes, limit, most=most)
+    assert ran == run
+    assert [each["batch_size"] for each in climbs] == batch_sizes
+    assert found == [
+        (each["status"], each.get("peak_bytes") or each.get("predicted_bytes") or 0)
+        for each in climbs
+    ]
+
+
+def test_each_batch_that_is_run_is_announced_before():
+    said = [each["status"] for each in climb([1, 2], lambda n: None, base_bytes=0, limit=9)]
+    assert said == ["begun", "out_of_memory", "out_of_memory"]
+
+
+def cells(*messages, exit_code=0, error=None, has_timed_out=False):
+    """The statuses of batches of 1, 2 and 4 frames after a process ended like this."""
+    job = Job(precision="float32", sizes=(FrameSizeRecord(name="720p", height=720, width=1280),))
+    ending = Ending(
+        name=job.name,
+        exit_code=exit_code,
+        has_timed_out=has_timed_out,
+        seconds=3,
+        tail="",
+        messages=({"base_bytes": 100, "limit_bytes": 900}, *messages),
+        error=error,
+    )
+    return _cells(MemoryConfig(batch_sizes=(4, 1, 2)), job, ending)
+
+
+ONE = {"size": [720, 1280], "batch_size": 1, "status": "measured", "peak_bytes": 150}
+BEGUN = {"size": [720, 1280], "batch_size": 2, "status": "begun"}
+
+
+def test_a_process_that_is_killed_costs_the_batch_it_was_at():
+    found = cells(ONE, BEGUN, exit_code=-9)
+    assert [cell.status for cell in found] == ["measured", "out_of_memory", "out_of_memory"]
+    assert [cell.batch_size for cell in found] == [1, 2, 4]
+    assert [cell.base_bytes for cell in found] == [100] * 3
+    assert found[0].peak_bytes == 150
+
+
+def test_a_process_that_is_killed_before_its_first_batch_has_failed():
+    found = cells(exit_code=-9)
+    assert [cell.status for cell in found] == ["failed"] * 3
+    assert found[0].why == "float32, 720p ended by signal 9"
+
+
+def test_a_process_that_fails_or_takes_too_long_says_why():
+    found = cells(ONE, BEGUN, exit_code=1, error="BackendError: it cannot run\nbecause")
+    assert [cell.status for cell in found] == ["measured", "failed", "failed"]
+    assert [cell.why for cell in found] == [None, "it cannot run", "it cannot run"]
+    late = cells(ONE, BEGUN, exit_code=-9, has_timed_out=True)
+    assert late[1].status == "failed"
+    assert late[1].why == "float32, 720p was ended: it was not done within 3.0 s"
+
+
+@pytest.mark.skipif(not forget_peak(), reason="this system keeps no peak of a part")
+def test_a_peak_can_be_forgotten():
+    held = bytearray(200 << 20)
+    high = peak_memory_bytes()
+    del held
+    forget_peak()
+    assert peak_memory_bytes() < high - (150 << 20)
+
+
+MIB = 2**20
+SIZES = (
+    FrameSizeRecord(name="720p", height=720, width=1280),
+    FrameSizeRecord(name="4K", height=2160, width=3840),
+)
+
+
+def cell(size, batch_size, mib=None, *, precision="float32", status=None, **more):
+    return CellRecord(
+        size=size,
+        batch_size=batch_size,
+        precision=precision,
+        status=status or ("over_limit" if mib is None else "measured"),
+        peak_bytes=None if mib is None else mib * MIB,
+        base_bytes=300 * MIB,
+        **more,
+    )
+
+
+def recorded(*cells, **changed):
+    usual = {
+        **{"model": "mobilenet_v2", "device": "cpu", "device_name": "A processor"},
+        **{"limit_bytes": 2 << 30, "sizes": SIZES, "not_kept": None},
+    }
+    return MemoryRecord(provenance=made(prep_level="medium"), cells=cells, **{**usual, **changed})
+
+
+USUAL = (
+    *(cell("720p", 1, 400), cell("4K", 1, 500)),
+    *(cell("720p", 4, 430), cell("4K", 4, 1100)),
+    *(cell("720p", 16, 550), cell("4K", 16)),
+    cell("720p", 1, 390, precision="bfloat16"),
+    cell("4K", 1, 490, precision="bfloat16"),
+    cell("720p", 4, 410, precision="bfloat16"),
+    cell("4K", 4, 880, precision="bfloat16"),
+    cell("720p", 16, 490, precision="bfloat16"),
+    cell("4K", 16, precision="bfloat16", status="out_of_memory"),
+)
+
+
+def test_what_batches_take_is_told_like_this():
+    lost = {"precision": "float16", "status": "failed", "why": "no float16 here"}
+    card = [cell(each.size, each.batch_size, 400, allocated_bytes=380 * MIB) for each in USUAL[:2]]
+    cases = {
+        "some do not fit": recorded(*USUAL),
+        "all fit": recorded(*USUAL[:4]),
+        "none fits": recorded(cell("720p", 1), cell("4K", 1)),
+        "one was run and did not fit": recorded(
+            *USUAL[:2], cell("720p", 4, 430), cell("4K", 4, status="out_of_memory")
+        ),
+        "one failed": recorded(*USUAL[:2], cell("720p", 1, **lost), cell("4K", 1, **lost)),
+        "on a GPU": recorded(*card, device="cuda", device_name="Card A"),
+        "the table is not kept": recorded(*USUAL, not_kept="cannot write there: no space left"),
+    }
+    check_shown(MEMORY, cases)
+    failed, gpu = MEMORY.page(cases["one failed"]), MEMORY.page(cases["on a GPU"])
+    assert failed.table.rows[-1] == ("float16 × 1", "failed", "failed")
+    assert gpu.table.rows[0] == ("float32 × 1", "380/400", "380/400")
+    assert gpu.title == "Peak memory of mobilenet_v2 in MiB, on Card A"
+
+
+def test_the_model_is_that_of_a_run_which_takes_the_figures():
+    assert MemoryConfig().model_name == ComputeOptions().model_name
+
+
+def test_how_long_it_can_take_is_said_first():
+    assert announce(MemoryConfig(sizes=("4K",), videos=("a.mp4",))) == (
+        "Time: some seconds for each of 4 rows of batches, at most 2 min 00 s each"
+    )

@@ -1,0 +1,47 @@
+"""What the two modes are told apart by, in comments made from the figures."""
+
+from bench.shown import check_shown, made
+from headrace.bench.scenarios import MODES, ModesRecord, ModesTurn
+
+
+def turn(mode, fps, **figures):
+    is_live = mode == "realtime"
+    usual = {
+        **{"seconds": 12, "cpu_seconds": 12, "others_cpu_seconds": 0},
+        **{"results": 300, "delivered": 300, "dropped": {}, "service_p50": 8},
+        "latency_p50": 10 if is_live else None,
+        "latency_p95": 20 if is_live else None,
+        "jitter": 2 if is_live else 3,
+        "fps_cv": 0.01 if is_live else 0.1,
+        "per_second": (30, 30),
+        "work_ms": {"decode": 2, "model": 6},
+    }
+    return ModesTurn(mode=mode, fps=fps, **{**usual, **figures})
+
+
+def recorded(*turns):
+    return ModesRecord(provenance=made(), frame_rate=30, model_seconds=0.5, turns=turns)
+
+
+USUAL = (turn("offline", 90), turn("realtime", 30), turn("offline", 94), turn("realtime", 30))
+SLOW = {"delivered": 75, "dropped": {"overflow at decode": 25}}
+MOMENTS = {"delivered": 297, "dropped": {"overflow at decode": 3}}
+
+
+def steadiness(live, offline):
+    return recorded(turn("offline", 90, fps_cv=offline), turn("realtime", 30, fps_cv=live))
+
+
+def test_the_modes_are_compared_like_this():
+    busy = turn("realtime", 21, **SLOW, others_cpu_seconds=24)
+    cases = {
+        "nothing is dropped": recorded(*USUAL),
+        "too slow": recorded(turn("offline", 25), turn("realtime", 21, **SLOW)),
+        "too slow in moments": recorded(turn("offline", 53), turn("realtime", 29.7, **MOMENTS)),
+        "too slow while other programs ran": recorded(turn("offline", 25), busy),
+        "steady in both": steadiness(0.01, 0.02),
+        "steady offline": steadiness(0.2, 0.02),
+        "steady in neither": steadiness(0.2, 0.3),
+        "too short for an FPS CV": steadiness(None, 0.3),
+    }
+    check_shown(MODES, cases)

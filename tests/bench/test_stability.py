@@ -1,0 +1,215 @@
+"""How steady a repetition is, which candidate comes next, and what is said of them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.shown import check_shown, made
+from headrace.bench.overlap_work import Work
+from headrace.bench.stability import (
+    StabilityConfig,
+    StabilityRecord,
+    _needed_seconds,
+    _possible,
+    announce,
+    rows_of,
+    take_stability_turn,
+)
+from headrace.bench.stability_report import STABILITY
+from headrace.bench.stability_search import (
+    Candidate,
+    StabilityTurn,
+    fps_by_iteration,
+    next_candidate,
+    smallest_held,
+    warm_up_of,
+)
+from headrace.errors import ConfigError
+from headrace.runs.options import ComputeOptions
+from headrace.runtime.clock import SYSTEM_CLOCK
+from headrace.testing.synth import SynthClip, write_clip
+from headrace.video.stream_index import StreamIndex
+from runs.tiny import tiny_classifier
+from runtime.in_time import in_time
+
+SECOND = 10**9
+
+
+@pytest.mark.parametrize(
+    ("out_ns", "frames", "found"),
+    [
+        # An iteration is its frames over the time since the result before.
+        ([0, SECOND, 3 * SECOND, 7 * SECOND // 2], [4] * 4, ([4, 2, 8], 12, 7 * SECOND // 2)),
+        # A batch that is shorter does not count.
+        ([0, SECOND, 3 * SECOND, 4 * SECOND], [4, 4, 1, 4], ([4, 4], 8, 2 * SECOND)),
+        # Results at one moment are a nanosecond apart.
+        ([5, 5], [4, 4], ([4e9], 4, 1)),
+    ],
+)
+def test_the_fps_of_iterations_by_hand(out_ns, frames, found):
+    assert fps_by_iteration(out_ns, frames, 4) == found
+
+
+def test_cv_is_standard_deviation_over_mean():
+    turn = StabilityTurn(
+        seconds=1,
+        cpu_seconds=1,
+        batch_size=1,
+        queue_depth=1,
+        warm_up=10,
+        fps=(10, 20, 30),
+        frames_per_second=16,
+    )
+    assert turn.cv == pytest.approx((200 / 3) ** 0.5 / 20)
+    assert turn.interval_cv == pytest.approx(0.4635, abs=1e-4)
+
+
+@pytest.mark.parametrize(("batch_size", "queue_depth"), [(1, 1), (4, 3)])
+def test_a_short_video_goes_round_until_enough_whole_batches_came(
+    tmp_path, batch_size, queue_depth
+):
+    index = StreamIndex.scan(write_clip(tmp_path / "clip", SynthClip(num_frames=6, size=(64, 64))))
+    candidate = Candidate(batch_size=batch_size, queue_depth=queue_depth)
+    work = Work(tiny_classifier(), ComputeOptions())
+    turn = in_time(
+        lambda: take_stability_turn(work, index, candidate, iterations=25, clock=SYSTEM_CLOCK)
+    )
+    assert turn.candidate == candidate
+    assert len(turn.fps) == 25
+    assert turn.warm_up == warm_up_of(queue_depth) >= 10
+    assert turn.cv > 0
+    assert turn.frames_per_second > 0
+
+
+def test_batches_that_the_video_has_too_few_frames_for_are_left_out():
+    assert _possible((1, 8, 16), 8, "a.mp4") == (1, 8)
+    with pytest.raises(ConfigError, match=r"batches of 16 frames were asked for, and a\.mp4 has 8"):
+        _possible((16, 32), 8, "a.mp4")
+
+
+BATCHES, DEPTHS = (1, 2, 4, 8, 16), (1, 2, 4, 8)
+
+
+def at(batch_size, queue_depth):
+    return Candidate(batch_size=batch_size, queue_depth=queue_depth)
+
+
+def searched(holds, batch_sizes=BATCHES, queue_depths=DEPTHS):
+    """All that was tried on a system that is steady where `holds` says."""
+    tried = []
+    while (candidate := next_candidate(tried, batch_sizes, queue_depths)) is not None:
+        tried.append((candidate, holds(candidate)))
+    return tried
+
+
+@given(batch_size=st.sampled_from(BATCHES), queue_depth=st.sampled_from(DEPTHS))
+def test_the_smallest_is_found_in_few_trials(batch_size, queue_depth):
+    tried = searched(
+        lambda c: (
+            c.batch_size > batch_size
+            or (c.batch_size == batch_size and c.queue_depth >= queue_depth)
+        )
+    )
+    assert smallest_held(tried) == at(batch_size, queue_depth)
+    assert len(tried) <= len(BATCHES) + 2
+
+
+def test_batches_grow_with_the_deepest_queues_then_these_are_halved():
+    tried = searched(lambda c: c.batch_size >= 4 and c.queue_depth >= 2)
+    assert [candidate for candidate, _ in tried] == [
+        at(1, 8),
+        at(2, 8),
+        at(4, 8),
+        at(4, 2),
+        at(4, 1),
+    ]
+    assert smallest_held(tried) == at(4, 2)
+
+
+def test_where_nothing_holds_it_ends_with_the_largest():
+    tried = searched(lambda c: False)
+    assert [c.batch_size for c, _ in tried] == list(BATCHES)
+    assert smallest_held(tried) is None
+
+
+@given(
+    batch_sizes=st.lists(st.integers(1, 64), min_size=1, max_size=6),
+    queue_depths=st.lists(st.integers(1, 64), min_size=1, max_size=6),
+    seed=st.randoms(use_true_random=False),
+)
+def test_it_ends_and_never_asks_twice_also_where_systems_contradict_themselves(
+    batch_sizes, queue_depths, seed
+):
+    tried = searched(lambda c: seed.random() < 0.5, batch_sizes, queue_depths)
+    candidates = [candidate for candidate, _ in tried]
+    assert len(set(candidates)) == len(candidates)
+    assert all(c.batch_size in batch_sizes and c.queue_depth in queue_depths for c in candidates)
+
+
+def turn(batch_size, queue_depth, cv, rate, *, others=0.0):
+    """A turn whose FPS is `rate` in the mean, with this CV."""
+    return StabilityTurn(
+        seconds=10,
+        cpu_seconds=10,
+        others_cpu_seconds=10 * others,
+        batch_size=batch_size,
+        queue_depth=queue_depth,
+        warm_up=27 if queue_depth == 8 else 10,
+        fps=(rate * (1 - cv), rate * (1 + cv)) * 50,
+        frames_per_second=rate,
+    )
+
+
+def recorded(*turns, **changed):
+    usual = {
+        **{"target": 0.05, "iterations": 100, "repeats": 1, "run_depth": 2, "max_seconds": 90},
+        **{"model_seconds": 0.5, "left_out": (), "unbegun": None},
+    }
+    return StabilityRecord(provenance=made(), turns=turns, **{**usual, **changed})
+
+
+def repeated(*cvs):
+    return recorded(*[turn(1, 2, cv, 30) for cv in cvs], repeats=len(cvs))
+
+
+USUAL = (turn(1, 8, 0.2, 30), turn(2, 8, 0.03, 50), turn(2, 2, 0.04, 48), turn(2, 1, 0.09, 40))
+BURST = turn(1, 2, 0.5, 30).model_copy(update={"fps": (10.0,) * 99 + (4000.0,)})
+
+
+def test_the_smallest_candidate_that_is_steady_is_named_like_this():
+    deep = (turn(1, 8, 0.2, 30), turn(2, 8, 0.03, 50), turn(2, 2, 0.3, 48))
+    larger = (turn(1, 8, 0.06, 44), turn(2, 8, 0.125, 62), turn(4, 8, 0.138, 76))
+    cases = {
+        "queues as deep as those of a run": recorded(*USUAL),
+        "queues deeper than those of a run": recorded(*deep),
+        "the smallest is steady": recorded(turn(1, 1, 0.01, 30)),
+        "none is steady": recorded(turn(1, 8, 0.2, 30), turn(2, 8, 0.081, 31)),
+        "larger batches are less steady": recorded(*larger),
+        "turns on both sides of the target": repeated(0.04, 0.3, 0.03),
+        "turns on one side of it": repeated(0.01, 0.02),
+        "other programs ran": recorded(turn(1, 2, 0.01, 30, others=3)),
+        "rates differ": recorded(turn(1, 2, 0.01, 30), turn(1, 2, 0.01, 60), repeats=2),
+        "cut short": recorded(*USUAL, left_out=(8, 16), unbegun=(4, 8)),
+        "few iterations": recorded(*USUAL, iterations=20),
+        "results at once": recorded(BURST),
+    }
+    check_shown(STABILITY, cases)
+
+
+def test_the_series_shown_is_that_of_the_turn_nearest_the_median():
+    [row] = rows_of(repeated(0.5, 0.1, 0.2))
+    assert row.cv.median == pytest.approx(0.2)
+    assert max(row.fps) == pytest.approx(36)
+
+
+def test_how_long_it_can_take_is_said_first():
+    said = announce(StabilityConfig(videos=("a",)))
+    assert said.startswith("Time: about 90.0 s (--max-seconds), more only if the first candidate")
+
+
+def test_the_time_a_candidate_needs_is_that_of_its_frames():
+    same = Candidate(batch_size=1, queue_depth=8)
+    turns = [turn(1, 8, 0.2, 30)]
+    assert _needed_seconds(turns, same, 3) == 30
+    assert _needed_seconds(turns, Candidate(batch_size=4, queue_depth=8), 3) == 120
+    assert _needed_seconds(turns, Candidate(batch_size=1, queue_depth=1), 3) < 30
