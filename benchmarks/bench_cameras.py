@@ -14,7 +14,7 @@ from benchmarks.kit import MEDIA, Benchmark, flag
 from benchmarks.markdown import spread, table
 from benchmarks.record import RESULTS, command
 from headrace.bench.benchmark import Context
-from headrace.bench.camera_variants import CameraWay
+from headrace.bench.camera_estimate import CameraWay
 from headrace.bench.cameras import CameraRun, CamerasConfig, CamerasRecord, measure_cameras
 from headrace.bench.cameras_report import LABELS, QUOTED
 

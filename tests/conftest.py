@@ -66,6 +66,12 @@ def hears_ctrl_c() -> Iterator[None]:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(autouse=True)
+def counts_gpus_as_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch counts GPUs as it does without Lightning, whose import sets this for the process."""
+    monkeypatch.delenv("PYTORCH_NVML_BASED_CUDA_CHECK", raising=False)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def gives_memory_back() -> Iterator[None]:
     """Returns what the C library keeps of freed memory: some tests leave it gigabytes."""
