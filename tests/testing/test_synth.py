@@ -1,5 +1,6 @@
 """Clips are described, drawn and written as asked, the same each time."""
 
+import os
 from contextlib import contextmanager
 from fractions import Fraction
 
@@ -23,6 +24,12 @@ def test_the_suffix_is_the_containers(tmp_path):
     clip = SynthClip(num_frames=2, container="mkv")
     assert write_clip(tmp_path / "v1.5", clip) == tmp_path / "v1.5.mkv"
     assert write_clip(tmp_path / "b.mkv", clip) == tmp_path / "b.mkv"
+
+
+def test_an_encoder_leaves_the_process_no_real_time_one(tmp_path):
+    """SVT-AV1 makes the thread that opens it one where it may, as for root."""
+    write_clip(tmp_path / "av1", SynthClip(codec="av1", container="mp4", num_frames=2))
+    assert os.sched_getscheduler(0) == os.SCHED_OTHER
 
 
 @pytest.mark.parametrize("container", ["mp4", "mkv"])

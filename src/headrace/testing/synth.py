@@ -4,7 +4,9 @@ path = write_clip(tmp_path / "clip", SynthClip(codec="h264", gop=12, b_frames=2)
 numbers = [read_number(frame) for frame in decode(path)]    # must be 0, 1, 2, ...
 """
 
+import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 
@@ -75,8 +77,11 @@ def write_streams(path: str | Path, clips: Sequence[SynthClip]) -> Path:
     if any(is_outside(clip) for clip in clips):
         [clip] = clips
         return write_outside(path, clip, (frame for _, frame in _frames(clip)))
-    options = _container_options(clips)
-    with av.open(str(path), "w", format=muxer_of(suffix), container_options=options) as container:
+    options, muxer = _container_options(clips), muxer_of(suffix)
+    with (
+        _same_scheduling(),
+        av.open(str(path), "w", format=muxer, container_options=options) as container,
+    ):
         streams = [_add_stream(container, clip) for clip in clips]
         encoded = [_encode(*pair) for pair in zip(streams, clips, strict=True)]
         # Only from here on do the streams know what their encoders put in front.
@@ -88,6 +93,23 @@ def write_streams(path: str | Path, clips: Sequence[SynthClip]) -> Path:
             packets.sort(key=_decode_seconds)
         container.mux(packets)
     return path
+
+
+@contextmanager
+def _same_scheduling() -> Iterator[None]:
+    """Give this thread its scheduling policy back at the end.
+
+    SVT-AV1 4.1 makes the thread that opens it a real-time one where it may, as root may: it and
+    every process it starts then keep all others from their cores.
+    """
+    if not hasattr(os, "sched_getscheduler"):  # not Linux
+        yield
+        return
+    policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, policy, parameters)
 
 
 def _container_options(clips: Sequence[SynthClip]) -> dict[str, str]:
