@@ -74,7 +74,7 @@ FEATURES = Door(
     ("--every", 6, "--model", "own_mean:build"),
     "4 features",
     ("Features: 4 in {0}", "Table: {0}/features-00000.parquet", "Report: {0}/report.html"),
-    ("4 features of 1 video, 3 float32 each", "", " on 1 worker, "),
+    ("4 features of 1 video, 3 float32 each", "Size: ", " on 1 worker for the others, by what"),
     ("--every", 12, "--model", "own_mean:build"),
     "frames was every 6, now every 12",
     ("--every", 1, "--model", "own_mean:build"),
@@ -216,10 +216,10 @@ def test_features_are_found_in_the_cache(extract, clip, tmp_path):
     assert not (tmp_path / "third").exists()
 
 
-def test_a_video_too_short_for_a_clip_is_named(extract, tmp_path):
+def test_a_video_too_short_for_a_clip_is_named(extract, clip, tmp_path):
     short = write_clip(tmp_path / "short", SynthClip(num_frames=5, size=(64, 96)))
     asked = ("--clip-len", 8, "--hop", 8, *FEATURES.plain[2:], "--json")
-    code, said, err = extract(FEATURES, tmp_path / "gone.mp4", short, *asked)
+    code, said, err = extract(FEATURES, tmp_path / "gone.mp4", clip, short, *asked)
     assert (code, json.loads(said)["kind"]) == (3, "extract"), err
     assert "2 videos gave no feature:" in err
     assert "has 5 frames, and a clip of 8" in err

@@ -71,7 +71,6 @@ USAGE = {
     f"{RETRAIN} --learning-rate -1": "learning_rate must be above 0, got -1",
     f"{ANNOTATE} --model-name fasterrcn": "no detection model 'fasterrcn'; did you mean fasterrcnn",
     f"{ANNOTATE} --model-name resnet50": "no detection model 'resnet50' (it is a classification",
-    f"{ANNOTATE} --model-name mtcnn --classes fcae": "no class 'fcae'; did you mean face?",
     f"{ANNOTATE} --classes a,,b": "give names of classes with commas between them, got 'a,,b'",
     f"{ANNOTATE} --model-name mtcnn --weights none": "leave out --weights",
     "models resnet5O": "did you mean resnet50",
@@ -198,6 +197,7 @@ USAGE = {
 
 LATE = {
     f"{RUN} --out late --clip-len 8": "takes single frames; leave out --clip-len",
+    f"{ANNOTATE} --model-name mtcnn --classes fcae": "no class 'fcae'; did you mean face?",
     "run clip.mp4 --weights clip.mp4 --out late": "no checkpoint that can be read safely",
 }
 """Command line -> what is said of it once the model is loaded, exit code 2."""

@@ -122,9 +122,7 @@ class FrameReader:
         if max_batches is not None and batch_size is None:
             raise ConfigError(f"max_batches={max_batches} needs a batch_size; give both")
         check_is_list(videos)
-        self._videos = [
-            video if isinstance(video, StreamIndex) else Source.of(video) for video in videos
-        ]
+        self._videos = [v if isinstance(v, StreamIndex) else Source.of(v) for v in videos]
         self._shape = FrameShape(size=size, fit=fit, interpolation=interpolation)
         self._stride, self._batch_size, self._max_batches = stride, batch_size, max_batches
         self._workers, self._memory_budget = workers, memory_budget
