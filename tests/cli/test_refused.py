@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -72,7 +73,6 @@ USAGE = {
     f"{ANNOTATE} --model-name fasterrcn": "no detection model 'fasterrcn'; did you mean fasterrcnn",
     f"{ANNOTATE} --model-name resnet50": "no detection model 'resnet50' (it is a classification",
     f"{ANNOTATE} --classes a,,b": "give names of classes with commas between them, got 'a,,b'",
-    f"{ANNOTATE} --model-name mtcnn --weights none": "leave out --weights",
     "models resnet5O": "did you mean resnet50",
     "report .": "cannot read session.json",
     "launch": "give a file, or --example to see one",
@@ -198,6 +198,7 @@ USAGE = {
 LATE = {
     f"{RUN} --out late --clip-len 8": "takes single frames; leave out --clip-len",
     f"{ANNOTATE} --model-name mtcnn --classes fcae": "no class 'fcae'; did you mean face?",
+    f"{ANNOTATE} --model-name mtcnn --weights none": "leave out --weights",
     "run clip.mp4 --weights clip.mp4 --out late": "no checkpoint that can be read safely",
 }
 """Command line -> what is said of it once the model is loaded, exit code 2."""
@@ -290,20 +291,23 @@ def here(tmp_path_factory):
     return folder
 
 
+def files_below(folder: Path) -> list[Path]:
+    return sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix != ".pyc")
+
+
 @pytest.fixture
 def refusal(call, here, monkeypatch):
     """Return a function: command line, its exit code -> the one line that is said of it."""
     monkeypatch.chdir(here)
     monkeypatch.syspath_prepend(here)
     monkeypatch.setenv("HEADRACE_CACHE", str(here / "mine" / FILE))
-    before = sorted(here.rglob("*"))
+    before = files_below(here)
 
     def refused(line: str, code: int, *, leaves_nothing: bool = True) -> str:
         found, out, err = call(*shlex.split(line))
         assert (found, out) == (code, ""), err
         assert not [part for part in ("bob:", "secret", "cret@") if part in err]
-        after = sorted(path for path in here.rglob("*") if path.suffix != ".pyc")
-        assert after == before or not leaves_nothing
+        assert files_below(here) == before or not leaves_nothing
         return reason(err)
 
     return refused
