@@ -78,7 +78,7 @@ OF_NVDEC: Final = "from_the_gpu or of_the_gpu or nvdec or device_decoder"
 """In the names of those, and of their files, that want it to decode."""
 _PATIENCE: Final = 4
 _TESTS_REHEARSED: Final = (
-    *("models/test_transfer.py", "decode/test_decoding.py", "decode/test_device_decoder.py"),
+    *("models/test_model.py", "decode/test_decoding.py", "decode/test_device_decoder.py"),
     *("training/test_decoding_choice.py", "preprocess/test_levels.py"),
 )
 

@@ -40,6 +40,13 @@ def test_they_are_few():
     assert len(covering()) == len(set(covering())) <= 8
 
 
+def test_the_files_of_tests_that_a_rehearsal_runs_are_there(tmp_path):
+    steps = steps_of(Plan(out=tmp_path, is_rehearsal=True), {}, [])
+    files = {Path(word) for step in steps for word in step.arguments if word.endswith(".py")}
+    assert len(files) > 4
+    assert [path for path in files if not (ROOT / path).is_file()] == []
+
+
 def ended(stdout="", stderr=""):
     """Return a process that ended well."""
     return Ended(exit_status=0, stdout=stdout, stderr=stderr)
