@@ -1,5 +1,6 @@
 """bench_extract, its memory and bench_plan: the same pictures, then times, memory, plans."""
 
+import os
 import sys
 from fractions import Fraction
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmark_fakes import result, row
-from benchmarks import bench_plan
+from benchmarks import bench_extract_memory, bench_plan
 from benchmarks.bench_extract import (
     CASES,
     Case,
@@ -213,8 +214,19 @@ def test_a_plan_that_fails_is_kept_as_failed(tmp_path):
     assert planned(tmp_path / "clip.mp4", 1.0, 1, ask).failure == "no memory"
 
 
-def test_a_command_is_watched_until_it_ends():
-    code = "b = [str(n) for n in range(10**6)]"
+def test_a_command_is_watched_until_it_ends(tmp_path, monkeypatch):
+    told = tmp_path / "told"
+    os.mkfifo(told)
+
+    def held_once_it_is_taken(pid):
+        with told.open("w"):
+            found = held(pid)
+        monkeypatch.setattr(bench_extract_memory, "_held", held)
+        return found
+
+    held = bench_extract_memory._held
+    monkeypatch.setattr(bench_extract_memory, "_held", held_once_it_is_taken)
+    code = f"b = bytes(range(256)) * 2**16; open({str(told)!r}).read()"
     samples = watched([sys.executable, "-c", code])
-    assert max(each.num_bytes for each in samples) > 1 << 20
+    assert samples[0].num_bytes > 16 << 20
     assert {each.processes for each in samples} == {1}
