@@ -19,7 +19,7 @@ LOWEST_PIP := $(LOWEST)/bin/python -m pip --disable-pip-version-check install --
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow test-lowest check format wheel lock setup bench conformance gpu-check gpu-rehearse bench-setup system-packages clean
+.PHONY: help demo test test-slow test-waiting test-lowest check format wheel lock setup bench conformance gpu-check gpu-rehearse bench-setup system-packages clean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,11 +37,15 @@ check: setup  ## format, lint, types, architecture, tests
 	$(BIN)/pytest tests/test_architecture.py --quiet
 	$(BIN)/pytest -m "not slow" --numprocesses 2 --dist loadfile
 
-# Clusters, kills, streams and ranks wait more than they work, and have the machine to themselves.
+# Clusters, kills, streams and ranks wait more than they work: no other test runs beside them, and the
+# lowest versions are installed meanwhile.
 test-slow: setup  ## run the tests that wait, those on the lowest versions, and what a GPU would be asked
-	$(BIN)/pytest -m slow
+	@$(MAKE) --no-print-directory --jobs 2 test-waiting $(LOWEST)/.done
 	@$(MAKE) --no-print-directory test-lowest
 	@$(MAKE) --no-print-directory gpu-rehearse
+
+test-waiting:
+	$(BIN)/pytest -m slow
 
 # Left out: the ranks, since a group of PyTorch 2.5 that ends just after it gathered may hang.
 test-lowest: $(LOWEST)/.done  ## run the tests of loaders and reports on the lowest versions
