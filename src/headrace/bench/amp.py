@@ -74,17 +74,13 @@ def _prepared(config: AmpConfig, context: Context) -> Iterator[VariantSet[AmpRec
     Raises:
         ConfigError, BackendError, MediaError: model, device or video cannot be had.
     """
-    from headrace.bench.model_variants import hold_frames, on_device, passes, scores
-    from headrace.models.available import check_available
+    from headrace.bench.model_variants import held_frames, on_device, passes, scores
     from headrace.models.load import load_classifier
     from headrace.models.native import is_native
     from headrace.models.prepare import prepare
-    from headrace.models.threads import operation_threads
 
     plain, is_cpu = config.compute_options().compute(), config.device == "cpu"
-    check_available(plain)
-    held = hold_frames(config.videos[0], config.batch_size, context.store)
-    with operation_threads(config.threads):
+    with held_frames(config, context) as held:
         loaded = load_classifier(config.model_name, config.weights)
         models = {
             precision: prepare(
