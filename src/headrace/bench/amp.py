@@ -20,6 +20,7 @@ from headrace.bench.variant_benchmark import (
     VariantSet,
     rate_columns,
 )
+from headrace.models.precision import Device, Precision
 from headrace.profiling.findings.finding import Change
 from headrace.profiling.provenance import Record
 from headrace.report.experiment import Column
@@ -27,8 +28,6 @@ from headrace.report.numbers import counted, percent
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from headrace.models.precision import Device, Precision
 
 FULL: Final = "float32"
 """What the others are compared with."""
@@ -110,7 +109,7 @@ def _prepared(config: AmpConfig, context: Context) -> Iterator[VariantSet[AmpRec
         )
 
 
-def _precisions(device: "Device") -> "tuple[Precision, ...]":
+def _precisions(device: Device) -> tuple[Precision, ...]:
     """Return those that are worth asking for: float16 has no fast way on most processors."""
     import torch
 

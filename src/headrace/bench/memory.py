@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import NonNegativeInt, PositiveInt
 
@@ -14,15 +14,12 @@ from headrace.bench.config import ModelName, ThreadedModelConfig, indexes_of
 from headrace.errors import BackendError, ConfigError, in_one_line
 from headrace.measuring.config_fields import Option, VideoArgument
 from headrace.measuring.interleaved import OnProgress, grouped
+from headrace.models.memory_table import MemoryCell, MemoryKey, MemoryTables
 from headrace.profiling.provenance import Record
 from headrace.report.numbers import counted, seconds
 from headrace.runtime.child import Call, Ending, Json
 from headrace.runtime.children import run_children
 from headrace.sizes import parse_bytes
-
-if TYPE_CHECKING:
-    from headrace.models.memory_table import MemoryKey
-
 
 SIZES: Final[dict[str, tuple[int, int]]] = {
     "360p": (360, 640),
@@ -310,15 +307,13 @@ def _precisions_of(config: MemoryConfig) -> tuple[Precision, ...]:
 
 
 def _keep(
-    key: "MemoryKey",
+    key: MemoryKey,
     sizes: Sequence[FrameSizeRecord],
     cells: Sequence[CellRecord],
     today: str,
     context: Context,
 ) -> str | None:
     """Keep what was measured where `--batch-size auto` looks for it; return why it cannot be."""
-    from headrace.models.memory_table import MemoryCell, MemoryTables
-
     if not any(cell.peak_bytes for cell in cells):
         return "no batch was measured"
     tables = MemoryTables.beside(context.store)
