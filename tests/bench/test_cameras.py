@@ -32,6 +32,29 @@ from training.cameras.clips import CAMERAS, SIZE, PlainCameras, layout_of, write
 LENGTHS = {"a": 10, "b": 5}
 
 
+def whole(folder):
+    """All that is in the layout of a folder."""
+    return CameraSubset(layout=layout_of(folder / "videos"), alignment=Alignment())
+
+
+def alone(way, part, store):
+    """What the only rank of a way does, with one worker."""
+    how = {"rank": 0, "ranks": 1, "workers": 1, "group_num": 1, "size": SIZE}
+    return RankTask(way=way, part=part, index_store=store.folder, **how)
+
+
+def measured(folder, **options):
+    """Return the record, and what was said and shown of progress on the way."""
+    said, seen = [], []
+    config = CamerasConfig(index_file=folder / "index.json", workers=(1,), size=SIZE, **options)
+    context = Context(
+        on_progress=lambda *turn: seen.append(turn),
+        on_word=said.append,
+        store=IndexStore(folder / "store"),
+    )
+    return measure_cameras(config, context), said, seen
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("experiment")
@@ -42,23 +65,9 @@ def folder(tmp_path_factory):
 
 
 def test_ways_take_turns_beside_plain_decoding_by_as_many(folder):
-    seen, said = [], []
-    config = CamerasConfig(
-        index_file=folder / "index.json",
-        ways=("loader",),
-        ranks=(1, 2),
-        workers=(1,),
-        group_num=1,
-        size=SIZE,
-        repeats=2,
-        max_seconds=0,
+    record, said, seen = measured(
+        folder, ways=("loader",), ranks=(1, 2), group_num=1, repeats=2, max_seconds=0
     )
-    context = Context(
-        on_progress=lambda *turn: seen.append(turn),
-        on_word=said.append,
-        store=IndexStore(folder / "store"),
-    )
-    record = measure_cameras(config, context)
     once = [("decode", 1), ("loader", 1), ("decode", 2), ("loader", 2)]
     assert [(run.way, run.ranks) for run in record.runs] == once * 2
     assert seen[:2] == [("opening cameras", 0, 0), ("rehearsing", 0, 0)]
@@ -88,8 +97,7 @@ def test_a_pixel_that_differs_is_named_before_anything_is_timed(folder, monkeypa
             frame[3, 4, 1] += number == 2 and "front" in str(index.source)
             yield frame
 
-    part = CameraSubset(layout=layout_of(folder / "videos"), alignment=Alignment())
-    store = IndexStore(folder / "store")
+    part, store = whole(folder), IndexStore(folder / "store")
     clip = part.open(store).clips[0]
     assert check_equal_cameras(part, clip, store, SIZE) == 48
     monkeypatch.setattr(camera_rank, "plain_frames", off_by_one)
@@ -99,18 +107,7 @@ def test_a_pixel_that_differs_is_named_before_anything_is_timed(folder, monkeypa
 
 def test_clips_are_cut_where_all_epochs_would_take_too_long(folder):
     """To two moments of each slot, and no fewer."""
-    said = []
-    config = CamerasConfig(
-        index_file=folder / "index.json",
-        ways=("decode",),
-        ranks=(1,),
-        workers=(1,),
-        group_num=2,
-        size=SIZE,
-        max_seconds=1e-3,
-    )
-    store = IndexStore(folder / "store")
-    record = measure_cameras(config, Context(on_word=said.append, store=store))
+    record, said, _ = measured(folder, ways=("decode",), ranks=(1,), group_num=2, max_seconds=1e-3)
     assert (record.pictures, record.pictures_read) == (45, 2 * 2 * len(CAMERAS))
     assert {(run.delivered, run.decoded) for run in record.runs} == {(12, 12)}
     assert said[0].endswith("for 2 epochs of 12 of 45 pictures (--max-seconds 0 reads all)")
@@ -131,19 +128,10 @@ def test_cameras_of_other_rates_are_compared_and_read_by_time(tmp_path):
         alignment=Alignment(sync="previous", tolerance_ms=51, reference="fast"),
     )
     assert check_equal_cameras(part, part.open(store).clips[0], store, SIZE) == 2 * 2 * 8
-    read = {}
-    for way in ("decode", "loader"):
-        task = RankTask(
-            way=way,
-            part=part,
-            rank=0,
-            ranks=1,
-            workers=1,
-            group_num=1,
-            size=SIZE,
-            index_store=store.folder,
-        )
-        read[way] = run_rank(task, lambda: None).delivered
+    read = {
+        way: run_rank(alone(way, part, store), lambda: None).delivered
+        for way in ("decode", "loader")
+    }
     assert read == {"decode": 12 + 6, "loader": 2 * 12}
 
 
@@ -176,8 +164,7 @@ def lengths(part, store):
 )
 def test_clips_are_as_many_as_are_needed_and_equally_long(parts, moments, slots, left):
     folder, store = parts
-    whole = CameraSubset(layout=layout_of(folder / "videos"), alignment=Alignment())
-    part = whole.cut(whole.open(store), moments, slots)
+    part = whole(folder).cut(whole(folder).open(store), moments, slots)
     assert lengths(part, store) == {name: list(range(count)) for name, count in left.items()}
 
 
@@ -189,10 +176,10 @@ def test_clips_of_one_name_are_cut_alike(parts, tmp_path):
         [folder / "videos", tmp_path / "others"], lambda file: 2 if "others" in str(file) else 6
     )
     clips = (layout.clips[0], layout.clips[-1])
-    whole = CameraSubset(
+    both = CameraSubset(
         layout=CameraLayout(clips=clips, cameras=layout.cameras), alignment=Alignment()
     )
-    part = whole.cut(whole.open(store), 8, 2)
+    part = both.cut(both.open(store), 8, 2)
     assert [len(clip) for clip in part.open(store).clips] == [2, 2]
 
 
@@ -210,16 +197,7 @@ class CountedClock(SystemClock):
 @pytest.fixture
 def decoding(tmp_path):
     write_layout(tmp_path / "videos", {"a": 4})
-    return RankTask(
-        way="decode",
-        part=CameraSubset(layout=layout_of(tmp_path / "videos"), alignment=Alignment()),
-        rank=0,
-        ranks=1,
-        workers=1,
-        group_num=1,
-        size=SIZE,
-        index_store=IndexStore(tmp_path / "store").folder,
-    )
+    return alone("decode", whole(tmp_path), IndexStore(tmp_path / "store"))
 
 
 def test_decoding_and_the_start_of_each_number_of_workers_are_timed_apart(decoding):

@@ -7,11 +7,17 @@ import numpy as np
 import pytest
 
 from bench.contests import recorded
+from bench.shown import check_shown
 from decode.backends import needs_torchcodec
 from decode.gpus import needs_gpu, needs_no_gpu
-from headrace.bench import decode_variants
-from headrace.bench.decode import DECODE, DecodeConfig, DecodeRecord, MethodRecord
-from headrace.bench.decode_variants import stretches_of
+from headrace.bench import decode
+from headrace.bench.decode import (
+    DECODE,
+    DecodeConfig,
+    DecodeRecord,
+    MethodRecord,
+    stretches_of,
+)
 from headrace.errors import DecodeError
 from headrace.testing import damage
 from headrace.testing.synth import KINDS, SynthClip, write_clip
@@ -34,7 +40,7 @@ def measured(measure, tmp_path, monkeypatch):
 
 @pytest.fixture
 def no_decord(monkeypatch):
-    monkeypatch.setattr(decode_variants, "find_spec", lambda name: None)
+    monkeypatch.setattr(decode, "find_spec", lambda name: None)
 
 
 def test_as_many_ways_are_announced_as_there_are():
@@ -74,7 +80,7 @@ def test_decord_is_timed_where_it_is_installed(measured):
 
 @needs_torchcodec
 def test_a_method_that_gives_other_pictures_is_not_timed(measured, no_decord, monkeypatch):
-    right = decode_variants.last_pictures
+    right = decode.last_pictures
 
     calls = count()
 
@@ -82,7 +88,7 @@ def test_a_method_that_gives_other_pictures_is_not_timed(measured, no_decord, mo
         pictures = right(reader, stretches)
         return [255 - each for each in pictures] if next(calls) else pictures
 
-    monkeypatch.setattr(decode_variants, "last_pictures", wrong)
+    monkeypatch.setattr(decode, "last_pictures", wrong)
     found = measured("h264")
     assert found.methods[1].status == "differs"
     assert found.methods[1].why_not.startswith("8 of 8 pictures are not those of PyAV")
@@ -132,26 +138,8 @@ def test_the_fastest_method_is_advised_and_every_method_has_a_row():
     )
     read = {"videos": 1, "size": (720, 1280), "codecs": ("h264",), "access": "in-order"}
     seconds = {"PyAV": [1.0, 1.0], "torchcodec CPU": [0.5, 0.5], "decord": [0.25, 0.25]}
-    page = DECODE.page(recorded(seconds, DecodeRecord, methods=methods, **read))
-    [finding] = page.findings
-    assert finding.headline == "Fastest is torchcodec CPU: 200 frames/s"
-    assert finding.advice.words.startswith('decoding=Decoding(backend="torchcodec")')
-    assert finding.advice.gain == 2
-    assert finding.evidence[:2] == (
-        "NVDEC was not timed: of none.",
-        "decord, by which headrace does not decode: 400 frames/s.",
-    )
-    assert (
-        "apart by 0.250 levels of 255 in the mean at most, of one number by 4"
-        in (finding.evidence[2])
-    )
-    assert page.title == "Decoding 1 video (h264), up to 720x1280, frames in order"
-    assert page.table.heads[:3] == ("method", "mean decode ms", "FPS")
-    assert [row[:4] for row in page.table.rows] == [
-        *(("PyAV", "10.0", "100", "10.0"), ("torchcodec CPU", "5.00", "200", "5.00")),
-        *(("NVDEC", "-", "-", "-"), ("decord", "2.50", "400", "2.50")),
-    ]
-    assert page.table.rows[2][-1] == "no GPU"
+    record = recorded(seconds, DecodeRecord, methods=methods, **read)
+    check_shown(DECODE, {"some were timed": record})
 
 
 @needs_torchcodec

@@ -91,27 +91,37 @@ ONE = {"size": [720, 1280], "batch_size": 1, "status": "measured", "peak_bytes":
 BEGUN = {"size": [720, 1280], "batch_size": 2, "status": "begun"}
 
 
-def test_a_process_that_is_killed_costs_the_batch_it_was_at():
-    found = cells(ONE, BEGUN, exit_code=-9)
-    assert [cell.status for cell in found] == ["measured", "out_of_memory", "out_of_memory"]
+GONE, FAILED = "out_of_memory", "failed"
+
+
+@pytest.mark.parametrize(
+    ("messages", "ended", "statuses", "whys"),
+    [
+        # One that is killed costs the batch it was at, and before its first batch has failed.
+        ((ONE, BEGUN), {"exit_code": -9}, [GOOD, GONE, GONE], [None] * 3),
+        ((), {"exit_code": -9}, [FAILED] * 3, ["float32, 720p ended by signal 9"] * 3),
+        # One that fails or takes too long says why.
+        (
+            (ONE, BEGUN),
+            {"exit_code": 1, "error": "BackendError: it cannot run\nbecause"},
+            [GOOD, FAILED, FAILED],
+            [None, "it cannot run", "it cannot run"],
+        ),
+        (
+            (ONE, BEGUN),
+            {"exit_code": -9, "has_timed_out": True},
+            [GOOD, FAILED, FAILED],
+            [None, *["float32, 720p was ended: it was not done within 3.0 s"] * 2],
+        ),
+    ],
+)
+def test_every_batch_has_a_record_however_its_process_ended(messages, ended, statuses, whys):
+    found = cells(*messages, **ended)
     assert [cell.batch_size for cell in found] == [1, 2, 4]
     assert [cell.base_bytes for cell in found] == [100] * 3
-    assert found[0].peak_bytes == 150
-
-
-def test_a_process_that_is_killed_before_its_first_batch_has_failed():
-    found = cells(exit_code=-9)
-    assert [cell.status for cell in found] == ["failed"] * 3
-    assert found[0].why == "float32, 720p ended by signal 9"
-
-
-def test_a_process_that_fails_or_takes_too_long_says_why():
-    found = cells(ONE, BEGUN, exit_code=1, error="BackendError: it cannot run\nbecause")
-    assert [cell.status for cell in found] == ["measured", "failed", "failed"]
-    assert [cell.why for cell in found] == [None, "it cannot run", "it cannot run"]
-    late = cells(ONE, BEGUN, exit_code=-9, has_timed_out=True)
-    assert late[1].status == "failed"
-    assert late[1].why == "float32, 720p was ended: it was not done within 3.0 s"
+    assert [cell.status for cell in found] == statuses
+    assert [cell.why for cell in found] == whys
+    assert [cell.peak_bytes for cell in found] == [150 if messages else None, None, None]
 
 
 @pytest.mark.skipif(not forget_peak(), reason="this system keeps no peak of a part")

@@ -1,9 +1,9 @@
 """Levels of preprocessing in each place, beside decoding and the model."""
 
-import pytest
 import torch
 
 from bench.contests import recorded
+from bench.shown import check_shown
 from decode.gpus import needs_gpu, needs_no_gpu
 from headrace.bench.preprocess import PREPROCESS, paths
 from headrace.bench.preprocess_record import (
@@ -77,56 +77,16 @@ def test_a_gpu_gives_the_same_tensors_and_is_timed_too(measure):
     }
 
 
-def test_without_a_gpu_its_half_is_said_to_be_missing():
-    [finding] = PREPROCESS.page(record(ON_CPU)).findings
-    assert finding.headline == (
-        "Preprocessing (medium) takes 2.00 ms a frame on the CPU, 20 % of decode, transform and "
-        "infer"
-    )
-    assert finding.evidence[0] == (
-        "A frame on cpu: decode 2.00, transform 2.00, infer 6.00; together 10.0 ms."
-    )
-    assert any("PyTorch sees no GPU here" in line for line in finding.evidence)
-    assert any("apart by 1.50 grey levels at most" in line for line in finding.evidence)
-    assert finding.change == (
-        "--threads 1 of headrace run: a frame takes 5.00 ms instead of 10.0, 2.00 times as fast."
-    )
-    assert finding.advice.options == {"threads": 1}
-    assert finding.advice.gain == pytest.approx(2)
-
-
-def test_with_a_gpu_both_places_are_compared_with_the_model_on_it():
-    found = record(ON_CPU | ON_GPU)
-    assert [path.name for path in paths(PREPROCESS.rows(found))] == [
-        "cpu, model on gpu",
-        "gpu",
-        "cpu",
-    ]
-    [finding] = PREPROCESS.page(found).findings
-    assert finding.headline == (
-        "Preprocessing (medium) takes 0.500 ms a frame on the GPU, 2.00 ms a frame on the CPU"
-    )
-    assert finding.change == (
-        "--infer-on-gpu --prep-on-gpu of headrace run: a frame takes 3.00 ms instead of 5.00, "
-        "1.67 times as fast."
-    )
-    assert finding.advice.options == {"device": "cuda", "prep_on_gpu": True}
-    assert not any("no GPU" in line for line in finding.evidence)
-
-
-def test_where_nothing_is_quicker_nothing_is_to_be_changed():
-    slow = ON_CPU | {("infer", "1 thread"): 0.7}
-    [finding] = PREPROCESS.page(record(slow)).findings
-    assert finding.change == "No gain is known: nothing here is clearly quicker than cpu."
-    assert finding.advice.gain == 1
-
-
-def test_turns_that_differ_too_much_give_no_verdict():
-    [finding] = PREPROCESS.page(record(ON_CPU, spread=2.0)).findings
-    assert finding.headline.startswith(
-        "Too unsteady to say what preprocessing takes; by the medians (medium) 2.67 ms a frame"
-    )
-    assert finding.advice.gain is None
+def test_what_preprocessing_takes_is_told_like_this():
+    cases = {
+        "without a GPU": record(ON_CPU),
+        "with a GPU": record(ON_CPU | ON_GPU),
+        "nothing is quicker": record(ON_CPU | {("infer", "1 thread"): 0.7}),
+        "turns differ too much": record(ON_CPU, spread=2.0),
+    }
+    check_shown(PREPROCESS, cases)
+    names = [path.name for path in paths(PREPROCESS.rows(cases["with a GPU"]))]
+    assert names == ["cpu, model on gpu", "gpu", "cpu"]
 
 
 def test_charts_show_every_step_in_every_place_and_the_whole_of_a_frame():

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from bench.contests import recorded
+from bench.shown import check_shown
 from decode.gpus import needs_gpu
 from headrace.bench.split import SPLIT, Cut, SplitRecord
 from headrace.bench.split_variants import Parts, blocks, spaced
@@ -14,7 +15,7 @@ from headrace.runs.options import ComputeOptions
 from headrace.runtime.clock import SYSTEM_CLOCK
 
 
-def page(whole, in_turn, pipelined):
+def record(whole, in_turn, pipelined):
     cut = Cut(
         layer="b",
         first_ms=3,
@@ -23,7 +24,7 @@ def page(whole, in_turn, pipelined):
         crossing_bytes=4000,
         difference=0,
     )
-    record = recorded(
+    return recorded(
         {"whole": whole, "b, in turn": in_turn, "b, pipelined": pipelined},
         SplitRecord,
         model="tiny",
@@ -32,7 +33,6 @@ def page(whole, in_turn, pipelined):
         allowed=1e-3,
         cuts=(cut,),
     )
-    return SPLIT.page(record)
 
 
 def test_the_whole_and_both_ways_of_each_cut_are_timed_once_they_score_the_same(measure):
@@ -94,30 +94,12 @@ def test_names_are_taken_evenly():
     assert spaced("ab", 3) == ["a", "b"]
 
 
-def test_a_split_that_pays_is_advised_with_the_option_of_a_run():
-    [finding] = page([1, 1], [1, 1], [0.8, 0.8]).findings
-    assert finding.headline == (
-        "A split of tiny pays: 125 frames/s (b, pipelined) against 100 frames/s whole"
-    )
-    assert finding.change == (
-        "--split-point tiny:b of headrace run: 1.25 times the 100 frames/s of the whole model."
-    )
-    assert finding.advice.options == {"split_point": "tiny:b"}
-    assert finding.advice.gain == pytest.approx(1.25)
-    assert finding.evidence[0].startswith("Both parts run on the CPU")
-    assert finding.evidence[1] == (
-        "Behind b a frame takes 3.00 + 1.00 + 2.00 ms (first part, transfer, second part), one at "
-        "a time: with a processor each, overlapping gains at most 2.00 times; 4.00 kB of a frame "
-        "go from part to part."
-    )
-
-
-def test_a_split_that_gains_nothing_is_said_not_to_pay():
-    [finding] = page([1, 1], [1.2, 1.2], [1.1, 1.1]).findings
-    assert finding.headline == (
-        "No split of tiny pays here: 90.9 frames/s (b, pipelined) against 100 frames/s whole"
-    )
-    assert finding.advice.gain == 1
+def test_whether_a_split_pays_is_told_like_this():
+    cases = {
+        "it pays": record([1, 1], [1, 1], [0.8, 0.8]),
+        "it does not": record([1, 1], [1.2, 1.2], [1.1, 1.1]),
+    }
+    check_shown(SPLIT, cases)
 
 
 @needs_gpu

@@ -3,6 +3,7 @@
 import pytest
 
 from bench.contests import recorded
+from bench.shown import check_shown
 from decode.gpus import needs_gpu, needs_no_gpu
 from headrace.bench.transfer import TRANSFER
 from headrace.bench.transfer_record import (
@@ -38,7 +39,7 @@ def video(tmp_path):
 def flows(video, tmp_path):
     config = TransferConfig(videos=(str(video),), size=SIZE, batch_size=4, seconds=0.01, repeats=1)
     index = open_index(video, IndexStore(tmp_path / "index"))
-    with Flows.of(index, config, SYSTEM_CLOCK, device="cpu") as flows:
+    with Flows(index, config, SYSTEM_CLOCK, device="cpu") as flows:
         yield flows
 
 
@@ -105,24 +106,13 @@ def measured(seconds, **fields):
     )
 
 
-def test_the_answer_names_the_fastest_and_what_it_copies_and_what_was_not_timed():
-    page = TRANSFER.page(measured({PAGEABLE: 0.2, UINT8: 0.1, DOWNLOADED: 0.4}))
-    [finding] = page.findings
-    assert finding.headline == (
-        "Fastest is CPU, uint8, pinned: 1,000 frames/s. Least is copied by CPU, uint8, pinned: "
-        "150,528 bytes a frame, 602,112 by CPU, float32"
-    )
-    assert finding.evidence[0] == (
-        "NVDEC, kept on the GPU was not timed: GPU 0 was asked for; it cannot."
-    )
-    assert finding.advice.options == {"device": "cuda", "prep_on_gpu": True}
-    assert finding.advice.gain == pytest.approx(2)
-    assert page.table.rows == (
-        ("CPU, float32", "602,112", "0", "500", "0.500"),
-        ("CPU, uint8, pinned", "150,528", "0", "1,000", "0.100"),
-        ("NVDEC, downloaded", "602,112", "3,110,400", "250", "0.600"),
-        ("NVDEC, kept on the GPU", "-", "-", "-", "-"),
-    )
+def test_ways_to_copy_are_judged_like_this():
+    nothing = [each.model_copy(update={"why_not": NO_GPU, "after_ms": None}) for each in MEASURED]
+    cases = {
+        "on a GPU": measured({PAGEABLE: 0.2, UINT8: 0.1, DOWNLOADED: 0.4}),
+        "without one": measured({}, gpu=None, ways=nothing),
+    }
+    check_shown(TRANSFER, cases)
 
 
 def test_the_chart_shows_bytes_both_ways_of_what_was_counted():

@@ -20,6 +20,7 @@ from headrace.bench.variant_benchmark import (
     VariantSet,
     rate_columns,
 )
+from headrace.models.precision import Device, Precision
 from headrace.profiling.findings.finding import Change
 from headrace.profiling.provenance import Record
 from headrace.report.experiment import Column
@@ -27,8 +28,6 @@ from headrace.report.numbers import counted, percent
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from headrace.models.precision import Device, Precision
 
 FULL: Final = "float32"
 """What the others are compared with."""
@@ -74,17 +73,13 @@ def _prepared(config: AmpConfig, context: Context) -> Iterator[VariantSet[AmpRec
     Raises:
         ConfigError, BackendError, MediaError: model, device or video cannot be had.
     """
-    from headrace.bench.model_variants import hold_frames, on_device, passes, scores
-    from headrace.models.available import check_available
+    from headrace.bench.model_variants import held_frames, on_device, passes, scores
     from headrace.models.load import load_classifier
     from headrace.models.native import is_native
     from headrace.models.prepare import prepare
-    from headrace.models.threads import operation_threads
 
     plain, is_cpu = config.compute_options().compute(), config.device == "cpu"
-    check_available(plain)
-    held = hold_frames(config.videos[0], config.batch_size, context.store)
-    with operation_threads(config.threads):
+    with held_frames(config, context) as held:
         loaded = load_classifier(config.model_name, config.weights)
         models = {
             precision: prepare(
@@ -114,7 +109,7 @@ def _prepared(config: AmpConfig, context: Context) -> Iterator[VariantSet[AmpRec
         )
 
 
-def _precisions(device: "Device") -> "tuple[Precision, ...]":
+def _precisions(device: Device) -> tuple[Precision, ...]:
     """Return those that are worth asking for: float16 has no fast way on most processors."""
     import torch
 

@@ -11,7 +11,7 @@ from headrace.bench.suite.suite_spec import Terms
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError
 from headrace.measuring.config_fields import Configuration
-from headrace.measuring.progress import OnProgress, OnWord, unheard, unseen
+from headrace.measuring.interleaved import OnProgress, OnWord, unheard, unseen
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.machine import provenance
 from headrace.profiling.provenance import Provenance, Record

@@ -43,38 +43,29 @@ class CameraEstimate:
 
     def seconds(self, turns: Sequence[CameraTurn], pictures: int) -> float:
         """Return how long turns take, each of so many pictures."""
-        return self._starting(turns) + pictures * self._each(turns)
+        starting, each = self._sums(turns)
+        return starting + pictures * each
 
     def pictures(self, turns: Sequence[CameraTurn], seconds: float) -> int:
         """Return how many pictures each turn may read for all to take so long; 0 if none."""
-        return max(0, int((seconds - self._starting(turns)) / self._each(turns)))
+        starting, each = self._sums(turns)
+        return max(0, int((seconds - starting) / each))
 
-    def _starting(self, turns: Sequence[CameraTurn]) -> float:
-        return sum(
-            self.start_seconds * self._shared(ranks) + self._starting_workers(way, ranks, workers)
-            for way, ranks, workers in turns
-        )
-
-    def _starting_workers(self, way: CameraWay, ranks: int, workers: int) -> float:
-        if way not in _IN_WORKERS:
-            return 0.0
-        of_one = self.worker_seconds[workers]
-        return of_one * self._shared(ranks * workers) / self._shared(workers)
+    def _sums(self, turns: Sequence[CameraTurn]) -> tuple[float, float]:
+        """Return the seconds of all turns together: to start them, and for one picture more."""
+        starting = each = 0.0
+        for way, ranks, workers in turns:
+            processes, decoded = ranks * workers, 1.0
+            starting += self.start_seconds * self._shared(ranks)
+            if way in _IN_WORKERS:
+                of_one = self.worker_seconds[workers]
+                starting += of_one * self._shared(processes) / self._shared(workers)
+                decoded = _PASSED_ON
+            if way == "wandering":
+                decoded *= max(1.0, min(processes, self.gop))
+            each += self.picture_seconds * decoded / min(self.cores, processes)
+        return starting, each
 
     def _shared(self, processes: int) -> float:
         """Return how many times as long processes take beside each other as one alone."""
         return max(1.0, processes / self.cores)
-
-    def _each(self, turns: Sequence[CameraTurn]) -> float:
-        """Return the seconds that a picture more takes in all turns together."""
-        return sum(
-            self.picture_seconds
-            * self._work(way, ranks * workers)
-            / min(self.cores, ranks * workers)
-            for way, ranks, workers in turns
-        )
-
-    def _work(self, way: CameraWay, processes: int) -> float:
-        """Return what a way does for a picture, in decodings of one."""
-        decoded = min(float(processes), self.gop) if way == "wandering" else 1.0
-        return max(1.0, decoded) * (_PASSED_ON if way in _IN_WORKERS else 1.0)

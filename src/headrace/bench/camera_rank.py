@@ -1,8 +1,8 @@
 """One rank of a camera benchmark: which moments it reads, its calibration, its epoch."""
 
 import warnings
-from collections.abc import Callable, Collection, Iterator
-from contextlib import nullcontext
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -17,7 +17,7 @@ from headrace.bench.camera_estimate import CameraWay
 from headrace.decode.bare_loop import plain_frames
 from headrace.decode.index_store import IndexStore
 from headrace.errors import DecodeError
-from headrace.measuring.loader_adapters import collate_counted, end_workers
+from headrace.measuring.loader_adapters import CountedBatch, collate_counted, end_workers
 from headrace.profiling.usage import cpu_seconds
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.ordered import ordered_streams
@@ -50,6 +50,11 @@ class CameraSubset:
             MediaError: a camera cannot be read or aligned.
         """
         return CameraSet.open(self.layout, self.alignment, moments=self.moments, store=store)
+
+    def reading(self, size: tuple[int, int] | None, store: IndexStore) -> dict[str, Any]:
+        """Return the options by which loaders and datasets read it, but for the layout."""
+        chosen = {"alignment": self.alignment, "moments": self.moments}
+        return {**chosen, "size": size, "store": store}
 
     def cut(self, found: CameraSet, moments: int, slots: int) -> "CameraSubset":
         """Return about so many moments of it: equally many from the beginning of each clip.
@@ -87,13 +92,10 @@ def check_equal_cameras(
     Raises:
         DecodeError: one differs in any bit; names it.
     """
-    layout, alignment = part.layout, part.alignment
-    count = min(_MOMENTS, len(clip))
+    count, reading = min(_MOMENTS, len(clip)), part.reading(size, store)
     with (
-        CameraLoader(layout, group_num=1, size=size, alignment=alignment, store=store) as loader,
-        CameraStreamDataset(
-            layout, num_of_set=1, size=size, alignment=alignment, store=store
-        ) as dataset,
+        CameraLoader(part.layout, group_num=1, **reading) as loader,
+        CameraStreamDataset(part.layout, num_of_set=1, **reading) as dataset,
     ):
         batches = [np.asarray(batch.frames[0]) for batch in islice(loader, count)]
         sampler = CameraStreamSampler(dataset, group_num=1, rank=0, num_replicas=1)
@@ -101,7 +103,8 @@ def check_equal_cameras(
     compared = 0
     for camera, index in enumerate(clip.indexes):
         numbers = clip.frames[:count, camera].tolist()
-        plain = _plain(index, size, numbers)
+        read = islice(plain_frames(index, size), max(numbers) + 1)
+        plain = {number: frame for number, frame in enumerate(read) if number in numbers}
         for place, number in enumerate(numbers):
             for ours in (batches[place][camera], items[place][camera]):
                 if not np.array_equal(np.moveaxis(ours, 0, -1), plain[number]):
@@ -114,14 +117,6 @@ def check_equal_cameras(
                     )
                 compared += 1
     return compared
-
-
-def _plain(
-    index: StreamIndex, size: tuple[int, int] | None, numbers: Collection[int]
-) -> dict[int, NDArray[np.uint8]]:
-    """Return the frames of these numbers."""
-    read = islice(plain_frames(index, size), max(numbers) + 1)
-    return {number: frame for number, frame in enumerate(read) if number in numbers}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +138,11 @@ class RankTask:
     def store(self) -> IndexStore:
         """Where indexes are kept."""
         return IndexStore(self.index_store) if self.index_store else IndexStore()
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """The options by which loaders and datasets read, but for the layout."""
+        return self.part.reading(self.size, self.store)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,25 +171,25 @@ def run_rank(task: RankTask, ready: Callable[[], None]) -> RankResult:
 
 def opened_dataset(task: RankTask) -> CameraStreamDataset:
     """Return what a stock DataLoader reads from; decodes nothing yet."""
-    return CameraStreamDataset(
-        task.part.layout,
-        num_of_set=task.group_num,
-        size=task.size,
-        alignment=task.part.alignment,
-        moments=task.part.moments,
-        store=task.store,
-    )
+    return CameraStreamDataset(task.part.layout, num_of_set=task.group_num, **task.reading)
 
 
-def stock_loader(dataset: CameraStreamDataset, batches: Any, task: RankTask) -> DataLoader[Any]:
-    """Return a DataLoader of batches of cells, whose workers tell what they have decoded."""
-    return DataLoader(
+def stock_epoch(
+    dataset: CameraStreamDataset, batches: Any, workers: int
+) -> Generator[CountedBatch, None, None]:
+    """Yield batches of cells from workers of a DataLoader; ends and waits for them when closed."""
+    loader = DataLoader(
         dataset,
         batch_sampler=batches,
-        num_workers=task.workers,
+        num_workers=workers,
         collate_fn=partial(collate_counted, dataset),
         worker_init_fn=_without_warnings,
     )
+    epoch = iter(loader)
+    try:
+        yield from epoch
+    finally:
+        end_workers(epoch)
 
 
 def _decode(task: RankTask, begin: Callable[[], None]) -> tuple[int, int]:
@@ -220,13 +220,10 @@ def _load(task: RankTask, begin: Callable[[], None]) -> tuple[int, int]:
     with CameraLoader(
         task.part.layout,
         group_num=task.group_num,
-        size=task.size,
-        alignment=task.part.alignment,
-        moments=task.part.moments,
         workers=task.workers,
         rank=task.rank,
         num_replicas=task.ranks,
-        store=task.store,
+        **task.reading,
     ) as loader:
         begin()
         for _ in loader:
@@ -236,8 +233,10 @@ def _load(task: RankTask, begin: Callable[[], None]) -> tuple[int, int]:
 
 def _stock(task: RankTask, begin: Callable[[], None]) -> tuple[int, int]:
     with opened_dataset(task) as dataset:
-        if task.way == "dataset":
-            batches: Any = CameraStreamSampler(
+        batches: Any = (
+            list(_wandering(dataset.cameras, task))
+            if task.way == "wandering"
+            else CameraStreamSampler(
                 dataset,
                 group_num=task.group_num,
                 num_workers=task.workers,
@@ -245,18 +244,13 @@ def _stock(task: RankTask, begin: Callable[[], None]) -> tuple[int, int]:
                 rank=task.rank,
                 num_replicas=task.ranks,
             )
-        else:
-            batches = list(_wandering(dataset.cameras, task))
-        loader = stock_loader(dataset, batches, task)
-        begin()
+        )
         delivered, decoded = 0, dict[int, int]()
-        epoch = iter(loader)
-        try:
+        begin()
+        with closing(stock_epoch(dataset, batches, task.workers)) as epoch:
             for batch in epoch:
                 delivered += int(batch.collated["valid"].sum())
                 decoded[batch.worker] = batch.counters.frames_decoded
-        finally:
-            end_workers(epoch)
         return delivered, sum(decoded.values())
 
 
@@ -312,27 +306,13 @@ def rehearse(task: RehearsalTask, ready: Callable[[], None]) -> Rehearsal:
         begun_ns = task.clock.now_ns()
 
     result = run_rank(task.decoding, begin)
-    return Rehearsal(
-        decode_seconds=_seconds_since(begun_ns, task.clock),
-        delivered=result.delivered,
-        worker_seconds={workers: _start(task, workers) for workers in task.workers},
-    )
-
-
-def _start(task: RehearsalTask, workers: int) -> float:
-    with opened_dataset(task.decoding) as dataset:
-        loader = stock_loader(
-            dataset, [[_EMPTY]] * workers, replace(task.decoding, workers=workers)
-        )
-        begun_ns = task.clock.now_ns()
-        epoch = iter(loader)
-        try:
-            for _ in epoch:
+    decode_seconds, worker_seconds = (task.clock.now_ns() - begun_ns) / 1e9, dict[int, float]()
+    for workers in task.workers:
+        with opened_dataset(task.decoding) as dataset:
+            begun_ns = task.clock.now_ns()
+            for _ in stock_epoch(dataset, [[_EMPTY]] * workers, workers):
                 pass
-        finally:
-            end_workers(epoch)
-        return _seconds_since(begun_ns, task.clock)
-
-
-def _seconds_since(begun_ns: int, clock: Clock) -> float:
-    return (clock.now_ns() - begun_ns) / 1e9
+            worker_seconds[workers] = (task.clock.now_ns() - begun_ns) / 1e9
+    return Rehearsal(
+        decode_seconds=decode_seconds, delivered=result.delivered, worker_seconds=worker_seconds
+    )

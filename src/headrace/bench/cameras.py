@@ -156,11 +156,7 @@ def measure_cameras(config: CamerasConfig, context: Context) -> CamerasRecord:
 def _turns(config: CamerasConfig) -> list[CameraTurn]:
     """Return what is run, in order; plain decoding, which all are compared with, is always."""
     ways: tuple[CameraWay, ...] = ("decode", *(way for way in config.ways if way != "decode"))
-    return [
-        (way, ranks, workers)
-        for ranks, workers in product(config.ranks, config.workers)
-        for way in ways
-    ]
+    return [(way, *by) for by in product(config.ranks, config.workers) for way in ways]
 
 
 def _part(

@@ -1,6 +1,6 @@
 """What the timed epochs of camera streams come to: a row for each, a verdict, two charts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from statistics import median
 from typing import Final
@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from headrace.bench.benchmark import Benchmark
 from headrace.bench.camera_estimate import CameraWay
-from headrace.bench.cameras import CameraRun, CamerasConfig, CamerasRecord, measure_cameras
+from headrace.bench.cameras import CamerasConfig, CamerasRecord, measure_cameras
 from headrace.bench.charts import chart, line
 from headrace.bench.suite.suite_spec import Terms
 from headrace.measuring.interleaved import Spread, Trust, cores_of_others, grouped
@@ -57,97 +57,96 @@ class CamerasRow:
 def rows_of(record: CamerasRecord) -> tuple[CamerasRow, ...]:
     """Return a row for each way, ranks and workers, in the order they were run."""
     groups = grouped(record.runs, lambda run: (run.way, run.ranks, run.workers))
-    bare = {
-        (ranks, workers): _rate(runs).median
-        for (way, ranks, workers), runs in groups.items()
-        if way == "decode"
+    rates = {
+        by: Spread.of([run.delivered / run.seconds for run in runs]) for by, runs in groups.items()
     }
     return tuple(
         CamerasRow(
             way=way,
             ranks=ranks,
             workers=workers,
-            rate=_rate(runs),
+            rate=rates[way, ranks, workers],
             others=cores_of_others(runs),
             amplification=runs[0].decoded / runs[0].delivered,
             cpu_ms=median(run.cpu_seconds / run.delivered * 1000 for run in runs),
-            share=_rate(runs).median / bare[ranks, workers],
+            share=rates[way, ranks, workers].median / rates["decode", ranks, workers].median,
         )
         for (way, ranks, workers), runs in groups.items()
     )
 
 
-def _rate(runs: list[CameraRun]) -> Spread:
-    return Spread.of([run.delivered / run.seconds for run in runs])
-
-
 def _answer(record: CamerasRecord, rows: tuple[CamerasRow, ...]) -> tuple[Finding, ...]:
     ours = [row for row in rows if row.way in ("loader", "dataset")]
     theirs = [row for row in rows if row.way == "wandering"]
-    cores = record.provenance.machine.usable_cores
-    evidence = [f"All ranks share {counted(cores, 'usable core')}."]
+    trust = Trust.of(rows, record.provenance.machine.usable_cores)
     headline = "Plain decoding alone was measured"
     if ours:
-        worst = max(ours, key=lambda row: row.amplification)
-        is_once = worst.amplification <= ONCE
-        headline = (
-            "Where slots stay, every picture is decoded once, however many ranks and workers"
-            if is_once
-            else "Where slots stay, pictures are decoded up to "
-            f"{decimal(worst.amplification)} times"
+        times = max(row.amplification for row in ours)
+        headline = "Where slots stay, " + (
+            "every picture is decoded once, however many ranks and workers"
+            if times <= ONCE
+            else f"pictures are decoded up to {decimal(times)} times"
         )
-        evidence.append(
+    change = advice = None
+    if ours and theirs:
+        what = "CameraLoader, or CameraStreamSampler with the DataLoader's number of workers"
+        times, best = max(
+            (
+                (mine.rate.median / other.rate.median, mine)
+                for other in theirs
+                for mine in ours
+                if (mine.ranks, mine.workers) == (other.ranks, other.workers)
+            ),
+            key=lambda gain: gain[0],
+        )
+        gained = f"{decimal(times)} times the frames/s of slots that wander, {_name(best)}"
+        change = f"{what}: {gained}."
+        advice = Change(words=what, gain=times, rests_on=gained)
+        if trust.doubt:
+            change = f"{what}: {gained} ({trust.doubt[0].lower()}{trust.doubt[1:]})."
+            advice = None
+    evidence = (
+        *_evidence(record, ours, theirs),
+        *trust.sentences("Epochs of one way"),
+        QUOTED,
+    )
+    return (Finding(headline=headline, evidence=evidence, change=change, advice=advice),)
+
+
+def _evidence(
+    record: CamerasRecord, ours: list[CamerasRow], theirs: list[CamerasRow]
+) -> Iterator[str]:
+    cores = record.provenance.machine.usable_cores
+    yield f"All ranks share {counted(cores, 'usable core')}."
+    if ours:
+        worst = max(ours, key=lambda row: row.amplification)
+        yield (
             f"Where slots stay, at most {decimal(worst.amplification)} pictures are "
             f"decoded for one delivered: {_name(worst)}."
         )
         best = max(ours, key=lambda row: row.share)
-        evidence.append(
+        yield (
             f"The best reaches {percent(best.share)} of plain decoding: {_name(best)}, "
             f"{decimal(best.rate.median)} frames/s."
         )
     if theirs:
         worst = max(theirs, key=lambda row: row.amplification)
-        evidence.append(
+        yield (
             f"Where slots wander, up to {decimal(worst.amplification)} are decoded for "
             f"one delivered: {_name(worst)}."
         )
     read = record.pictures_read or record.pictures
     if read < record.pictures:
-        evidence.append(
+        yield (
             f"Clips were cut: an epoch was {read:,} of {counted(record.pictures, 'picture')}; "
             "--max-seconds 0 reads all."
         )
     shortest = min(run.seconds for run in record.runs)
     if shortest < _SHORT_SECONDS:
-        evidence.append(
+        yield (
             f"The shortest epoch took {decimal(shortest)} s, in which starting workers counts: "
             "of speed, longer clips, or more of them (--max-seconds), say more."
         )
-    trust = Trust.of(rows, cores)
-    evidence += [*trust.sentences("Epochs of one way"), QUOTED]
-    change = advice = None
-    if ours and theirs:
-        change, advice = _changes(ours, theirs, trust)
-    return (Finding(headline=headline, evidence=tuple(evidence), change=change, advice=advice),)
-
-
-def _changes(
-    ours: list[CamerasRow], theirs: list[CamerasRow], trust: Trust
-) -> tuple[str, Change | None]:
-    """Name what to take instead of slots that wander, and what that gained at most here."""
-    what = "CameraLoader, or CameraStreamSampler with the DataLoader's number of workers"
-    gains = [
-        (mine.rate.median / other.rate.median, mine)
-        for other in theirs
-        for mine in ours
-        if (mine.ranks, mine.workers) == (other.ranks, other.workers)
-    ]
-    times, best = max(gains, key=lambda gain: gain[0])
-    unsure = f" ({trust.doubt[0].lower()}{trust.doubt[1:]})" if trust.doubt else ""
-    than = f"the frames/s of slots that wander, {_name(best)}"
-    rests_on = f"{decimal(times)} times {than}"
-    advice = None if trust.doubt else Change(words=what, gain=times, rests_on=rests_on)
-    return f"{what}: {decimal(times)} times {than}{unsure}.", advice
 
 
 def _name(row: CamerasRow) -> str:

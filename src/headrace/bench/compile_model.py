@@ -74,17 +74,13 @@ def prepared(
         ConfigError, MediaError: model or video cannot be had.
         BackendError: the model cannot be compiled here, or scores otherwise then.
     """
-    from headrace.bench.model_variants import hold_frames, on_device, passes, prove_same, scores
-    from headrace.models.available import check_available
+    from headrace.bench.model_variants import held_frames, on_device, passes, prove_same, scores
     from headrace.models.compile_cache import cache_hits
     from headrace.models.load import load_classifier
     from headrace.models.prepare import compile_module, prepare
-    from headrace.models.threads import operation_threads
 
     plain = config.compute_options().compute()
-    check_available(plain)
-    held = hold_frames(config.videos[0], config.batch_size, context.store)
-    with operation_threads(config.threads):
+    with held_frames(config, context) as held:
         ready = partial(
             prepare,
             lambda: load_classifier(config.model_name, config.weights),

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, TypeAlias
+from typing import Annotated, ClassVar, Final, TypeAlias
 
 from headrace.decode.index_store import IndexStore
 from headrace.decode.indexing import scan_ahead
@@ -10,11 +10,9 @@ from headrace.errors import ConfigError
 from headrace.measuring.config_fields import Option, Videos, check_options
 from headrace.models.precision import Device
 from headrace.preprocess.spec import PrepLevel
+from headrace.runs.options import ComputeOptions
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
-
-if TYPE_CHECKING:
-    from headrace.runs.options import ComputeOptions
 
 ModelName: TypeAlias = Annotated[str, Option("A classification model of torchvision.")]
 Weights: TypeAlias = Annotated[
@@ -74,10 +72,8 @@ class ThreadedModelConfig(ModelConfig):
 
     threads: Threads = None
 
-    def compute_options(self, batch_size: int = 1) -> "ComputeOptions":
-        """Return the model and how it runs, as a run takes them. Imports PyTorch."""
-        from headrace.runs.options import ComputeOptions
-
+    def compute_options(self, batch_size: int = 1) -> ComputeOptions:
+        """Return the model and how it runs, as a run takes them."""
         return ComputeOptions(
             model_name=self.model_name,
             weights=self.weights,

@@ -1,12 +1,14 @@
 """How fast each backend decodes one's own videos here, on the CPU and on a GPU."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
+import numpy as np
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from headrace.bench.benchmark import Context
@@ -24,18 +26,20 @@ from headrace.bench.variant_benchmark import (
     figure,
     for_seconds,
 )
+from headrace.decode.decoding import Decoding
+from headrace.decode.open import capabilities_of, open_decoder
+from headrace.decode.pixels import Array
+from headrace.decode.protocol import DecodeJob
+from headrace.decode.tolerance import Apart
 from headrace.errors import BackendError, MediaError
 from headrace.measuring.config_fields import Option
 from headrace.profiling.findings.finding import Change
 from headrace.profiling.provenance import Record
 from headrace.report.experiment import Column
 from headrace.report.numbers import counted, decimal
+from headrace.video.stream_index import StreamIndex
 
-if TYPE_CHECKING:
-    from headrace.bench.decode_variants import Method, Pictures, Reader, Stretch
-    from headrace.decode.tolerance import Apart
-    from headrace.video.stream_index import StreamIndex
-
+Access = Literal["in-order", "random"]
 MOST_VIDEOS: Final = 8
 """Videos that are read: each method holds all of them open."""
 _BY_TORCHCODEC: Final = 'decoding=Decoding(backend="torchcodec"'
@@ -47,9 +51,12 @@ _CHANGES: Final = {
     ),
     "NVDEC": Change(words="gpu=0 of loaders, decoding=Decoding.on_gpu(0) of readers"),
 }
-
-
-_Fields: TypeAlias = dict[str, object]
+_HELD: Final = 8
+"""Stretches of which a picture is held against PyAV's."""
+_COUNT: Final = {"in-order": 8, "random": 24}
+_LENGTH: Final = {"in-order": 32, "random": 1}
+"""Frames."""
+_GOLDEN_RATIO: Final = 0.618_033_988_749_895
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +64,7 @@ class DecodeConfig(BenchmarkConfig):
     """What is measured."""
 
     access: Annotated[
-        Literal["in-order", "random"],
+        Access,
         Option("Stretches of 32 frames from a keyframe on, or single frames anywhere."),
     ] = "in-order"
     gpu: Annotated[int, Option("Number of the NVIDIA GPU.", least=0)] = 0
@@ -92,15 +99,77 @@ class DecodeRecord(VariantRecord):
     size: tuple[PositiveInt, PositiveInt]
     """(height, width) of the largest."""
     codecs: tuple[str, ...]
-    access: Literal["in-order", "random"]
+    access: Access
     methods: tuple[MethodRecord, ...]
     """All there are; PyAV first."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """One way to decode."""
+
+    way: str
+    """What it is called."""
+    device: Literal["CPU", "GPU"]
+    decoding: Decoding | None
+    """How headrace decodes that way; None: it is not headrace that does."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stretch:
+    """What one decoder reads at once: frames of one video, ascending."""
+
+    video: int
+    wanted: tuple[int, ...]
+
+
+Pictures: TypeAlias = Sequence[Array]
+"""For each stretch its last frame; an empty array for those that are not held."""
+Read: TypeAlias = Callable[[Stretch], Iterator[Array]]
+"""Yields the frames of a stretch, uint8 [H, W, 3], RGB, on the CPU."""
+_Frames: TypeAlias = Callable[[tuple[int, ...]], Iterator[Array]]
+
+
+def methods(gpu: int) -> tuple[Method, ...]:
+    """Return all there are; the first is what the others are compared with."""
+    there = f"cuda:{gpu}"
+    torchcodec = Decoding(backend="torchcodec")
+    on_gpu = Decoding(backend="torchcodec", device=there)
+    by_nvidia = Decoding(backend="pynvvideocodec", device=there)
+    return (
+        Method(way="PyAV", device="CPU", decoding=Decoding()),
+        Method(way="torchcodec CPU", device="CPU", decoding=torchcodec),
+        Method(way="torchcodec CUDA", device="GPU", decoding=on_gpu),
+        Method(way="NVDEC", device="GPU", decoding=Decoding(device=there)),
+        Method(way="PyNvVideoCodec", device="GPU", decoding=by_nvidia),
+        Method(way="decord", device="CPU", decoding=None),
+    )
+
+
+def why_not(method: Method, gpu: int) -> dict[str, object]:
+    """Return the fields of a record that hold why a method cannot run here; none where it may."""
+    import torch
+
+    if method.decoding is None and find_spec("decord") is None:
+        why = "decord is not installed (pip install decord)"
+        return {"status": "not installed", "why_not": why}
+    if method.decoding is not None:
+        try:
+            capabilities_of(method.decoding)
+        except BackendError as error:
+            is_missing = isinstance(error.__cause__, ImportError)
+            status = "not installed" if is_missing else "not usable"
+            return {"status": status, "why_not": str(error)}
+    count = torch.cuda.device_count()
+    if method.device == "GPU" and gpu >= count:
+        found = f"{count} of them" if count else "no NVIDIA GPU"
+        why = f"it needs GPU {gpu}, and PyTorch {torch.__version__} sees {found} here"
+        return {"status": "no GPU", "why_not": why}
+    return {}
+
+
 def _announce(config: DecodeConfig) -> str:
     """Return how long it can take."""
-    from headrace.bench.decode_variants import methods
-
     most = len(methods(config.gpu))
     turns = most * config.repeats + 1
     return (
@@ -117,37 +186,45 @@ def _prepared(config: DecodeConfig, context: Context) -> Iterator[VariantSet[Dec
         ConfigError: a video has no length.
         MediaError: a video cannot be opened, or PyAV cannot decode what is read of it.
     """
-    from headrace.bench.decode_variants import Reader, last_pictures, methods, stretches_of
-
-    tried = methods(config.gpu)
-    indexes = indexes_of(_spread(config.videos), context.store)
+    count = min(MOST_VIDEOS, len(config.videos))
+    videos = [config.videos[number * len(config.videos) // count] for number in range(count)]
+    indexes = indexes_of(videos, context.store)
     stretches = stretches_of(indexes, config.access)
     records: list[MethodRecord] = []
     variants: dict[str, Work] = {}
     expected: Pictures = ()
+    tried = methods(config.gpu)
     with ExitStack() as stack:
         for number, method in enumerate(tried):
             context.on_progress(f"{method.way}, compared", number, len(tried))
-            reader: Reader | None
-            if number == 0:
-                reader = stack.enter_context(Reader(method, indexes))
-                expected = last_pictures(reader, stretches)
-                fields: _Fields = {"compared": sum(each.size > 0 for each in expected)}
-            else:
-                fields, reader = _tried(method, indexes, stretches, expected, config.gpu, stack)
-            known = {"way": method.way, "device": method.device, "is_ours": bool(method.decoding)}
-            records.append(MethodRecord.model_validate(known | fields))
-            if reader is not None:
-                variants[method.way] = for_seconds(
-                    stretches, reader.count, seconds=config.seconds, clock=context.clock
-                )
-        sizes = [index.info.upright_size for index in indexes]
+            fields = why_not(method, config.gpu)
+            if not fields:
+                with ExitStack() as opened:
+                    try:
+                        read = opened.enter_context(_opened(method, indexes))
+                        pictures = last_pictures(read, stretches)
+                        expected = expected or pictures
+                        fields = _compared(pictures, expected)
+                    except (BackendError, MediaError) as error:
+                        if not expected:
+                            raise
+                        fields = {"status": "refused", "why_not": str(error)}
+                    if "status" not in fields:
+                        stack.push(opened.pop_all())
+                        variants[method.way] = for_seconds(
+                            stretches,
+                            partial(_count, read),
+                            seconds=config.seconds,
+                            clock=context.clock,
+                        )
+            fields |= {"way": method.way, "device": method.device, "is_ours": bool(method.decoding)}
+            records.append(MethodRecord.model_validate(fields))
         yield VariantSet(
             variants=variants,
             record=partial(
                 DecodeRecord,
                 videos=len(indexes),
-                size=max(sizes, key=lambda size: size[0] * size[1]),
+                size=max((index.info.upright_size for index in indexes), key=np.prod),
                 codecs=tuple(dict.fromkeys(index.info.codec for index in indexes)),
                 access=config.access,
                 methods=tuple(records),
@@ -155,52 +232,101 @@ def _prepared(config: DecodeConfig, context: Context) -> Iterator[VariantSet[Dec
         )
 
 
-def _spread(videos: Sequence[str]) -> list[str]:
-    """Return as many as are read, from all over what was given."""
-    count = min(MOST_VIDEOS, len(videos))
-    return [videos[number * len(videos) // count] for number in range(count)]
-
-
-def _tried(
-    method: "Method",
-    indexes: "Sequence[StreamIndex]",
-    stretches: "Sequence[Stretch]",
-    expected: "Pictures",
-    gpu: int,
-    stack: ExitStack,
-) -> "tuple[_Fields, Reader | None]":
-    """Return fields of the method's record, and what reads by it if it gives the same pictures."""
-    from headrace.bench.decode_variants import Reader, compared, last_pictures, why_not
-
-    if (reason := why_not(method, gpu)) is not None:
-        status, words = reason
-        return {"status": status, "why_not": words}, None
-    with ExitStack() as opened:
-        try:
-            reader = opened.enter_context(Reader(method, indexes))
-            found = compared(last_pictures(reader, stretches), expected)
-        except (BackendError, MediaError) as error:
-            return {"status": "refused", "why_not": str(error)}, None
-        fields = _furthest(found)
-        if "status" in fields:
-            return fields, None
-        stack.push(opened.pop_all())
-    return fields, reader
-
-
-def _furthest(found: "Sequence[Apart | None]") -> _Fields:
-    """Return the fields of a record that hold how far pictures are apart."""
-    known = [apart for apart in found if apart is not None]
-    fields: _Fields = {
-        "compared": len(found),
-        "mean_apart": max((apart.mean for apart in known), default=0.0),
-        "most_apart": max((apart.most for apart in known), default=0),
+def _compared(pictures: Pictures, expected: Pictures) -> dict[str, object]:
+    """Return the fields of a record that hold how far the pictures that were held are apart."""
+    apart = [  # None where they differ in size
+        Apart.between(ours, theirs)
+        for ours, theirs in zip(pictures, expected, strict=True)
+        if theirs.size
+    ]
+    known = [each for each in apart if each is not None]
+    fields: dict[str, object] = {
+        "compared": len(apart),
+        "mean_apart": max((each.mean for each in known), default=0.0),
+        "most_apart": max((each.most for each in known), default=0),
     }
-    wrong = sum(apart is None or not apart.is_same for apart in found)
+    wrong = sum(each is None or not each.is_same for each in apart)
     if wrong:
-        why = f"{wrong} of {len(found)} pictures are not those of PyAV"
+        why = f"{wrong} of {len(apart)} pictures are not those of PyAV"
         fields |= {"status": "differs", "why_not": why}
     return fields
+
+
+def stretches_of(indexes: Sequence[StreamIndex], access: Access) -> tuple[Stretch, ...]:
+    """Return what every method reads: spread over all videos, the same each time."""
+    stretches = []
+    for number in range(_COUNT[access]):
+        video = number % len(indexes)
+        index = indexes[video]
+        place = int((number + 1) * _GOLDEN_RATIO % 1 * len(index))
+        start = index.gop_range(index.gop_of(place))[0] if access == "in-order" else place
+        wanted = range(start, min(len(index), start + _LENGTH[access]))
+        stretches.append(Stretch(video=video, wanted=tuple(wanted)))
+    return tuple(stretches)
+
+
+@contextmanager
+def _opened(method: Method, indexes: Sequence[StreamIndex]) -> Iterator[Read]:
+    """Open all videos, one decoder for each, in this thread.
+
+    Raises:
+        BackendError, MediaError: the method cannot decode one.
+    """
+    with ExitStack() as stack:
+        readers = [_reader(method, index, stack) for index in indexes]
+        yield lambda stretch: readers[stretch.video](stretch.wanted)
+
+
+def _count(read: Read, stretch: Stretch) -> int:
+    return sum(1 for _ in read(stretch))
+
+
+def last_pictures(read: Read, stretches: Sequence[Stretch]) -> list[Array]:
+    """Read every stretch once; return the last frame of each of 8, [] for the others."""
+    every = max(1, len(stretches) // _HELD)
+    nothing = np.empty(0, np.uint8)
+    pictures = []
+    for number, stretch in enumerate(stretches):
+        last = nothing
+        for frame in read(stretch):
+            last = frame
+        pictures.append(last if number % every == 0 else nothing)
+    return pictures
+
+
+def _reader(method: Method, index: StreamIndex, stack: ExitStack) -> _Frames:
+    """Return what yields frames by index."""
+    if method.decoding is None:
+        return _decord_reader(index)
+    decoder = open_decoder(index, None, method.decoding)
+    stack.callback(decoder.close)
+    return lambda wanted: (frame for _, frame in decoder.run(DecodeJob(wanted)))
+
+
+def _decord_reader(index: StreamIndex) -> _Frames:
+    """Return what yields frames by decord's own numbers, of which it has as many as we.
+
+    Raises:
+        BackendError: it cannot open the file, or counts other frames.
+    """
+    import decord
+
+    asked = f"decord was asked for to decode {index.source}"
+    try:
+        reader = decord.VideoReader(str(index.source.path), ctx=decord.cpu(0), num_threads=1)
+    except (RuntimeError, OSError, decord.DECORDError) as error:
+        raise BackendError(f"{asked}: {str(error).partition(chr(10))[0]}") from error
+    if len(reader) != len(index):
+        raise BackendError(f"{asked}: it counts {len(reader)} frames, and there are {len(index)}")
+
+    def frames(wanted: tuple[int, ...]) -> Iterator[Array]:
+        try:
+            for number in wanted:
+                yield np.asarray(reader[number].asnumpy(), np.uint8)
+        except (RuntimeError, IndexError, decord.DECORDError) as error:
+            raise BackendError(f"{asked}: {str(error).partition(chr(10))[0]}") from error
+
+    return frames
 
 
 def _evidence(record: DecodeRecord, rows: Rows[MethodRecord], ranking: Ranking) -> Iterator[str]:
@@ -230,10 +356,6 @@ def _cpu_ms(row: VariantRow[MethodRecord]) -> float:
     return median(1e3 * turn.cpu_seconds / turn.amount for turn in row.turns)
 
 
-def _apart(row: VariantRow[MethodRecord]) -> str:
-    return decimal(row.facts.mean_apart) if row.facts.compared else NOT_TIMED
-
-
 DECODE: Final = VariantBenchmark(
     name="decode",
     summary="Time decoding by each backend: PyAV, torchcodec, NVDEC, PyNvVideoCodec, decord.",
@@ -260,7 +382,10 @@ DECODE: Final = VariantBenchmark(
         figure("CPU ms", _cpu_ms),
         figure("slowest", lambda row: row.rate.lowest),
         figure("fastest", lambda row: row.rate.highest),
-        Column("apart", _apart),
+        Column(
+            "apart",
+            lambda row: decimal(row.facts.mean_apart) if row.facts.compared else NOT_TIMED,
+        ),
         Column("not timed", lambda row: row.facts.status or NOT_TIMED),
     ),
     ranks=lambda row: row.facts.is_ours,

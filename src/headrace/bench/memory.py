@@ -3,7 +3,9 @@
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
+from functools import partial
+from itertools import chain
+from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import NonNegativeInt, PositiveInt
 
@@ -11,16 +13,13 @@ from headrace.bench.benchmark import BenchmarkRecord, Context
 from headrace.bench.config import ModelName, ThreadedModelConfig, indexes_of
 from headrace.errors import BackendError, ConfigError, in_one_line
 from headrace.measuring.config_fields import Option, VideoArgument
-from headrace.measuring.progress import OnProgress
+from headrace.measuring.interleaved import OnProgress, grouped
+from headrace.models.memory_table import MemoryCell, MemoryKey, MemoryTables
 from headrace.profiling.provenance import Record
 from headrace.report.numbers import counted, seconds
 from headrace.runtime.child import Call, Ending, Json
 from headrace.runtime.children import run_children
 from headrace.sizes import parse_bytes
-
-if TYPE_CHECKING:
-    from headrace.models.memory_table import MemoryKey
-
 
 SIZES: Final[dict[str, tuple[int, int]]] = {
     "360p": (360, 640),
@@ -128,7 +127,10 @@ class MemoryRecord(BenchmarkRecord):
 
 _KILLED: Final = -signal.SIGKILL
 """How Linux ends a process when memory runs out."""
-_FIGURES: Final = ("peak_bytes", "allocated_bytes", "model_bytes", "predicted_bytes")
+_SHARE: Final = 0.25
+"""Of the main memory that is free."""
+_IN_COMMON: Final = ("model_name", "weights", "device", "prep_level", "threads")
+"""Options that each process is given."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,11 +168,9 @@ def measured_cells(
     from headrace.bench.memory_child import measure_row
 
     in_processes = [(size,) for size in sizes] if config.device == "cpu" else [sizes]
-    jobs = {
-        job.name: job
-        for precision in precisions
-        for job in (Job(precision=precision, sizes=some) for some in in_processes)
-    }
+    jobs = [
+        Job(precision=precision, sizes=some) for precision in precisions for some in in_processes
+    ]
     total, done = len(precisions) * len(sizes) * len(config.batch_sizes), 0
 
     def heard(name: str, message: Json) -> None:
@@ -185,10 +185,16 @@ def measured_cells(
         Call(
             name=job.name,
             function=measure_row,
-            argument=_argument(config, job, limit),
+            argument={
+                **{name: getattr(config, name) for name in _IN_COMMON},
+                "precision": job.precision,
+                "sizes": [[size.height, size.width] for size in job.sizes],
+                "batch_sizes": [*sorted(config.batch_sizes)],
+                "limit_bytes": limit,
+            },
             timeout_seconds=ROW_SECONDS * len(job.sizes),
         )
-        for job in jobs.values()
+        for job in jobs
     ]
     endings = run_children(calls, at_once=1, on_message=heard)
     limits = [
@@ -197,22 +203,8 @@ def measured_cells(
         for said in cast("tuple[dict[str, Any], ...]", ending.messages)
         if "limit_bytes" in said
     ]
-    cells = [cell for ending in endings for cell in _cells(config, jobs[ending.name], ending)]
+    cells = chain(*map(partial(_cells, config), jobs, endings))
     return tuple(cells), limit or min(limits, default=1)
-
-
-def _argument(config: MemoryConfig, job: Job, limit: int | None) -> Json:
-    return {
-        "model_name": config.model_name,
-        "weights": config.weights,
-        "device": config.device,
-        "precision": job.precision,
-        "prep_level": config.prep_level,
-        "threads": config.threads,
-        "sizes": [[size.height, size.width] for size in job.sizes],
-        "batch_sizes": [*sorted(config.batch_sizes)],
-        "limit_bytes": limit,
-    }
 
 
 def _cells(config: MemoryConfig, job: Job, ending: Ending) -> list[CellRecord]:
@@ -230,19 +222,10 @@ def _cells(config: MemoryConfig, job: Job, ending: Ending) -> list[CellRecord]:
     for size in job.sizes:
         for batch_size in sorted(config.batch_sizes):
             said = told.get(((size.height, size.width), batch_size), {"status": "begun"})
-            found = {name: said.get(name) for name in _FIGURES}
-            is_lost = said["status"] == "begun"
-            cells.append(
-                CellRecord(
-                    size=size.name,
-                    batch_size=batch_size,
-                    precision=job.precision,
-                    status=lost if is_lost else said["status"],
-                    base_bytes=base,
-                    why=why if is_lost else None,
-                    **found,
-                )
-            )
+            if said["status"] == "begun":
+                said = {"status": lost, "why": why}
+            known = {"precision": job.precision, "batch_size": batch_size, "base_bytes": base}
+            cells.append(CellRecord.model_validate(known | said | {"size": size.name}))
     return cells
 
 
@@ -251,10 +234,6 @@ def _why(ending: Ending) -> str:
     if ending.error is not None:
         return in_one_line(ending.error.partition(": ")[2]) or ending.error
     return ending.describe()
-
-
-_SHARE: Final = 0.25
-"""Of the main memory that is free."""
 
 
 def measure_memory(config: MemoryConfig, context: Context) -> MemoryRecord:
@@ -328,20 +307,18 @@ def _precisions_of(config: MemoryConfig) -> tuple[Precision, ...]:
 
 
 def _keep(
-    key: "MemoryKey",
+    key: MemoryKey,
     sizes: Sequence[FrameSizeRecord],
     cells: Sequence[CellRecord],
     today: str,
     context: Context,
 ) -> str | None:
     """Keep what was measured where `--batch-size auto` looks for it; return why it cannot be."""
-    from headrace.models.memory_table import MemoryCell, MemoryTables
-
     if not any(cell.peak_bytes for cell in cells):
         return "no batch was measured"
     tables = MemoryTables.beside(context.store)
     by_name = {size.name: (size.height, size.width) for size in sizes}
-    for precision in dict.fromkeys(cell.precision for cell in cells):
+    for precision, own in grouped(cells, lambda cell: cell.precision).items():
         measured = [
             MemoryCell(
                 size=by_name[cell.size],
@@ -349,8 +326,8 @@ def _keep(
                 peak_bytes=cell.peak_bytes,
                 model_bytes=cell.model_bytes,
             )
-            for cell in cells
-            if cell.precision == precision and cell.peak_bytes is not None
+            for cell in own
+            if cell.peak_bytes is not None
         ]
         try:
             if measured:

@@ -2,8 +2,8 @@
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 import psutil
@@ -27,28 +27,6 @@ _GPU_SHARE = 0.9
 """Of a GPU's memory that is free, as `--batch-size auto` takes it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Peak:
-    """The most memory that was held while something ran."""
-
-    bytes: int
-    """Reserved on the GPU; of the whole process in main memory."""
-    allocated_bytes: int | None = None
-    """By tensors, on the GPU."""
-
-
-class Meter(Protocol):
-    """Measures peaks."""
-
-    def begin(self) -> None:
-        """Give back what is free; peaks count from now on."""
-        ...
-
-    def peak(self) -> Peak:
-        """Return the peak since then."""
-        ...
-
-
 def measure_row(argument: Json, send: Callable[[Json], None]) -> Json:
     """Measure batches of one precision, for some sizes of frames: see `memory.py` for the words.
 
@@ -66,13 +44,12 @@ def measure_row(argument: Json, send: Callable[[Json], None]) -> Json:
             lambda: load_classifier(given["model_name"], given["weights"]), compute, batch_size=1
         ).model
         preprocess = build_preprocess(given["prep_level"], model.input)
-        meter = _meter(compute.device)
-        meter.begin()
+        _begin(compute.device)
         base, limit = _start(compute.device, given["limit_bytes"])
         send({"base_bytes": base, "limit_bytes": limit})
         for size in given["sizes"]:
-            chain = _Chain(model, preprocess, meter, (size[0], size[1]))
-            for found in climb(given["batch_sizes"], chain.peaks, base_bytes=base, limit=limit):
+            peaks = partial(_peaks, model, preprocess, size)
+            for found in climb(given["batch_sizes"], peaks, base_bytes=base, limit=limit):
                 send({"size": size, **found})
     return None
 
@@ -114,74 +91,65 @@ def climb(
             yield found
 
 
-class _Chain:
-    """Frames of one size, preprocessed and seen by the model; all of it on one device."""
+def _peaks(
+    model: Model[Any], preprocess: Preprocess, size: Sequence[int], batch_size: int
+) -> dict[str, Json] | None:
+    """Return what a batch took of frames of one size, preprocessed and seen by the model.
 
-    def __init__(
-        self, model: Model[Any], preprocess: Preprocess, meter: Meter, size: tuple[int, int]
-    ) -> None:
-        self._model = model
-        self._preprocess = preprocess
-        self._meter = meter
-        self._size = size
-
-    def peaks(self, batch_size: int) -> dict[str, Json] | None:
-        """Return what a batch took; None where memory ran out."""
-        try:
-            return self._peaks(batch_size)
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-        release_memory()
-        return None
-
-    def _peaks(self, batch_size: int) -> dict[str, Json]:
-        found: dict[str, Json] = {}
-        device = self._model.compute.device
-        if device == "cuda":
-            self._meter.begin()
-            shape = self._model.input.shape(batch_size, self._size)
-            self._model.run(torch.zeros(shape, device=device))
-            found["model_bytes"] = self._meter.peak().bytes
-        self._meter.begin()
-        # Filled, as memory that nobody wrote to is none.
-        frames = np.full((batch_size, *self._size, 3), 127, np.uint8)
-        there = transfer(frames, device).tensor
-        self._model.run(self._preprocess(there))
-        peak = self._meter.peak()
-        return found | {"peak_bytes": peak.bytes, "allocated_bytes": peak.allocated_bytes}
+    All of it on one device; None where memory ran out.
+    """
+    try:
+        return _taken(model, preprocess, size, batch_size)
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+    release_memory()
+    return None
 
 
-class _MainMemory:
-    def begin(self) -> None:
+def _taken(
+    model: Model[Any], preprocess: Preprocess, size: Sequence[int], batch_size: int
+) -> dict[str, Json]:
+    device, found = model.compute.device, dict[str, Json]()
+    if device == "cuda":
+        _begin(device)
+        shape = model.input.shape(batch_size, (size[0], size[1]))
+        model.run(torch.zeros(shape, device=device))
+        found["model_bytes"], _ = _peak(device)
+    _begin(device)
+    # Filled, as memory that nobody wrote to is none.
+    frames = np.full((batch_size, *size, 3), 127, np.uint8)
+    there = transfer(frames, device).tensor
+    model.run(preprocess(there))
+    found["peak_bytes"], found["allocated_bytes"] = _peak(device)
+    return found
+
+
+def _begin(device: Device) -> None:
+    """Give back what is free; peaks count from now on."""
+    if device == "cpu":
         gc.collect()
         forget_peak()
-
-    def peak(self) -> Peak:
-        found = peak_memory_bytes()
-        if found is None:
-            raise BackendError(
-                "the peak memory of a process was asked for, and this system does not tell it; "
-                "use Linux, or --device cuda"
-            )
-        return Peak(bytes=found)
-
-
-class _GpuMemory:
-    def begin(self) -> None:
+    else:
         release_memory()
         torch.cuda.reset_peak_memory_stats()
 
-    def peak(self) -> Peak:
+
+def _peak(device: Device) -> tuple[int, int | None]:
+    """Return the most memory since then: reserved on the GPU, and of that allocated by tensors.
+
+    In main memory it is that of the whole process, and there is no other figure.
+    """
+    if device == "cuda":
         torch.cuda.synchronize()
-        return Peak(
-            bytes=torch.cuda.max_memory_reserved(),
-            allocated_bytes=torch.cuda.max_memory_allocated(),
+        return torch.cuda.max_memory_reserved(), torch.cuda.max_memory_allocated()
+    found = peak_memory_bytes()
+    if found is None:
+        raise BackendError(
+            "the peak memory of a process was asked for, and this system does not tell it; "
+            "use Linux, or --device cuda"
         )
-
-
-def _meter(device: Device) -> Meter:
-    return _MainMemory() if device == "cpu" else _GpuMemory()
+    return found, None
 
 
 def _start(device: Device, limit: int | None) -> tuple[int, int]:

@@ -1,6 +1,8 @@
 """What `bench memory` shows: the table, what fits, and what each further frame takes."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import starmap
 from typing import Final
 
 from headrace.bench.benchmark import Benchmark
@@ -14,6 +16,7 @@ from headrace.bench.memory import (
     measure_memory,
 )
 from headrace.bench.suite.suite_spec import Terms
+from headrace.measuring.interleaved import grouped
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.report.drawing import MARK, Chart
 from headrace.report.experiment import Column
@@ -42,33 +45,25 @@ Rows = tuple[MemoryRow, ...]
 
 def rows_of(record: MemoryRecord) -> tuple[MemoryRow, ...]:
     """Return a row for each precision and batch size, in the order they were asked for."""
-    kinds = dict.fromkeys((cell.precision, cell.batch_size) for cell in record.cells)
+    groups = grouped(record.cells, lambda cell: (cell.precision, cell.batch_size))
     return tuple(
         MemoryRow(
             precision=precision,
             batch_size=batch_size,
-            cells=tuple(
-                cell
-                for size in record.sizes
-                for cell in record.cells
-                if (cell.size, cell.precision, cell.batch_size)
-                == (size.name, precision, batch_size)
-            ),
+            cells=tuple(cells),
             limit_bytes=record.limit_bytes,
             on_gpu=record.device == "cuda",
         )
-        for precision, batch_size in kinds
+        for (precision, batch_size), cells in groups.items()
     )
 
 
 def _answer(record: MemoryRecord, rows: Rows) -> tuple[Finding, ...]:
     precision = rows[0].precision
-    first = [row for row in rows if row.precision == precision]
-    largest = record.sizes[-1].name
-    cells = [row.cells[-1] for row in first]
+    cells = [row.cells[-1] for row in rows if row.precision == precision]
     fitting = [cell for cell in cells if cell.status == "measured"]
     too_much = [cell for cell in cells if cell.status in _TOO_MUCH]
-    allowed, at = gibibytes(record.limit_bytes), f"at {largest} in {precision}"
+    allowed, at = gibibytes(record.limit_bytes), f"at {record.sizes[-1].name} in {precision}"
     if too_much:
         would = "do" if too_much[0].status == "out_of_memory" else "would"
         short = f"batches of {too_much[0].batch_size} {would} not fit into {allowed}"
@@ -94,44 +89,40 @@ def _answer(record: MemoryRecord, rows: Rows) -> tuple[Finding, ...]:
     )
 
 
-def _evidence(record: MemoryRecord, rows: Rows) -> list[str]:
-    what = (
+def _evidence(record: MemoryRecord, rows: Rows) -> Iterator[str]:
+    on_gpu = record.device == "cuda"
+    yield (
         "Measured on the GPU: what PyTorch reserved, with tensors of what was allocated; frames, "
         "preprocessing and model all lie there."
-        if record.device == "cuda"
+        if on_gpu
         else "Measured on the CPU, as there is no other figure here: the peak of a whole process, "
         "Python and PyTorch included."
     )
-    bases = [row.cells[0].base_bytes for row in rows if row.cells[0].base_bytes]
-    said = [what]
-    if bases:
-        said.append(
-            f"Before the first batch {gibibytes(max(bases))} are held: "
-            + ("the model." if record.device == "cuda" else "Python, PyTorch and the model.")
-        )
-    said += _growth(record, rows)
-    said += _saving(rows)
-    if any(cell.status == "over_limit" for row in rows for cell in row.cells):
-        said.append(
+    if base := max(row.cells[0].base_bytes or 0 for row in rows):
+        held = "the model" if on_gpu else "Python, PyTorch and the model"
+        yield f"Before the first batch {gibibytes(base)} are held: {held}."
+    if growth := list(_growth(record, rows)):
+        yield f"Each further frame in a batch takes, in {rows[0].precision}: {', '.join(growth)}."
+    yield from _saving(rows)
+    statuses = {cell.status for row in rows for cell in row.cells}
+    if "over_limit" in statuses:
+        yield (
             "“> limit” was not run: by the batches before it, it would take more than the "
             f"{gibibytes(record.limit_bytes)} that --max-memory allows."
         )
-    if any(cell.status == "out_of_memory" for row in rows for cell in row.cells):
-        said.append("“no memory” was run and ran out of it, or a smaller batch had.")
+    if "out_of_memory" in statuses:
+        yield "“no memory” was run and ran out of it, or a smaller batch had."
     failed = {cell.why for row in rows for cell in row.cells if cell.status == "failed"}
-    said += [f"Not measured: {why}." for why in sorted(why for why in failed if why)]
+    for why in sorted(filter(None, failed)):
+        yield f"Not measured: {why}."
     if record.not_kept is None:
-        said.append(
-            "The table is kept for this device, model and PyTorch; with others it is not used."
-        )
+        yield "The table is kept for this device, model and PyTorch; with others it is not used."
     else:
-        said.append(f"The table is not kept for --batch-size auto: {record.not_kept}.")
-    return said
+        yield f"The table is not kept for --batch-size auto: {record.not_kept}."
 
 
-def _growth(record: MemoryRecord, rows: Rows) -> list[str]:
-    """Say what a further frame takes, of each size in the first precision."""
-    said = []
+def _growth(record: MemoryRecord, rows: Rows) -> Iterator[str]:
+    """Yield what a further frame takes, of each size in the first precision."""
     for place, size in enumerate(record.sizes):
         known = [
             (row.batch_size, _bytes(row.cells[place]))
@@ -140,41 +131,36 @@ def _growth(record: MemoryRecord, rows: Rows) -> list[str]:
         ]
         if len(known) > 1:
             (low, less), (high, more) = known[-2:]
-            said.append(f"{size.name} {decimal(max(0, more - less) / (high - low) / _MIB)} MiB")
-    if not said:
-        return []
-    return [f"Each further frame in a batch takes, in {rows[0].precision}: {', '.join(said)}."]
+            yield f"{size.name} {decimal(max(0, more - less) / (high - low) / _MIB)} MiB"
 
 
-def _saving(rows: Rows) -> list[str]:
-    """Say what 16 bits take of what 32 do, by the largest batch that both were run with."""
-    said = []
-    for other in dict.fromkeys(row.precision for row in rows):
+def _saving(rows: Rows) -> Iterator[str]:
+    """Yield what 16 bits take of what 32 do, by the largest batch that both were run with."""
+    cells = [cell for row in rows for cell in row.cells if cell.status == "measured"]
+    first = {(c.batch_size, c.size): c for c in cells if c.precision == rows[0].precision}
+    others = [c for c in cells if c.precision != rows[0].precision]
+    for precision, own in grouped(others, lambda cell: cell.precision).items():
         pairs = [
-            (mine, theirs)
-            for row in rows
-            if row.precision == rows[0].precision
-            for twin in rows
-            if (twin.precision, twin.batch_size) == (other, row.batch_size)
-            for mine, theirs in zip(row.cells, twin.cells, strict=True)
-            if mine.status == theirs.status == "measured"
+            (first[cell.batch_size, cell.size], cell)
+            for cell in own
+            if (cell.batch_size, cell.size) in first
         ]
-        if other == rows[0].precision or not pairs:
-            continue
-        mine, theirs = max(pairs, key=lambda pair: _bytes(pair[0]))
-        said.append(
-            f"{other} takes {decimal(_bytes(theirs) / _bytes(mine))} times what "
-            f"{mine.precision} takes with batches of {mine.batch_size} at {mine.size}."
-        )
-    return said
+        if pairs:
+            mine, theirs = max(pairs, key=lambda pair: _bytes(pair[0]))
+            yield (
+                f"{precision} takes {decimal(_bytes(theirs) / _bytes(mine))} times what "
+                f"{mine.precision} takes with batches of {mine.batch_size} at {mine.size}."
+            )
 
 
 def _columns(rows: Rows) -> tuple[Column[MemoryRow], ...]:
-    def cell(place: int) -> Column[MemoryRow]:
-        return Column(rows[0].cells[place].size, lambda row: _text(row.cells[place]))
+    def size(place: int, cell: CellRecord) -> Column[MemoryRow]:
+        return Column(cell.size, lambda row: _text(row.cells[place]))
 
-    sizes = [cell(place) for place in range(len(rows[0].cells))]
-    return (Column("precision × batch", lambda row: f"{row.precision} × {row.batch_size}"), *sizes)
+    return (
+        Column("precision × batch", lambda row: f"{row.precision} × {row.batch_size}"),
+        *starmap(size, enumerate(rows[0].cells)),
+    )
 
 
 def _text(cell: CellRecord) -> str:

@@ -11,15 +11,18 @@ import psutil
 import torch
 from numpy.typing import NDArray
 
-from headrace.bench.config import allowed_difference, indexes_of
+from headrace.bench.benchmark import Context
+from headrace.bench.config import ModelTurnsConfig, allowed_difference, indexes_of
 from headrace.bench.variant_benchmark import Done, Work, for_seconds
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_decoder
 from headrace.decode.protocol import DecodeJob
 from headrace.errors import BackendError, ConfigError
 from headrace.extraction.frames import FrameReader
+from headrace.models.available import check_available
 from headrace.models.model import Model
 from headrace.models.precision import Device
+from headrace.models.threads import operation_threads
 from headrace.models.transfer import transfer
 from headrace.preprocess.levels import build_preprocess
 from headrace.preprocess.spec import InputSpec, PrepLevel
@@ -90,6 +93,20 @@ def hold_frames(video: str, batch_size: int, store: IndexStore | None = None) ->
             places = range(0, len(frames) - batch_size + 1, batch_size)
             batches += [frames[place : place + batch_size] for place in places]
     return HeldFrames(index=index, batches=tuple(batches[:count]))
+
+
+@contextmanager
+def held_frames(config: ModelTurnsConfig, context: Context) -> Iterator[HeldFrames]:
+    """Hold frames of the video, once the device is known to be there; set threads meanwhile.
+
+    Raises:
+        BackendError: the device is missing.
+        MediaError, ConfigError: as `hold_frames` does.
+    """
+    check_available(config.compute_options().compute())
+    held = hold_frames(config.videos[0], config.batch_size, context.store)
+    with operation_threads(config.threads):
+        yield held
 
 
 def _starts(index: StreamIndex, batch_size: int, count: int) -> list[int]:

@@ -1,6 +1,6 @@
 """What `bench overlap` shows: rows, answer and charts, from its record alone."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import mean, median
 from typing import Any, Final
@@ -16,15 +16,8 @@ from headrace.bench.overlap import (
     measure_overlap,
 )
 from headrace.bench.suite.suite_spec import StageWork, Terms
-from headrace.measuring.interleaved import (
-    AGAIN,
-    Spread,
-    Trust,
-    as_fast,
-    cores_of_others,
-    fastest,
-    grouped,
-)
+from headrace.bench.variant_benchmark import Ranking
+from headrace.measuring.interleaved import AGAIN, Spread, cores_of_others, grouped
 from headrace.profiling.findings.finding import Change, Finding, listing
 from headrace.profiling.stages import Role
 from headrace.report.drawing import MARK, PLAIN, Chart, bar
@@ -34,7 +27,7 @@ from headrace.runtime.distribution import Distribution
 
 _KEEPS_UP: Final = 0.95
 """From this share of the offered rate on, a way keeps up with it."""
-_OTHER: Final[dict[Variant, str]] = {
+_OTHER: Final[dict[str, str]] = {
     "sequential": "A loop that does one stage after the other, if the rate is all that counts",
     "processes": "Several runs beside each other, as stages in processes use more of the cores",
 }
@@ -72,43 +65,36 @@ class OverlapRow:
     work_ms: dict[str, float]
     """Stage -> mean work on a frame at full speed."""
 
-
-@dataclass(frozen=True, kw_only=True)
-class Bounds:
-    """How many times the sequential rate can be had at most."""
-
-    stages: float
-    """Sum of the stages' work ÷ that of the longest: it alone is left, once all overlap."""
-    longest: str
-    """The stage that takes longest."""
-    cores: float
-    """Usable cores ÷ those that the sequential way keeps busy: a frame takes as much processor
-    time in every way."""
-
-    @classmethod
-    def of(cls, row: OverlapRow, cores: int) -> "Bounds":
-        """Return those that the row of the sequential way tells."""
-        longest = max(row.work_ms, key=lambda stage: row.work_ms[stage])
-        return cls(
-            stages=sum(row.work_ms.values()) / row.work_ms[longest],
-            longest=longest,
-            cores=cores / row.cores if row.cores > 0 else float(cores),
-        )
+    @property
+    def longest(self) -> str:
+        """The stage that takes longest."""
+        return max(self.work_ms, key=lambda stage: self.work_ms[stage])
 
     @property
-    def most(self) -> float:
-        """The lower of the two; never below 1."""
-        return max(1.0, min(self.stages, self.cores))
+    def overlapped(self) -> float:
+        """Sum of the stages' work ÷ that of the longest: it alone is left, once all overlap."""
+        return sum(self.work_ms.values()) / self.work_ms[self.longest]
+
+    def spare(self, cores: int) -> float:
+        """Return usable cores ÷ busy ones: a frame takes as much processor time in any way."""
+        return cores / self.cores if self.cores > 0 else float(cores)
+
+    def bound(self, cores: int) -> float:
+        """Return how many times this rate can be had at most; never below 1."""
+        return max(1.0, min(self.overlapped, self.spare(cores)))
 
 
-def rows_of(record: OverlapRecord) -> tuple[OverlapRow, ...]:
+Rows = tuple[OverlapRow, ...]
+
+
+def rows_of(record: OverlapRecord) -> Rows:
     """Return a row for each variant."""
     return tuple(_row(turns) for turns in grouped(record.turns, lambda turn: turn.way).values())
 
 
 def _row(turns: Sequence[OverlapTurn]) -> OverlapRow:
     full = [turn for turn in turns if not turn.latency_ms]
-    latency = Distribution.of([each for turn in turns for each in turn.latency_ms])
+    latency = Distribution.of([ms for turn in turns for ms in turn.latency_ms])
     assert latency is not None
     return OverlapRow(
         variant=turns[0].way,
@@ -117,91 +103,86 @@ def _row(turns: Sequence[OverlapTurn]) -> OverlapRow:
         others=cores_of_others(turns),
         latency=latency,
         paced_fps=min(turn.fps for turn in turns if turn.latency_ms),
-        work_ms={name: mean(turn.work_ms[name] for turn in full) for name in full[0].work_ms},
+        work_ms={stage: mean(turn.work_ms[stage] for turn in full) for stage in full[0].work_ms},
     )
 
 
-def _answer(record: OverlapRecord, rows: tuple[OverlapRow, ...]) -> tuple[Finding, ...]:
-    cores = record.provenance.machine.usable_cores
-    first, best, trust = rows[0], fastest(rows), Trust.of(rows, cores)
-    bounds = Bounds.of(first, cores)
-    alike = [row.variant for row in as_fast(rows)]
-    times = decimal(best.rate.median / first.rate.median)
-    rate = f"{decimal(best.rate.median)} frames/s"
-    if trust.doubt:
-        headline = f"{trust.doubt} which way is the fastest; by the median {best.variant}: {rate}"
-    elif first.variant in alike:
-        headline = f"Overlap gains nothing here: {decimal(first.rate.median)} frames/s in sequence"
+def _answer(record: OverlapRecord, rows: Rows) -> tuple[Finding, ...]:
+    ranking = Ranking.of(record, rows, "frames")
+    best, rate = ranking.best, ranking.rate(ranking.best)
+    times = f"{decimal(ranking.times(best))} times sequential"
+    headline = ranking.headline(
+        f"which way is the fastest; by the median {best.variant}: {rate}",
+        won=f"Fastest by {' and '.join(ranking.alike)}: {rate}, {times}",
+        even=f"Overlap gains nothing here: {ranking.rate(rows[0])} in sequence",
+    )
+    if ranking.trust.doubt:
+        change = AGAIN
     else:
-        headline = f"Fastest by {' and '.join(alike)}: {rate}, {times} times sequential"
-    evidence = (
-        _limit(first, bounds, cores),
-        _latencies(record, rows),
-        f"Starting is not in these figures: the model took {seconds(record.model_seconds)}, the "
-        f"processes with theirs {seconds(record.processes_seconds)}.",
-        f"{counted(record.compared, 'frame')} gave the same class, confidence and picture in every "
-        "way.",
-        *trust.sentences("Turns of one way"),
-    )
-    gained = best.rate.median / first.rate.median
-    change = AGAIN if trust.doubt else _change(alike, bounds, gained)
+        change = _change(ranking, rows[0], record.provenance.machine.usable_cores)
     advice = None
-    if not trust.doubt and _OURS not in alike:
+    if not ranking.trust.doubt and _OURS not in ranking.alike:
         ours = next(row.rate.median for row in rows if row.variant == _OURS)
         advice = Change(
             words=_OTHER[best.variant],
             gain=best.rate.median / ours,
             rests_on=f"{rate} against {decimal(ours)} in threads, as headrace run works",
         )
+    evidence = (*_evidence(record, rows), *ranking.trust.sentences("Turns of one way"))
     return (Finding(headline=headline, evidence=evidence, change=change, advice=advice),)
 
 
-def _limit(row: OverlapRow, bounds: Bounds, cores: int) -> str:
-    work = ", ".join(f"{stage} {decimal(ms)}" for stage, ms in row.work_ms.items())
-    said = (
-        f"In sequence a frame takes {work} ms: sum ÷ max = {decimal(bounds.stages)} times is the "
-        "most that overlap can gain"
+def _evidence(record: OverlapRecord, rows: Rows) -> Iterator[str]:
+    first, *others = rows
+    cores = record.provenance.machine.usable_cores
+    work = ", ".join(f"{stage} {decimal(ms)}" for stage, ms in first.work_ms.items())
+    busy = f"the sequential way keeps {decimal(first.cores)} of {counted(cores, 'core')} busy, so "
+    allowed = f"; {busy}the cores allow it"
+    if first.spare(cores) < first.overlapped:
+        most = decimal(first.bound(cores))
+        allowed = f", were there cores enough; {busy}these allow {most} times"
+    yield (
+        f"In sequence a frame takes {work} ms: sum ÷ max = {decimal(first.overlapped)} times is "
+        f"the most that overlap can gain{allowed}."
     )
-    busy = f"{decimal(row.cores)} of {counted(cores, 'core')} busy"
-    if bounds.cores >= bounds.stages:
-        return f"{said}; the sequential way keeps {busy}, so the cores allow it."
-    return (
-        f"{said}, were there cores enough; the sequential way keeps {busy}, so these allow "
-        f"{decimal(bounds.most)} times."
-    )
-
-
-def _latencies(record: OverlapRecord, rows: Sequence[OverlapRow]) -> str:
-    first = rows[0].latency.mean
-    said = [f"{rows[0].variant} {milliseconds(first)}"]
-    for row in rows[1:]:
-        more = row.latency.mean - first
+    latencies = [f"{first.variant} {milliseconds(first.latency.mean)}"]
+    for row in others:
+        more = row.latency.mean - first.latency.mean
         sign = "+" if more >= 0 else "-"
-        said.append(f"{row.variant} {sign}{milliseconds(abs(more))}")
+        latencies.append(f"{row.variant} {sign}{milliseconds(abs(more))}")
     late: list[str] = [
         row.variant for row in rows if row.paced_fps < _KEEPS_UP * record.offered_fps
     ]
     kept = "with which all keep up"
     if late:
         kept = f"with which {listing(late)} did not always keep up, so that queues are in it"
-    return (
-        f"Mean latency at {decimal(record.offered_fps)} frames/s, {kept}: {', '.join(said)}. "
+    yield (
+        f"Mean latency at {decimal(record.offered_fps)} frames/s, {kept}: {', '.join(latencies)}. "
         "Overlap raises the rate, not the speed of a single frame."
+    )
+    yield (
+        f"Starting is not in these figures: the model took {seconds(record.model_seconds)}, the "
+        f"processes with theirs {seconds(record.processes_seconds)}."
+    )
+    yield (
+        f"{counted(record.compared, 'frame')} gave the same class, confidence and picture in every "
+        "way."
     )
 
 
-def _change(alike: Sequence[Variant], bounds: Bounds, gained: float) -> str:
-    if "sequential" in alike and bounds.cores < 1 / _SPARE:
+def _change(ranking: Ranking, first: OverlapRow, cores: int) -> str:
+    gains_nothing = first.variant in ranking.alike
+    if gains_nothing and first.spare(cores) < 1 / _SPARE:
         return (
             "More cores: those there are are busy already, as PyTorch uses several for one "
             "operation; what they bring is not known before it is tried."
         )
-    if "sequential" in alike:
-        return f"A quicker {bounds.longest}: what overlap costs is as much as it gains here."
-    more = ", or more cores" if bounds.cores < bounds.stages else ""
-    if gained >= _SPARE * bounds.most:
-        return f"A quicker {bounds.longest}{more}: overlap gains all that it can."
-    if "threads" in alike:
+    if gains_nothing:
+        return f"A quicker {first.longest}: what overlap costs is as much as it gains here."
+    more = ", or more cores" if first.spare(cores) < first.overlapped else ""
+    if ranking.times(ranking.best) >= _SPARE * first.bound(cores):
+        return f"A quicker {first.longest}{more}: overlap gains all that it can."
+    if _OURS in ranking.alike:
         return "headrace run and headrace.live work by threads already."
     return (
         "Several runs beside each other use the cores as well: processes gain more than threads "
@@ -209,9 +190,9 @@ def _change(alike: Sequence[Variant], bounds: Bounds, gained: float) -> str:
     )
 
 
-def _charts(rows: tuple[OverlapRow, ...]) -> tuple[Chart, ...]:
+def _charts(rows: Rows) -> tuple[Chart, ...]:
     names, rates, work = [row.variant for row in rows], [row.rate for row in rows], rows[0].work_ms
-    bound = rates[0].median * sum(work.values()) / max(work.values())
+    bound = rates[0].median * rows[0].overlapped
     latency: dict[str, list[float | None]] = {
         "mean": [row.latency.mean for row in rows],
         "p95": [row.latency.p95 for row in rows],
@@ -263,10 +244,6 @@ def _charts(rows: tuple[OverlapRow, ...]) -> tuple[Chart, ...]:
     )
 
 
-def _p95(row: OverlapRow) -> str:
-    return TOO_SMALL if row.latency.p95 is None else decimal(row.latency.p95)
-
-
 def _work(record: OverlapRecord) -> dict[Role, StageWork]:
     """What each stage does to a frame, one at a time; on the CPU one core does it."""
     first = next(row for row in rows_of(record) if row.variant == "sequential")
@@ -298,7 +275,10 @@ OVERLAP: Final[Benchmark[OverlapConfig, OverlapRecord, OverlapRow]] = Benchmark(
         Column("fastest", lambda row: decimal(row.rate.highest)),
         Column("CPU", lambda row: percent(row.cores)),
         Column("mean ms", lambda row: decimal(row.latency.mean)),
-        Column("p95 ms", _p95),
+        Column(
+            "p95 ms",
+            lambda row: TOO_SMALL if row.latency.p95 is None else decimal(row.latency.p95),
+        ),
     ),
     reading=lambda record, rows: (
         "Frames per second at full speed, medians over the turns; CPU is processor time ÷ wall "

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -20,7 +19,7 @@ from headrace.models.load import load_classifier
 from headrace.models.model import Model
 from headrace.models.results import Labels
 from headrace.models.threads import operation_threads
-from headrace.preprocess.levels import Frames, Preprocess, build_preprocess
+from headrace.preprocess.levels import Preprocess, build_preprocess
 from headrace.preprocess.spec import InputSpec, PrepLevel
 from headrace.runs.options import ComputeOptions
 from headrace.runs.ready import ready_model
@@ -69,15 +68,10 @@ class Work:
         self.model = model
         self.device = compute.device
         self.carrier = None if compute.device == "cpu" else Carrier(compute.device)
-        self._preprocess: Preprocess = build_preprocess(compute.prep_level, model.input)
-
-    def prepare(self, pictures: Frames) -> torch.Tensor:
+        self.prepare: Preprocess = build_preprocess(compute.prep_level, model.input)
         """Pictures uint8 [N, H, W, 3] -> what the model takes."""
-        return self._preprocess(pictures)
-
-    def infer(self, tensor: torch.Tensor) -> Labels:
+        self.infer = model.run
         """What the model sees in a batch that lies on its device."""
-        return self.model.run(tensor)
 
 
 class Show:

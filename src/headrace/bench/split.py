@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final
+from typing import Annotated, ClassVar, Final
 
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
@@ -29,9 +29,6 @@ from headrace.profiling.provenance import Record
 from headrace.report.drawing import Chart
 from headrace.report.experiment import Column
 from headrace.report.numbers import counted, decimal
-
-if TYPE_CHECKING:
-    from headrace.bench.model_variants import Flowing
 
 WHOLE: Final = "whole"
 
@@ -102,34 +99,29 @@ def _prepared(config: SplitConfig, context: Context) -> Iterator[VariantSet[Spli
         BackendError: the device is missing, or the parts score otherwise.
         MediaError: the video cannot be read.
     """
-    from headrace.bench.model_variants import hold_frames, passes
+    from headrace.bench.model_variants import held_frames, passes
     from headrace.bench.split_variants import Parts, Whole
-    from headrace.models.available import check_available
     from headrace.models.compute import layer_of
-    from headrace.models.threads import operation_threads
 
     options = config.compute_options(config.batch_size)
-    check_available(options.compute())
     asked = [] if config.split_points is None else config.split_points.split(",")
     layers = [layer_of(each.strip(), config.model_name) for each in asked]
-    held = hold_frames(config.videos[0], config.batch_size, context.store)
     seconds, clock = config.seconds, context.clock
-    with operation_threads(config.threads):
+    with held_frames(config, context) as held:
         whole = Whole(options, clock)
         batches = held.prepared(config.prep_level, whole.model.input)
         cuts = []
         variants: dict[str, Work] = {
             WHOLE: passes(batches, whole.run, seconds=seconds, clock=clock)
         }
-        flows: dict[str, Flowing] = {}
         for layer in dict.fromkeys(layers or whole.blocks()):
             parts = Parts(options, layer, batches, clock)
             cuts.append(Cut.model_validate({"layer": layer} | parts.cut(whole.scores)))
             variants[_in_turn(layer)] = parts.in_turn(seconds)
-            variants[_pipelined(layer)] = flows[_pipelined(layer)] = parts.pipelined(seconds)
+            variants[_pipelined(layer)] = parts.pipelined(seconds)
         yield VariantSet(
             variants=variants,
-            settled=lambda variant: flows[variant].begun() if variant in flows else nullcontext(),
+            settled=lambda variant: getattr(variants[variant], "begun", nullcontext)(),
             record=partial(
                 SplitRecord,
                 model=config.model_name,

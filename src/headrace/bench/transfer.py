@@ -21,7 +21,6 @@ from headrace.bench.variant_benchmark import (
     Ranking,
     Rows,
     VariantBenchmark,
-    VariantRow,
     VariantSet,
     figure,
 )
@@ -46,7 +45,7 @@ def _prepared(config: TransferConfig, context: Context) -> Iterator[VariantSet[T
     (index,) = indexes_of(config.videos, context.store)
     has_gpu = torch.cuda.is_available()
     context.on_progress("proving that all ways give the same", 0, 0)
-    with Flows.of(index, config, context.clock, device="cuda" if has_gpu else "cpu") as flows:
+    with Flows(index, config, context.clock, device="cuda" if has_gpu else "cpu") as flows:
         flows.prove()
         yield VariantSet(
             variants=flows.variants() if has_gpu else {},
@@ -55,7 +54,7 @@ def _prepared(config: TransferConfig, context: Context) -> Iterator[VariantSet[T
                 size=config.size,
                 batch_size=config.batch_size,
                 gpu=torch.cuda.get_device_name() if has_gpu else None,
-                ways=flows.carried(None if has_gpu else NO_GPU),
+                ways=tuple(flows.carried(None if has_gpu else NO_GPU)),
             ),
         )
 
@@ -113,10 +112,6 @@ def _bytes(number: float | None) -> str:
     return NOT_TIMED if number is None else count(round(number))
 
 
-def _after(row: VariantRow[Carried]) -> str:
-    return NOT_TIMED if row.facts.after_ms is None else decimal(row.facts.after_ms)
-
-
 def _charts(rows: Rows[Carried]) -> tuple[Chart, ...]:
     counted = [row.facts for row in rows if row.facts.up_bytes is not None]
     bytes_by_way = stacked_bars(
@@ -155,7 +150,10 @@ TRANSFER: Final = VariantBenchmark(
         Column("bytes up", lambda row: _bytes(row.facts.up_bytes)),
         Column("bytes down", lambda row: _bytes(row.facts.down_bytes)),
         figure("frames/s", lambda row: row.rate.median),
-        Column("ms after", _after),
+        Column(
+            "ms after",
+            lambda row: NOT_TIMED if row.facts.after_ms is None else decimal(row.facts.after_ms),
+        ),
     ),
     headline=_headline,
     changes=lambda record: {

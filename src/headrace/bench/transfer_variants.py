@@ -1,10 +1,10 @@
 """The variants of `bench transfer`: decode, copy and normalise, in this order or another."""
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -50,14 +50,10 @@ _ALLOWED_KEPT: Final = (46.0, 3.0)
 """The same where RGB is made on the GPU: what `TensorConverter` says of itself, and why."""
 
 
-OpenDecoder: TypeAlias = Callable[[StreamIndex, FrameShape, Decoding], Decoder[Any]]
-
-
 @dataclass(kw_only=True, eq=False)
 class Flow:
     """One variant, from the video to a normalised tensor, in one thread; counts what it copies."""
 
-    way: str
     decoder: Decoder[Any]
     carrier: Carrier
     clock: Clock
@@ -97,51 +93,39 @@ class Flow:
 class Flows(AbstractContextManager["Flows"]):
     """All variants, those that cannot be had here with the reason. Close it: `with` does."""
 
-    def __init__(self, config: TransferConfig, clock: Clock, device: Device) -> None:
-        """Open nothing yet."""
+    def __init__(
+        self, index: StreamIndex, config: TransferConfig, clock: Clock, *, device: Device
+    ) -> None:
+        """Open every variant; `cpu` stands in for a GPU by another place in main memory."""
         self._config, self._clock, self._device = config, clock, device
         self._flows: dict[str, Flow | str] = {}
         self._apart: dict[str, tuple[float, float]] = {}
         self._open = ExitStack()
-
-    @classmethod
-    def of(
-        cls, index: StreamIndex, config: TransferConfig, clock: Clock, *, device: Device
-    ) -> Self:
-        """Open every variant; `cpu` stands in for a GPU by another place in main memory."""
-        made, is_gpu = cls(config, clock, device), device == "cuda"
-        shape = FrameShape(size=config.size)
-        kept = Decoding(device="cuda:0" if is_gpu else "cpu", keeps_on_device=True)
+        is_gpu, shape = device == "cuda", FrameShape(size=config.size)
         plain: Copy = copy_to if is_gpu else _copied
-
-        def pinned() -> Copy:
-            return PinnedCopy() if is_gpu else _copied
-
-        def add(
-            way: str, open_one: OpenDecoder, how: Decoding, copy: Copy, **carries: bool
-        ) -> None:
+        first_pinned, pinned = (PinnedCopy() if is_gpu else _copied for _ in range(2))
+        kept = Decoding(device="cuda:0" if is_gpu else "cpu", keeps_on_device=True)
+        for way, open_one, decoding, copy in (
+            (PAGEABLE, open_decoder, ON_CPU, plain),
+            (PINNED, open_decoder, ON_CPU, first_pinned),
+            (UINT8, open_decoder, ON_CPU, pinned),
+            (DOWNLOADED, open_decoder, Decoding.on_gpu(0), plain),
+            # What lies there already is not copied, by whatever copy.
+            (KEPT, open_device_decoder, kept, copy_to),
+        ):
             try:
-                decoder = made._open.enter_context(closing(open_one(index, shape, how)))
+                decoder = self._open.enter_context(closing(open_one(index, shape, decoding)))
             except BackendError as error:
-                made._flows[way] = str(error)
-                return
-            made._flows[way] = flow = Flow(
-                way=way,
+                self._flows[way] = str(error)
+                continue
+            self._flows[way] = flow = Flow(
                 decoder=decoder,
                 carrier=Carrier(device, copy),
                 clock=clock,
                 batch_size=config.batch_size,
-                **carries,
+                carries_frames=way in (UINT8, KEPT),
             )
-            made._open.callback(flow.batches.close)
-
-        add(PAGEABLE, open_decoder, ON_CPU, plain)
-        add(PINNED, open_decoder, ON_CPU, pinned())
-        add(UINT8, open_decoder, ON_CPU, pinned(), carries_frames=True)
-        add(DOWNLOADED, open_decoder, Decoding.on_gpu(0), plain)
-        # What lies there already is not copied, by whatever copy.
-        add(KEPT, open_device_decoder, kept, copy_to, carries_frames=True)
-        return made
+            self._open.callback(flow.batches.close)
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
@@ -166,10 +150,9 @@ class Flows(AbstractContextManager["Flows"]):
                 self._flows[way] = str(error)
                 continue
             apart = (found - expected).abs().nan_to_num(nan=torch.inf) * _GREY_LEVELS
-            self._apart[way] = (float(apart.max()), float(apart.mean()))
+            self._apart[way] = most, mean = float(apart.max()), float(apart.mean())
             allowed = _ALLOWED_KEPT if way == KEPT else _ALLOWED
-            if any(is_ > may for is_, may in zip(self._apart[way], allowed, strict=True)):
-                most, mean = self._apart[way]
+            if most > allowed[0] or mean > allowed[1]:
                 raise BackendError(
                     f"{way} gives other tensors than {PAGEABLE}: apart by {most:.2g} grey levels, "
                     f"{mean:.2g} in the mean, and {allowed[0]:g} and {allowed[1]:g} are allowed, "
@@ -185,25 +168,24 @@ class Flows(AbstractContextManager["Flows"]):
             if isinstance(flow, Flow)
         }
 
-    def carried(self, why_not: str | None) -> tuple[Carried, ...]:
-        """Return what each variant copied so far; `why_not` says why none was timed."""
-        return tuple(self._carried(way, flow, why_not) for way, flow in self._flows.items())
-
-    def _carried(self, way: str, flow: Flow | str, why_not: str | None) -> Carried:
-        if isinstance(flow, str):
-            return Carried(way=way, why_not=why_not or flow)
-        is_gpu, decodes_there = self._device == "cuda", way in (DOWNLOADED, KEPT)
-        is_counted = flow.frames > 0 and (is_gpu or not decodes_there)
-        apart = self._apart.get(way)
-        return Carried(
-            way=way,
-            up_bytes=flow.carrier.moved_bytes / flow.frames if is_counted else None,
-            down_bytes=flow.brought_down_bytes / flow.frames if is_counted else None,
-            after_ms=flow.after_ns / 1e6 / flow.frames if is_gpu and flow.frames else None,
-            most_apart=apart[0] if apart else None,
-            mean_apart=apart[1] if apart else None,
-            why_not=why_not,
-        )
+    def carried(self, why_not: str | None) -> Iterator[Carried]:
+        """Yield what each variant copied so far; `why_not` says why none was timed."""
+        is_gpu = self._device == "cuda"
+        for way, flow in self._flows.items():
+            if isinstance(flow, str):
+                yield Carried(way=way, why_not=why_not or flow)
+                continue
+            is_counted = flow.frames > 0 and (is_gpu or way not in (DOWNLOADED, KEPT))
+            most, mean = self._apart.get(way, (None, None))
+            yield Carried(
+                way=way,
+                up_bytes=flow.carrier.moved_bytes / flow.frames if is_counted else None,
+                down_bytes=flow.brought_down_bytes / flow.frames if is_counted else None,
+                after_ms=flow.after_ns / 1e6 / flow.frames if is_gpu and flow.frames else None,
+                most_apart=most,
+                mean_apart=mean,
+                why_not=why_not,
+            )
 
 
 def _copied(tensor: torch.Tensor, device: Device) -> torch.Tensor:

@@ -21,6 +21,7 @@ from headrace.measuring.interleaved import (
     AGAIN,
     Spread,
     Stopwatch,
+    Timed,
     Trust,
     Turn,
     as_fast,
@@ -188,29 +189,38 @@ def rate_columns(head: str, unit: str) -> tuple[Column[VariantRow[Any]], ...]:
     )
 
 
+class RankedRow(Timed, Protocol):
+    """The turns of one variant."""
+
+    @property
+    def variant(self) -> str:
+        """Its name."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Ranking:
     """How variants that were timed rank, and how certain that is."""
 
-    rows: tuple[VariantRow[Any], ...]
+    rows: tuple[RankedRow, ...]
     """At least one; the first is what the others are compared with."""
     unit: str
     """Of what they do: `frames`."""
     trust: Trust
 
     @classmethod
-    def of(cls, record: BenchmarkRecord, rows: tuple[VariantRow[Any], ...], unit: str) -> Self:
+    def of(cls, record: BenchmarkRecord, rows: tuple[RankedRow, ...], unit: str) -> Self:
         """Return how the rows of a record rank."""
         cores = record.provenance.machine.usable_cores
         return cls(rows=rows, unit=unit, trust=Trust.of(rows, cores))
 
     @property
-    def first(self) -> VariantRow[Any]:
+    def first(self) -> RankedRow:
         """What the others are compared with."""
         return self.rows[0]
 
     @property
-    def best(self) -> VariantRow[Any]:
+    def best(self) -> RankedRow:
         """The highest median."""
         return fastest(self.rows)
 
@@ -224,11 +234,11 @@ class Ranking:
         """Whether another than the first is faster beyond doubt."""
         return not self.trust.doubt and self.first.variant not in self.alike
 
-    def times(self, row: VariantRow[Any]) -> float:
+    def times(self, row: RankedRow) -> float:
         """Return how many times as fast as the first a row is."""
         return row.rate.median / self.first.rate.median
 
-    def rate(self, row: VariantRow[Any]) -> str:
+    def rate(self, row: RankedRow) -> str:
         """`1,234 frames/s`."""
         return f"{decimal(row.rate.median)} {self.unit}/s"
 
@@ -321,21 +331,13 @@ class VariantBenchmark(Generic[Config, Recorded, Facts]):
 
     def benchmark(self) -> Benchmark[Config, Recorded, VariantRow[Facts]]:
         """Return it as a value of the registry."""
+        shared = ("name", "summary", "config", "record", "measure", "title", "rows", "reading")
         return Benchmark(
-            name=self.name,
-            summary=self.summary,
-            config=self.config,
-            record=self.record,
-            measure=self.measure,
-            title=self.title,
-            rows=self.rows,
+            **{name: getattr(self, name) for name in (*shared, "announce", "terms")},
             columns=self.columns or rate_columns(self.head, self.unit),
-            reading=self.reading,
             answer=self.answer or self.findings,
             charts=self.all_charts,
             names_machine=True,
-            announce=self.announce,
-            terms=self.terms,
         )
 
     def measure(self, config: Config, context: Context) -> Recorded:

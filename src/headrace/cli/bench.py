@@ -74,7 +74,7 @@ def command_of(benchmark: "Benchmark[Any, Any, Any]") -> Any:
 def _run(benchmark: "Benchmark[Any, Any, Any]", config: Any, out: Path, *, as_json: bool) -> None:
     """Measure, write numbers and chart into `out`, and print them."""
     from headrace.bench.benchmark import Context, make_folder, write_benchmark
-    from headrace.measuring.progress import unheard
+    from headrace.measuring.interleaved import unheard
     from headrace.profiling.machine import describe_machine
     from headrace.report.experiment import machine_line, render_experiment_text
 

@@ -7,7 +7,6 @@ from typing import Final, Protocol, Self, TypeVar
 
 from pydantic import NonNegativeFloat, PositiveFloat
 
-from headrace.measuring.progress import OnProgress, unseen
 from headrace.profiling.provenance import Record
 from headrace.profiling.usage import cpu_seconds, machine_cpu_seconds
 from headrace.report.numbers import counted, decimal, percent
@@ -22,6 +21,20 @@ DISTURBED: Final = 0.1
 SAME_AGAIN: Final = "The same again with nothing else running"
 """How the change begins where no verdict rests on what was measured."""
 AGAIN: Final = f"{SAME_AGAIN}, or with more --repeats."
+
+OnProgress = Callable[[str, int, int], None]
+"""Called with what begins, how much is done, and of how much (0: unknown)."""
+OnWord = Callable[[str], None]
+"""Called with a sentence for the user who waits."""
+
+
+def unseen(what: str, done: int, of: int) -> None:
+    """Report nothing."""
+
+
+def unheard(words: str) -> None:
+    """Report nothing."""
+
 
 Contender = TypeVar("Contender")
 Taken = TypeVar("Taken")

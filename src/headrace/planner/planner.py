@@ -8,8 +8,7 @@ import numpy as np
 
 from headrace.decode.index_store import IndexStore
 from headrace.errors import MediaError
-from headrace.measuring.interleaved import take_turns
-from headrace.measuring.progress import OnProgress, unseen
+from headrace.measuring.interleaved import OnProgress, take_turns, unseen
 from headrace.planner.decode_speed import MeasuredSpeed, measure_speed
 from headrace.planner.plan_config import PlanConfig
 from headrace.planner.plan_probe import Trial, run_trial

@@ -1,22 +1,23 @@
 """Surveys as they could have been measured, in a folder: contests with planted gains."""
 
+from bench.shown import made
 from headrace.bench.benchmark import write_benchmark
 from headrace.bench.suite.suite_record import BenchmarkOutcome, SuiteRecord
 from headrace.bench.variant_benchmark import VariantRecord, VariantTurn
 from headrace.profiling.machine import provenance
 
+_COMMAND = ("headrace", "bench", "all", "a.mp4")
+
 
 def contest(gain, *, others=0.0, cores=4, model="resnet18"):
     """Return the record of a way that is `gain` times as fast as the first, by turns of 1 s."""
-    made = provenance({"device": "cpu", "model_name": model}, ("headrace", "bench", "all", "a.mp4"))
-    machine = made.machine.model_copy(update={"usable_cores": cores})
-    made = made.model_copy(update={"machine": machine})
+    here = made(*_COMMAND, cores=cores, device="cpu", model_name=model)
     turns = [
         VariantTurn(way=way, amount=amount, seconds=1, cpu_seconds=1, others_cpu_seconds=others)
         for way, amount in (("plain", 100), ("quick", 100 * gain))
         for _ in range(3)
     ]
-    return VariantRecord(provenance=made, turns=tuple(turns))
+    return VariantRecord(provenance=here, turns=tuple(turns))
 
 
 def chapter(experiment, record=None, outcome="measured", **more):
@@ -35,9 +36,8 @@ def surveyed(folder, measured, *chapters):
         alone = ("headrace", "bench", experiment.name, "a.mp4")
         written.append(chapter(experiment, record, alone=alone))
     options = {"model_name": "resnet18", "device": "cpu"}
-    made = provenance(options, ("headrace", "bench", "all", "a.mp4"))
     survey = SuiteRecord(
-        provenance=made,
+        provenance=provenance(options, _COMMAND),
         videos=("videos/a.mp4",),
         contents=("sha256:0",),
         chapters=(*written, *chapters),

@@ -9,7 +9,7 @@ from bench import (
     sampling_records,
     test_cameras_report,
     test_live,
-    test_overlap_report,
+    test_overlap,
     test_scenarios,
     test_workers,
 )
@@ -26,7 +26,7 @@ RECORDS = {
         sampling_records.turns("baseline", [500]), sampling_records.turns("look-ahead", [4000])
     ),
     "cameras": test_cameras_report.MEASURED,
-    "overlap": test_overlap_report.recorded(test_overlap_report.USUAL),
+    "overlap": test_overlap.recorded(test_overlap.USUAL),
     "modes": test_scenarios.recorded(*test_scenarios.USUAL),
     "live": test_live.recorded(*test_live.USUAL),
 }

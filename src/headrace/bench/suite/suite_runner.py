@@ -25,7 +25,6 @@ from headrace.bench.suite.suite_selection import (
 )
 from headrace.errors import ConfigError, HeadraceError
 from headrace.profiling.machine import provenance
-from headrace.profiling.provenance import Provenance
 from headrace.runtime.child import Call, ChildFunction, Ending, Json
 from headrace.runtime.children import run_children
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
@@ -58,11 +57,11 @@ class Suite:
 
     asked: SuiteConfig
     folder: Path
-    made: Provenance
-    contents: tuple[str | None, ...]
     planned: tuple[Planned, ...]
+    record: SuiteRecord
+    """What there is of it before anything is measured."""
     measure: ChildFunction
-    """Measures one experiment in a process of its own, as ordered by `order_of`."""
+    """Measures one experiment in a process of its own, as `measure_one` does."""
 
     @property
     def due(self) -> tuple[Planned, ...]:
@@ -74,16 +73,6 @@ class Suite:
     def seconds(self) -> float:
         """About how long it takes on two cores."""
         return sum(each.experiment.terms.seconds for each in self.due)
-
-    @property
-    def record(self) -> SuiteRecord:
-        """What there is of it before anything is measured."""
-        return SuiteRecord(
-            provenance=self.made,
-            videos=self.asked.videos,
-            contents=self.contents,
-            chapters=tuple(each.chapter for each in self.planned),
-        )
 
     def hold(
         self, observer: SuiteObserver, clock: Clock = SYSTEM_CLOCK
@@ -97,9 +86,7 @@ class Suite:
             ConfigError: the folder cannot be written.
         """
         make_folder(self.folder)
-        record = self.record
-        due = self.due
-        interrupted: list[bool] = []
+        record, due, interrupted = self.record, self.due, list[bool]()
         try:
             for number, planned in enumerate(due, 1):
                 observer.on_begin(planned, number, len(due))
@@ -130,7 +117,13 @@ class Suite:
         call = Call(
             name=planned.experiment.name,
             function=self.measure,
-            argument=order_of(planned.experiment, self.asked, self.folder, self.made.command),
+            argument={
+                "experiment": planned.experiment.name,
+                "videos": list(self.asked.videos),
+                "model": self.asked.model,
+                "folder": str(self.folder),
+                "command": list(self.record.provenance.command),
+            },
             timeout_seconds=_TIMEOUT_SECONDS,
         )
         [ending] = run_children(
@@ -199,22 +192,13 @@ def prepare_suite(
         contents=contents,
         made=made,
     )
-    return Suite(
-        asked=asked, folder=folder, made=made, contents=contents, planned=planned, measure=measure
+    record = SuiteRecord(
+        provenance=made,
+        videos=asked.videos,
+        contents=contents,
+        chapters=tuple(each.chapter for each in planned),
     )
-
-
-def order_of(
-    experiment: Registered, asked: SuiteConfig, folder: Path, command: Sequence[str]
-) -> Json:
-    """Return what `measure_registered` is to do, as its argument."""
-    return {
-        "experiment": experiment.name,
-        "videos": list(asked.videos),
-        "model": asked.model,
-        "folder": str(folder),
-        "command": list(command),
-    }
+    return Suite(asked=asked, folder=folder, planned=planned, record=record, measure=measure)
 
 
 def measure_registered(order: Json, send: Callable[[Json], None]) -> Json:

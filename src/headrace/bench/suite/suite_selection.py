@@ -1,6 +1,6 @@
 """What a suite is asked for, which benchmarks it measures, with which options, and why."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
@@ -52,26 +52,19 @@ class SuiteConfig(ModelConfig):
 
 def config_of(experiment: Registered, asked: SuiteConfig) -> Configuration | str:
     """Return how an experiment is measured in a suite, or why it cannot be."""
-    config = _among_all(experiment, asked.videos)
+    make: Callable[[tuple[str, ...]], Configuration | str] = experiment.terms.config or (
+        lambda videos: experiment.config(videos=videos)
+    )
+    try:
+        config = make(asked.videos)
+    except ConfigError as error:
+        if len(asked.videos) > 1:  # it may take one alone
+            return config_of(experiment, replace(asked, videos=asked.videos[:1]))
+        return str(error)
     if isinstance(config, str):
         return config
     names = {field.name for field in fields(config)}
-    in_common = {name: value for name, value in asked.model.items() if name in names}
-    chosen: Configuration = replace(config, **in_common)
-    return chosen
-
-
-def _among_all(experiment: Registered, videos: Sequence[str]) -> Configuration | str:
-    try:
-        if experiment.terms.config is not None:
-            found: Configuration | str = experiment.terms.config(tuple(videos))
-            return found
-        chosen: Configuration = experiment.config(videos=tuple(videos))
-        return chosen
-    except ConfigError as error:
-        if len(videos) > 1:  # it may take one alone
-            return _among_all(experiment, videos[:1])
-        return str(error)
+    return replace(config, **{k: value for k, value in asked.model.items() if k in names})
 
 
 def command_alone(experiment: Benchmark[Any, Any, Any], config: Configuration) -> tuple[str, ...]:
@@ -140,8 +133,11 @@ class Planned:
     experiment: Registered
     chapter: BenchmarkOutcome
     """What is known of it before anything is measured."""
-    is_due: bool
-    """Whether it is measured; else the chapter stays as it is."""
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is measured; else the chapter stays as it is."""
+        return self.chapter.outcome == "interrupted"
 
 
 def plan_suite(
@@ -176,18 +172,12 @@ def plan_suite(
         is_asked, config = choice.is_asked(experiment.name), config_of(experiment, asked)
         chapter = _chapter(experiment, config)
         old = before.get(experiment.name)
-        is_taken = old is not None and _is_same(experiment, old, chapter, folder, made)
-        if old is not None and is_taken and not (choice.again and is_asked):
-            taken = old.model_copy(update={"is_taken": True})
-            return Planned(experiment=experiment, chapter=taken, is_due=False)
-        if not is_asked:
-            left_out = {"outcome": "left out", "why": NOT_ASKED}
-            return Planned(
-                experiment=experiment, chapter=chapter.model_copy(update=left_out), is_due=False
-            )
-        return Planned(
-            experiment=experiment, chapter=chapter, is_due=chapter.outcome != "not possible"
-        )
+        is_kept = old is not None and _is_same(experiment, old, chapter, folder, made)
+        if old is not None and is_kept and not (choice.again and is_asked):
+            chapter = old.model_copy(update={"is_taken": True})
+        elif not is_asked:
+            chapter = chapter.model_copy(update={"outcome": "left out", "why": NOT_ASKED})
+        return Planned(experiment=experiment, chapter=chapter)
 
     return tuple(map(planned, experiments))
 

@@ -1,0 +1,79 @@
+"""Which way is the fastest, what bounds it, and what it costs a single frame."""
+
+from bench.shown import check_shown, made
+from headrace.bench.overlap import VARIANTS, OverlapRecord, OverlapTurn
+from headrace.bench.overlap_report import OVERLAP
+
+WORK = {"decode": 2.0, "preprocess": 1.0, "model": 5.0, "show": 2.0}
+
+
+def recorded(rates, *, cores=1.0, usable=4, others=0.0):
+    """Return a record of two turns each: frames per second and mean latency of each variant."""
+    turns = []
+    for way, (fps, ms) in zip(VARIANTS, rates, strict=True):
+        for latency in ((), (ms - 1,) * 30 + (ms + 1,) * 30):
+            one = OverlapTurn(
+                way=way,
+                seconds=2,
+                cpu_seconds=2 * cores,
+                others_cpu_seconds=2 * others,
+                fps=fps,
+                latency_ms=latency,
+                work_ms=WORK,
+            )
+            turns += [one] * 2
+    return OverlapRecord(
+        provenance=made("headrace", "bench", "overlap", cores=usable),
+        videos=1,
+        frames=60,
+        settling=10,
+        offered_fps=70,
+        model_seconds=0.5,
+        processes_seconds=8,
+        compared=70,
+        turns=tuple(turns),
+    )
+
+
+USUAL = ((100, 11), (150, 12), (140, 14))
+
+
+def at(*fps, **options):
+    """Return a record of frames per second in sequence, in threads and in processes."""
+    return recorded([(each, 9) for each in fps], **options)
+
+
+def test_ways_are_judged_like_this():
+    cases = {
+        "the cores allow it": recorded(USUAL),
+        "two cores allow it too": recorded(USUAL, usable=2),
+        "the cores allow less": recorded(USUAL, cores=1.6, usable=2),
+        "all cores are busy": recorded(USUAL, cores=2.0, usable=2),
+        "one core is busy": recorded(USUAL, usable=1),
+        "no gain, as cores are busy": at(100, 99, 60, cores=2.0, usable=2),
+        "no gain, as overlap costs": at(100, 80, 60),
+        "all that stages allow": at(100, 195, 190),
+        "all that cores allow": at(100, 120, 118, cores=1.6, usable=2),
+        "processes are faster": at(100, 110, 150),
+        "other programs ran": at(100, 150, 140, others=1.0),
+        "one does not keep up": recorded([(60, 90), (150, 12), (140, 14)]),
+    }
+    check_shown(OVERLAP, cases)
+
+
+def test_the_work_of_each_stage_is_that_of_the_sequential_way():
+    work = OVERLAP.terms.work(recorded(USUAL))
+    assert {role: stage.ms for role, stage in work.items()} == {
+        "decode": 2.0,
+        "preprocess": 1.0,
+        "model": 5.0,
+        "sink": 2.0,
+    }
+    assert all(stage.cpu_ms == stage.ms for stage in work.values())
+
+
+def test_a_p95_of_too_few_frames_is_not_shown():
+    usual = recorded(USUAL)
+    few = [t.model_copy(update={"latency_ms": t.latency_ms[:20]}) for t in usual.turns]
+    page = OVERLAP.page(usual.model_copy(update={"turns": tuple(few)}))
+    assert [row[-1] for row in page.table.rows] == ["n too small"] * 3
