@@ -192,7 +192,8 @@ BENCHMARK = Benchmark(
         "seconds": flag(6.0, "of random frames, in each turn"),
     },
     measure=measure,
-    lines=lambda result: map(render, result.rows),
+    result=BeforeResult,
+    text=lambda result: "\n".join(map(render, result.rows)),
 )
 
 if __name__ == "__main__":

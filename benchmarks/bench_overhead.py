@@ -25,7 +25,7 @@ import psutil
 from benchmarks import media
 from benchmarks.bench_observe import cost
 from benchmarks.kit import MEDIA, Benchmark, flag, parameters
-from benchmarks.markdown import machine, table
+from benchmarks.markdown import machine, rendered
 from benchmarks.record import Result, TimedResult, origin
 from benchmarks.resources import versions
 from benchmarks.worker import ask_worker
@@ -185,17 +185,12 @@ def _seconds(
             for _ in _bare(index, model, batch_size, steps, Path(folder)):
                 watch.step()
             return watch.read()
-        marks = {
-            "recorded": MarkOptions(),
-            "nvtx": MarkOptions(nvtx=True),
-            "trace": MarkOptions(trace=True, trace_steps=steps),
-        }
         runner = Runner(
             options=RunOptions(
                 input=InputOptions(sources=(str(index.source),), max_steps=steps),
                 compute=ComputeOptions(batch_size=batch_size),
                 output=OutputOptions(out=Path(folder), video=False),
-                marks=marks[way],
+                marks=MarkOptions(nvtx=way == "nvtx", trace=way == "trace", trace_steps=steps),
             ),
             indexes=(index,),
             model=model,
@@ -236,24 +231,25 @@ _SAID = {
 
 def measuring(overhead: OverheadResult, observe: TimedResult) -> str:
     """What it adds to a step that a run is recorded, marked, traced; that a loop is observed."""
-    lines = [[_SAID[way], *map(_change, overhead.ratio(way))] for way in WAYS[1:]]
+    costs = {_SAID[way]: overhead.ratio(way) for way in WAYS[1:]}
     for kind in dict.fromkeys(row.kind for row in observe.rows):
-        lines.append([f"`observe`, {kind}", *map(_change, cost(observe, kind))])
+        costs[f"`observe`, {kind}"] = cost(observe, kind)
     bare = median(each.wall for each in overhead.rows[0].turns)
     empty = median(overhead.empty_step_seconds)
     step_ms = observe.provenance.configuration["step_ms"]
-    notes = (
+    return rendered(
+        costs.items(),
+        {
+            "what": lambda found: found[0],
+            "median": lambda found: f"{100 * (found[1][0] - 1):+.1f} %",
+            "least": lambda found: f"{100 * (found[1][1] - 1):+.1f} %",
+            "most": lambda found: f"{100 * (found[1][2] - 1):+.1f} %",
+        },
         f"Time of a step, where 1 is the same step unobserved: {1e3 * bare:.1f} ms of a run, "
         f"{step_ms:g} ms of a loop. A run of empty stages takes {1e6 * empty:.0f} µs a step: "
         f"{100 * empty / bare:.2g} % of this one. Medians over pairs of turns; what the least and "
-        f"the most differ by is the machine. {machine(overhead)}"
+        f"the most differ by is the machine. {machine(overhead)}",
     )
-    return f"{table(['what', 'median', 'least', 'most'], lines)}\n\n{notes}"
-
-
-def _change(ratio: float) -> str:
-    """`+0.3 %`."""
-    return f"{100 * (ratio - 1):+.1f} %"
 
 
 BENCHMARK = Benchmark(
@@ -267,7 +263,8 @@ BENCHMARK = Benchmark(
         "batch_size": flag(4, "frames in a step"),
     },
     measure=measure,
-    lines=lambda result: render(result).splitlines(),
+    result=OverheadResult,
+    text=render,
 )
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ def every_frame(
     paths: Sequence[str],
     size: tuple[int, int],
     workers: int,
-    pictures: str | None,
+    pictures: str | None = None,
     **options: Any,
 ) -> dict[str, Any]:
     """Time every frame of every file, in order, or keep thumbnails in the file `pictures`."""
@@ -62,7 +62,7 @@ def every_frame(
 
 
 def random_frames(
-    *, library: str, seconds: float, pictures: str | None, **asked: Any
+    *, library: str, seconds: float, pictures: str | None = None, **asked: Any
 ) -> dict[str, Any]:
     """Time random frames, or clips, in a steady state, or keep the first ones in `pictures`.
 

@@ -1,11 +1,13 @@
 """What the tables share: how one is written, and what stands below it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
+from typing import TypeVar
 
-from benchmarks.record import Repeat, Result, Row
+from benchmarks.record import Result, Row, Timed, Tried
 from headrace.profiling.provenance import Provenance
 
+T = TypeVar("T")
 DISTURBED = 0.05
 """Share of the CPU time taken by other work from which a run counts as disturbed."""
 
@@ -16,14 +18,34 @@ def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in [header, rule, *lines])
 
 
+def rendered(
+    rows: Iterable[T], columns: Mapping[str, Callable[[T], str]], *notes: str, labels: int = 1
+) -> str:
+    """A line for each row, and notes below the table.
+
+    A row that is `Tried` has the reason in place of figures that are missing.
+
+    Args:
+        rows: What the lines are about.
+        columns: Head of a column → what its cell says of a row.
+        notes: Lines below.
+        labels: Columns at the left that say what a row is, and are there in any case.
+    """
+    lines = []
+    for row in rows:
+        missing = row.missing if isinstance(row, Tried) else ""
+        shown = [*columns.values()][: labels if missing else None]
+        cells = [cell(row) for cell in shown] + [missing] * bool(missing)
+        lines.append(cells + [""] * (len(columns) - len(cells)))
+    text = table([*columns], lines)
+    return notes_below(text, notes) if notes else text
+
+
 def spread(values: Sequence[float], form: str) -> str:
-    """The median, and the lowest and highest in brackets."""
+    """The median, and the lowest and highest in brackets; nothing of no values."""
+    if not values:
+        return ""
     return f"{median(values):{form}} ({min(values):{form}}–{max(values):{form}})"
-
-
-def failed(row: Row) -> str:
-    """Why there are no figures."""
-    return f"failed: {(row.failure or '').replace('|', '/')}"
 
 
 def yes(is_so: bool) -> str:
@@ -46,9 +68,9 @@ def machine_of(made: Provenance) -> str:
     )
 
 
-def others(rows: Iterable[Row]) -> str:
+def others(rows: Iterable[Timed]) -> str:
     """How quiet the machine was."""
-    found = [share for each in repeats(rows) if (share := each.others_share) is not None]
+    found = [share for row in rows for share in row.values("others_share")]
     disturbed = sum(share > DISTURBED for share in found)
     return (
         f"Other work took more than {DISTURBED:.0%} of the CPU time in {disturbed} of "
@@ -77,11 +99,6 @@ def versions(rows: Iterable[Row]) -> str:
     """Of what was compared, each set once."""
     found = [", ".join(f"{name} {said}" for name, said in row.versions.items()) for row in rows]
     return f"{'; '.join(dict.fromkeys(filter(None, found)))}."
-
-
-def repeats(rows: Iterable[Row]) -> list[Repeat]:
-    """All repeats of all rows."""
-    return [each for row in rows for each in row.repeats]
 
 
 def with_notes(head: Sequence[str], lines: Iterable[Sequence[str]], notes: Sequence[str]) -> str:

@@ -1,21 +1,17 @@
-"""Files behind a slow network, without one, and a loader that reads them.
+"""Parts of a loader's work by themselves: files behind a slow network, without one; no decoding.
 
 A Python file waits before it gives a block.
 """
 
 import io
 import os
-import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import chain, repeat
 from pathlib import Path
 from threading import Lock
 from time import perf_counter, sleep
 from typing import Any
 
-from benchmarks.resources import steady
-from headrace import Bursts, FrameLoader, Sampler, Source, Uniform
+from headrace import Source
 from headrace.decode.pixels import Array
 from headrace.decode.protocol import DecodeCounters
 from headrace.decode.proxy_codecs import ProxyCodecs
@@ -26,59 +22,14 @@ BLOCK_BYTES = 1 << 17
 """Asked for at a time: what Linux reads ahead of a mount of NFS unless it is told otherwise."""
 
 
-def load(
-    *,
-    paths: Sequence[str],
-    size: Sequence[int],
-    batch_size: int,
-    threads: int,
-    frames_per_burst: int | None,
-    way: str,
-    latency_ms: float,
-    megabytes_per_second: float | None,
-    warm_up_seconds: float,
-    seconds: float,
-    **options: Any,
-) -> dict[str, Any]:
-    """Time batches after the warm-up; the checksum is that of the first one."""
-    if way == "undecoded":
-        JobDecoder._decode = _undecoded  # type: ignore[method-assign, assignment]
-    network = Network(latency_ms, megabytes_per_second)
-    is_slow = latency_ms > 0 or megabytes_per_second is not None
-    files = [Path(each) for each in paths]
-    sampling: Sampler = Uniform(seed=1)
-    if frames_per_burst is not None:
-        sampling = Bursts(frames_per_burst=frames_per_burst, lanes=batch_size, seed=1)
-    with FrameLoader(
-        [SlowSource(each, network=network) if is_slow else Source(each) for each in files],
-        batch_size=batch_size,
-        size=(size[0], size[1]),
-        sampling=sampling,
-        workers=threads,
-        **options,
-    ) as loader:
-        batches = chain.from_iterable(repeat(loader))
-        first = next(batches)
-        found = steady(
-            chain([first], batches),
-            loader.lookahead,
-            warm_up_seconds,
-            seconds,
-            lambda: {"requests": network.requests},
-        )
-        assert bool(loader.statistics.frames_decoded) == (way == "decoded")
-    found.pop("first_seconds")
-    return {
-        "requests": found.pop("requests"),
-        "repeat": found,
-        "checksum": zlib.crc32(first.frames.numpy().tobytes()),
-    }
+def decode_nothing() -> None:
+    """From here on, loaders of this process give memory that nothing was decoded into."""
+    JobDecoder._decode = _undecoded  # type: ignore[method-assign, assignment]
 
 
 def _undecoded(
     self: JobDecoder[Array], job: GopJob, codecs: ProxyCodecs
 ) -> tuple[Decoded[Array], DecodeCounters]:
-    """Give memory that nothing was decoded into."""
     frames = {frame: self.memory.take() for frame in job.frames}
     return Decoded(frames=frames), DecodeCounters()
 

@@ -7,21 +7,28 @@ For random frames readers are kept, and a batch asks each file once for all its 
 """
 
 from collections.abc import Iterator, Sequence
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 import decord
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.adapters import CHUNK, Chunk, FrameAt, GroupedByFile, RandomAccess, files_on_threads
+from benchmarks.adapters import (
+    Chunk,
+    FrameAt,
+    GroupedByFile,
+    RandomAccess,
+    files_on_threads,
+    in_chunks,
+)
 
 PACKAGES = ("decord",)
 
 
 def every_frame(paths: Sequence[Path], size: tuple[int, int], workers: int) -> Iterator[Chunk]:
     """One decoding thread per reader."""
-    return files_on_threads(paths, workers, partial(_decode, size=size))
+    return files_on_threads(paths, workers, lambda path: in_chunks(_decode(path, size)))
 
 
 def frame_at(path: Path) -> FrameAt:
@@ -31,11 +38,8 @@ def frame_at(path: Path) -> FrameAt:
 
 
 def _decode(path: Path, size: tuple[int, int]) -> Iterator[NDArray[np.uint8]]:
-    height, width = size
-    reader = decord.VideoReader(str(path), width=width, height=height, num_threads=1)
-    for start in range(0, len(reader), CHUNK):
-        count = min(CHUNK, len(reader) - start)
-        yield np.stack([reader.next().asnumpy() for _ in range(count)])
+    reader = decord.VideoReader(str(path), width=size[1], height=size[0], num_threads=1)
+    return (reader.next().asnumpy() for _ in range(len(reader)))
 
 
 def random_access(task: RandomAccess) -> GroupedByFile:
