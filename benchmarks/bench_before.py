@@ -23,7 +23,7 @@ from typing import Any
 
 from benchmarks import media
 from benchmarks.camera_media import existing_index
-from benchmarks.kit import MEDIA, SIZE, Benchmark, flag, parameters
+from benchmarks.kit import MEDIA, SIZE, Benchmark, flag, parameters, task_of
 from benchmarks.record import Repeat, Result, origin
 from benchmarks.worker import ROOT, SOURCE, ask_worker
 from headrace.profiling.provenance import Record
@@ -144,16 +144,8 @@ def request(
     question: str, paths: Sequence[Path], workers: int, seconds: float, number: int = 0
 ) -> dict[str, Any]:
     """Return what a worker of either tree is asked in a turn."""
-    asked = {
-        **QUESTIONS[question],
-        "cores": workers,
-        "paths": [str(path.resolve()) for path in paths],
-    }
-    if question != "scan":
-        asked |= {"workers": workers, "pictures": None}
-    if question == "random_frames":
-        asked |= {"seconds": seconds, "seed": number}
-    return asked
+    drawn = {"seconds": seconds, "seed": number} if question == "random_frames" else {}
+    return task_of(paths=paths, workers=workers, **QUESTIONS[question], **drawn)
 
 
 @contextmanager

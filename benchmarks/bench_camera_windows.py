@@ -17,6 +17,7 @@ Equal frames are proved first: those of a window of each way, bit by bit.
 """
 
 import json
+import math
 import sys
 import zlib
 from argparse import Namespace
@@ -37,7 +38,7 @@ from benchmarks.kit import Benchmark, flag, parameters, rounds
 from benchmarks.markdown import machine, others, rendered, spread
 from benchmarks.media import DEFAULT_ROOT
 from benchmarks.record import Repeat, Row, TimedResult, origin, ratios
-from benchmarks.resources import Meter, versions
+from benchmarks.resources import Meter, steady, versions
 from benchmarks.worker import ask_worker
 from headrace.decode.open import open_index
 from headrace.planning.lookahead import GopJob
@@ -118,19 +119,14 @@ def answer(*, path: str, way: str, seconds: float, memory_budget: str) -> dict[s
         naive = _Naive(loader, layout) if way == "naive" else None
         windows = iter(_pictures(loader) if naive is None else naive)
         sums = [zlib.crc32(each.tobytes()) for each in islice(windows, EQUAL_WINDOWS)]
+
+        def count() -> dict[str, int]:
+            counters = loader.decoding if naive is None else naive
+            return {"decoded": counters.frames_decoded}
+
         # Until the window of the planner has been filled once; a schedule without one is steady.
-        warm_up = loader.lookahead // WINDOW_FRAMES if way.startswith("headrace") else 0
-        for _ in range(warm_up):
-            next(windows)
-
-        def decoded() -> int:
-            return loader.decoding.frames_decoded if naive is None else naive.decoded
-
-        before, meter, frames = decoded(), Meter(), 0
-        while meter.wall_seconds < seconds:
-            frames += len(next(windows))
-        cost = {"frames": frames, "decoded": decoded() - before, **meter.read()}
-        return {"windows": sums, "warm_up_frames": warm_up * WINDOW_FRAMES, **cost}
+        ahead = loader.lookahead if way.startswith("headrace") else 0
+        return {"windows": sums, **steady(windows, ahead, math.inf, seconds, count)}
 
 
 class _Naive:
@@ -142,7 +138,7 @@ class _Naive:
         self._windows = _windows(loader)
 
     @property
-    def decoded(self) -> int:
+    def frames_decoded(self) -> int:
         return self._decoder.counters.frames_decoded
 
     def __iter__(self) -> Iterator[NDArray[np.uint8]]:

@@ -26,21 +26,8 @@ import av
 import numpy as np
 from PIL import Image
 
-from benchmarks import media
+from benchmarks import kit, media
 from benchmarks.equality import SIDE, Pictures, shrink
-from benchmarks.kit import (
-    MEDIA,
-    REPEATS,
-    SIZE,
-    Benchmark,
-    Entrants,
-    flag,
-    parameters,
-    prove,
-    rounds,
-    task_of,
-    timed_by,
-)
 from benchmarks.markdown import machine, others, rendered, spread
 from benchmarks.record import Row, TimedResult, origin, ratios
 from benchmarks.resources import Meter, versions
@@ -95,7 +82,7 @@ CASES = (
 
 def measure(options: Namespace) -> Iterator[TimedResult]:
     """Prove and time one case after the other."""
-    made = origin(parameters(options, "repeats", "cores"))
+    made = origin(kit.parameters(options, "repeats", "cores"))
     result = TimedResult(provenance=made, media={"recipe": media.recipe()})
     for case in CASES:
         result = contest(result, case, options.media, options.cores, options.repeats)
@@ -107,9 +94,9 @@ def contest(
 ) -> TimedResult:
     """Return the result with a case: on a single core, and on so many."""
     asked = {"frames": case.frames, "rate": case.rate, "picture": case.format}
-    task = task_of("bench_extract", case.paths(root), cores, size=SIZE, **asked)
+    task = kit.task_of("bench_extract", case.paths(root), cores, size=kit.SIZE, **asked)
     # Of neighbours that hardly differ, jpg does not show which one it is.
-    proved = prove(_entrants(case, cores), {**task, "picture": "png"}, case.name, ask)
+    proved = kit.prove(_entrants(case, cores), {**task, "picture": "png"}, case.name, ask)
     for count in sorted({1, cores}):
         entrants = _entrants(case, count)
         rows = [
@@ -117,13 +104,13 @@ def contest(
             for row in proved
             if row.name in entrants
         ]
-        take = timed_by(entrants, {**task, "cores": count, "workers": count}, ask)
-        for after_round in rounds(rows, take, repeats):
+        take = kit.timed_by(entrants, {**task, "cores": count, "workers": count}, ask)
+        for after_round in kit.rounds(rows, take, repeats):
             result = result.updated(after_round, WAYS)
     return result
 
 
-def _entrants(case: Case, cores: int) -> Entrants:
+def _entrants(case: Case, cores: int) -> kit.Entrants:
     return {name: {"way": name} for name in ways(case, cores)}
 
 
@@ -268,7 +255,7 @@ def extracting(result: TimedResult) -> str:
             ),
         },
         "Whole commands, from their start until the last file is there, of videos nothing is known "
-        f"of; median of {said['repeats']} interleaved rounds "
+        f"of; median of {said['repeats']} interleaved kit.rounds "
         "(lowest–highest). *Times as fast*: ffmpeg's time over headrace's, the median of the "
         "ratios within a round. The same frames were proved first, as png against a linear decode. "
         "ffmpeg: `-vf fps=N:round=up`, or `-skip_frame nokey`; `-q:v 2` for jpg, while headrace's "
@@ -290,13 +277,13 @@ def _kilobytes(row: Row | None) -> str:
     return f"{median(found) / 1e3:.0f}" if found else ""
 
 
-BENCHMARK = Benchmark(
+BENCHMARK = kit.Benchmark(
     name="extract",
     about=__doc__,
     flags={
-        "media": MEDIA,
-        "cores": flag(os.cpu_count() or 1, "beside a single one"),
-        "repeats": REPEATS,
+        "media": kit.MEDIA,
+        "cores": kit.flag(os.cpu_count() or 1, "beside a single one"),
+        "repeats": kit.REPEATS,
     },
     measure=measure,
     text=extracting,

@@ -36,13 +36,7 @@ from headrace.models.model import Model
 from headrace.models.results import Labels
 from headrace.preprocess.levels import build_preprocess
 from headrace.profiling.provenance import Record
-from headrace.runs.options import (
-    ComputeOptions,
-    InputOptions,
-    MarkOptions,
-    OutputOptions,
-    RunOptions,
-)
+from headrace.runs import options as runs
 from headrace.runs.run import Runner
 from headrace.runs.stages import Carriers, stages_of
 from headrace.runtime.pipeline import Pipeline
@@ -185,12 +179,16 @@ def _seconds(
             for _ in _bare(index, model, batch_size, steps, Path(folder)):
                 watch.step()
             return watch.read()
+        marks: dict[str, Any] = {
+            "nvtx": {"nvtx": True},
+            "trace": {"trace": True, "trace_steps": steps},
+        }
         runner = Runner(
-            options=RunOptions(
-                input=InputOptions(sources=(str(index.source),), max_steps=steps),
-                compute=ComputeOptions(batch_size=batch_size),
-                output=OutputOptions(out=Path(folder), video=False),
-                marks=MarkOptions(nvtx=way == "nvtx", trace=way == "trace", trace_steps=steps),
+            options=runs.RunOptions(
+                input=runs.InputOptions(sources=(str(index.source),), max_steps=steps),
+                compute=runs.ComputeOptions(batch_size=batch_size),
+                output=runs.OutputOptions(out=Path(folder), video=False),
+                marks=runs.MarkOptions(**marks.get(way, {})),
             ),
             indexes=(index,),
             model=model,

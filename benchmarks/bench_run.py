@@ -21,20 +21,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from benchmarks import media
-from benchmarks.kit import (
-    MEDIA,
-    REPEATS,
-    WORKERS,
-    Benchmark,
-    Entrants,
-    flag,
-    parameters,
-    prove,
-    rounds,
-    task_of,
-    timed_by,
-)
+from benchmarks import kit, media
 from benchmarks.record import TimedResult, origin
 from benchmarks.resources import Meter, peak_rss_bytes, versions
 from headrace import FrameBatch, open_index, read_frames
@@ -46,7 +33,7 @@ from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions, R
 from headrace.runs.run import Runner
 from headrace.sinks.seen import Seen
 
-ENTRANTS: Entrants = {
+ENTRANTS: kit.Entrants = {
     "read_frames": {"way": "read_frames"},
     "run": {"way": "run"},
     "run_prepared": {"way": "run", "preprocesses": True},
@@ -58,16 +45,16 @@ TIMES = 8
 
 def measure(options: Namespace) -> Iterator[TimedResult]:
     """Prove and time all ways on one kind of media after the other."""
-    made = origin(parameters(options, "workers", "repeats"))
+    made = origin(kit.parameters(options, "workers", "repeats"))
     result = TimedResult(provenance=made, media={"recipe": media.recipe()})
     clips = {kind: media.paths(options.media, kind, options.count) for kind in media.KINDS}
     longer = {f"{kind}_x{TIMES}": [media.looped(paths[0], TIMES)] for kind, paths in clips.items()}
     for kind, paths in (clips | longer).items():
-        task = task_of("bench_run", paths, options.workers)
-        rows = prove(ENTRANTS, task, kind, reference=ENTRANTS["read_frames"])
+        task = kit.task_of("bench_run", paths, options.workers)
+        rows = kit.prove(ENTRANTS, task, kind, reference=ENTRANTS["read_frames"])
         if not all(row.is_sound for row in rows):
             sys.exit(f"not the same frames: {rows}")
-        for after_round in rounds(rows, timed_by(ENTRANTS, task), options.repeats):
+        for after_round in kit.rounds(rows, kit.timed_by(ENTRANTS, task), options.repeats):
             result = result.updated(after_round, list(ENTRANTS))
             yield result
 
@@ -172,14 +159,14 @@ def _nothing(frames: Frames) -> torch.Tensor:
     return torch.zeros(len(frames), 3, 1, 1)
 
 
-BENCHMARK = Benchmark(
+BENCHMARK = kit.Benchmark(
     name="run",
     about=__doc__,
     flags={
-        "media": MEDIA,
-        "count": flag(4, "videos of each kind"),
-        "repeats": REPEATS | {"default": 5},
-        "workers": WORKERS,
+        "media": kit.MEDIA,
+        "count": kit.flag(4, "videos of each kind"),
+        "repeats": kit.REPEATS | {"default": 5},
+        "workers": kit.WORKERS,
     },
     measure=measure,
     text=text,

@@ -19,14 +19,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.adapters import (
-    Chunk,
-    FrameAt,
-    GroupedByFile,
-    RandomAccess,
-    files_on_threads,
-    in_chunks,
-)
+from benchmarks import adapters
 
 if TYPE_CHECKING:
     from benchmarks.live.serving import Stream, Way
@@ -46,7 +39,7 @@ def every_frame(
     size: tuple[int, int],
     workers: int,
     scaler: Literal["area", "linear"] = "area",
-) -> Iterator[Chunk]:
+) -> Iterator[adapters.Chunk]:
     """One decoding thread per capture."""
     cv2.setNumThreads(1)
 
@@ -56,10 +49,10 @@ def every_frame(
             yield _small(read[1], size, SCALERS[scaler])
         capture.release()
 
-    return files_on_threads(paths, workers, lambda path: in_chunks(decode(path)))
+    return adapters.files_on_threads(paths, workers, lambda path: adapters.in_chunks(decode(path)))
 
 
-def frame_at(path: Path) -> FrameAt:
+def frame_at(path: Path) -> adapters.FrameAt:
     """One thread; it goes to each frame."""
     capture = _capture(path)
 
@@ -81,7 +74,7 @@ def _small(full: Any, size: tuple[int, int], scaler: int = cv2.INTER_AREA) -> ND
     return rgb
 
 
-def random_access(task: RandomAccess) -> GroupedByFile:
+def random_access(task: adapters.RandomAccess) -> adapters.GroupedByFile:
     """One decoding thread for each capture."""
     cv2.setNumThreads(1)
     capture = cache(lambda video: _capture(task.paths[video]))
@@ -101,7 +94,7 @@ def random_access(task: RandomAccess) -> GroupedByFile:
             frames.append(_small(full, task.size))
         return frames
 
-    return GroupedByFile(task, decode)
+    return adapters.GroupedByFile(task, decode)
 
 
 def loop(stream: "Stream") -> dict[str, Any]:
