@@ -5,7 +5,7 @@ python -m benchmarks.bench_cores             # the figures of docs/scale.md, abo
 
 On two cores: two threads beside two processes, which tells what threads lose to each other;
 what is left when nothing is decoded; the planner alone; new files; and files that are slow to read,
-by a stand-in for a network file system (`slow_source.py`), with up to 16 threads.
+by a stand-in for a network file system (`loading.py`), with up to 16 threads.
 """
 
 from argparse import Namespace

@@ -255,7 +255,7 @@ def extracting(result: TimedResult) -> str:
             ),
         },
         "Whole commands, from their start until the last file is there, of videos nothing is known "
-        f"of; median of {said['repeats']} interleaved kit.rounds "
+        f"of; median of {said['repeats']} interleaved rounds "
         "(lowest–highest). *Times as fast*: ffmpeg's time over headrace's, the median of the "
         "ratios within a round. The same frames were proved first, as png against a linear decode. "
         "ffmpeg: `-vf fps=N:round=up`, or `-skip_frame nokey`; `-q:v 2` for jpg, while headrace's "

@@ -44,7 +44,13 @@ from headrace.runtime.stage import Stage
 from headrace.sinks.predictions import PredictionLines
 from headrace.video.stream_index import StreamIndex
 
-WAYS = ("bare", "recorded", "nvtx", "trace")
+WAYS = {
+    "bare": "a run without a record",
+    "recorded": "a run, recorded as always",
+    "nvtx": "the same with NVTX ranges, nobody listening",
+    "trace": "the same with every step in its trace",
+}
+_COSTLY = list(WAYS)[1:]
 
 
 class Times(Record):
@@ -81,7 +87,7 @@ def measure(options: Namespace) -> Iterator[OverheadResult]:
     """Time all ways in one process."""
     said = parameters(options, "turns", "steps", "batch_size")
     path = options.video or media.paths(options.media, "web", 1)[0]
-    asked = {"cores": os.cpu_count(), "path": str(path.resolve()), "ways": WAYS}
+    asked = {"cores": os.cpu_count(), "path": str(path.resolve()), "ways": list(WAYS)}
     found = ask_worker({"case": "bench_overhead", **asked, **said})
     yield OverheadResult(
         provenance=origin(said),
@@ -100,7 +106,7 @@ def render(result: OverheadResult) -> str:
     empty = median(result.empty_step_seconds)
     lines = [
         f"bare: {bare * 1e3:.2f} ms a step",
-        *(f"{way}: {_percent(result, way)}" for way in WAYS[1:]),
+        *(f"{way}: {_percent(result, way)}" for way in _COSTLY),
         f"the runtime: {empty * 1e6:.0f} us a step, {empty / bare:.2%} of it",
     ]
     return "\n".join(lines)
@@ -220,16 +226,9 @@ def _empty(steps: int) -> float:
     return (perf_counter() - began) / steps
 
 
-_SAID = {
-    "recorded": "a run, recorded as always",
-    "nvtx": "the same with NVTX ranges, nobody listening",
-    "trace": "the same with every step in its trace",
-}
-
-
 def measuring(overhead: OverheadResult, observe: TimedResult) -> str:
     """What it adds to a step that a run is recorded, marked, traced; that a loop is observed."""
-    costs = {_SAID[way]: overhead.ratio(way) for way in WAYS[1:]}
+    costs = {WAYS[way]: overhead.ratio(way) for way in _COSTLY}
     for kind in dict.fromkeys(row.kind for row in observe.rows):
         costs[f"`observe`, {kind}"] = cost(observe, kind)
     bare = median(each.wall for each in overhead.rows[0].turns)

@@ -7,9 +7,9 @@ python -m benchmarks.bench_random_frames                            # the figure
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from benchmarks.comparison import by_name, comparison, difference
+from benchmarks import markdown
 from benchmarks.kit import Entrants, contest
-from benchmarks.markdown import machine, media, notes_below, others, size, versions
+from benchmarks.markdown import comparison, machine, others
 from benchmarks.record import Row, TimedResult, ratios
 
 NAMES = {
@@ -67,23 +67,23 @@ def random_access(result: TimedResult) -> str:
         "cores, in a steady state: after one batch, and for headrace after as many frames as it "
         "looks ahead. *Times the first* is the median of the ratios within a round. Memory is the "
         "peak above what the process had before, without worker processes.",
-        media(result),
+        markdown.media(result),
         "Equal frames were proved first: none differs from a linear decode by more than "
-        f"{difference(result):.2f} grey levels in the mean; {_exact(result)}.",
+        f"{markdown.difference(result):.2f} grey levels in the mean; {_exact(result)}.",
         f"{others(result.rows)} {machine(result)}",
-        versions(result.rows),
+        markdown.versions(result.rows),
         "Not measured: the first frames, until the look-ahead is filled; files that are not in "
         "the page cache; a model that computes beside the decoders.",
     ]
     drawn = comparison(
-        by_name(result),
+        markdown.by_name(result),
         NAMES,
         limit=result.rows[0].name,
         heads=("way", "times the first", "memory"),
         digits=1,
         peaks=_peaks_of_one_process,
     )
-    return notes_below(drawn, notes)
+    return markdown.notes_below(drawn, notes)
 
 
 def headline(result: TimedResult, many: TimedResult | None, chart: str) -> str:
@@ -97,7 +97,7 @@ def headline(result: TimedResult, many: TimedResult | None, chart: str) -> str:
     height, width = result.media["recipe"]["size"]
     measured = (
         f"Batches of {said['batch_size']} uniformly random frames of {about['videos']} videos, "
-        f"H.264, {width}×{height} to {size(result)}, on {said['workers']} cores, once the "
+        f"H.264, {width}×{height} to {markdown.size(result)}, on {said['workers']} cores, once the "
         "look-ahead is filled:"
     )
     return "\n\n".join(

@@ -6,9 +6,9 @@ python -m benchmarks.bench_sequential                          # the figures of 
 
 from statistics import median
 
-from benchmarks.comparison import by_name, comparison, difference, quickest_first
+from benchmarks import markdown
 from benchmarks.kit import REFERENCE, contest
-from benchmarks.markdown import machine, media, notes_below, others, versions
+from benchmarks.markdown import comparison, machine, others
 from benchmarks.record import TimedResult
 
 NAMES = {
@@ -30,22 +30,22 @@ def sequential(result: TimedResult) -> str:
         f"Median of {said['repeats']} interleaved rounds (lowest–highest), each library in its own "
         f"process on the same {said['workers']} cores; *of the limit* is the median of the ratios "
         "within a round.",
-        media(result),
+        markdown.media(result),
         "Equal frames were proved first: none differs from the limit's by more than "
-        f"{difference(result):.2f} grey levels in the mean.",
+        f"{markdown.difference(result):.2f} grey levels in the mean.",
         f"{others(result.rows)} {machine(result)}",
-        versions(result.rows),
+        markdown.versions(result.rows),
         "Not measured: other codecs, 10-bit video, decoding on a GPU, other numbers of cores.",
     ]
     drawn = comparison(
-        quickest_first(by_name(result)),
+        markdown.quickest_first(markdown.by_name(result)),
         NAMES,
         limit=REFERENCE,
         heads=("library", "of the limit", "peak memory"),
         digits=2,
         peaks=lambda row: [median(row.values("peak_rss_bytes") or [0])],
     )
-    return notes_below(drawn, notes)
+    return markdown.notes_below(drawn, notes)
 
 
 BENCHMARK = contest(

@@ -18,9 +18,9 @@ from benchmarks.bench_extract_memory import MemoryResult, flat
 from benchmarks.bench_plan import decoding, features
 from benchmarks.bench_random_frames import CHARTED, headline
 from benchmarks.bench_sequential import NAMES, sequential
-from benchmarks.comparison import by_name, quickest_first
 from benchmarks.conformance.verdict import ConformanceResult, DrawsResult
 from benchmarks.live.soak_summary import SoakResult, soak
+from benchmarks.markdown import by_name, quickest_first
 from benchmarks.record import RESULTS, TimedResult
 from benchmarks.worker import ROOT
 from headrace.bench.cameras import CamerasRecord

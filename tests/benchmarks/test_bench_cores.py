@@ -7,9 +7,8 @@ import pytest
 
 from benchmarks import bench_cores as cores
 from benchmarks.bench_cores import CoresResult, Loading, Planning, Scanning, loaded, planned, ways
-from benchmarks.loading import load
+from benchmarks.loading import BLOCK_BYTES, Network, SlowFile, load
 from benchmarks.record import origin
-from benchmarks.slow_source import BLOCK_BYTES, Network, SlowFile
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.training.decoding import JobDecoder
 
