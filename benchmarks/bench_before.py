@@ -144,8 +144,10 @@ def request(
     question: str, paths: Sequence[Path], workers: int, seconds: float, number: int = 0
 ) -> dict[str, Any]:
     """Return what a worker of either tree is asked in a turn."""
-    drawn = {"seconds": seconds, "seed": number} if question == "random_frames" else {}
-    return task_of(paths=paths, workers=workers, **QUESTIONS[question], **drawn)
+    task = task_of(paths=paths, workers=workers, **QUESTIONS[question])
+    if question == "random_frames":
+        task |= {"seconds": seconds, "seed": number}
+    return task
 
 
 @contextmanager

@@ -129,7 +129,7 @@ def planning(result: PlanResult) -> str:
     return rendered(result.rows, columns, f"{further}{machine(result)}")
 
 
-def decoding(sequential: TimedResult, extract: TimedResult | None) -> str:
+def decoding(sequential: TimedResult, extract: TimedResult | None, *_: object) -> str:
     """One line per kind of work: hours of video an hour of a core does, and cores for a month."""
     made = dict.fromkeys(machine(each) for each in (sequential, extract) if each)
     return rendered(
@@ -160,7 +160,7 @@ def _core_seconds(row: Row) -> float:
     return median(row.values("cpu_ms_per_frame")) / 1e3
 
 
-def features() -> str:
+def features(*_: object) -> str:
     """One line per width: bytes, tables, rows for a million hours at one feature a second."""
     count = HOURS * _SAMPLES * _RATE
     return rendered(

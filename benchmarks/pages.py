@@ -15,7 +15,6 @@ from typing import Any
 from benchmarks import chart
 from benchmarks.bench_extract import extracting
 from benchmarks.bench_extract_memory import MemoryResult, flat
-from benchmarks.bench_plan import decoding, features
 from benchmarks.bench_random_frames import CHARTED, headline
 from benchmarks.bench_sequential import NAMES, sequential
 from benchmarks.conformance.verdict import ConformanceResult, DrawsResult
@@ -59,10 +58,6 @@ def _extract(result: TimedResult, memory: MemoryResult | None) -> str:
     return "\n\n".join([extracting(result), *([flat(memory)] if memory else [])])
 
 
-def _decoding(found: TimedResult, _: object, extract: TimedResult | None) -> str:
-    return decoding(found, extract)
-
-
 _FOLDER = "benchmarks/results"
 BLOCKS: Sequence[Block] = (
     ("headline", README, _headline, "random_frames scaling?"),
@@ -85,9 +80,9 @@ BLOCKS: Sequence[Block] = (
     ("cores_reading", SCALE, "bench_cores.reading", "cores"),
     ("extract", TABLES, _extract, "extract extract_memory?"),
     ("features", TABLES, "bench_features.features", "features"),
-    ("sizing_decoding", SCALE, _decoding, "sequential plan extract?"),
+    ("sizing_decoding", SCALE, "bench_plan.decoding", "sequential extract? plan"),
     ("sizing_planning", SCALE, "bench_plan.planning", "plan"),
-    ("sizing_features", SCALE, lambda _: features(), "plan"),
+    ("sizing_features", SCALE, "bench_plan.features", "plan"),
     ("remote", SCALE, "bench_remote.remote", "remote"),
 )
 

@@ -121,6 +121,8 @@ class Timed(Tried):
     @property
     def progress(self) -> str:
         """The last repeat."""
+        if not self.repeats:
+            return super().progress
         last = self.repeats[-1]
         speed = f", {last.frames_per_second:.1f} frames/s" if last.frames else ""
         share = last.others_share
