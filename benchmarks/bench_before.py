@@ -23,7 +23,7 @@ from typing import Any
 
 from benchmarks import media
 from benchmarks.camera_media import existing_index
-from benchmarks.kit import MEDIA, SIZE, Benchmark, flag, parameters
+from benchmarks.kit import MEDIA, SIZE, Benchmark, flag, parameters, task_of
 from benchmarks.record import Repeat, Result, origin
 from benchmarks.worker import ROOT, SOURCE, ask_worker
 from headrace.profiling.provenance import Record
@@ -144,16 +144,10 @@ def request(
     question: str, paths: Sequence[Path], workers: int, seconds: float, number: int = 0
 ) -> dict[str, Any]:
     """Return what a worker of either tree is asked in a turn."""
-    asked = {
-        **QUESTIONS[question],
-        "cores": workers,
-        "paths": [str(path.resolve()) for path in paths],
-    }
-    if question != "scan":
-        asked |= {"workers": workers, "pictures": None}
+    task = task_of(paths=paths, workers=workers, **QUESTIONS[question])
     if question == "random_frames":
-        asked |= {"seconds": seconds, "seed": number}
-    return asked
+        task |= {"seconds": seconds, "seed": number}
+    return task
 
 
 @contextmanager
@@ -192,7 +186,8 @@ BENCHMARK = Benchmark(
         "seconds": flag(6.0, "of random frames, in each turn"),
     },
     measure=measure,
-    lines=lambda result: map(render, result.rows),
+    result=BeforeResult,
+    text=lambda result: "\n".join(map(render, result.rows)),
 )
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ Equal frames are proved first: those of a window of each way, bit by bit.
 """
 
 import json
+import math
 import sys
 import zlib
 from argparse import Namespace
@@ -34,10 +35,10 @@ from numpy.typing import NDArray
 from benchmarks.camera_media import index_file
 from benchmarks.equality import Equality
 from benchmarks.kit import Benchmark, flag, parameters, rounds
-from benchmarks.markdown import machine, others, spread, table
+from benchmarks.markdown import machine, others, rendered, spread
 from benchmarks.media import DEFAULT_ROOT
-from benchmarks.record import Repeat, Row, TimedResult, origin
-from benchmarks.resources import Meter, versions
+from benchmarks.record import Repeat, Row, TimedResult, origin, ratios
+from benchmarks.resources import Meter, steady, versions
 from benchmarks.worker import ask_worker
 from headrace.decode.open import open_index
 from headrace.planning.lookahead import GopJob
@@ -82,24 +83,21 @@ def measure(options: Namespace) -> Iterator[TimedResult]:
         open_index(source)  # kept, so that no way pays for it
     right: list[int] = []
 
-    def take(row: Row) -> Repeat:
+    def take(row: Row) -> Row:
         found = ask_worker({"case": "bench_camera_windows", "way": row.name, **asked})
         windows = found.pop("windows")
         right.extend(windows if not right else ())
         wrong = 0 if row.name in NOT_EQUAL else sum(np.not_equal(right, windows).tolist())
         if wrong:
             sys.exit(f"{row.name}: {wrong} of {len(right)} windows have other pixels than naive")
-        return Repeat(**found)
+        return row.timed(Repeat(**found))
 
     proved = Equality(
         frames=EQUAL_WINDOWS * WINDOW_FRAMES, missing=0, wrong=0, max_mean_difference=0.0
     )
+    known = versions(["av", "torch"])
     rows = [
-        Row(
-            name=name,
-            versions=versions(["av", "torch"]),
-            equality=None if name in NOT_EQUAL else proved,
-        )
+        Row(name=name, versions=known, equality=None if name in NOT_EQUAL else proved)
         for name in WAYS
     ]
     *_, rows = rounds(rows, take, options.repeats)
@@ -121,54 +119,44 @@ def answer(*, path: str, way: str, seconds: float, memory_budget: str) -> dict[s
         naive = _Naive(loader, layout) if way == "naive" else None
         windows = iter(_pictures(loader) if naive is None else naive)
         sums = [zlib.crc32(each.tobytes()) for each in islice(windows, EQUAL_WINDOWS)]
+
+        def count() -> dict[str, int]:
+            counters = loader.decoding if naive is None else naive
+            return {"decoded": counters.frames_decoded}
+
         # Until the window of the planner has been filled once; a schedule without one is steady.
-        warm_up = loader.lookahead // WINDOW_FRAMES if way.startswith("headrace") else 0
-        for _ in range(warm_up):
-            next(windows)
-
-        def decoded() -> int:
-            return loader.decoding.frames_decoded if naive is None else naive.decoded
-
-        before, meter, frames = decoded(), Meter(), 0
-        while meter.wall_seconds < seconds:
-            frames += len(next(windows))
-        cost = {"frames": frames, "decoded": decoded() - before, **meter.read()}
-        return {"windows": sums, "warm_up_frames": warm_up * WINDOW_FRAMES, **cost}
+        ahead = loader.lookahead if way.startswith("headrace") else 0
+        return {"windows": sums, **steady(windows, ahead, math.inf, seconds, count)}
 
 
 class _Naive:
     """Every frame from its keyframe, the frames of a window on two threads."""
 
     def __init__(self, loader: CameraWindowLoader, layout: CameraLayout) -> None:
-        self._videos = VideoSet.open(layout.sources)
-        self._decoder = JobDecoder(self._videos, ArrayMemory(FrameShape(size=SIZE)), max_open=1000)
+        videos = VideoSet.open(layout.sources)
+        self._decoder = JobDecoder(videos, ArrayMemory(FrameShape(size=SIZE)), max_open=1000)
         self._windows = _windows(loader)
-        self._work = [self._decoder.worker() for _ in range(WORKERS)]
 
     @property
-    def decoded(self) -> int:
+    def frames_decoded(self) -> int:
         return self._decoder.counters.frames_decoded
 
     def __iter__(self) -> Iterator[NDArray[np.uint8]]:
+        workers = [self._decoder.worker() for _ in range(WORKERS)]
         with ThreadPoolExecutor(WORKERS) as pool:
             for ids in self._windows:
                 window = np.empty((len(ids), *SIZE, 3), np.uint8)
-                parts = [range(first, len(ids), WORKERS) for first in range(WORKERS)]
-                done = [
-                    pool.submit(self._read, *each, ids, window)
-                    for each in zip(self._work, parts, strict=True)
-                ]
-                for each in done:
-                    each.result()
-                yield window
 
-    def _read(self, work: Any, part: range, ids: NDArray[np.int64], out: Any) -> None:
-        for place in part:
-            frame = int(ids[place])
-            gop = int(self._decoder.population.gop_of(np.array(frame)))
-            (picture,) = work(GopJob(gop=gop, frames=(frame,))).frames.values()
-            out[place] = picture
-            self._decoder.memory.give(picture)
+                def read(first: int, ids: Any = ids, window: Any = window) -> None:
+                    for place in range(first, len(ids), WORKERS):
+                        frame = int(ids[place])
+                        gop = int(self._decoder.population.gop_of(np.array(frame)))
+                        found = workers[first](GopJob(gop=gop, frames=(frame,))).frames
+                        window[place] = found[frame]
+                        self._decoder.memory.give(found[frame])
+
+                list(pool.map(read, range(WORKERS)))
+                yield window
 
 
 def _windows(loader: CameraWindowLoader) -> Iterator[NDArray[np.int64]]:
@@ -211,19 +199,17 @@ def _pictures(loader: CameraWindowLoader) -> Iterator[NDArray[np.uint8]]:
 
 def camera_windows(result: TimedResult) -> str:
     """One line per way, held against the naive one turn by turn."""
-    rows = {row.name: row for row in result.rows}
-    lines = []
-    for name, words in WAYS.items():
-        repeats = rows[name].repeats
-        shares = [
-            ours.frames_per_second / naive.frames_per_second
-            for ours, naive in zip(repeats, rows["naive"].repeats, strict=True)
-        ]
-        speed = spread([each.frames_per_second for each in repeats], ",.0f")
-        decoded = median((each.decoded or 0) / each.frames for each in repeats)
-        lines.append([words, speed, spread(shares, ".1f"), f"{decoded:.2f}"])
-    said = result.provenance.configuration
-    notes = [
+    naive, said = result.row("naive", ""), result.provenance.configuration
+    return rendered(
+        result.rows,
+        {
+            "way": lambda row: WAYS[row.name],
+            "frames/s": lambda row: spread(row.values("frames_per_second"), ",.0f"),
+            "÷ naive": lambda row: spread(ratios(row, naive, "frames_per_second"), ".1f"),
+            "decoded ÷ delivered": lambda row: (
+                f"{median((each.decoded or 0) / each.frames for each in row.repeats):.2f}"
+            ),
+        },
         f"Median of {said['repeats']} interleaved turns of {said['seconds']:.0f} s "
         f"(lowest–highest), two threads, {said['memory_budget']} held; windows of 8 moments × 6 "
         "cameras at 2 Hz, drawn uniformly.",
@@ -231,9 +217,7 @@ def camera_windows(result: TimedResult) -> str:
         "each at 12 Hz, H.265 of 1600×900, GOP 30, no B-frames, to 256×704 RGB.",
         "Equal pixels were proved first for the first three ways.",
         f"{others(result.rows)} {machine(result)}",
-    ]
-    heads = ["way", "frames/s", "÷ naive", "decoded ÷ delivered"]
-    return f"{table(heads, lines)}\n\n" + "\n".join(notes)
+    )
 
 
 BENCHMARK = Benchmark(
@@ -247,6 +231,7 @@ BENCHMARK = Benchmark(
         "way": flag("", "measure this one here, and print it as JSON", choices=list(WAYS)),
     },
     measure=measure,
+    text=camera_windows,
 )
 
 if __name__ == "__main__":

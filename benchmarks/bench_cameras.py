@@ -14,7 +14,6 @@ from benchmarks.kit import MEDIA, Benchmark, flag
 from benchmarks.markdown import spread, table
 from benchmarks.record import RESULTS, command
 from headrace.bench.benchmark import Context
-from headrace.bench.camera_estimate import CameraWay
 from headrace.bench.cameras import CameraRun, CamerasConfig, CamerasRecord, measure_cameras
 from headrace.bench.cameras_report import LABELS, QUOTED
 
@@ -68,8 +67,23 @@ def cameras(grid: CamerasRecord, speed: CamerasRecord) -> str:
         "pictures/s of all ranks together",
         lambda runs: f"{median(run.delivered / run.seconds for run in runs):,.0f}",
     )
+    plain, loader = (
+        [run.delivered / run.seconds for run in speed.runs if run.way == way]
+        for way in ("decode", "loader")
+    )
+    shares = [ours / theirs for ours, theirs in zip(loader, plain, strict=True)]
+    machine, said = grid.provenance.machine, speed.provenance.configuration
+    notes = (
+        f"One rank with {said['workers']} threads reads {median(loader):.0f} pictures/s, "
+        f"{spread(shares, '.2f')} of decoding every file from "
+        f"end to end and nothing else; median of {len(loader)} pairs (lowest–highest).\n"
+        f"{grid.cameras} cameras, H.265 of 1600×900, GOP 30, no B-frames, to 256×704 RGB; "
+        f"{grid.clips} clips, {grid.pictures:,} pictures above, {speed.pictures:,} for the speed; "
+        f"4 clips in a batch. Ranks are processes that share {machine.usable_cores} cores; "
+        f"{grid.provenance.created:%Y-%m-%d}. Not measured: GPUs, several machines."
+    )
     elsewhere = f"{QUOTED} Those GPUs decode; above, processor cores do."
-    return "\n\n".join([decoded, speeds, _notes(grid, speed), elsewhere])
+    return "\n\n".join([decoded, speeds, notes, elsewhere])
 
 
 def _grid(grid: CamerasRecord, head: str, value: Callable[[Sequence[CameraRun]], str]) -> str:
@@ -84,25 +98,6 @@ def _grid(grid: CamerasRecord, head: str, value: Callable[[Sequence[CameraRun]],
         ]
         lines.append([name, *cells])
     return table([head, *(f"{ranks} × {workers}" for ranks, workers in columns)], lines)
-
-
-def _notes(grid: CamerasRecord, speed: CamerasRecord) -> str:
-    plain, loader = _rates(speed, "decode"), _rates(speed, "loader")
-    shares = [ours / theirs for ours, theirs in zip(loader, plain, strict=True)]
-    machine, said = grid.provenance.machine, speed.provenance.configuration
-    return (
-        f"One rank with {said['workers']} threads reads {median(loader):.0f} pictures/s, "
-        f"{spread(shares, '.2f')} of decoding every file from "
-        f"end to end and nothing else; median of {len(loader)} pairs (lowest–highest).\n"
-        f"{grid.cameras} cameras, H.265 of 1600×900, GOP 30, no B-frames, to 256×704 RGB; "
-        f"{grid.clips} clips, {grid.pictures:,} pictures above, {speed.pictures:,} for the speed; "
-        f"4 clips in a batch. Ranks are processes that share {machine.usable_cores} cores; "
-        f"{grid.provenance.created:%Y-%m-%d}. Not measured: GPUs, several machines."
-    )
-
-
-def _rates(record: CamerasRecord, way: CameraWay) -> list[float]:
-    return [run.delivered / run.seconds for run in record.runs if run.way == way]
 
 
 def _progress(what: str, done: int, of: int) -> None:

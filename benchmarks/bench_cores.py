@@ -5,13 +5,14 @@ python -m benchmarks.bench_cores             # the figures of docs/scale.md, abo
 
 On two cores: two threads beside two processes, which tells what threads lose to each other;
 what is left when nothing is decoded; the planner alone; new files; and files that are slow to read,
-by a stand-in for a network file system (`slow_source.py`), with up to 16 threads.
+by a stand-in for a network file system (`loading.py`), with up to 16 threads.
 """
 
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from statistics import fmean
 from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
 from typing import Any
@@ -19,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks import media
-from benchmarks.bench_scaling import link_files
-from benchmarks.kit import MEDIA, SIZE, Benchmark, flag
-from benchmarks.markdown import DISTURBED, machine, table
+from benchmarks.kit import MEDIA, SIZE, Benchmark, flag, task_of, tried
+from benchmarks.loading import link_files
+from benchmarks.markdown import DISTURBED, machine, rendered, table
 from benchmarks.record import Repeat, Result, Timed, origin
 from benchmarks.worker import Ask, WorkerError, ask_worker
 from headrace import IndexStore, StreamIndex, Uniform
@@ -68,12 +69,28 @@ class Loading(Timed):
     @property
     def speed(self) -> float:
         """Frames per second, all processes together."""
-        return sum(each.frames_per_second for each in self.repeats)
+        return sum(self.values("frames_per_second"))
 
     @property
     def cpu_ms(self) -> float:
         """CPU milliseconds a frame."""
-        return sum(each.cpu_ms_per_frame or 0.0 for each in self.repeats) / len(self.repeats)
+        return fmean(self.values("cpu_ms_per_frame"))
+
+    @property
+    def progress(self) -> str:
+        """Its speed."""
+        return f"{self.speed:.0f} frames/s"
+
+    @property
+    def others_share(self) -> float:
+        """Of other work; of processes at the same time, each is other work to the other."""
+        used = (self.repeats[0].cpu_seconds or 0) + (self.repeats[0].others_cpu_seconds or 0)
+        return max(0.0, 1 - sum(self.values("cpu_seconds")) / used) if used else 0.0
+
+    @property
+    def on_threads(self) -> str:
+        """`2 threads`."""
+        return f"{self.threads} thread{'s' * (self.threads > 1)}"
 
 
 class Planning(Record):
@@ -112,22 +129,15 @@ def measure(options: Namespace, ask: Ask = ask_worker) -> Iterator[CoresResult]:
     """Prove, then time loaders, the planner and scans."""
     files = media.paths(options.media, "cam", options.count)
     seconds = 1.0 if options.quick else options.seconds
-    task = {
-        "case": "slow_source:load",
-        "cores": CORES,
-        "paths": [str(path.resolve()) for path in files],
-        "size": SIZE,
-        "memory_budget": options.memory,
-        "seconds": seconds,
-    }
+    asked = {"size": SIZE, "memory_budget": options.memory, "seconds": seconds}
     compared = proved(files)
     print(f"{compared} frames are those of a plain decode", flush=True)
     new_files = options.new_files // (5 if options.quick else 1)
     yield CoresResult(
-        provenance=origin({**task, "new_files": options.new_files}),
+        provenance=origin({**asked, "cores": CORES, "new_files": options.new_files}),
         media={"recipe": media.recipe()},
         compared=compared,
-        loading=tuple(loaded(task, list(ways(is_quick=options.quick)), ask)),
+        loading=tuple(loaded(files, asked, list(ways(is_quick=options.quick)), ask)),
         planning=tuple(planned(files, seconds / 4) for files in PLANNED),
         scanning=tuple(scanned(files, new_files, ask)),
     )
@@ -149,11 +159,10 @@ def proved(files: Sequence[Path]) -> int:
 
 def ways(*, is_quick: bool) -> Iterator[Loading]:
     """What is timed, without repeats."""
-    for way, threads, processes in (
-        *(("decoded", 1, 1), ("decoded", 2, 1), ("decoded", 1, 2)),
-        *(("undecoded", 1, 1), ("undecoded", 2, 1)),
-    ):
-        yield Loading(way=way, threads=threads, processes=processes)
+    for threads, processes in ((1, 1), (2, 1), (1, 2)):
+        yield Loading(way="decoded", threads=threads, processes=processes)
+    for threads in (1, 2):
+        yield Loading(way="undecoded", threads=threads)
     networks: list[tuple[float, float | None]] = [(each, None) for each in LATENCIES_MS]
     networks.append((0.0, MEGABYTES_PER_SECOND))
     for latency, bandwidth in networks[-2:] if is_quick else networks:
@@ -168,35 +177,41 @@ def ways(*, is_quick: bool) -> Iterator[Loading]:
                 )
 
 
-def loaded(task: dict[str, Any], asked: Sequence[Loading], ask: Ask) -> Iterator[Loading]:
+def loaded(
+    files: Sequence[Path], asked: Mapping[str, Any], rows: Sequence[Loading], ask: Ask
+) -> Iterator[Loading]:
     """Time each; one whose first batch is not that of the others has failed."""
     expected: dict[bool, int] = {}
-    for place, row in enumerate(asked):
+    for place, row in enumerate(rows):
         is_main = place < MAIN
-        request = {
-            **task,
-            "paths": task["paths"][: None if is_main else _SLOW_FILES],
-            "batch_size": _BATCH if is_main else _SLOW_BATCH,
-            "frames_per_burst": _BURST if is_main else None,
-            "threads": row.threads,
-            "lookahead": _LOOKAHEAD if is_main else 1 if row.is_naive else _SLOW_LOOKAHEAD,
-            "warm_up_seconds": (3.0 if is_main else 0.7) * task.get("seconds", 0.0),
-            "way": row.way,
-            "latency_ms": row.latency_ms,
-            "megabytes_per_second": row.megabytes_per_second,
-        }
-        try:
+        task = task_of(
+            "loading:load",
+            files if is_main else files[:_SLOW_FILES],
+            row.threads,
+            **asked,
+            batch_size=_BATCH if is_main else _SLOW_BATCH,
+            frames_per_burst=_BURST if is_main else None,
+            seed=1,
+            lookahead=_LOOKAHEAD if is_main else 1 if row.is_naive else _SLOW_LOOKAHEAD,
+            warm_up_seconds=(3.0 if is_main else 0.7) * asked["seconds"],
+            decodes=row.way == "decoded",
+            latency_ms=row.latency_ms,
+            megabytes_per_second=row.megabytes_per_second,
+            has_checksum=True,
+        )
+
+        def take(row: Loading, task: Any = task, is_main: bool = is_main) -> Loading:
             with ThreadPoolExecutor(row.processes) as pool:
-                answers = list(pool.map(ask, [request] * row.processes))
-        except WorkerError as error:
-            yield row.failed(str(error))
-            continue
-        sums = {each["checksum"] for each in answers} if row.way != "undecoded" else set()
-        is_other = bool(sums) and sums != {expected.setdefault(is_main, min(sums))}
-        found = row.timed(*(Repeat(**each["repeat"]) for each in answers))
-        found = found.failed("its first batch is another" if is_other else None)
-        print(f"{place + 1}/{len(asked)} {row.words}: {found.speed:.0f} frames/s", flush=True)
-        yield found.model_copy(update={"requests": answers[0]["requests"] or None})
+                answers = list(pool.map(ask, [{**task, "cores": CORES}] * row.processes))
+            requests = [answer.pop("requests") for answer in answers]
+            sums = {answer.pop("checksum") for answer in answers}
+            if task["decodes"] and sums != {expected.setdefault(is_main, min(sums))}:
+                raise WorkerError("its first batch is another")
+            found = row.timed(*(Repeat(**answer) for answer in answers))
+            return found.model_copy(update={"requests": requests[0] or None})
+
+        print(f"{place + 1}/{len(rows)}", end=" ")
+        yield tried(row, take)
 
 
 def planned(asked: tuple[int, int], seconds: float) -> Planning:
@@ -219,13 +234,13 @@ def planned(asked: tuple[int, int], seconds: float) -> Planning:
 def scanned(files: Sequence[Path], count: int, ask: Ask) -> Iterator[Scanning]:
     """Scan links to the videos, each a new file."""
     with TemporaryDirectory() as folder:
-        links = [str(link) for link in link_files(files, Path(folder) / "videos", count)]
+        links = link_files(files, Path(folder) / "videos", count)
         for way in _SCAN:
-            asked = {"case": "bench_cores:scan", "cores": CORES, "way": way, "paths": links}
-            yield Scanning(way=way, files=count, seconds=ask(asked)["seconds"])
+            seconds = ask(task_of("bench_cores:scan", links, CORES, way=way))["seconds"]
+            yield Scanning(way=way, files=count, seconds=seconds)
 
 
-def scan(*, paths: Sequence[str], way: str) -> dict[str, Any]:
+def scan(*, paths: Sequence[str], way: str, workers: int) -> dict[str, Any]:
     """Return the seconds that new files take, after two that do not count."""
     for path in paths[:2]:
         StreamIndex.scan(path)
@@ -235,7 +250,7 @@ def scan(*, paths: Sequence[str], way: str) -> dict[str, Any]:
         if way == "loader":
             VideoSet.open(paths, store=store)
         else:
-            with ThreadPoolExecutor(2 if way == "threads" else 1) as pool:
+            with ThreadPoolExecutor(workers if way == "threads" else 1) as pool:
                 list(pool.map(StreamIndex.scan, paths))
         return {"seconds": perf_counter() - began}
 
@@ -251,11 +266,20 @@ _CORES = (4, 8, 32, 64)
 def loading(result: CoresResult) -> str:
     """What was measured on two cores, and what it allows on more."""
     rows = result.loading[:MAIN]
-    header = ["256×256 frames of a 720p camera", "frames/s", "CPU, ms a frame"]
-    lines = [[_said(row), *_figures(row)] for row in rows]
-    measured = table(header, lines)
-    notes = f"Measured, in bursts of 15; {_quiet(rows)} {machine(result)}"
-    return f"{measured}\n\n{notes}\n\n{_allowed(rows)}"
+    measured = rendered(
+        rows,
+        {
+            "256×256 frames of a 720p camera": lambda row: (
+                f"all but decoding, {row.on_threads}"
+                if row.way == "undecoded"
+                else f"{row.processes} × {row.on_threads}"
+            ),
+            "frames/s": lambda row: f"{row.speed:,.0f}",
+            "CPU, ms a frame": lambda row: f"{row.cpu_ms:.2f}",
+        },
+        f"Measured, in bursts of 15; {_quiet(rows)} {machine(result)}",
+    )
+    return f"{measured}\n\n{_allowed(rows)}"
 
 
 def _allowed(rows: Sequence[Loading]) -> str:
@@ -264,9 +288,9 @@ def _allowed(rows: Sequence[Loading]) -> str:
     one, threads, both = (by[("decoded", *each)] for each in ((1, 1), (2, 1), (1, 2)))
     rest = by[("undecoded", 2, 1)]
     needed = (one, threads, both, rest)
-    if any(row.failure or not row.repeats for row in needed):
+    if any(row.missing for row in needed):
         return "What more cores allow is not known: a run failed."
-    if _others(needed) > DISTURBED:
+    if max(row.others_share for row in needed) > DISTURBED:
         return "What more cores allow is not derived: other work disturbed the runs."
     share = serial_share(threads.speed, both.speed)
 
@@ -298,32 +322,39 @@ def amdahl(share: float, threads: int) -> float:
 
 def planning(result: CoresResult) -> str:
     """One line per set and window."""
-    lines = [
-        [f"{row.files:,} files", f"{row.lookahead:,}", f"{row.microseconds:.1f}"]
-        for row in result.planning
-    ]
-    return table(["set", "requests in the window", "µs a request"], lines)
+    return rendered(
+        result.planning,
+        {
+            "set": lambda row: f"{row.files:,} files",
+            "requests in the window": lambda row: f"{row.lookahead:,}",
+            "µs a request": lambda row: f"{row.microseconds:.1f}",
+        },
+    )
 
 
 def scanning(result: CoresResult) -> str:
     """One line per way."""
-    lines = [
-        [_SCAN[row.way], f"{row.seconds:.2f}", f"{row.files / row.seconds:,.0f}"]
-        for row in result.scanning
-    ]
-    files = result.scanning[0].files
-    return table([f"{files:,} new files", "s", "files/s"], lines)
+    return rendered(
+        result.scanning,
+        {
+            f"{result.scanning[0].files:,} new files": lambda row: _SCAN[row.way],
+            "s": lambda row: f"{row.seconds:.2f}",
+            "files/s": lambda row: f"{row.files / row.seconds:,.0f}",
+        },
+    )
 
 
 def reading(result: CoresResult) -> str:
     """One line per network; a column per number of threads."""
     rows = result.loading[MAIN:]
-    columns = sorted({(row.is_naive, row.threads) for row in rows})
-    header = ["a request of 128 KiB", *(_column(*each) for each in columns)]
+    columns = sorted({(row.is_naive, row.threads): row for row in rows}.items())
+    header = ["a request of 128 KiB"]
+    header += [f"{'naive' if n else 'look-ahead'}, {row.on_threads}" for (n, _), row in columns]
     lines = []
     for network in dict.fromkeys(map(_network, rows)):
-        found = {(r.is_naive, r.threads): r for r in rows if _network(r) == network}
-        lines.append([network, *(_speed(found.get(each)) for each in columns)])
+        found = {(row.is_naive, row.threads): row for row in rows if _network(row) == network}
+        speeds = {key: row.missing or f"{row.speed:,.0f}" for key, row in found.items()}
+        lines.append([network, *(speeds.get(key, "") for key, _ in columns)])
     notes = (
         "Frames/s on 2 cores; uniformly random frames, look-ahead of 512 requests. A file object "
         "stands in for the network: it waits before each block "
@@ -333,49 +364,15 @@ def reading(result: CoresResult) -> str:
     return f"{table(header, lines)}\n\n{notes}"
 
 
-def _column(is_naive: bool, threads: int) -> str:
-    what = "naive" if is_naive else "look-ahead"
-    return f"{what}, {threads} thread{'s' * (threads > 1)}"
-
-
 def _network(row: Loading) -> str:
     if row.megabytes_per_second is not None:
         return f"{row.megabytes_per_second:g} MB/s in all"
     return f"{row.latency_ms:g} ms" if row.latency_ms else "local"
 
 
-def _said(row: Loading) -> str:
-    threads = f"{row.threads} thread{'s' * (row.threads > 1)}"
-    if row.way == "undecoded":
-        return f"all but decoding, {threads}"
-    return f"{row.processes} × {threads}"
-
-
-def _figures(row: Loading) -> list[str]:
-    if row.failure or not row.repeats:
-        return [f"failed: {row.failure}", ""]
-    return [f"{row.speed:,.0f}", f"{row.cpu_ms:.2f}"]
-
-
-def _speed(row: Loading | None) -> str:
-    if row is None:
-        return ""
-    return f"failed: {row.failure}" if row.failure or not row.repeats else f"{row.speed:,.0f}"
-
-
 def _quiet(rows: Sequence[Loading]) -> str:
-    return f"other work took {_others(rows):.0%} of the CPU time in the worst run."
-
-
-def _others(rows: Sequence[Loading]) -> float:
-    """The share of other work; of processes at the same time, each is other work to the other."""
-    shares = [
-        max(0.0, 1 - sum(each.cpu_seconds or 0.0 for each in row.repeats) / used)
-        for row in rows
-        if row.repeats
-        and (used := (row.repeats[0].cpu_seconds or 0) + (row.repeats[0].others_cpu_seconds or 0))
-    ]
-    return max(shares, default=0.0)
+    share = max((row.others_share for row in rows if row.repeats), default=0.0)
+    return f"other work took {share:.0%} of the CPU time in the worst run."
 
 
 TABLES = (loading, planning, scanning, reading)
@@ -391,7 +388,8 @@ BENCHMARK = Benchmark(
         "quick": flag(False, "shorter, and only some of the ways"),
     },
     measure=measure,
-    lines=lambda result: "\n\n".join(part(result) for part in TABLES).splitlines(),
+    result=CoresResult,
+    text=lambda result: "\n\n".join(part(result) for part in TABLES),
 )
 
 if __name__ == "__main__":

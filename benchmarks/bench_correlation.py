@@ -72,13 +72,13 @@ def measure(options: Namespace) -> Iterator[CorrelationResult]:
     )
 
 
-def lines(result: CorrelationResult) -> Iterator[str]:
-    """Yield one for each correlation."""
-    for each in result.correlations:
-        yield (
-            f"{each.frames_per_burst} frames of a {each.within}, {each.distance} apart: "
-            f"{each.rho:.3f} ({each.low:.3f} to {each.high:.3f}), {each.bursts} bursts"
-        )
+def text(result: CorrelationResult) -> str:
+    """Return a line for each correlation."""
+    return "\n".join(
+        f"{each.frames_per_burst} frames of a {each.within}, {each.distance} apart: "
+        f"{each.rho:.3f} ({each.low:.3f} to {each.high:.3f}), {each.bursts} bursts"
+        for each in result.correlations
+    )
 
 
 def features_of(files: Sequence[Path], weights: str) -> Iterator[NDArray[np.float64]]:
@@ -140,7 +140,8 @@ BENCHMARK = Benchmark(
         "weights": flag("DEFAULT", "a checkpoint of MobileNetV2"),
     },
     measure=measure,
-    lines=lines,
+    result=CorrelationResult,
+    text=text,
 )
 
 if __name__ == "__main__":

@@ -26,21 +26,10 @@ import av
 import numpy as np
 from PIL import Image
 
-from benchmarks import media
+from benchmarks import kit, media
 from benchmarks.equality import SIDE, Pictures, shrink
-from benchmarks.kit import (
-    MEDIA,
-    Benchmark,
-    Entrant,
-    Task,
-    asked_of,
-    flag,
-    parameters,
-    prove,
-    rounds,
-)
-from benchmarks.markdown import failed, machine, others, spread, table
-from benchmarks.record import Row, TimedResult, origin
+from benchmarks.markdown import machine, others, rendered, spread
+from benchmarks.record import Row, TimedResult, origin, ratios
 from benchmarks.resources import Meter, versions
 from benchmarks.worker import Ask, ask_worker
 
@@ -93,7 +82,7 @@ CASES = (
 
 def measure(options: Namespace) -> Iterator[TimedResult]:
     """Prove and time one case after the other."""
-    made = origin(parameters(options, "repeats", "cores"))
+    made = origin(kit.parameters(options, "repeats", "cores"))
     result = TimedResult(provenance=made, media={"recipe": media.recipe()})
     for case in CASES:
         result = contest(result, case, options.media, options.cores, options.repeats)
@@ -105,23 +94,24 @@ def contest(
 ) -> TimedResult:
     """Return the result with a case: on a single core, and on so many."""
     asked = {"frames": case.frames, "rate": case.rate, "picture": case.format}
-    task = Task(
-        case="bench_extract", kind=case.name, paths=case.paths(root), workers=cores, asked=asked
-    )
+    task = kit.task_of("bench_extract", case.paths(root), cores, size=kit.SIZE, **asked)
     # Of neighbours that hardly differ, jpg does not show which one it is.
-    lossless = replace(task, asked={**asked, "picture": "png"})
-    proved = {row.name: row for row in prove(_entrants(case, cores), lossless, ask)}
+    proved = kit.prove(_entrants(case, cores), {**task, "picture": "png"}, case.name, ask)
     for count in sorted({1, cores}):
         entrants = _entrants(case, count)
-        bound = replace(task, kind=kind(case, count), workers=count)
-        rows = [proved[each.name].model_copy(update={"kind": bound.kind}) for each in entrants]
-        for timed in rounds(rows, asked_of(entrants, bound, ask), repeats):
-            result = result.updated(timed, WAYS)
+        rows = [
+            row.model_copy(update={"kind": kind(case, count)})
+            for row in proved
+            if row.name in entrants
+        ]
+        take = kit.timed_by(entrants, {**task, "cores": count, "workers": count}, ask)
+        for after_round in kit.rounds(rows, take, repeats):
+            result = result.updated(after_round, WAYS)
     return result
 
 
-def _entrants(case: Case, cores: int) -> list[Entrant]:
-    return [Entrant(name=name, asked={"way": name}) for name in ways(case, cores)]
+def _entrants(case: Case, cores: int) -> kit.Entrants:
+    return {name: {"way": name} for name in ways(case, cores)}
 
 
 def kind(case: Case, cores: int) -> str:
@@ -144,7 +134,7 @@ def answer(
     rate: int,
     picture: str,
     workers: int,
-    pictures: str | None,
+    pictures: str | None = None,
     **_: Any,
 ) -> dict[str, Any]:
     """Time commands, or keep thumbnails of what they make in the file `pictures`.
@@ -230,7 +220,6 @@ def _thumb(file: Path) -> Pictures:
     return thumbnail
 
 
-_HEADER = ("", "headrace, s", "ffmpeg, s", "times as fast", "another way, s", "kB a picture")
 _OTHERS = {
     "ffmpeg_at_once": "a process for each core",
     "ffmpeg_predicted": "`-pred mixed`",
@@ -241,8 +230,30 @@ def extracting(result: TimedResult) -> str:
     """One line per case on one core, and on all."""
     said = result.provenance.configuration
     counts = sorted({1, int(str(said["cores"]))})
-    lines = [_line(result, case, count) for case in CASES for count in counts]
-    notes = [
+
+    def row(line: tuple[Case, int], way: str) -> Row | None:
+        return result.row(way, kind(*line))
+
+    def faster(line: tuple[Case, int]) -> str:
+        found = ratios(row(line, "ffmpeg"), row(line, "headrace"), "wall_seconds")
+        return spread(found, ".2f")
+
+    return rendered(
+        [(case, count) for case in CASES for count in counts],
+        {
+            "": lambda line: kind(*line),
+            "headrace, s": lambda line: _seconds(row(line, "headrace")),
+            "ffmpeg, s": lambda line: _seconds(row(line, "ffmpeg")),
+            "times as fast": faster,
+            "another way, s": lambda line: "; ".join(
+                f"{_OTHERS[way]}: {_seconds(row(line, way))}"
+                for way in ways(*line)
+                if way in _OTHERS
+            ),
+            "kB a picture": lambda line: " / ".join(
+                _kilobytes(row(line, way)) for way in ("headrace", "ffmpeg")
+            ),
+        },
         "Whole commands, from their start until the last file is there, of videos nothing is known "
         f"of; median of {said['repeats']} interleaved rounds "
         "(lowest–highest). *Times as fast*: ffmpeg's time over headrace's, the median of the "
@@ -251,33 +262,13 @@ def extracting(result: TimedResult) -> str:
         "quality is 90; `-pred mixed` gives png its filters, as Pillow does. headrace scans each "
         "video, starts a process for each core, and writes a table and a report, too.",
         f"H.264, 1280×720. {others(result.rows)} {machine(result)}",
-    ]
-    return f"{table(_HEADER, lines)}\n\n" + "\n".join(notes)
-
-
-def _line(result: TimedResult, case: Case, cores: int) -> list[str]:
-    name = kind(case, cores)
-    rows = {way: result.row(way, name) for way in WAYS}
-    mine, ffmpeg = rows["headrace"], rows["ffmpeg"]
-    pairs = zip(mine.repeats if mine else (), ffmpeg.repeats if ffmpeg else (), strict=False)
-    ratios = [theirs.wall_seconds / ours.wall_seconds for ours, theirs in pairs]
-    other = [way for way in ways(case, cores) if way in _OTHERS]
-    return [
-        name,
-        _seconds(mine),
-        _seconds(ffmpeg),
-        spread(ratios, ".2f") if ratios else "",
-        "; ".join(f"{_OTHERS[way]}: {_seconds(rows[way])}" for way in other),
-        " / ".join(map(_kilobytes, (mine, ffmpeg))),
-    ]
+    )
 
 
 def _seconds(row: Row | None) -> str:
     if row is None:
         return "not measured"
-    if row.failure or not row.repeats:
-        return failed(row)
-    return spread([each.wall_seconds for each in row.repeats], ".1f")
+    return row.missing or spread(row.values("wall_seconds"), ".1f")
 
 
 def _kilobytes(row: Row | None) -> str:
@@ -286,15 +277,16 @@ def _kilobytes(row: Row | None) -> str:
     return f"{median(found) / 1e3:.0f}" if found else ""
 
 
-BENCHMARK = Benchmark(
+BENCHMARK = kit.Benchmark(
     name="extract",
     about=__doc__,
     flags={
-        "media": MEDIA,
-        "cores": flag(os.cpu_count() or 1, "beside a single one"),
-        "repeats": flag(3, "of each, in turn"),
+        "media": kit.MEDIA,
+        "cores": kit.flag(os.cpu_count() or 1, "beside a single one"),
+        "repeats": kit.REPEATS,
     },
     measure=measure,
+    text=extracting,
 )
 
 if __name__ == "__main__":

@@ -139,7 +139,8 @@ BENCHMARK = Benchmark(
         "fps": flag("1/2", "frames that are taken of each second"),
     },
     measure=measure,
-    lines=lambda result: [flat(result)],
+    result=MemoryResult,
+    text=flat,
 )
 
 if __name__ == "__main__":

@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 
 from benchmarks import media
 from benchmarks.feature_loops import NAME, WIDTH, write_weights
-from benchmarks.kit import MEDIA, Benchmark, flag, parameters, timed
-from benchmarks.markdown import DISTURBED, machine, spread, table
-from benchmarks.record import Repeat, Result, Timed, origin
+from benchmarks.kit import MEDIA, REPEATS, Benchmark, flag, parameters, tried
+from benchmarks.markdown import DISTURBED, machine, rendered, spread
+from benchmarks.record import Repeat, Result, Timed, origin, ratios
 from benchmarks.resources import Meter
 from benchmarks.worker import ask_worker
 
@@ -68,21 +68,20 @@ class FeaturesResult(Result):
     least_cosine: float
     """Of a feature of headrace with the bare loop's, over all."""
 
-    def repeats(self, way: str) -> tuple[Repeat, ...]:
-        """Return the repeats of a way; none where it is not there."""
-        return next((row.repeats for row in self.rows if row.way == way), ())
+    def row(self, way: str) -> FeatureRow:
+        """Return the row of a way; one without repeats where it is not there."""
+        return next((row for row in self.rows if row.way == way), FeatureRow(way=way))
 
     def ratios(self, way: str, other: str) -> list[float]:
         """Return how many times as fast a way is as another, turn by turn; [] if one failed."""
-        pairs = zip(self.repeats(way), self.repeats(other), strict=False)
-        return [slow.wall_seconds / fast.wall_seconds for fast, slow in pairs]
+        return ratios(self.row(other), self.row(way), "wall_seconds")
 
     def further(self) -> list[float]:
         """Return how many times as fast as the bare loop further videos are, turn by turn."""
         ways = ("bare", "bare, a quarter", "none", "none, a quarter")
+        seconds = [self.row(way).values("wall_seconds") for way in ways]
         return [
-            (bare.wall_seconds - first.wall_seconds) / (ours.wall_seconds - few.wall_seconds)
-            for bare, first, ours, few in zip(*map(self.repeats, ways), strict=False)
+            (bare - first) / (ours - few) for bare, first, ours, few in zip(*seconds, strict=False)
         ]
 
 
@@ -127,24 +126,22 @@ def contest(asked: Mapping[str, Any], repeats: int, ask: Ask = ask_worker) -> li
     for _ in range(repeats):
         for first in ("bare", "one_by_one", "none", "sqlite", "redis"):
             with TemporaryDirectory() as folder, _cache(first) as cache:
+                request = _request(asked, first if first in LOOPS else "headrace", cache)
 
-                def take(
-                    row: FeatureRow, first: str = first, folder: str = folder, cache: str = cache
-                ) -> Repeat:
-                    way = first if first in LOOPS else "headrace"
-                    request = {**_request(asked, way), "cache": cache}
+                def take(row: FeatureRow, request: Any = request, folder: Any = folder) -> Any:
+                    paths = request["paths"]
                     if row.way.endswith(QUARTER):
-                        request["paths"] = asked["paths"][: max(1, len(asked["paths"]) // 4)]
-                    return Repeat(**ask(request, cache=Path(folder)))
+                        paths = paths[: max(1, len(paths) // 4)]
+                    return row.timed(Repeat(**ask(request | {"paths": paths}, cache=Path(folder))))
 
                 for way, row in rows.items():
                     if way.partition(",")[0] == first and row.is_sound:
-                        rows[way] = timed(row, take)
+                        rows[way] = tried(row, take)
     return list(rows.values())
 
 
-def _request(asked: Mapping[str, Any], way: str) -> dict[str, Any]:
-    return {"case": "bench_features", "way": way, "cache": "none", "kept": None, **asked}
+def _request(asked: Mapping[str, Any], way: str, cache: str = "none") -> dict[str, Any]:
+    return {"case": "bench_features", "way": way, "cache": cache, "kept": None, **asked}
 
 
 @contextmanager
@@ -182,8 +179,8 @@ def answer(
             command += ["--fps", str(rate), "--cache", cache, "--json"]
         else:
             out.mkdir()
-            command = [sys.executable, "-m", f"benchmarks.feature_loops.{way}"]
-            command += [weights, str(rate), str(out), *paths]
+            command = [sys.executable, "-m", "benchmarks.feature_loops"]
+            command += [way, weights, str(rate), str(out), *paths]
         meter = Meter()
         subprocess.run(command, check=True, capture_output=True, env={**os.environ})
         spent = meter.read()
@@ -210,59 +207,44 @@ def features_in(out: Path) -> NDArray[np.float32]:
 
 def features(result: FeaturesResult) -> str:
     """One line per way; then what the two bars of the second and third column came to."""
-    rows = {row.way: row for row in result.rows}
-    lines = [
-        [
-            words,
-            _seconds(rows[way]),
-            *(
-                "" if way.endswith(QUARTER) else _ratio(result, way, other)
-                for other in ("bare", "none")
-            ),
-        ]
-        for way, words in WAYS.items()
-        if way in rows
-    ]
+
+    def beside(row: FeatureRow, other: str) -> str:
+        return "" if row.way.endswith(QUARTER) else spread(result.ratios(row.way, other), ".2f")
+
     said = result.provenance.configuration
-    shares = [share for row in result.rows for each in row.repeats if (share := each.others_share)]
+    shares = [share for row in result.rows for share in row.values("others_share")]
     disturbed = max(shares, default=0.0)
     judged = (
         f"Other work took {disturbed:.0%} of the CPU time in the worst run: no verdict. "
         if disturbed > DISTURBED
         else _judged(result)
     )
-    notes = (
+    return rendered(
+        [result.row(way) for way in WAYS if any(row.way == way for row in result.rows)],
+        {
+            "": lambda row: WAYS[row.way],
+            "seconds": lambda row: spread(row.values("wall_seconds"), ".1f"),
+            "times as fast as the loop": lambda row: beside(row, "bare"),
+            "as headrace without a cache": lambda row: beside(row, "none"),
+        },
         f"mobilenet_v2, the {said['rate']} frames a second of {said['count']} web videos of 10 s, "
         f"1280×720; whole commands, imports included; {said['repeats']} rounds in turn "
         "(lowest–highest). The features of headrace are those of the bare loop (least cosine "
-        f"{result.least_cosine:.5f}). {judged}{machine(result)}"
+        f"{result.least_cosine:.5f}). {judged}{machine(result)}",
     )
-    header = ("", "seconds", "times as fast as the loop", "as headrace without a cache")
-    return f"{table(header, lines)}\n\n{notes}"
 
 
 def _judged(result: FeaturesResult) -> str:
     found = []
-    for what, ratios, bar in (
+    for what, times, bar in (
         ("further videos beside the loop's", result.further(), BAR),
         ("the second run from SQLite", result.ratios("sqlite, again", "none"), CACHE_BAR),
     ):
-        if ratios:
-            held = "held" if median(ratios) >= bar else "**not held**"
-            found.append(f"{what}: {spread(ratios, '.2f')} times as fast, bar of {bar:g} {held}")
+        if times:
+            held = "held" if median(times) >= bar else "**not held**"
+            found.append(f"{what}: {spread(times, '.2f')} times as fast, bar of {bar:g} {held}")
     text = "; ".join(found)
     return f"{text[:1].upper()}{text[1:]}. " if text else ""
-
-
-def _seconds(row: FeatureRow) -> str:
-    if row.failure or not row.repeats:
-        return f"failed: {row.failure}"
-    return spread([each.wall_seconds for each in row.repeats], ".1f")
-
-
-def _ratio(result: FeaturesResult, way: str, other: str) -> str:
-    ratios = result.ratios(way, other)
-    return spread(ratios, ".2f") if ratios else ""
 
 
 BENCHMARK = Benchmark(
@@ -272,10 +254,11 @@ BENCHMARK = Benchmark(
         "media": MEDIA,
         "count": flag(12, "videos of 10 s"),
         "rate": flag(15, "features a second"),
-        "repeats": flag(3, "of each, in turn"),
+        "repeats": REPEATS,
     },
     measure=measure,
-    lines=lambda result: features(result).splitlines(),
+    result=FeaturesResult,
+    text=features,
 )
 
 if __name__ == "__main__":

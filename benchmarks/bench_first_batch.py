@@ -14,13 +14,12 @@ from typing import Any
 import torch
 
 from benchmarks import media
-from benchmarks.kit import MEDIA, Benchmark, flag, rounds
-from benchmarks.markdown import machine, spread, table
+from benchmarks.kit import MEDIA, SIZE, Benchmark, flag, rounds
+from benchmarks.markdown import machine, rendered, spread
 from benchmarks.record import Repeat, Row, TimedResult, origin
 from headrace import FrameLoader, Uniform
 
-BATCH_SIZE, BATCHES, SIZE = 128, 6, (256, 256)
-KINDS = ("web", "cam")
+BATCH_SIZE, BATCHES = 128, 6
 NAIVE, AT_ONCE = "naive, lookahead=1", "1 GiB, its whole window at once"
 WAYS: Mapping[str, Mapping[str, Any]] = {
     NAIVE: {"lookahead": 1},
@@ -35,7 +34,7 @@ end."""
 def measure(options: Namespace) -> Iterator[TimedResult]:
     """Prove and time one kind of media after the other."""
     rows: list[Row] = []
-    for kind in KINDS:
+    for kind in media.KINDS:
         paths = media.paths(options.media, kind, options.count)
         rows += measured(kind, paths, options.repeats)
     parameters = {"repeats": options.repeats, "files": options.count, "size": SIZE}
@@ -51,7 +50,7 @@ def measured(kind: str, paths: Sequence[Path], repeats: int) -> list[Row]:
     for name, asked in ways.items():
         is_same = torch.equal(some_frames(paths, asked), wanted)
         rows.append(Row(name=name, kind=kind).failed(None if is_same else "its frames differ"))
-    *_, rows = rounds(rows, lambda row: timed(paths, ways[row.name]), repeats)
+    *_, rows = rounds(rows, lambda row: row.timed(timed(paths, ways[row.name])), repeats)
     return rows
 
 
@@ -83,18 +82,21 @@ def timed(paths: Sequence[Path], asked: Mapping[str, Any]) -> Repeat:
 
 def first_batch(result: TimedResult) -> str:
     """One line per kind of media and way; others are held to the first of their kind."""
-    naive: dict[str, float] = {}
-    lines = []
-    for row in result.rows:
-        cells = [row.failure or "", "", ""]
-        if not row.failure:
-            firsts = [each.first_seconds or 0.0 for each in row.repeats]
-            times = median(firsts) / naive.setdefault(row.kind, median(firsts))
-            wholes = [each.wall_seconds for each in row.repeats]
-            cells = [f"{spread(firsts, '.2f')} s", f"{times:.2f}", f"{spread(wholes, '.2f')} s"]
-        lines.append([row.kind, row.name, *cells])
-    heads = ["media", "look-ahead", "first batch", "÷ naive", "first six"]
-    return f"{table(heads, lines)}\n\nMedian (lowest–highest). {machine(result)}"
+
+    def beside_naive(row: Row) -> str:
+        naive = result.row(NAIVE, row.kind)
+        firsts = [median(each.values("first_seconds")) for each in (row, naive) if each]
+        return f"{firsts[0] / firsts[-1]:.2f}"
+
+    columns = {
+        "media": lambda row: row.kind,
+        "look-ahead": lambda row: row.name,
+        "first batch": lambda row: f"{spread(row.values('first_seconds'), '.2f')} s",
+        "÷ naive": beside_naive,
+        "first six": lambda row: f"{spread(row.values('wall_seconds'), '.2f')} s",
+    }
+    notes = f"Median (lowest–highest). {machine(result)}"
+    return rendered(result.rows, columns, notes, labels=2)
 
 
 BENCHMARK = Benchmark(
@@ -102,7 +104,7 @@ BENCHMARK = Benchmark(
     about=__doc__,
     flags={"media": MEDIA, "count": flag(12, "videos of each kind"), "repeats": flag(3)},
     measure=measure,
-    lines=lambda result: first_batch(result).splitlines(),
+    text=first_batch,
 )
 
 if __name__ == "__main__":

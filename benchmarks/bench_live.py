@@ -69,17 +69,9 @@ QUICK = Scale(
 """Shows that it works; its figures say nothing."""
 
 
-FLAGS = {
-    "media": flag(DEFAULT_ROOT, "folder of the clip"),
-    "only": flag(list(PARTS), choices=PARTS, metavar="PART"),
-    "quick": flag(False, "show that it works; by default to build/live.json"),
-    "out": {"type": Path, "help": "by default benchmarks/results/live.json"},
-}
-
-
 def main(words: Sequence[str] | None = None, ask: Ask = ask_worker) -> None:
     """Measure part by part, keep after each, print; fails where a part could not be measured."""
-    options = Benchmark(name="live", about=__doc__, flags=FLAGS, measure=lambda _: ()).parse(words)
+    options = BENCHMARK.parse(words)
     scale = QUICK if options.quick else Scale()
     out = options.out or (ROOT / "build" if options.quick else RESULTS) / "live.json"
     clip = numbered_clip(options.media, scale.clip_seconds)
@@ -127,15 +119,30 @@ def _kept(path: Path) -> LiveResult | None:
 
 def live(result: LiveResult) -> str:
     """One table for each part that was measured."""
-    draws: Sequence[tuple[Part | None, Callable[[Any], str]]] = (
-        (result.own_cost, own_cost),
-        (result.overload, overload),
-        (result.overlap, overlap),
-        (result.rtsp, rtsp),
-        (result.rivals, rivals),
-    )
-    return "\n\n".join(draw(part) for part, draw in draws if part)
+    draws: dict[str, Callable[[Any], str]] = {
+        "own_cost": own_cost,
+        "overload": overload,
+        "overlap": overlap,
+        "rtsp": rtsp,
+        "rivals": rivals,
+    }
+    parts = {name: getattr(result, name) for name in PARTS}
+    return "\n\n".join(draws[name](part) for name, part in parts.items() if part)
 
+
+BENCHMARK = Benchmark(
+    name="live",
+    about=__doc__,
+    flags={
+        "media": flag(DEFAULT_ROOT, "folder of the clip"),
+        "only": flag(list(PARTS), choices=PARTS, metavar="PART"),
+        "quick": flag(False, "show that it works; by default to build/live.json"),
+        "out": {"type": Path, "help": "by default benchmarks/results/live.json"},
+    },
+    measure=lambda _: (),
+    result=LiveResult,
+    text=live,
+)
 
 if __name__ == "__main__":
     main()

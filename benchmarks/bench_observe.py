@@ -12,13 +12,14 @@ from argparse import Namespace
 from collections.abc import Iterable, Iterator
 from statistics import median
 from time import perf_counter
+from typing import Any
 
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 import headrace
 from benchmarks.kit import Benchmark, flag, parameters, rounds
-from benchmarks.record import Repeat, Row, TimedResult, origin
+from benchmarks.record import Repeat, Row, TimedResult, origin, ratios
 from benchmarks.resources import Meter
 
 WORKERS = (0, 1)
@@ -43,29 +44,20 @@ def contest(workers: int, steps: int, step_seconds: float, repeats: int) -> list
     dataset = TensorDataset(torch.zeros(steps * BATCH_SIZE, 16))
     loader = DataLoader(dataset, batch_size=BATCH_SIZE, num_workers=workers)
 
-    def take(row: Row) -> Repeat:
-        return timed(loader, steps, step_seconds, is_observed=row.name == "observed")
+    def take(row: Row) -> Row:
+        """One epoch, from its first batch to its end."""
+        meter = Meter()
+        if row.name == "observed":
+            with headrace.observe(loader, tell=None) as seen:
+                seconds = loop(seen, step_seconds)
+        else:
+            seconds = loop(loader, step_seconds)
+        spent: dict[str, Any] = {**meter.read(), "wall_seconds": seconds, "frames": steps}
+        return row.timed(Repeat(**spent))
 
     rows = [Row(name=name, kind=f"num_workers={workers}") for name in ("plain", "observed")]
     *_, rows = rounds(rows, take, 1 + repeats)
-    return [row.model_copy(update={"repeats": row.repeats[1:]}) for row in rows]
-
-
-def timed(
-    loader: DataLoader[tuple[torch.Tensor, ...]],
-    steps: int,
-    step_seconds: float,
-    *,
-    is_observed: bool,
-) -> Repeat:
-    """One epoch, from its first batch to its end."""
-    meter = Meter()
-    if is_observed:
-        with headrace.observe(loader, tell=None) as seen:
-            seconds = loop(seen, step_seconds)
-    else:
-        seconds = loop(loader, step_seconds)
-    return Repeat.model_validate({**meter.read(), "wall_seconds": seconds, "frames": steps})
+    return [row.without_first() for row in rows]
 
 
 def loop(batches: Iterable[object], step_seconds: float) -> float:
@@ -83,18 +75,19 @@ def loop(batches: Iterable[object], step_seconds: float) -> float:
 def cost(result: TimedResult, kind: str) -> tuple[float, float, float]:
     """Return median, least and greatest of an observed step's time, where the plain one is 1."""
     plain, observed = (result.row(name, kind) for name in ("plain", "observed"))
-    assert plain is not None
-    assert observed is not None
-    pairs = zip(plain.repeats, observed.repeats, strict=True)
-    ratios = [after.wall_seconds / before.wall_seconds for before, after in pairs]
-    return median(ratios), min(ratios), max(ratios)
+    found = ratios(observed, plain, "wall_seconds")
+    return median(found), min(found), max(found)
 
 
-def lines(result: TimedResult) -> Iterator[str]:
-    """Yield what observing takes, by number of workers."""
+def text(result: TimedResult) -> str:
+    """Return what observing takes, a line for each number of workers."""
+    lines = []
     for kind in dict.fromkeys(row.kind for row in result.rows):
         middle, least, greatest = (100 * (each - 1) for each in cost(result, kind))
-        yield f"{kind}: observing takes {middle:+.2f} % of a step ({least:+.2f} to {greatest:+.2f})"
+        lines.append(
+            f"{kind}: observing takes {middle:+.2f} % of a step ({least:+.2f} to {greatest:+.2f})"
+        )
+    return "\n".join(lines)
 
 
 BENCHMARK = Benchmark(
@@ -106,7 +99,7 @@ BENCHMARK = Benchmark(
         "repeats": flag(15),
     },
     measure=measure,
-    lines=lines,
+    text=text,
 )
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ import psutil
 from benchmarks import media
 from benchmarks.bench_observe import cost
 from benchmarks.kit import MEDIA, Benchmark, flag, parameters
-from benchmarks.markdown import machine, table
+from benchmarks.markdown import machine, rendered
 from benchmarks.record import Result, TimedResult, origin
 from benchmarks.resources import versions
 from benchmarks.worker import ask_worker
@@ -36,13 +36,7 @@ from headrace.models.model import Model
 from headrace.models.results import Labels
 from headrace.preprocess.levels import build_preprocess
 from headrace.profiling.provenance import Record
-from headrace.runs.options import (
-    ComputeOptions,
-    InputOptions,
-    MarkOptions,
-    OutputOptions,
-    RunOptions,
-)
+from headrace.runs import options as runs
 from headrace.runs.run import Runner
 from headrace.runs.stages import Carriers, stages_of
 from headrace.runtime.pipeline import Pipeline
@@ -50,7 +44,13 @@ from headrace.runtime.stage import Stage
 from headrace.sinks.predictions import PredictionLines
 from headrace.video.stream_index import StreamIndex
 
-WAYS = ("bare", "recorded", "nvtx", "trace")
+WAYS = {
+    "bare": "a run without a record",
+    "recorded": "a run, recorded as always",
+    "nvtx": "the same with NVTX ranges, nobody listening",
+    "trace": "the same with every step in its trace",
+}
+_COSTLY = list(WAYS)[1:]
 
 
 class Times(Record):
@@ -87,7 +87,7 @@ def measure(options: Namespace) -> Iterator[OverheadResult]:
     """Time all ways in one process."""
     said = parameters(options, "turns", "steps", "batch_size")
     path = options.video or media.paths(options.media, "web", 1)[0]
-    asked = {"cores": os.cpu_count(), "path": str(path.resolve()), "ways": WAYS}
+    asked = {"cores": os.cpu_count(), "path": str(path.resolve()), "ways": list(WAYS)}
     found = ask_worker({"case": "bench_overhead", **asked, **said})
     yield OverheadResult(
         provenance=origin(said),
@@ -106,7 +106,7 @@ def render(result: OverheadResult) -> str:
     empty = median(result.empty_step_seconds)
     lines = [
         f"bare: {bare * 1e3:.2f} ms a step",
-        *(f"{way}: {_percent(result, way)}" for way in WAYS[1:]),
+        *(f"{way}: {_percent(result, way)}" for way in _COSTLY),
         f"the runtime: {empty * 1e6:.0f} us a step, {empty / bare:.2%} of it",
     ]
     return "\n".join(lines)
@@ -185,17 +185,16 @@ def _seconds(
             for _ in _bare(index, model, batch_size, steps, Path(folder)):
                 watch.step()
             return watch.read()
-        marks = {
-            "recorded": MarkOptions(),
-            "nvtx": MarkOptions(nvtx=True),
-            "trace": MarkOptions(trace=True, trace_steps=steps),
+        marks: dict[str, Any] = {
+            "nvtx": {"nvtx": True},
+            "trace": {"trace": True, "trace_steps": steps},
         }
         runner = Runner(
-            options=RunOptions(
-                input=InputOptions(sources=(str(index.source),), max_steps=steps),
-                compute=ComputeOptions(batch_size=batch_size),
-                output=OutputOptions(out=Path(folder), video=False),
-                marks=marks[way],
+            options=runs.RunOptions(
+                input=runs.InputOptions(sources=(str(index.source),), max_steps=steps),
+                compute=runs.ComputeOptions(batch_size=batch_size),
+                output=runs.OutputOptions(out=Path(folder), video=False),
+                marks=runs.MarkOptions(**marks.get(way, {})),
             ),
             indexes=(index,),
             model=model,
@@ -227,33 +226,27 @@ def _empty(steps: int) -> float:
     return (perf_counter() - began) / steps
 
 
-_SAID = {
-    "recorded": "a run, recorded as always",
-    "nvtx": "the same with NVTX ranges, nobody listening",
-    "trace": "the same with every step in its trace",
-}
-
-
 def measuring(overhead: OverheadResult, observe: TimedResult) -> str:
     """What it adds to a step that a run is recorded, marked, traced; that a loop is observed."""
-    lines = [[_SAID[way], *map(_change, overhead.ratio(way))] for way in WAYS[1:]]
+    costs = {WAYS[way]: overhead.ratio(way) for way in _COSTLY}
     for kind in dict.fromkeys(row.kind for row in observe.rows):
-        lines.append([f"`observe`, {kind}", *map(_change, cost(observe, kind))])
+        costs[f"`observe`, {kind}"] = cost(observe, kind)
     bare = median(each.wall for each in overhead.rows[0].turns)
     empty = median(overhead.empty_step_seconds)
     step_ms = observe.provenance.configuration["step_ms"]
-    notes = (
+    return rendered(
+        costs.items(),
+        {
+            "what": lambda found: found[0],
+            "median": lambda found: f"{100 * (found[1][0] - 1):+.1f} %",
+            "least": lambda found: f"{100 * (found[1][1] - 1):+.1f} %",
+            "most": lambda found: f"{100 * (found[1][2] - 1):+.1f} %",
+        },
         f"Time of a step, where 1 is the same step unobserved: {1e3 * bare:.1f} ms of a run, "
         f"{step_ms:g} ms of a loop. A run of empty stages takes {1e6 * empty:.0f} µs a step: "
         f"{100 * empty / bare:.2g} % of this one. Medians over pairs of turns; what the least and "
-        f"the most differ by is the machine. {machine(overhead)}"
+        f"the most differ by is the machine. {machine(overhead)}",
     )
-    return f"{table(['what', 'median', 'least', 'most'], lines)}\n\n{notes}"
-
-
-def _change(ratio: float) -> str:
-    """`+0.3 %`."""
-    return f"{100 * (ratio - 1):+.1f} %"
 
 
 BENCHMARK = Benchmark(
@@ -267,7 +260,8 @@ BENCHMARK = Benchmark(
         "batch_size": flag(4, "frames in a step"),
     },
     measure=measure,
-    lines=lambda result: render(result).splitlines(),
+    result=OverheadResult,
+    text=render,
 )
 
 if __name__ == "__main__":

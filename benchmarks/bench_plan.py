@@ -8,7 +8,7 @@ once more when their indexes are known.
 """
 
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
 from statistics import median
@@ -17,23 +17,23 @@ from typing import Any
 
 from benchmarks import media
 from benchmarks.bench_extract import CASES, kind
-from benchmarks.kit import MEDIA, WORKERS, Benchmark, flag
-from benchmarks.markdown import machine, table
-from benchmarks.record import Repeat, Result, Row, TimedResult, origin
+from benchmarks.kit import MEDIA, WORKERS, Benchmark, flag, task_of, tried
+from benchmarks.loading import link_files
+from benchmarks.markdown import machine, rendered
+from benchmarks.record import Repeat, Result, Row, TimedResult, Tried, origin
 from benchmarks.resources import Meter, peak_rss_bytes
-from benchmarks.worker import Ask, WorkerError, ask_worker
+from benchmarks.worker import Ask, ask_worker
 from headrace.decode.index_store import IndexStore
 from headrace.extraction.frame_extraction import FrameExtraction
 from headrace.extraction.frame_request import FrameOptions
 from headrace.extraction.pictures import Pictures
-from headrace.profiling.provenance import Record
 from headrace.sampling.selection import ByRate
 
 VIDEO_SECONDS = 80
 """Of each video: 8 times a clip of 10 s."""
 
 
-class PlanRow(Record):
+class PlanRow(Tried):
     """So many hours of video."""
 
     hours: float
@@ -44,7 +44,6 @@ class PlanRow(Record):
     """Every index comes from disk. `memory_bytes` is the peak above what the process had before,
     `written_bytes` what the request will be as a file."""
     chunks: int = 0
-    failure: str | None = None
 
 
 class PlanResult(Result):
@@ -66,24 +65,17 @@ def measure(options: Namespace) -> Iterator[PlanResult]:
 
 def planned(video: Path, hours: float, workers: int, ask: Ask = ask_worker) -> PlanRow:
     """Plan so many hours twice, each time in a process of its own: new videos, then known ones."""
-    row = PlanRow(hours=hours, videos=round(hours * 3600 / VIDEO_SECONDS))
+    count = round(hours * 3600 / VIDEO_SECONDS)
     with TemporaryDirectory() as folder:
-        links = [Path(folder) / f"{number:06d}{video.suffix}" for number in range(row.videos)]
-        for link in links:
-            link.symlink_to(video)
-        asked = {
-            "case": "bench_plan",
-            "cores": workers,
-            "workers": workers,
-            "store": str(Path(folder) / "indexes"),
-            "paths": list(map(str, links)),
-        }
-        try:
-            new, known = ask(asked), ask(asked)
-        except WorkerError as error:
-            return row.model_copy(update={"failure": str(error)})
-    repeats = {"new": Repeat(**new["repeat"]), "known": Repeat(**known["repeat"])}
-    return row.model_copy(update={**repeats, "chunks": known["chunks"]})
+        links = link_files([video], Path(folder) / "videos", count)
+        task = task_of("bench_plan", links, workers, store=str(Path(folder) / "indexes"))
+
+        def take(row: PlanRow) -> PlanRow:
+            new, known = ask(task), ask(task)
+            repeats = {"new": Repeat(**new["repeat"]), "known": Repeat(**known["repeat"])}
+            return row.model_copy(update={**repeats, "chunks": known["chunks"]})
+
+        return tried(PlanRow(hours=hours, videos=count), take)
 
 
 def answer(*, paths: list[str], store: str, workers: int) -> dict[str, Any]:
@@ -122,77 +114,64 @@ _WIDTHS = {
 
 def planning(result: PlanResult) -> str:
     """One line per number of hours: what the plan takes."""
-    lines = []
-    for row in result.rows:
-        if row.new is None or row.known is None:
-            lines.append([f"{row.hours:g} h", f"failed: {row.failure}", "", "", ""])
-            continue
-        lines.append(
-            [
-                f"{row.hours:g} h, {row.videos:,} videos",
-                f"{row.new.wall_seconds:.1f}",
-                f"{row.known.wall_seconds:.1f}",
-                f"{(row.known.memory_bytes or 0) / 2**20:,.0f} MiB",
-                f"{(row.known.written_bytes or 0) / 1e6:.1f} MB",
-            ]
-        )
-    header = ("", "new, s", "known, s", "memory", "request")
-    return f"{table(header, lines)}\n\n{_further(result)}{machine(result)}"
+    *_, last = result.rows
+    further = ""
+    if last.known and last.known.memory_bytes:
+        terabytes = last.known.memory_bytes / last.hours * HOURS / 1e12
+        further = f"In a straight line, the plan of 1,000,000 h would hold {terabytes:,.1f} TB. "
+    columns: Mapping[str, Callable[[Any], str]] = {
+        "": lambda row: f"{row.hours:g} h, {row.videos:,} videos",
+        "new, s": lambda row: f"{row.new.wall_seconds:.1f}",
+        "known, s": lambda row: f"{row.known.wall_seconds:.1f}",
+        "memory": lambda row: f"{row.known.memory_bytes / 2**20:,.0f} MiB",
+        "request": lambda row: f"{row.known.written_bytes / 1e6:.1f} MB",
+    }
+    return rendered(result.rows, columns, f"{further}{machine(result)}")
 
 
-def _further(result: PlanResult) -> str:
-    row = result.rows[-1]
-    if row.known is None or not row.known.memory_bytes:
-        return ""
-    terabytes = row.known.memory_bytes / row.hours * HOURS / 1e12
-    return f"In a straight line, the plan of 1,000,000 h would hold {terabytes:,.1f} TB. "
-
-
-def decoding(sequential: TimedResult, extract: TimedResult | None) -> str:
+def decoding(sequential: TimedResult, extract: TimedResult | None, *_: object) -> str:
     """One line per kind of work: hours of video an hour of a core does, and cores for a month."""
-    lines = [
-        [name, f"{speed:,.0f}", f"{HOURS / speed / 24:,.0f}", f"{HOURS / speed / 24 / DAYS:,.0f}"]
-        for name, speed in _speeds(sequential, extract)
-    ]
-    header = ["H.264, 1280×720, 30 frames/s", "hours of video an hour of a core"]
-    header += ["core-days, 1,000,000 h", f"cores for {DAYS} days"]
-    made = [machine(each) for each in (sequential, extract) if each]
-    notes = "By CPU time, start-up of a command included. On the cores of: "
-    return f"{table(header, lines)}\n\n{notes}{' '.join(dict.fromkeys(made))}"
+    made = dict.fromkeys(machine(each) for each in (sequential, extract) if each)
+    return rendered(
+        [*_speeds(sequential, extract)],
+        {
+            "H.264, 1280×720, 30 frames/s": lambda named: named[0],
+            "hours of video an hour of a core": lambda named: f"{named[1]:,.0f}",
+            "core-days, 1,000,000 h": lambda named: f"{HOURS / named[1] / 24:,.0f}",
+            f"cores for {DAYS} days": lambda named: f"{HOURS / named[1] / 24 / DAYS:,.0f}",
+        },
+        f"By CPU time, start-up of a command included. On the cores of: {' '.join(made)}",
+    )
 
 
 def _speeds(sequential: TimedResult, extract: TimedResult | None) -> Iterator[tuple[str, float]]:
     for kind_of_media in ("web", "cam"):
-        spent = _core_seconds(sequential.row("headrace", kind_of_media))
-        if spent is not None:
-            yield f"{kind_of_media}: every frame, to 256×256", 1 / (spent * FRAME_RATE)
+        row = sequential.row("headrace", kind_of_media)
+        if row and row.repeats:
+            yield f"{kind_of_media}: every frame, to 256×256", 1 / (_core_seconds(row) * FRAME_RATE)
     for case in CASES if extract else ():
         row = extract.row("headrace", kind(case, 1)) if extract else None
-        spent = _core_seconds(row)
-        if row is not None and spent is not None and case.times > 1 and case.frames == "fps":
-            yield case.name, case.seconds / (spent * row.repeats[0].frames)
+        if row and row.repeats and case.times > 1 and case.frames == "fps":
+            yield case.name, case.seconds / (_core_seconds(row) * row.repeats[0].frames)
 
 
-def _core_seconds(row: Row | None) -> float | None:
+def _core_seconds(row: Row) -> float:
     """Return the CPU seconds of a frame that came: they change least where others work, too."""
-    found = [each.cpu_ms_per_frame for each in row.repeats] if row else []
-    known = [each for each in found if each is not None]
-    return median(known) / 1e3 if known else None
+    return median(row.values("cpu_ms_per_frame")) / 1e3
 
 
-def features() -> str:
+def features(*_: object) -> str:
     """One line per width: bytes, tables, rows for a million hours at one feature a second."""
     count = HOURS * _SAMPLES * _RATE
-    lines = [
-        [
-            name,
-            f"{count * width / 1e12:,.1f} TB",
-            f"{count * width / _FILE_BYTES:,.0f}",
-            f"{count / _CHUNK / 1e6:,.0f} million",
-        ]
-        for name, width in _WIDTHS.items()
-    ]
-    return table(("a feature", "bytes", "tables of 512 MB", "chunks, at least"), lines)
+    return rendered(
+        _WIDTHS.items(),
+        {
+            "a feature": lambda width: width[0],
+            "bytes": lambda width: f"{count * width[1] / 1e12:,.1f} TB",
+            "tables of 512 MB": lambda width: f"{count * width[1] / _FILE_BYTES:,.0f}",
+            "chunks, at least": lambda _: f"{count / _CHUNK / 1e6:,.0f} million",
+        },
+    )
 
 
 BENCHMARK = Benchmark(
@@ -200,7 +179,8 @@ BENCHMARK = Benchmark(
     about=__doc__,
     flags={"media": MEDIA, "hours": flag([1.0, 10.0], "of video"), "workers": WORKERS},
     measure=measure,
-    lines=lambda result: planning(result).splitlines(),
+    result=PlanResult,
+    text=planning,
 )
 
 if __name__ == "__main__":

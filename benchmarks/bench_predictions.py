@@ -13,7 +13,8 @@ quiet for the five ("changes"); what is planted takes no core ("planted").
 
 from argparse import Namespace
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -26,7 +27,7 @@ from torch.utils.data import DataLoader, Dataset
 import headrace
 from benchmarks import media
 from benchmarks.kit import MEDIA, Benchmark, flag
-from benchmarks.markdown import machine, machine_of, table
+from benchmarks.markdown import machine, machine_of, rendered
 from benchmarks.planted_loops import LOOPS, Loop, advised, run_loop, wall_seconds, with_change
 from benchmarks.record import Result, origin
 from headrace.profiling.findings.loop_load import LoopLoad
@@ -58,6 +59,22 @@ class Prediction(Record):
         """How much more was predicted than came, as a share of what came."""
         return None if self.predicted is None else self.predicted / median(self.measured) - 1
 
+    @property
+    def figures(self) -> tuple[str, str, str]:
+        """What was predicted, the median of what came, and its range."""
+        return (
+            "nothing" if self.predicted is None else f"{self.predicted:.2f}",
+            f"{median(self.measured):.2f}",
+            f"{min(self.measured):.2f}–{max(self.measured):.2f}",
+        )
+
+    def __str__(self) -> str:
+        """`--no-video: predicted 2.1 times, measured 1.9 (1.8 to 2.0)`."""
+        predicted, came, between = self.figures
+        times = "" if self.predicted is None else " times"
+        between = between.replace("–", " to ")
+        return f"{self.change}: predicted {predicted}{times}, measured {came} ({between})"
+
 
 class Planted(Record):
     """A loop with a planted bottleneck: what was named, advised, and came of it."""
@@ -70,6 +87,10 @@ class Planted(Record):
     applied: Prediction
     """The change that is advised with a gain; of a loop that its step holds, the most that the
     loader brings."""
+
+    def __str__(self) -> str:
+        """`tiny batches: hand-over; num_workers=0: predicted 9 times, measured 11 (10 to 12)`."""
+        return f"{self.planted}: {', '.join(self.named)}; {self.applied}"
 
 
 class PlantedResult(Record):
@@ -86,15 +107,9 @@ class PredictionsResult(Result):
     planted: PlantedResult | None = None
 
 
-@dataclass(frozen=True)
-class Case:
-    """One change, as two things to run; each call returns a session."""
-
-    name: str
-    before: Callable[[], Session]
-    after: Callable[[], Session]
-    predict: Callable[[Session], float | None]
-    """From the session of the first."""
+Run = Callable[[], Session]
+Predict = Callable[[Session], float | None]
+"""From the session of a run without the change."""
 
 
 def measure(options: Namespace) -> Iterator[PredictionsResult]:
@@ -105,23 +120,26 @@ def measure(options: Namespace) -> Iterator[PredictionsResult]:
         result = PredictionsResult.load(options.out)
     if options.only != "planted":
         video = media.paths(options.media, "web", 1)[0]
-        changes = tuple(printed(judged(case, options.repeats), line) for case in cases(video))
+        changes = tuple(printed(judged(*case, options.repeats)) for case in cases(video))
         result = result.model_copy(update={"provenance": made, "changes": changes})
     if options.only != "changes":
-        loops = tuple(printed(judged_loop(each, options.repeats), planted_line) for each in LOOPS)
+        loops = tuple(printed(judged_loop(each, options.repeats)) for each in LOOPS)
         planted = PlantedResult(provenance=made, loops=loops)
         result = result.model_copy(update={"planted": planted})
     yield result
 
 
-def printed(found: T, words: Callable[[T], str]) -> T:
-    """Print a line about it at once; return it."""
-    print(words(found), flush=True)
+def printed(found: T) -> T:
+    """Print it at once; return it."""
+    print(found, flush=True)
     return found
 
 
-def cases(video: Path) -> list[Case]:
-    """The five changes: three options of a run, and the workers of a DataLoader."""
+def cases(video: Path) -> Iterator[tuple[str, Run, Run, Predict]]:
+    """Yield five changes: three options of a run, and the workers of a DataLoader.
+
+    Of each its name, the run without it, the one with it, and what predicts.
+    """
     plain = RunOptions(
         input=InputOptions(sources=(str(video),), max_steps=STEPS),
         compute=ComputeOptions(weights="none", batch_size=4),
@@ -129,26 +147,15 @@ def cases(video: Path) -> list[Case]:
     small = compute(plain, batch_size=1)
     drawn = compute(plain, model_name="shufflenet_v2_x0_5")
     dear = compute(quiet(drawn), prep_level="complex")
-    light = compute(dear, prep_level="medium")
-    return [
-        run_case("--batch-size 8", small, compute(small, batch_size=8), of_alternative),
-        run_case("--no-video", drawn, quiet(drawn), of_alternative),
-        run_case("--prep-level medium", dear, light, of_alternative),
-        Case("num_workers=1", lambda: loop(0), lambda: loop(1), of_workers(1)),
-        Case("num_workers=2", lambda: loop(0), lambda: loop(2), of_workers(2)),
-    ]
-
-
-def run_case(
-    name: str,
-    before: RunOptions,
-    after: RunOptions,
-    predict: Callable[[str, Session], float | None],
-) -> Case:
-    """A change of options, called as it is typed."""
-    return Case(
-        name, lambda: run(before), lambda: run(after), lambda session: predict(name, session)
-    )
+    for name, before, after in (
+        ("--batch-size 8", small, compute(small, batch_size=8)),
+        ("--no-video", drawn, quiet(drawn)),
+        ("--prep-level medium", dear, compute(dear, prep_level="medium")),
+    ):
+        yield name, partial(run, before), partial(run, after), partial(of_alternative, name)
+    for workers in (1, 2):
+        gain = partial(of_workers, workers)
+        yield f"num_workers={workers}", partial(loop, 0), partial(loop, workers), gain
 
 
 def compute(options: RunOptions, **changed: Any) -> RunOptions:
@@ -174,14 +181,10 @@ def of_alternative(name: str, session: Session) -> float | None:
     return found[0].baseline_ms_per_frame / found[0].ms_per_frame if found else None
 
 
-def of_workers(workers: int) -> Callable[[Session], float | None]:
+def of_workers(workers: int, session: Session) -> float | None:
     """Predict by the replay that `observe` predicts by."""
-
-    def predict(session: Session) -> float | None:
-        load = LoopLoad.of(session)
-        return None if load is None else load.gain(workers=workers)
-
-    return predict
+    load = LoopLoad.of(session)
+    return None if load is None else load.gain(workers=workers)
 
 
 class Sums(Dataset[torch.Tensor]):
@@ -204,20 +207,14 @@ def loop(workers: int) -> Session:
     return seen.session
 
 
-def judged(case: Case, repeats: int) -> Prediction:
+def judged(name: str, before: Run, after: Run, predict: Predict, repeats: int) -> Prediction:
     """Both ways in turns; the prediction is the median of those of the first way's runs."""
-    predicted, measured, others = [], [], []
-    for _ in range(repeats):
-        before, after = case.before(), case.after()
-        predicted.append(case.predict(before))
-        measured.append(rate(after) / rate(before))
-        others.append(before.others_cpu_share)
-    known = [each for each in predicted if each is not None]
-    return Prediction(
-        change=case.name,
-        predicted=median(known) if known else None,
-        measured=tuple(measured),
-        others_cpu_share=tuple(others),
+    pairs = [(before(), after()) for _ in range(repeats)]
+    return prediction(
+        name,
+        [first for first, _ in pairs],
+        [predict(first) for first, _ in pairs],
+        [rate(second) / rate(first) for first, second in pairs],
     )
 
 
@@ -226,32 +223,32 @@ def judged_loop(loop: Loop, repeats: int) -> Planted:
     first = run_loop(loop)
     verdict, change = advised(first)
     changed = with_change(loop, change) if change else None
-    predicted, measured, others = [], [], []
+    runs, measured = [first], []
     for turn in range(repeats):
-        before = run_loop(loop) if turn else first
-        others.append(before.others_cpu_share)
-        again = advised(before)[1]
-        if change and again and again.words == change.words:
-            predicted.append(again.gain)
+        if turn:
+            runs.append(run_loop(loop))
         if changed is not None:
-            measured.append(wall_seconds(before) / wall_seconds(run_loop(changed)))
-    known = [gain for gain in predicted if gain is not None]
+            measured.append(wall_seconds(runs[-1]) / wall_seconds(run_loop(changed)))
+    again = [advised(each)[1] for each in runs]
+    gains = [each.gain for each in again if each and change and each.words == change.words]
+    name = change.words if change else "nothing"
+    applied = prediction(name, runs, gains, measured or [1.0])
     return Planted(
-        planted=loop.name,
-        named=verdict.bound_by,
-        headline=verdict.headline,
-        applied=Prediction(
-            change=change.words if change else "nothing",
-            predicted=median(known) if known else None,
-            measured=tuple(measured) or (1.0,),
-            others_cpu_share=tuple(others),
-        ),
+        planted=loop.name, named=verdict.bound_by, headline=verdict.headline, applied=applied
     )
 
 
-def planted_line(found: Planted) -> str:
-    """`tiny batches: hand-over; num_workers=0: predicted 9 times, measured 11 (10 to 12)`."""
-    return f"{found.planted}: {', '.join(found.named)}; {line(found.applied)}"
+def prediction(
+    change: str, runs: list[Session], gains: list[float | None], measured: list[float]
+) -> Prediction:
+    """Return it by what each run without the change predicts, and what each pair came to."""
+    known = [gain for gain in gains if gain is not None]
+    return Prediction(
+        change=change,
+        predicted=median(known) if known else None,
+        measured=tuple(measured),
+        others_cpu_share=tuple(each.others_cpu_share for each in runs),
+    )
 
 
 def rate(session: Session) -> float:
@@ -263,57 +260,41 @@ def rate(session: Session) -> float:
     return Metrics.of(session).fps_mean or 0.0
 
 
-def line(found: Prediction) -> str:
-    """`--no-video: predicted 2.1 times, measured 1.9 (1.8 to 2.0)`."""
-    spread = f"{min(found.measured):.2f} to {max(found.measured):.2f}"
-    told = "nothing" if found.predicted is None else f"{found.predicted:.2f} times"
-    return f"{found.change}: predicted {told}, measured {median(found.measured):.2f} ({spread})"
-
-
 def predictions(result: PredictionsResult) -> str:
     """One line per change: what its finding predicted, and what came."""
-    lines = [
-        [
-            f"`{each.change}`",
-            "nothing" if each.predicted is None else f"{each.predicted:.2f}",
-            f"{median(each.measured):.2f}",
-            f"{min(each.measured):.2f}–{max(each.measured):.2f}",
-        ]
-        for each in result.changes
-    ]
-    notes = (
+    text = rendered(
+        result.changes,
+        {
+            "change": lambda row: f"`{row.change}`",
+            "predicted": lambda row: row.figures[0],
+            "measured": lambda row: row.figures[1],
+            "of all turns": lambda row: row.figures[2],
+        },
         "Times as fast as before the change; predicted from a run, or loop, without it. "
-        f"{machine(result)}"
+        f"{machine(result)}",
     )
-    text = f"{table(['change', 'predicted', 'measured', 'of all turns'], lines)}\n\n{notes}"
     return f"{text}\n\n{planted_loops(result.planted)}" if result.planted else text
 
 
 def planted_loops(result: PlantedResult) -> str:
     """One line per planted loop: what was named, advised, predicted, and came."""
-    heads = ["planted", "named", "advised with a gain", "predicted", "came", "of all turns"]
-    lines = [
-        [
-            each.planted,
-            ", ".join(each.named),
-            f"`{each.applied.change}`",
-            "nothing" if each.applied.predicted is None else f"{each.applied.predicted:.2f}",
-            f"{median(each.applied.measured):.2f}",
-            f"{min(each.applied.measured):.2f}–{max(each.applied.measured):.2f}",
-        ]
-        for each in result.loops
-    ]
-    shares = [
-        share
-        for each in result.loops
-        for share in each.applied.others_cpu_share
-        if share is not None
-    ]
+    shares = [share for each in result.loops for share in each.applied.others_cpu_share if share]
     notes = "Planted loops wait as for a disk or a GPU; where the step is named, the gain is all "
     notes += f"that the loader can bring. {machine_of(result.provenance)}"
     if max(shares, default=0.0) > QUIET:
         notes += f" Other programs took up to {max(shares):.0%} of the processor time meanwhile."
-    return f"{table(heads, lines)}\n\n{notes}"
+    return rendered(
+        result.loops,
+        {
+            "planted": lambda row: row.planted,
+            "named": lambda row: ", ".join(row.named),
+            "advised with a gain": lambda row: f"`{row.applied.change}`",
+            "predicted": lambda row: row.applied.figures[0],
+            "came": lambda row: row.applied.figures[1],
+            "of all turns": lambda row: row.applied.figures[2],
+        },
+        notes,
+    )
 
 
 BENCHMARK = Benchmark(
@@ -325,7 +306,8 @@ BENCHMARK = Benchmark(
         "only": {"choices": ("changes", "planted"), "help": "one part"},
     },
     measure=measure,
-    lines=lambda result: predictions(result).splitlines(),
+    result=PredictionsResult,
+    text=predictions,
 )
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
-from itertools import chain, repeat
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
@@ -30,13 +29,13 @@ from PIL import Image
 from torch.utils.data import DataLoader
 
 from benchmarks import media
-from benchmarks.bench_scaling import know, link_files
-from benchmarks.kit import MEDIA, Benchmark, flag, parameters, timed
-from benchmarks.markdown import failed, machine, others, table
-from benchmarks.record import Repeat, Row, TimedResult, origin
+from benchmarks.kit import MEDIA, SIZE, Benchmark, flag, parameters, task_of, tried
+from benchmarks.loading import know, link_files
+from benchmarks.markdown import machine, others, rendered
+from benchmarks.record import Repeat, Row, TimedResult, origin, ratios
 from benchmarks.resources import steady
 from benchmarks.worker import Ask, WorkerError, ask_worker
-from headrace import Bursts, FrameLoader, FrameReader, Proxies, Uniform
+from headrace import FrameLoader, FrameReader, Proxies
 from headrace.decode.convert import FrameConverter
 from headrace.decode.index_store import IndexStore
 from headrace.decode.proxy_rows import VIDEOS, read_rows, write_rows
@@ -44,7 +43,7 @@ from headrace.profiling.provenance import Record
 from headrace.video.shape import FrameShape, Orientation
 
 GOPS = (1, 8, 30)
-BATCH_SIZE, SIZE, BUDGET = 128, (256, 256), "256MiB"
+BATCH_SIZE, BUDGET = 128, "256MiB"
 ORIGINALS, BURSTS, SHARDS = "originals", "originals, bursts of 8", "JPEG shards, WebDataset"
 FFCV = "JPEG shards, FFCV"
 WORKERS = 2
@@ -191,98 +190,50 @@ def contest(
     store, here = IndexStore(place.store), place.folder / f"{count} files"
     videos = link_files(place.videos, here / "videos", count)
     know(place.videos, videos, store)
-    sets = {gop: many_proxies(place.proxies(gop), here / f"gop{gop}", videos) for gop in GOPS}
     shards = [place.shards[number % len(place.shards)] for number in range(count)]
-    asked: dict[str, Any] = {
-        "case": "bench_proxy",
-        "cores": 2,
-        "videos": [str(path) for path in videos],
-        "proxies": None,
-        "shards": [str(path) for path in shards],
-        "store": str(place.store),
-        **{"size": SIZE, "batch_size": BATCH_SIZE, "memory_budget": BUDGET},
+    common = {"size": SIZE, "batch_size": BATCH_SIZE, "memory_budget": BUDGET}
+    loader = task_of("loading:load", videos, WORKERS, store=str(place.store), **common)
+    tasks: dict[str, dict[str, Any]] = {
+        ORIGINALS: loader,
+        BURSTS: {**loader, "frames_per_burst": 8},
     }
-    ways: dict[str, dict[str, Any]] = {
-        ORIGINALS: {"way": "uniform"},
-        BURSTS: {"way": "bursts"},
-        **{f"proxies, GOP {gop}": {"way": "uniform", "proxies": str(sets[gop])} for gop in GOPS},
-        SHARDS: {"way": "webdataset"},
-    }
-    for name, way in ways.items():
-        yield taken(Row(name=name, kind=f"{count} files"), {**asked, **way}, timing, ask)
+    for gop in GOPS:
+        proxies = many_proxies(place.proxies(gop), here / f"gop{gop}", videos)
+        tasks[f"proxies, GOP {gop}"] = {**loader, "proxies": str(proxies)}
+    tasks[SHARDS] = task_of("bench_proxy", shards, WORKERS, batch_size=BATCH_SIZE)
+    for name, task in tasks.items():
+        yield taken(Row(name=name, kind=f"{count} files"), task, timing, ask)
     if find_spec("ffcv") is None:
         yield Row(name=FFCV, kind=f"{count} files", failure="not installed: it has no wheels")
 
 
-def taken(row: Row, asked: Mapping[str, Any], timing: Mapping[str, float], ask: Ask) -> Row:
+def taken(row: Row, task: Mapping[str, Any], timing: Mapping[str, float], ask: Ask) -> Row:
     """Return the row with its repeat, once the first frames of its proxies were proved."""
 
-    def take(_: Row) -> Repeat:
-        if asked["proxies"] is not None:
-            few = {**asked, "videos": asked["videos"][:4]}
-            if wrong := ask({**few, "warm_up_seconds": 0, "seconds": 0})["wrong"]:
+    def take(row: Row) -> Row:
+        if "proxies" in task:
+            few = {**task, "case": "bench_proxy:proof", "paths": task["paths"][:4]}
+            if wrong := ask(few)["wrong"]:
                 raise WorkerError(f"{wrong} frames are wrong")
-        return Repeat(**ask({**asked, **timing}))
+        return row.timed(Repeat(**ask({**task, **timing})))
 
-    return timed(row, take)
-
-
-def answer(
-    *,
-    way: str,
-    videos: list[str],
-    proxies: str | None,
-    shards: list[str],
-    store: str,
-    size: Sequence[int],
-    batch_size: int,
-    warm_up_seconds: float,
-    seconds: float,
-    **options: Any,
-) -> dict[str, Any]:
-    """Time a way for `seconds`, or with none hold its first frames against a plain decode.
-
-    It is warm when it delivered as many frames as it looks ahead, or after `warm_up_seconds`.
-    """
-    if way == "webdataset":
-        return steady(_shard_batches(shards, batch_size), 0, warm_up_seconds, seconds)
-    sources = videos if proxies is None else Proxies(proxies).all(videos)
-    began = perf_counter()
-    with FrameLoader(
-        sources,
-        batch_size=batch_size,
-        size=(size[0], size[1]),
-        workers=WORKERS,
-        sampling=Bursts(frames_per_burst=8, lanes=batch_size) if way == "bursts" else Uniform(),
-        store=IndexStore(Path(store)),
-        **options,
-    ) as loader:
-        if not seconds:
-            return {"wrong": _wrong(loader, Proxies(str(proxies)), videos)}
-        open_seconds = perf_counter() - began
-        batches = (batch.frames for batch in chain.from_iterable(repeat(loader)))
-        before = loader.statistics.frames_decoded
-        found = steady(batches, loader.lookahead, warm_up_seconds, seconds)
-        decoded = loader.statistics.frames_decoded - before
-    # Of all frames, those of the warm-up too.
-    share = found["frames"] / (found["frames"] + found["warm_up_frames"])
-    return {**found, "open_seconds": open_seconds, "decoded": round(decoded * share)}
+    return tried(row, take)
 
 
-def _wrong(loader: FrameLoader, proxies: Proxies, videos: list[str]) -> int:
-    """Return how many frames of the first batches differ from a plain decode of their proxies."""
-    sources = proxies.all(videos)
+def proof(*, paths: list[str], proxies: str, store: str, size: Any, **options: Any) -> Any:
+    """Return how many frames of the first batches are `wrong`: not those of a plain decode."""
+    sources = Proxies(proxies).all(paths)
     shown: dict[int, list[np.ndarray]] = {}
     wrong = 0
-    for batch, _ in zip(loader, range(PROVED), strict=False):
-        frames = batch.frames.movedim(1, -1).numpy()
-        places = zip(batch.video.tolist(), batch.index.tolist(), frames, strict=True)
-        for video, index, frame in places:
-            if video not in shown:
-                size = (frame.shape[0], frame.shape[1])
-                shown[video] = _plain(sources[video].proxy, size)
-            wrong += not np.array_equal(frame, shown[video][index])
-    return wrong
+    with FrameLoader(sources, size=tuple(size), store=IndexStore(Path(store)), **options) as loader:
+        for batch, _ in zip(loader, range(PROVED), strict=False):
+            frames = batch.frames.movedim(1, -1).numpy()
+            places = zip(batch.video.tolist(), batch.index.tolist(), frames, strict=True)
+            for video, index, frame in places:
+                if video not in shown:
+                    shown[video] = _plain(sources[video].proxy, (frame.shape[0], frame.shape[1]))
+                wrong += not np.array_equal(frame, shown[video][index])
+    return {"wrong": wrong}
 
 
 def _plain(path: Path, size: tuple[int, int]) -> list[np.ndarray]:
@@ -291,59 +242,62 @@ def _plain(path: Path, size: tuple[int, int]) -> list[np.ndarray]:
         return [converter.convert(frame, None) for frame in container.decode(video=0)]
 
 
-def _shard_batches(shards: list[str], batch_size: int) -> Iterator[Any]:
-    """WebDataset as its documentation has it: shards in random order, a shuffle buffer, Pillow."""
+def answer(
+    *, paths: list[str], batch_size: int, workers: int, warm_up_seconds: float, seconds: float
+) -> dict[str, Any]:
+    """Time WebDataset as its documentation has it: shards at random, a shuffle buffer, Pillow."""
     webdataset = import_module("webdataset")  # has no types
-
     dataset = (
-        webdataset.WebDataset(shards, resampled=True, shardshuffle=False)
+        webdataset.WebDataset(paths, resampled=True, shardshuffle=False)
         .shuffle(1000)
         .decode("rgb8")
         .to_tuple("jpg")
         .batched(batch_size)
     )
-    return (frames for (frames,) in iter(DataLoader(dataset, batch_size=None, num_workers=WORKERS)))
+    batches = (frames for (frames,) in DataLoader(dataset, batch_size=None, num_workers=workers))
+    return steady(batches, 0, warm_up_seconds, seconds)
 
 
 def proxied(result: ProxyResult) -> str:
     """One line per number of files and way, then one per set of copies."""
-    base = {row.kind: row.speed for row in result.rows if row.name == ORIGINALS}
-    heads = ["files", "way", "frames/s", "÷ originals", "decoded per frame", "CPU ms per frame"]
-    speeds = table(heads, [_line(row, base.get(row.kind, 0.0)) for row in result.rows])
-    copies = table(
-        ["copies", "bytes ÷ originals'", "PSNR, mean (worst)", "SSIM", "made, frames/s"],
-        [
-            [
-                each.name,
-                f"{each.bytes / each.original_bytes:.2f}",
-                "" if each.psnr is None else f"{each.psnr:.1f} ({each.psnr_worst:.1f}) dB",
-                "" if each.ssim is None else f"{each.ssim:.3f}",
-                f"{each.frames / each.make_seconds:,.0f}",
-            ]
-            for each in result.made
-        ],
+
+    def beside_originals(row: Row) -> str:
+        shares = ratios(row, result.row(ORIGINALS, row.kind), "frames_per_second")
+        return f"{shares[0]:.1f}" if shares else ""
+
+    speeds = rendered(
+        result.rows,
+        {
+            "files": lambda row: row.kind,
+            "way": lambda row: row.name,
+            "frames/s": lambda row: f"{row.speed:,.0f}",
+            "÷ originals": beside_originals,
+            "decoded per frame": lambda row: _figure(row.amplification, ".1f"),
+            "CPU ms per frame": lambda row: _figure(row.repeats[0].cpu_ms_per_frame, ".2f"),
+        },
+        labels=2,
     )
     words = str(result.provenance.configuration["size"]).strip("()")
     size = "x".join(word.strip() for word in words.split(","))
-    notes = (
+    copies = rendered(
+        result.made,
+        {
+            "copies": lambda made: made.name,
+            "bytes ÷ originals'": lambda made: f"{made.bytes / made.original_bytes:.2f}",
+            "PSNR, mean (worst)": lambda made: (
+                "" if made.psnr is None else f"{made.psnr:.1f} ({made.psnr_worst:.1f}) dB"
+            ),
+            "SSIM": lambda made: _figure(made.ssim, ".3f"),
+            "made, frames/s": lambda made: f"{made.frames / made.make_seconds:,.0f}",
+        },
         f"{result.videos} different videos, 1280x720, under as many names as there are files; "
-        f"proxies and JPEGs are {size}. {others(result.rows)} {machine(result)}"
+        f"proxies and JPEGs are {size}. {others(result.rows)} {machine(result)}",
     )
-    return f"{speeds}\n\n{copies}\n\n{notes}"
+    return f"{speeds}\n\n{copies}"
 
 
-def _line(row: Row, base: float) -> list[str]:
-    if not row.repeats:
-        return [row.kind, row.name, failed(row), "", "", ""]
-    decoded, spent = row.amplification, row.repeats[0].cpu_ms_per_frame
-    return [
-        row.kind,
-        row.name,
-        f"{row.speed:,.0f}",
-        f"{row.speed / base:.1f}" if base else "",
-        "" if decoded is None else f"{decoded:.1f}",
-        "" if spent is None else f"{spent:.2f}",
-    ]
+def _figure(number: float | None, form: str) -> str:
+    return "" if number is None else f"{number:{form}}"
 
 
 BENCHMARK = Benchmark(
@@ -357,7 +311,8 @@ BENCHMARK = Benchmark(
         "warm_up": flag(30.0, "seconds, at most"),
     },
     measure=measure,
-    lines=lambda result: proxied(result).splitlines(),
+    result=ProxyResult,
+    text=proxied,
 )
 
 if __name__ == "__main__":

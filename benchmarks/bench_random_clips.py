@@ -4,21 +4,19 @@ python -m benchmarks.bench_random_clips --repeats 1 --kinds cam    # a first loo
 python -m benchmarks.bench_random_clips                            # the figures of the docs
 """
 
-from benchmarks.bench_random_frames import HEADRACE, LIBRARIES
-from benchmarks.kit import Entrant, compared
+from benchmarks.bench_random_frames import KEPT, OTHERS, random_access
+from benchmarks.kit import contest
 
-ENTRANTS = [
-    Entrant(name="baseline_clips", asked={"library": "dataloader", "keeps_files": True}),
-    *LIBRARIES,
-    *HEADRACE,
-]
-BENCHMARK = compared(
+ENTRANTS = {"baseline_clips": KEPT, **OTHERS}
+BENCHMARK = contest(
     "random_clips",
     __doc__,
     ENTRANTS,
     "cases:random_frames",
     seconds=8,
-    asked={"batch_size": 8, "clip": (16, 2)},
+    text=random_access,
+    batch_size=8,
+    clip=(16, 2),
 )
 
 if __name__ == "__main__":

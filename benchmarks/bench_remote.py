@@ -20,10 +20,10 @@ from av.container import InputContainer
 from av.video.frame import VideoFrame
 
 from benchmarks import media
-from benchmarks.kit import MEDIA, Benchmark, flag
+from benchmarks.kit import MEDIA, REPEATS, Benchmark, rounds
 from benchmarks.markdown import machine, table
-from benchmarks.record import Repeat, Result, origin
-from benchmarks.remote import READERS, REMOTE, Calls, object_store
+from benchmarks.record import Repeat, Result, Tried, origin
+from benchmarks.remote import REMOTE, WAYS, Calls, object_store, opened
 from benchmarks.resources import Meter
 from benchmarks.worker import Ask, WorkerError, ask_worker
 from headrace.profiling.provenance import Record
@@ -50,7 +50,7 @@ class Turn(Record):
     """That it sent."""
 
 
-class RemoteRow(Record):
+class RemoteRow(Tried):
     """A way, a pattern, a latency."""
 
     way: str
@@ -58,12 +58,21 @@ class RemoteRow(Record):
     latency_ms: int | None = None
     """None: it asks no store."""
     turns: tuple[Turn, ...] = ()
-    failure: str | None = None
 
     @property
     def seconds(self) -> float:
         """The median turn."""
         return median(each.repeat.wall_seconds for each in self.turns)
+
+    @property
+    def count(self) -> int:
+        """Turns that it has."""
+        return len(self.turns)
+
+    @property
+    def progress(self) -> str:
+        """The last turn."""
+        return f"{self.turns[-1].repeat.wall_seconds:.2f} s"
 
 
 class RemoteResult(Result):
@@ -74,12 +83,6 @@ class RemoteResult(Result):
     frames: int
     """In it."""
     rows: tuple[RemoteRow, ...]
-
-    def row(self, way: str, pattern: str, latency_ms: int | None) -> RemoteRow | None:
-        """Return one of them, if it was measured."""
-        key = (way, pattern, latency_ms)
-        found = [row for row in self.rows if (row.way, row.pattern, row.latency_ms) == key]
-        return found[0] if found else None
 
 
 def measure(options: Namespace) -> Iterator[RemoteResult]:
@@ -103,38 +106,26 @@ def contest(
     ask: Ask = ask_worker,
 ) -> list[RemoteRow]:
     """Return all ways in turns; one whose frames are not those of the path has failed."""
-    keys: list[tuple[str, int | None]] = [(way, None) for way in READERS if way not in REMOTE]
-    keys += [(way, latency) for latency in latencies_ms for way in REMOTE]
-    rows = {key: RemoteRow(way=key[0], pattern=pattern, latency_ms=key[1]) for key in keys}
-    expected: int | None = None
-    for _ in range(repeats):
-        for key, row in rows.items():
-            if row.failure is not None:
-                continue
-            try:
-                turn, checksum = _turn(video, row, ask)
-            except WorkerError as error:
-                rows[key] = row.model_copy(update={"failure": str(error)})
-                continue
-            expected = checksum if expected is None else expected
-            other = None if checksum == expected else "other frames than by the path"
-            rows[key] = row.model_copy(update={"turns": (*row.turns, turn), "failure": other})
-    return list(rows.values())
+    rows = [RemoteRow(way=way, pattern=pattern) for way in WAYS if way not in REMOTE]
+    rows += [
+        RemoteRow(way=way, pattern=pattern, latency_ms=latency)
+        for latency in latencies_ms
+        for way in REMOTE
+    ]
+    expected: list[int] = []
 
+    def take(row: RemoteRow) -> RemoteRow:
+        with object_store(video.parent, (row.latency_ms or 0) / 1e3) as (address, served):
+            asked = {"case": "bench_remote", "way": row.way, "pattern": pattern}
+            found = ask({**asked, "path": str(video), "url": f"{address}/{video.name}"})
+        expected.append(found.pop("checksum"))
+        if expected[-1] != expected[0]:
+            raise WorkerError("other frames than by the path")
+        turn = Turn(**found, requests=served.requests, sent_bytes=served.sent_bytes)
+        return row.model_copy(update={"turns": (*row.turns, turn)})
 
-def _turn(video: Path, row: RemoteRow, ask: Ask) -> tuple[Turn, int]:
-    with object_store(video.parent, (row.latency_ms or 0) / 1e3) as (address, served):
-        found = ask(
-            {
-                "case": "bench_remote",
-                "way": row.way,
-                "path": str(video),
-                "url": f"{address}/{video.name}",
-                "pattern": row.pattern,
-            }
-        )
-    checksum = found.pop("checksum")
-    return Turn(**found, requests=served.requests, sent_bytes=served.sent_bytes), checksum
+    *_, rows = rounds(rows, take, repeats)
+    return rows
 
 
 def answer(*, way: str, path: str, url: str, pattern: str) -> dict[str, Any]:
@@ -144,7 +135,7 @@ def answer(*, way: str, path: str, url: str, pattern: str) -> dict[str, Any]:
     """
     calls, meter = Calls(), Meter()
     frames = checksum = 0
-    with READERS[way](Path(path), url, calls) as container:
+    with opened(way, Path(path), url, calls) as container:
         for found in _READ[pattern](container):
             frames += 1
             checksum = crc32(found, checksum)
@@ -207,26 +198,28 @@ _SAID = {
 
 def remote(result: RemoteResult) -> str:
     """One line per way and latency: seconds, and what went over the network."""
-    header = ["", *(f"{PATTERNS[each]}, s" for each in PATTERNS)]
-    header += [f"requests, MB: {PATTERNS[each]}" for each in PATTERNS]
-    keys = list(dict.fromkeys((row.way, row.latency_ms) for row in result.rows))
+    header = ["", *(f"{words}, s" for words in PATTERNS.values())]
+    header += [f"requests, MB: {words}" for words in PATTERNS.values()]
+    by_key: dict[tuple[str, int | None], dict[str, RemoteRow]] = {}
+    for row in result.rows:
+        by_key.setdefault((row.way, row.latency_ms), {})[row.pattern] = row
     lines = []
-    for way, latency in keys:
-        rows = [result.row(way, pattern, latency) for pattern in PATTERNS]
+    for (way, latency), rows in by_key.items():
         late = "" if latency is None else f"; {latency} ms"
-        lines.append([f"{_SAID[way]}{late}", *map(_time, rows), *map(_asked, rows)])
-    calls = [row.turns[0] for row in result.rows if row.way == "python_file" and row.turns]
+        found = [rows.get(pattern) for pattern in PATTERNS]
+        lines.append([f"{_SAID[way]}{late}", *map(_time, found), *map(_asked, found)])
     asked = ", ".join(
-        f"{turn.reads} reads and {turn.seeks} seeks ({PATTERNS[pattern]})"
-        for pattern, turn in zip(PATTERNS, calls, strict=False)
+        f"{row.turns[0].reads} reads and {row.turns[0].seeks} seeks ({PATTERNS[pattern]})"
+        for pattern, row in by_key.get(("python_file", None), {}).items()
+        if row.turns
     )
-    found = [s for row in result.rows for t in row.turns if (s := t.repeat.others_share)]
+    others = [s for row in result.rows for t in row.turns if (s := t.repeat.others_share)]
     notes = (
         f"One video of {result.frames:,} frames, {result.file_bytes / 1e6:.0f} MB, H.264, "
         f"1280×720; median of {result.provenance.configuration['repeats']} turns, each in a "
         "process of its own, from opening on. A server on the loopback waits so long before each "
         "answer; its bandwidth is not limited. The frames of all ways are the same. Of a Python "
-        f"file FFmpeg asks {asked}. Other work took {max(found, default=0):.0%} of the CPU time "
+        f"file FFmpeg asks {asked}. Other work took {max(others, default=0):.0%} of the CPU time "
         f"in the worst turn. {machine(result)}"
     )
     return f"{table(header, lines)}\n\n{notes}"
@@ -235,7 +228,7 @@ def remote(result: RemoteResult) -> str:
 def _time(row: RemoteRow | None) -> str:
     if row is None:
         return "not measured"
-    return f"failed: {row.failure}" if row.failure or not row.turns else f"{row.seconds:.2f}"
+    return row.missing or f"{row.seconds:.2f}"
 
 
 def _asked(row: RemoteRow | None) -> str:
@@ -249,9 +242,10 @@ def _asked(row: RemoteRow | None) -> str:
 BENCHMARK = Benchmark(
     name="remote",
     about=__doc__,
-    flags={"media": MEDIA, "repeats": flag(3, "of each, in turn")},
+    flags={"media": MEDIA, "repeats": REPEATS},
     measure=measure,
-    lines=lambda result: remote(result).splitlines(),
+    result=RemoteResult,
+    text=remote,
 )
 
 if __name__ == "__main__":

@@ -21,19 +21,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from benchmarks import media
-from benchmarks.kit import (
-    MEDIA,
-    WORKERS,
-    Benchmark,
-    Entrant,
-    Task,
-    asked_of,
-    flag,
-    parameters,
-    prove,
-    rounds,
-)
+from benchmarks import kit, media
 from benchmarks.record import TimedResult, origin
 from benchmarks.resources import Meter, peak_rss_bytes, versions
 from headrace import FrameBatch, open_index, read_frames
@@ -45,11 +33,11 @@ from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions, R
 from headrace.runs.run import Runner
 from headrace.sinks.seen import Seen
 
-ENTRANTS = [
-    Entrant(name="read_frames", asked={"way": "read_frames"}),
-    Entrant(name="run", asked={"way": "run"}),
-    Entrant(name="run_prepared", asked={"way": "run", "preprocesses": True}),
-]
+ENTRANTS: kit.Entrants = {
+    "read_frames": {"way": "read_frames"},
+    "run": {"way": "run"},
+    "run_prepared": {"way": "run", "preprocesses": True},
+}
 
 TIMES = 8
 """That a clip is repeated in the longer video."""
@@ -57,27 +45,28 @@ TIMES = 8
 
 def measure(options: Namespace) -> Iterator[TimedResult]:
     """Prove and time all ways on one kind of media after the other."""
-    made = origin(parameters(options, "workers", "repeats"))
+    made = origin(kit.parameters(options, "workers", "repeats"))
     result = TimedResult(provenance=made, media={"recipe": media.recipe()})
-    names = [each.name for each in ENTRANTS]
     clips = {kind: media.paths(options.media, kind, options.count) for kind in media.KINDS}
     longer = {f"{kind}_x{TIMES}": [media.looped(paths[0], TIMES)] for kind, paths in clips.items()}
     for kind, paths in (clips | longer).items():
-        task = Task(case="bench_run", kind=kind, paths=paths, workers=options.workers)
-        rows = prove(ENTRANTS, task, reference=ENTRANTS[0].asked)
+        task = kit.task_of("bench_run", paths, options.workers)
+        rows = kit.prove(ENTRANTS, task, kind, reference=ENTRANTS["read_frames"])
         if not all(row.is_sound for row in rows):
             sys.exit(f"not the same frames: {rows}")
-        for timed in rounds(rows, asked_of(ENTRANTS, task), options.repeats):
-            result = result.updated(timed, names)
+        for after_round in kit.rounds(rows, kit.timed_by(ENTRANTS, task), options.repeats):
+            result = result.updated(after_round, list(ENTRANTS))
             yield result
 
 
-def lines(result: TimedResult) -> Iterator[str]:
-    """Yield each way's share of the speed of reading."""
+def text(result: TimedResult) -> str:
+    """Return a line for each way: its speed, and its share of the speed of reading."""
+    lines = []
     for row in result.rows:
         reading = result.row("read_frames", row.kind)
         share = f", {row.speed / reading.speed:.2f}" if reading and reading.repeats else ""
-        yield f"{row.kind} {row.name}: {row.failure or f'{row.speed:.0f} frames/s{share}'}"
+        lines.append(f"{row.words}: {row.failure or f'{row.speed:.0f} frames/s{share}'}")
+    return "\n".join(lines)
 
 
 class Kept:
@@ -108,7 +97,7 @@ def answer(
     *,
     way: str,
     paths: Sequence[str],
-    pictures: str | None,
+    pictures: str | None = None,
     preprocesses: bool = False,
     **_: Any,
 ) -> dict[str, Any]:
@@ -170,17 +159,17 @@ def _nothing(frames: Frames) -> torch.Tensor:
     return torch.zeros(len(frames), 3, 1, 1)
 
 
-BENCHMARK = Benchmark(
+BENCHMARK = kit.Benchmark(
     name="run",
     about=__doc__,
     flags={
-        "media": MEDIA,
-        "count": flag(4, "videos of each kind"),
-        "repeats": flag(5, "of each, in turn"),
-        "workers": WORKERS,
+        "media": kit.MEDIA,
+        "count": kit.flag(4, "videos of each kind"),
+        "repeats": kit.REPEATS | {"default": 5},
+        "workers": kit.WORKERS,
     },
     measure=measure,
-    lines=lines,
+    text=text,
 )
 
 if __name__ == "__main__":

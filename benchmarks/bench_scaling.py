@@ -7,30 +7,25 @@ The files are links to the same few videos; each link is a file of its own to he
 some 10 ms a file, so that only sets of up to 1,000 are also opened as new ones. About 7 minutes.
 """
 
-import os
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence, Sized
-from itertools import chain, cycle, islice, repeat
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import perf_counter
 from typing import Any
 
-import psutil
-
 from benchmarks import media
-from benchmarks.kit import MEDIA, SIZE, WORKERS, Benchmark, flag
-from benchmarks.markdown import failed, machine, others, repeats, size, table
+from benchmarks.kit import MEDIA, SIZE, WORKERS, Benchmark, flag, task_of, tried
+from benchmarks.loading import know, link_files
+from benchmarks.markdown import machine, others, rendered, size
 from benchmarks.record import Repeat, Row, TimedResult, origin
-from benchmarks.resources import peak_rss_bytes, rss_bytes, steady
-from benchmarks.worker import Ask, WorkerError, ask_worker
-from headrace import FrameLoader, IndexStore, Source, open_index
+from benchmarks.worker import Ask, ask_worker
+from headrace import IndexStore
 
 
 def measure(options: Namespace) -> Iterator[TimedResult]:
     """Measure one size after the other."""
     files = media.paths(options.media, "web", options.count)
-    task = {
+    asked = {
         "size": SIZE,
         "batch_size": options.batch_size,
         "workers": options.workers,
@@ -38,106 +33,39 @@ def measure(options: Namespace) -> Iterator[TimedResult]:
         "warm_up_seconds": options.warm_up,
         "seconds": options.seconds,
     }
-    parameters = {**task, "scan_at_most": options.scan_at_most, "videos": options.count}
-    result = TimedResult(provenance=origin(parameters), media={"recipe": media.recipe()})
+    said = {**asked, "scan_at_most": options.scan_at_most, "videos": options.count}
+    result = TimedResult(provenance=origin(said), media={"recipe": media.recipe()})
     with TemporaryDirectory() as folder:
         place = Path(folder)
         links = link_files(files, place / "videos", max(options.sizes))
         know(files, links, IndexStore(place / "known"))
         for count in options.sizes:
-            row = measured(links[:count], place, task, scans=count <= options.scan_at_most)
+            scans = count <= options.scan_at_most
+            row = measured(links[:count], place, asked, scans=scans)
             result = result.model_copy(update={"rows": (*result.rows, row)})
             yield result
-
-
-def link_files(files: Sequence[Path], folder: Path, count: int) -> list[Path]:
-    """Make `count` links in `folder`, to one file after the other and round again."""
-    folder.mkdir(parents=True)
-    links = [folder / f"{number:06}.mp4" for number in range(count)]
-    for path, file in zip(links, cycle(files), strict=False):
-        link(file.resolve(), path)
-    return links
-
-
-def know(files: Sequence[Path], links: Sequence[Path], store: IndexStore) -> None:
-    """Make the store know all links by scanning `files` only: equal files have equal entries."""
-    for file in files:
-        open_index(file.resolve(), store)
-    for path, file in zip(links, islice(cycle(files), len(links)), strict=True):
-        link(store.entry(Source(file.resolve())), store.entry(Source(path)))
-
-
-def link(file: Path, path: Path) -> None:
-    """Make a hard link, or a symbolic one where they lie on different file systems."""
-    try:
-        os.link(file, path)
-    except OSError:
-        path.symlink_to(file)
 
 
 def measured(
     links: Sequence[Path],
     place: Path,
-    task: Mapping[str, Any],
+    asked: Mapping[str, Any],
     *,
     scans: bool,
     ask: Ask = ask_worker,
 ) -> Row:
     """Ask a process for the set as new files, if it `scans`, and another as known ones."""
-    row = Row(name="headrace", kind=f"{len(links):,} files")
-    paths = [str(link) for link in links]
-    asked = {**task, "case": "bench_scaling", "cores": task["workers"], "paths": paths}
-    scan_seconds = None
-    try:
+    task = task_of("loading:load", links, **asked)
+
+    def take(row: Row) -> Row:
+        scan_seconds = None
         if scans:
             unknown = str(place / f"unknown-{len(links)}")
-            scan_seconds = ask({**asked, "store": unknown, "seconds": None})["open_seconds"]
-        known = ask({**asked, "store": str(place / "known")})
-    except WorkerError as error:
-        return row.failed(str(error))
-    return row.timed(Repeat(scan_seconds=scan_seconds, **known))
+            scan_seconds = ask({**task, "store": unknown, "seconds": None})["open_seconds"]
+        known = ask({**task, "store": str(place / "known")})
+        return row.timed(Repeat(scan_seconds=scan_seconds, **known))
 
-
-def answer(
-    *,
-    paths: list[str],
-    store: str,
-    size: Sequence[int],
-    warm_up_seconds: float,
-    seconds: float | None,
-    **options: Any,
-) -> dict[str, Any]:
-    """Open a loader; if `seconds` are given, time its first batch and those after the warm-up."""
-    process, rss_before = psutil.Process(), rss_bytes()
-    files_before, open_files = process.num_fds(), 0
-    began = perf_counter()
-    with FrameLoader(
-        paths, size=(size[0], size[1]), store=IndexStore(Path(store)), **options
-    ) as loader:
-        found: dict[str, Any] = {"open_seconds": perf_counter() - began}
-        if seconds is None:
-            return found
-
-        def batches() -> Iterator[Sized]:
-            nonlocal open_files
-            for batch in chain.from_iterable(repeat(loader)):
-                open_files = max(open_files, process.num_fds())
-                yield batch
-
-        def count() -> dict[str, int]:
-            cost = loader.statistics
-            return {"decoded": cost.frames_decoded, "opens": cost.opens}
-
-        found |= steady(batches(), loader.lookahead, warm_up_seconds, seconds, count)
-        found["open_files"] = open_files - files_before
-        found["memory_bytes"] = peak_rss_bytes() - rss_before
-    return found
-
-
-_HEADER = (
-    *("", "open, new", "open, known", "first batch", "frames/s"),
-    *("amplification", "memory", "open files"),
-)
+    return tried(Row(name="headrace", kind=f"{len(links):,} files"), take)
 
 
 def scaling(result: TimedResult) -> str:
@@ -156,29 +84,28 @@ def scaling(result: TimedResult) -> str:
         "of so many different files that do not fit it were not measured.",
         f"{others(result.rows)} {machine(result)}",
     ]
-    if not all(each.is_filled for each in repeats(result.rows)):
+    if not all(each.is_filled for row in result.rows for each in row.repeats):
         notes.insert(
             1,
             "\\*: still filling its window, in which every GOP is met for the first time, so "
             "nearly as slow as without looking ahead; steady later. `headrace plan` predicts how "
             "fast.",
         )
-    return f"{table(_HEADER, map(_line, result.rows))}\n\n" + "\n".join(notes)
+    columns = {
+        "": lambda row: row.kind,
+        "open, new": lambda row: _seconds(row.repeats[0].scan_seconds),
+        "open, known": lambda row: _seconds(row.repeats[0].open_seconds),
+        "first batch": lambda row: _seconds(row.repeats[0].first_seconds),
+        "frames/s": lambda row: f"{row.speed:,.0f}{_star(row)}",
+        "amplification": lambda row: f"{row.amplification:.2f}{_star(row)}",
+        "memory": lambda row: f"{row.repeats[0].memory_bytes / 2**20:,.0f} MiB",
+        "open files": lambda row: f"{row.repeats[0].open_files:,}",
+    }
+    return rendered(result.rows, columns, *notes)
 
 
-def _line(row: Row) -> tuple[str, ...]:
-    if row.failure:
-        return (row.kind, failed(row), *[""] * (len(_HEADER) - 2))
-    [found] = row.repeats
-    filling = "" if found.is_filled else "*"
-    return (
-        row.kind,
-        *map(_seconds, (found.scan_seconds, found.open_seconds, found.first_seconds)),
-        f"{found.frames_per_second:,.0f}{filling}",
-        f"{row.amplification:.2f}{filling}",
-        f"{(found.memory_bytes or 0) / 2**20:,.0f} MiB",
-        f"{found.open_files:,}",
-    )
+def _star(row: Row) -> str:
+    return "" if row.repeats[0].is_filled else "*"
 
 
 def _seconds(number: float | None) -> str:
@@ -202,7 +129,7 @@ BENCHMARK = Benchmark(
         "workers": WORKERS,
     },
     measure=measure,
-    lines=lambda result: scaling(result).splitlines(),
+    text=scaling,
 )
 
 if __name__ == "__main__":

@@ -6,9 +6,9 @@ python -m benchmarks.bench_sequential                          # the figures of 
 
 from statistics import median
 
-from benchmarks.comparison import Columns, by_name, comparison, difference, quickest_first
-from benchmarks.kit import REFERENCE, Entrant, compared
-from benchmarks.markdown import machine, media, others, versions
+from benchmarks import markdown
+from benchmarks.kit import REFERENCE, contest
+from benchmarks.markdown import comparison, machine, others
 from benchmarks.record import TimedResult
 
 NAMES = {
@@ -21,20 +21,6 @@ NAMES = {
     "opencv": "OpenCV, area",
 }
 LINEAR = {"library": "opencv", "scaler": "linear"}
-ENTRANTS = [
-    Entrant(name=name, asked=LINEAR if name == "opencv_linear" else {"library": name})
-    for name in NAMES
-]
-BENCHMARK = compared("sequential", __doc__, ENTRANTS, "cases:every_frame")
-COLUMNS = Columns(
-    names=NAMES,
-    name="library",
-    limit=REFERENCE,
-    ratio="of the limit",
-    digits=2,
-    memory="peak memory",
-    peaks=lambda row: [median(each.peak_rss_bytes or 0 for each in row.repeats)],
-)
 
 
 def sequential(result: TimedResult) -> str:
@@ -44,15 +30,31 @@ def sequential(result: TimedResult) -> str:
         f"Median of {said['repeats']} interleaved rounds (lowest–highest), each library in its own "
         f"process on the same {said['workers']} cores; *of the limit* is the median of the ratios "
         "within a round.",
-        media(result),
+        markdown.media(result),
         "Equal frames were proved first: none differs from the limit's by more than "
-        f"{difference(result):.2f} grey levels in the mean.",
+        f"{markdown.difference(result):.2f} grey levels in the mean.",
         f"{others(result.rows)} {machine(result)}",
-        versions(result.rows),
+        markdown.versions(result.rows),
         "Not measured: other codecs, 10-bit video, decoding on a GPU, other numbers of cores.",
     ]
-    return "\n\n".join([comparison(quickest_first(by_name(result)), COLUMNS), "\n".join(notes)])
+    drawn = comparison(
+        markdown.quickest_first(markdown.by_name(result)),
+        NAMES,
+        limit=REFERENCE,
+        heads=("library", "of the limit", "peak memory"),
+        digits=2,
+        peaks=lambda row: [median(row.values("peak_rss_bytes") or [0])],
+    )
+    return markdown.notes_below(drawn, notes)
 
+
+BENCHMARK = contest(
+    "sequential",
+    __doc__,
+    {name: LINEAR if name == "opencv_linear" else {"library": name} for name in NAMES},
+    "cases:every_frame",
+    text=sequential,
+)
 
 if __name__ == "__main__":
     BENCHMARK.main()

@@ -13,8 +13,8 @@ from time import perf_counter
 from typing import Any
 
 from benchmarks import media
-from benchmarks.kit import MEDIA, Benchmark, flag, rounds
-from benchmarks.markdown import machine, spread, table
+from benchmarks.kit import MEDIA, Benchmark, flag, rounds, tried
+from benchmarks.markdown import machine, rendered, spread
 from benchmarks.record import Repeat, Row, TimedResult, origin
 from benchmarks.worker import ROOT, Ask, WorkerError, ask_worker
 from headrace import IndexStore, open_decoder
@@ -31,16 +31,14 @@ def measure(options: Namespace) -> Iterator[TimedResult]:
     """Time commands, then opening files."""
     files = media.paths(options.media, "web", options.count)
     rows = [Row(name=name) for name in COMMANDS]
-    [uncounted] = rounds(rows, timed_command, 1)
-    rows = [row.failed(found.failure) for row, found in zip(rows, uncounted, strict=True)]
-    *_, rows = rounds(rows, timed_command, options.repeats)
+    *_, rows = rounds(rows, with_command, 1 + options.repeats)
     yield TimedResult(
         provenance=origin({"repeats": options.repeats, "files": options.count}),
-        rows=(*rows, *timed_opening(files)),
+        rows=(*(row.without_first() for row in rows), *timed_opening(files)),
     )
 
 
-def timed_command(row: Row) -> Repeat:
+def with_command(row: Row) -> Row:
     """Run a command in a fresh process."""
     began = perf_counter()
     try:
@@ -49,21 +47,20 @@ def timed_command(row: Row) -> Repeat:
         raise WorkerError("not installed") from error
     except subprocess.CalledProcessError as error:
         raise WorkerError(f"exit status {error.returncode}") from error
-    return Repeat(wall_seconds=perf_counter() - began)
+    return row.timed(Repeat(wall_seconds=perf_counter() - began))
 
 
 def timed_opening(files: Sequence[Path], ask: Ask = ask_worker) -> list[Row]:
     """Open each file twice, in two processes: scanned, then known to the store of indexes."""
-    rows = []
     with TemporaryDirectory() as store:
         paths = [str(path.resolve()) for path in files]
-        for row in (Row(name="open a new file (scan)"), Row(name="open a known file")):
-            try:
-                seconds = ask({"case": "bench_startup", "paths": paths, "store": store})["seconds"]
-                rows.append(row.timed(*(Repeat(wall_seconds=each) for each in seconds)))
-            except WorkerError as error:
-                rows.append(row.failed(str(error)))
-    return rows
+        asked = {"case": "bench_startup", "paths": paths, "store": store}
+
+        def take(row: Row) -> Row:
+            return row.timed(*(Repeat(wall_seconds=each) for each in ask(asked)["seconds"]))
+
+        names = ("open a new file (scan)", "open a known file")
+        return [tried(Row(name=name), take) for name in names]
 
 
 def answer(*, paths: list[str], store: str) -> dict[str, Any]:
@@ -80,13 +77,11 @@ def answer(*, paths: list[str], store: str) -> dict[str, Any]:
 
 def startup(result: TimedResult) -> str:
     """One line per thing that was timed, in the order it was timed."""
-    lines = [[f"`{row.name}`", row.failure or _milliseconds(row)] for row in result.rows]
-    notes = f"Median (lowest–highest). {machine(result)}"
-    return f"{table(['what', 'time'], lines)}\n\n{notes}"
-
-
-def _milliseconds(row: Row) -> str:
-    return f"{spread([1e3 * each.wall_seconds for each in row.repeats], '.1f')} ms"
+    columns = {
+        "what": lambda row: f"`{row.name}`",
+        "time": lambda row: f"{spread([1e3 * s for s in row.values('wall_seconds')], '.1f')} ms",
+    }
+    return rendered(result.rows, columns, f"Median (lowest–highest). {machine(result)}")
 
 
 BENCHMARK = Benchmark(
@@ -98,9 +93,7 @@ BENCHMARK = Benchmark(
         "repeats": flag(20),
     },
     measure=measure,
-    lines=lambda result: (
-        f"{row.name}: {row.failure or _milliseconds(row)}" for row in result.rows
-    ),
+    text=startup,
 )
 
 if __name__ == "__main__":

@@ -3,18 +3,19 @@
 A worker of another commit imports these functions too: each imports of headrace what it uses.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
-from itertools import count
+from itertools import count as numbers
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from benchmarks.adapters import Adapter, Chunk, Delivery, RandomAccess, Requests
+from benchmarks.adapters import Adapter, Chunk, RandomAccess, Requests
 from benchmarks.equality import shrink, thumbnails
-from benchmarks.resources import Meter, peak_rss_bytes, rss_bytes, versions
+from benchmarks.resources import Meter, peak_rss_bytes, rss_bytes, steady, versions
 
 if TYPE_CHECKING:
     from headrace.sampling.sampler import Sampler
@@ -31,7 +32,7 @@ def every_frame(
     paths: Sequence[str],
     size: tuple[int, int],
     workers: int,
-    pictures: str | None,
+    pictures: str | None = None,
     **options: Any,
 ) -> dict[str, Any]:
     """Time every frame of every file, in order, or keep thumbnails in the file `pictures`."""
@@ -62,7 +63,7 @@ def every_frame(
 
 
 def random_frames(
-    *, library: str, seconds: float, pictures: str | None, **asked: Any
+    *, library: str, seconds: float, pictures: str | None = None, **asked: Any
 ) -> dict[str, Any]:
     """Time random frames, or clips, in a steady state, or keep the first ones in `pictures`.
 
@@ -80,7 +81,15 @@ def random_frames(
             pictures=np.concatenate([shrink(frames) for frames, _, _ in first]),
         )
         return {"versions": versions(adapter.PACKAGES)}
-    found = _steady(delivery, seconds)
+
+    def count() -> dict[str, int]:
+        counts = delivery.cost()._asdict()
+        return {name: value for name, value in counts.items() if value is not None}
+
+    # Decoding comes in waves as long as the look-ahead: every repeat begins at the same place of
+    # them, and lasts for one at least.
+    ahead = delivery.warm_up
+    found = steady(iter(delivery), ahead, math.inf, seconds, count, least_frames=ahead)
     peak = peak_rss_bytes()
     return {**found, "memory_bytes": peak - rss_before, "peak_rss_bytes": peak}
 
@@ -118,7 +127,7 @@ def task_of(
     )
 
 
-def scan_files(*, paths: Sequence[str]) -> dict[str, Any]:
+def scan_files(*, paths: Sequence[str], **_: Any) -> dict[str, Any]:
     """Scan one after the other, after two that do not count; a file counts as a frame."""
     from headrace import StreamIndex
 
@@ -151,29 +160,8 @@ def _requests(paths: list[Path], batch_size: int, sampling: "Sampler") -> Iterat
     from headrace.sampling.population import Population
 
     population = Population.of([open_index(path).gop_lengths for path in paths])
-    for epoch in count():
+    for epoch in numbers():
         order = sampling.order(population, epoch)
         for start in range(0, len(order), batch_size):
             frames = order[start : start + batch_size].ravel()
             yield np.stack(population.locate(frames), axis=1)
-
-
-def _steady(delivery: Delivery, seconds: float) -> dict[str, Any]:
-    """Time whole batches for at least `seconds`, after the warm-up the library asks for.
-
-    Also for at least as many frames as the warm-up: decoding comes in waves as long as the
-    look-ahead, and every repeat begins at the same place of them.
-    """
-    batches = iter(delivery)
-    warm_up_frames = len(next(batches))
-    while warm_up_frames < delivery.warm_up:
-        warm_up_frames += len(next(batches))
-    frames, before, meter = 0, delivery.cost(), Meter()
-    while meter.wall_seconds < seconds or frames < delivery.warm_up:
-        frames += len(next(batches))
-    times, after = meter.read(), delivery.cost()
-    spent = {
-        name: None if then is None or now is None else now - then
-        for name, now, then in zip(after._fields, after, before, strict=True)
-    }
-    return {"frames": frames, **times, "warm_up_frames": warm_up_frames, **spent}

@@ -4,7 +4,7 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -13,14 +13,16 @@ import numpy as np
 
 from benchmarks import media
 from benchmarks.equality import Equality, compare, compare_picked
-from benchmarks.record import RESULTS, Repeat, Result, Row, Timed, TimedResult, origin
+from benchmarks.record import RESULTS, Repeat, Result, Row, TimedResult, Tried, origin
 from benchmarks.worker import Ask, WorkerError, ask_worker
 
 REFERENCE = "pyav_loop"
 """Its frames are right by definition: a linear decode of everything."""
 SIZE = (256, 256)
-AnyTimed = TypeVar("AnyTimed", bound=Timed)
-Flag = Mapping[str, Any]
+AnyTried = TypeVar("AnyTried", bound=Tried)
+Entrants = Mapping[str, Mapping[str, Any]]
+"""Name → what this one alone is asked with."""
+Flag = dict[str, Any]
 """Arguments of `ArgumentParser.add_argument`."""
 
 
@@ -41,6 +43,19 @@ def flag(default: Any, about: str = "", **more: Any) -> Flag:
 
 MEDIA = flag(media.DEFAULT_ROOT, "their folder")
 WORKERS = flag(os.cpu_count() or 1, "threads and cores")
+REPEATS = flag(3, "of each, in turn")
+
+
+def parameters(options: Namespace, *names: str) -> dict[str, Any]:
+    """Return the options of these names."""
+    return {name: getattr(options, name) for name in names}
+
+
+def speeds(result: TimedResult) -> str:
+    """Return a line for each row."""
+    return "\n".join(
+        f"{row.words}: {row.failure or f'{row.speed:.1f} frames/s'}" for row in result.rows
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +70,10 @@ class Benchmark:
     """Name → option; `out` is added where it is missing."""
     measure: Callable[[Namespace], Iterable[Result]]
     """Yields the result, as often as there is more of it: each is kept at once."""
-    lines: Callable[[Any], Iterable[str]] = lambda result: map(speed_line, result.rows)
-    """What is printed of the last one."""
+    result: type[Any] = TimedResult
+    """Of `measure`."""
+    text: Callable[[Any], str] = speeds
+    """What is printed of the last result."""
 
     def main(self, words: Sequence[str] | None = None) -> None:
         """Measure, keep, print."""
@@ -64,68 +81,36 @@ class Benchmark:
         result = None
         for result in self.measure(options):
             result.save(options.out)
-        for line in self.lines(result):
-            print(line)
-        print(options.out)
+        print(self.text(result), options.out, sep="\n")
 
     def parse(self, words: Sequence[str] | None = None) -> Namespace:
         """Return the options of a command line; None means that of this process."""
         parser = ArgumentParser(description=self.about, formatter_class=RawDescriptionHelpFormatter)
-        out = {"out": flag(RESULTS / f"{self.name}.json")}
-        for name, arguments in {**self.flags, **({} if "out" in self.flags else out)}.items():
+        out = flag(RESULTS / f"{self.name}.json")
+        for name, arguments in {"out": out, **self.flags}.items():
             parser.add_argument(f"--{name.replace('_', '-')}", **arguments)
         return parser.parse_args(words)
 
 
-def parameters(options: Namespace, *names: str) -> dict[str, Any]:
-    """Return the options of these names."""
-    return {name: getattr(options, name) for name in names}
+def task_of(case: str, paths: Sequence[Path], workers: int, **asked: Any) -> dict[str, Any]:
+    """Return what a worker is asked with videos; see `benchmarks.worker`.
 
+    It asks for times: with a path as `pictures`, it would ask for the pictures in that file.
 
-def speed_line(row: Row) -> str:
-    """Return a row in a line."""
-    return f"{row.kind} {row.name}: {row.failure or f'{row.speed:.1f} frames/s'}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Entrant:
-    """One of the things compared, and what it alone is asked with."""
-
-    name: str
-    asked: Mapping[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Task:
-    """What every entrant is asked for with the videos of one kind."""
-
-    case: str
-    """See `benchmarks.worker`."""
-    kind: str
-    paths: Sequence[Path]
-    size: tuple[int, int] = SIZE
-    workers: int
-    """Threads, and cores the process is bound to."""
-    asked: Mapping[str, Any] = field(default_factory=dict)
-    """What else."""
-
-    def request(self, entrant: Mapping[str, Any], pictures: Path | None = None) -> dict[str, Any]:
-        """Return what a worker is asked: for times, or for the pictures in a file."""
-        return {
-            "case": self.case,
-            "cores": self.workers,
-            "paths": [str(path.resolve()) for path in self.paths],
-            "size": self.size,
-            "workers": self.workers,
-            "pictures": str(pictures) if pictures else None,
-            **self.asked,
-            **entrant,
-        }
+    Args:
+        case: The function that answers.
+        paths: The videos.
+        workers: Threads, and cores the process is bound to.
+        asked: What else.
+    """
+    words = [str(path.absolute()) for path in paths]  # a link is a file of its own
+    return {"case": case, "cores": workers, "workers": workers, "paths": words, **asked}
 
 
 def prove(
-    entrants: Sequence[Entrant],
-    task: Task,
+    entrants: Entrants,
+    task: Mapping[str, Any],
+    kind: str = "",
     ask: Ask = ask_worker,
     reference: Mapping[str, Any] | None = None,
 ) -> list[Row]:
@@ -135,21 +120,26 @@ def prove(
     """
     if not entrants:
         return []
-    right = task
-    if reference is None:
-        right, reference = replace(task, case="cases:every_frame", asked={}), {"library": REFERENCE}
+    right = task if reference else {name: task[name] for name in _LINEAR_TASK}
     with TemporaryDirectory() as folder:
-        place = Path(folder) / "pictures.npz"
-        ask(right.request(reference, place))
+        place = str(Path(folder) / "pictures.npz")
+        ask({**right, **(reference or _LINEAR), "pictures": place})
         with np.load(place) as stored:
             expected = dict(stored)
-        return [_prove(each, task, expected, place, ask) for each in entrants]
+
+        def compared(row: Row) -> Row:
+            answer = ask({**task, **entrants[row.name], "pictures": place})
+            with np.load(place) as stored:
+                equality = _compare(expected, stored)
+            return row.model_copy(update={"equality": equality, "versions": answer["versions"]})
+
+        return [tried(Row(name=name, kind=kind), compared) for name in entrants]
 
 
 def rounds(
-    rows: Sequence[AnyTimed], take: Callable[[AnyTimed], Repeat], count: int
-) -> Iterator[list[AnyTimed]]:
-    """Yield all rows after each round, until every sound one was timed `count` times.
+    rows: Sequence[AnyTried], take: Callable[[AnyTried], AnyTried], count: int
+) -> Iterator[list[AnyTried]]:
+    """Yield all rows after each round, until `take` gave every sound one `count` repeats.
 
     The repeats are interleaved (A B C A B C ...), so that a slow minute of the machine hits all.
     Repeats that rows have already count as those of the first rounds.
@@ -157,50 +147,45 @@ def rounds(
     current = list(rows)
     for earlier in range(count):
         current = [
-            timed(row, take) if row.is_sound and len(row.repeats) <= earlier else row
-            for row in current
+            tried(row, take) if row.is_sound and row.count <= earlier else row for row in current
         ]
         yield current
 
 
-def timed(row: AnyTimed, take: Callable[[AnyTimed], Repeat]) -> AnyTimed:
-    """Return the row with one more repeat, or with the reason why there is none."""
+def tried(row: AnyTried, step: Callable[[AnyTried], AnyTried]) -> AnyTried:
+    """Return what `step` makes of the row, or the row with the reason why it failed."""
     try:
-        repeat = take(row)
+        found = step(row)
     except WorkerError as error:
-        print(f"{row.words}: {error}", flush=True)
-        return row.failed(str(error))
-    speed = f", {repeat.frames_per_second:.1f} frames/s" if repeat.frames else ""
-    share = repeat.others_share
-    others = "" if share is None else f", others used {share:.0%} of the machine"
-    print(f"{row.words}: {repeat.wall_seconds:.2f} s{speed}{others}", flush=True)
-    return row.timed(repeat)
+        found = row.failed(str(error))
+    print(f"{row.words}: {found.failure or found.progress}", flush=True)
+    return found
 
 
-def asked_of(
-    entrants: Sequence[Entrant], task: Task, ask: Ask = ask_worker
-) -> Callable[[Row], Repeat]:
-    """Return what takes a repeat of an entrant's row; one that loses frames fails."""
-    requests = {each.name: task.request(each.asked) for each in entrants}
+def timed_by(
+    entrants: Entrants, task: Mapping[str, Any], ask: Ask = ask_worker
+) -> Callable[[Row], Row]:
+    """Return what gives an entrant's row one more repeat; one that loses frames fails."""
 
-    def take(row: Row) -> Repeat:
-        repeat = Repeat(**ask(requests[row.name]))
+    def take(row: Row) -> Row:
+        repeat = Repeat(**ask({**task, **entrants[row.name]}))
         wanted = row.equality.frames if row.equality else repeat.frames
-        if task.case == "cases:every_frame" and repeat.frames != wanted:
+        if task["case"] == _LINEAR["case"] and repeat.frames != wanted:
             raise WorkerError(f"{repeat.frames} of {wanted} frames when timed")
-        return repeat
+        return row.timed(repeat)
 
     return take
 
 
-def compared(
+def contest(
     name: str,
     about: str,
-    entrants: Sequence[Entrant],
+    entrants: Entrants,
     case: str,
     *,
     seconds: float | None = None,
-    asked: Mapping[str, Any] | None = None,
+    text: Callable[[TimedResult], str],
+    **asked: Any,
 ) -> Benchmark:
     """Return a benchmark that holds entrants against each other on all media.
 
@@ -212,36 +197,32 @@ def compared(
         entrants: In the order of the table.
         case: What a worker is asked.
         seconds: That a repeat is timed for at least; None where it ends by itself.
+        text: Its table.
         asked: What else every entrant is asked with.
     """
-    names, kinds = [each.name for each in entrants], list(media.KINDS)
-    timing = (
-        {} if seconds is None else {"seconds": flag(float(seconds), "that a turn is timed for")}
-    )
+    names, kinds = list(entrants), list(media.KINDS)
+    timing = {"seconds": flag(float(seconds), "that a turn is timed for")} if seconds else {}
 
     def measure(options: Namespace) -> Iterator[Result]:
-        common = {**parameters(options, *timing), **(asked or {})}
+        common = {**parameters(options, *timing), **asked}
         sets = {kind: media.paths(options.media, kind, options.count) for kind in options.kinds}
         known = {kind: media.describe(paths) for kind, paths in sets.items()}
-        result = TimedResult(
-            provenance=origin(
-                {"size": SIZE, **parameters(options, "workers", "repeats"), **common}
-            ),
-            media={"recipe": media.recipe(), "kinds": known},
-        )
+        made = origin({"size": SIZE, **parameters(options, "workers", "repeats"), **common})
+        result = TimedResult(provenance=made, media={"recipe": media.recipe(), "kinds": known})
         if options.resume:
             try:
                 result = result.resumed(options.out)
             except ValueError as error:
                 sys.exit(str(error))
-        chosen = [each for each in entrants if each.name in options.libraries]
+        chosen = {name: entrants[name] for name in names if name in options.libraries}
         for kind, paths in sets.items():
-            task = Task(case=case, kind=kind, paths=paths, workers=options.workers, asked=common)
-            unproved = [each for each in chosen if result.row(each.name, kind) is None]
-            result = result.updated(prove(unproved, task), names)
+            task = task_of(case, paths, options.workers, size=SIZE, **common)
+            known_names = {row.name for row in result.rows if row.kind == kind}
+            unproved = {name: chosen[name] for name in chosen if name not in known_names}
+            result = result.updated(prove(unproved, task, kind), names)
             yield result
-            rows = [row for each in chosen if (row := result.row(each.name, kind))]
-            for after_round in rounds(rows, asked_of(chosen, task), options.repeats):
+            rows = [row for name in chosen if (row := result.row(name, kind))]
+            for after_round in rounds(rows, timed_by(chosen, task), options.repeats):
                 result = result.updated(after_round, names)
                 yield result
 
@@ -253,27 +234,18 @@ def compared(
             "count": flag(40, "videos of each kind"),
             "kinds": flag(kinds, choices=kinds),
             "libraries": flag(names, choices=names),
-            "repeats": flag(5, "of each, in turn"),
+            "repeats": REPEATS | {"default": 5},
             **timing,
             "workers": WORKERS,
             "resume": flag(False, "go on with what is in --out"),
         },
         measure=measure,
+        text=text,
     )
 
 
-def _prove(entrant: Entrant, task: Task, expected: Mapping[str, Any], place: Path, ask: Ask) -> Row:
-    row = Row(name=entrant.name, kind=task.kind)
-    try:
-        answer = ask(task.request(entrant.asked, place))
-    except WorkerError as error:
-        print(f"{row.words}: {error}", flush=True)
-        return row.failed(str(error))
-    with np.load(place) as stored:
-        found = _compare(expected, stored)
-    right = "equal" if found.holds else f"{found.missing} missing and {found.wrong} wrong"
-    print(f"{row.words}: {found.frames} frames, {right}", flush=True)
-    return row.model_copy(update={"equality": found, "versions": answer["versions"]})
+_LINEAR = {"case": "cases:every_frame", "library": REFERENCE}
+_LINEAR_TASK = ("cores", "paths", "size", "workers")
 
 
 def _compare(expected: Mapping[str, Any], stored: Mapping[str, Any]) -> Equality:

@@ -1,11 +1,13 @@
 """What the tables share: how one is written, and what stands below it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
+from typing import TypeVar
 
-from benchmarks.record import Repeat, Result, Row
+from benchmarks.record import Result, Row, Timed, TimedResult, Tried, ratios
 from headrace.profiling.provenance import Provenance
 
+T = TypeVar("T")
 DISTURBED = 0.05
 """Share of the CPU time taken by other work from which a run counts as disturbed."""
 
@@ -16,14 +18,34 @@ def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in [header, rule, *lines])
 
 
+def rendered(
+    rows: Iterable[T], columns: Mapping[str, Callable[[T], str]], *notes: str, labels: int = 1
+) -> str:
+    """A line for each row, and notes below the table.
+
+    A row that is `Tried` has the reason in place of figures that are missing.
+
+    Args:
+        rows: What the lines are about.
+        columns: Head of a column → what its cell says of a row.
+        notes: Lines below.
+        labels: Columns at the left that say what a row is, and are there in any case.
+    """
+    lines = []
+    for row in rows:
+        missing = row.missing if isinstance(row, Tried) else ""
+        shown = [*columns.values()][: labels if missing else None]
+        cells = [cell(row) for cell in shown] + [missing] * bool(missing)
+        lines.append(cells + [""] * (len(columns) - len(cells)))
+    text = table([*columns], lines)
+    return notes_below(text, notes) if notes else text
+
+
 def spread(values: Sequence[float], form: str) -> str:
-    """The median, and the lowest and highest in brackets."""
+    """The median, and the lowest and highest in brackets; nothing of no values."""
+    if not values:
+        return ""
     return f"{median(values):{form}} ({min(values):{form}}–{max(values):{form}})"
-
-
-def failed(row: Row) -> str:
-    """Why there are no figures."""
-    return f"failed: {(row.failure or '').replace('|', '/')}"
 
 
 def yes(is_so: bool) -> str:
@@ -46,9 +68,9 @@ def machine_of(made: Provenance) -> str:
     )
 
 
-def others(rows: Iterable[Row]) -> str:
+def others(rows: Iterable[Timed]) -> str:
     """How quiet the machine was."""
-    found = [share for each in repeats(rows) if (share := each.others_share) is not None]
+    found = [share for row in rows for share in row.values("others_share")]
     disturbed = sum(share > DISTURBED for share in found)
     return (
         f"Other work took more than {DISTURBED:.0%} of the CPU time in {disturbed} of "
@@ -79,11 +101,6 @@ def versions(rows: Iterable[Row]) -> str:
     return f"{'; '.join(dict.fromkeys(filter(None, found)))}."
 
 
-def repeats(rows: Iterable[Row]) -> list[Repeat]:
-    """All repeats of all rows."""
-    return [each for row in rows for each in row.repeats]
-
-
 def with_notes(head: Sequence[str], lines: Iterable[Sequence[str]], notes: Sequence[str]) -> str:
     """A table with its notes."""
     return notes_below(table(head, lines), notes)
@@ -92,3 +109,63 @@ def with_notes(head: Sequence[str], lines: Iterable[Sequence[str]], notes: Seque
 def notes_below(drawn: str, notes: Sequence[str]) -> str:
     """A table that is drawn, and notes below it."""
     return f"{drawn}\n\n" + "\n".join(notes)
+
+
+def comparison(
+    lines: Sequence[Sequence[Row]],
+    names: Mapping[str, str],
+    *,
+    limit: str,
+    heads: tuple[str, str, str],
+    digits: int,
+    peaks: Callable[[Row], Sequence[float]],
+) -> str:
+    """One line per entrant: speed and ratio on each kind of media, then what it costs.
+
+    Args:
+        lines: Of each entrant, a row for each kind of media.
+        names: What the table calls the entrants.
+        limit: Name of the entrant that the others are divided by.
+        heads: Of the first column, of the ratio, and of the memory.
+        digits: Of the ratio, and of CPU milliseconds.
+        peaks: Bytes of a row; the greatest of all is shown.
+    """
+    kinds = list(dict.fromkeys(row.kind for rows in lines for row in rows))
+    limits = {row.kind: row for rows in lines for row in rows if row.name == limit}
+    first, share, memory = heads
+    together = " / ".join(kinds)
+    header = [first, *(head for kind in kinds for head in (f"{kind}: frames/s", share))]
+    header += [f"amplification ({together})", f"CPU ms per frame ({together})", memory]
+    cells = []
+    for rows in lines:
+        cells.append([names.get(rows[0].name, rows[0].name)])
+        for row in rows:
+            shares = ratios(row, limits.get(row.kind), "frames_per_second")
+            speed = row.missing or spread(row.values("frames_per_second"), ",.0f")
+            cells[-1] += [speed, f"{median(shares):.{digits}f}" if shares else ""]
+        sound = [row for row in rows if row.repeats]
+        decoded = [f"{each:.2f}" for row in sound if (each := row.amplification) is not None]
+        cpu = [
+            f"{median(ms):.{digits}f}" for row in sound if (ms := row.values("cpu_ms_per_frame"))
+        ]
+        peak = max((each for row in sound for each in peaks(row)), default=0)
+        shown = f"{peak / 2**20:,.0f} MiB" if peak else ""
+        cells[-1] += [" / ".join(decoded), " / ".join(cpu), shown]
+    return table(header, cells)
+
+
+def by_name(result: TimedResult) -> list[list[Row]]:
+    """The rows of each entrant, one for each kind of media."""
+    names = dict.fromkeys(row.name for row in result.rows)
+    return [[row for row in result.rows if row.name == name] for name in names]
+
+
+def quickest_first(lines: Sequence[list[Row]]) -> list[list[Row]]:
+    """By the speed on the first kind of media."""
+    return sorted(lines, key=lambda rows: -rows[0].speed)
+
+
+def difference(result: TimedResult) -> float:
+    """The greatest mean difference of any frame from the reference's."""
+    found = [row.equality.max_mean_difference for row in result.rows if row.equality]
+    return max(found, default=0)

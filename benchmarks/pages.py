@@ -7,61 +7,41 @@ python -m benchmarks.pages --check    fail when they are not what the results sa
 import argparse
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from benchmarks import bench_cores, bench_plan, chart
-from benchmarks.bench_before import BeforeResult
-from benchmarks.bench_camera_windows import camera_windows
-from benchmarks.bench_cameras import cameras
-from benchmarks.bench_correlation import CorrelationResult
+from benchmarks import chart
 from benchmarks.bench_extract import extracting
 from benchmarks.bench_extract_memory import MemoryResult, flat
-from benchmarks.bench_features import FeaturesResult, features
-from benchmarks.bench_first_batch import first_batch
-from benchmarks.bench_live import LiveResult, live
-from benchmarks.bench_overhead import OverheadResult, measuring
-from benchmarks.bench_predictions import PredictionsResult, predictions
-from benchmarks.bench_proxy import ProxyResult, proxied
-from benchmarks.bench_random_frames import CHARTED, headline, random_access
-from benchmarks.bench_remote import RemoteResult, remote
-from benchmarks.bench_scaling import scaling
+from benchmarks.bench_random_frames import CHARTED, headline
 from benchmarks.bench_sequential import NAMES, sequential
-from benchmarks.bench_startup import startup
-from benchmarks.comparison import by_name, quickest_first
 from benchmarks.conformance.verdict import ConformanceResult, DrawsResult
 from benchmarks.live.soak_summary import SoakResult, soak
-from benchmarks.record import RESULTS, Row, TimedResult
+from benchmarks.markdown import by_name, quickest_first
+from benchmarks.record import RESULTS, TimedResult
 from benchmarks.worker import ROOT
 from headrace.bench.cameras import CamerasRecord
 
 README, TABLES, SCALE = "README.md", "docs/benchmarks.md", "docs/scale.md"
-RECORDS: Mapping[str, type[Any]] = {
-    "before": BeforeResult,
+RECORDS: dict[str, type[Any]] = {
     "cameras": CamerasRecord,
     "cameras_speed": CamerasRecord,
     "conformance": ConformanceResult,
-    "cores": bench_cores.CoresResult,
-    "correlation": CorrelationResult,
     "draws": DrawsResult,
-    "extract_memory": MemoryResult,
-    "features": FeaturesResult,
-    "live": LiveResult,
-    "overhead": OverheadResult,
-    "plan": bench_plan.PlanResult,
-    "predictions": PredictionsResult,
-    "proxy": ProxyResult,
-    "remote": RemoteResult,
     "soak": SoakResult,
 }
-"""Name of a result → its type; of the others it is `TimedResult`."""
+"""Name of a result that no `BENCHMARK` has the type of → its type."""
 TITLES = {
     "sequential": "Frames per second of each library, every frame in order",
     "random_frames": "Frames per second of each way to uniformly random frames",
 }
-Block = tuple[str, str, Callable[..., str], tuple[str, ...]]
-"""Name, page, what draws it, and the results it is given: `name?` is None where it is missing."""
+Block = tuple[str, str, str | Callable[..., str], str]
+"""Name, page, what draws it, and the results it is given: `name?` is None where it is missing.
+
+It is drawn by a function, which may be named by module: `bench_cores.loading`.
+"""
 
 
 def _with_chart(result: TimedResult) -> str:
@@ -78,36 +58,32 @@ def _extract(result: TimedResult, memory: MemoryResult | None) -> str:
     return "\n\n".join([extracting(result), *([flat(memory)] if memory else [])])
 
 
-def _decoding(found: TimedResult, _: object, extract: TimedResult | None) -> str:
-    return bench_plan.decoding(found, extract)
-
-
 _FOLDER = "benchmarks/results"
 BLOCKS: Sequence[Block] = (
-    ("headline", README, _headline, ("random_frames", "scaling?")),
-    ("sequential", TABLES, _with_chart, ("sequential",)),
-    ("random_frames", TABLES, random_access, ("random_frames",)),
-    ("random_clips", TABLES, random_access, ("random_clips",)),
-    ("scaling", TABLES, scaling, ("scaling",)),
-    ("startup", TABLES, startup, ("startup",)),
-    ("first_batch", TABLES, first_batch, ("first_batch",)),
-    ("camera_windows", TABLES, camera_windows, ("camera_windows",)),
-    ("proxy", TABLES, proxied, ("proxy",)),
-    ("live", TABLES, live, ("live",)),
-    ("soak", TABLES, soak, ("soak",)),
-    ("measuring", TABLES, measuring, ("overhead", "observe")),
-    ("predictions", TABLES, predictions, ("predictions",)),
-    ("cameras", TABLES, cameras, ("cameras", "cameras_speed")),
-    ("cores_loading", SCALE, bench_cores.loading, ("cores",)),
-    ("cores_planning", SCALE, bench_cores.planning, ("cores",)),
-    ("cores_scanning", SCALE, bench_cores.scanning, ("cores",)),
-    ("cores_reading", SCALE, bench_cores.reading, ("cores",)),
-    ("extract", TABLES, _extract, ("extract", "extract_memory?")),
-    ("features", TABLES, features, ("features",)),
-    ("sizing_decoding", SCALE, _decoding, ("sequential", "plan", "extract?")),
-    ("sizing_planning", SCALE, bench_plan.planning, ("plan",)),
-    ("sizing_features", SCALE, lambda _: bench_plan.features(), ("plan",)),
-    ("remote", SCALE, remote, ("remote",)),
+    ("headline", README, _headline, "random_frames scaling?"),
+    ("sequential", TABLES, _with_chart, "sequential"),
+    ("random_frames", TABLES, "bench_random_frames.random_access", "random_frames"),
+    ("random_clips", TABLES, "bench_random_frames.random_access", "random_clips"),
+    ("scaling", TABLES, "bench_scaling.scaling", "scaling"),
+    ("startup", TABLES, "bench_startup.startup", "startup"),
+    ("first_batch", TABLES, "bench_first_batch.first_batch", "first_batch"),
+    ("camera_windows", TABLES, "bench_camera_windows.camera_windows", "camera_windows"),
+    ("proxy", TABLES, "bench_proxy.proxied", "proxy"),
+    ("live", TABLES, "bench_live.live", "live"),
+    ("soak", TABLES, soak, "soak"),
+    ("measuring", TABLES, "bench_overhead.measuring", "overhead observe"),
+    ("predictions", TABLES, "bench_predictions.predictions", "predictions"),
+    ("cameras", TABLES, "bench_cameras.cameras", "cameras cameras_speed"),
+    ("cores_loading", SCALE, "bench_cores.loading", "cores"),
+    ("cores_planning", SCALE, "bench_cores.planning", "cores"),
+    ("cores_scanning", SCALE, "bench_cores.scanning", "cores"),
+    ("cores_reading", SCALE, "bench_cores.reading", "cores"),
+    ("extract", TABLES, _extract, "extract extract_memory?"),
+    ("features", TABLES, "bench_features.features", "features"),
+    ("sizing_decoding", SCALE, "bench_plan.decoding", "sequential extract? plan"),
+    ("sizing_planning", SCALE, "bench_plan.planning", "plan"),
+    ("sizing_features", SCALE, "bench_plan.features", "plan"),
+    ("remote", SCALE, "bench_remote.remote", "remote"),
 )
 
 
@@ -140,9 +116,13 @@ def generated(root: Path, results: Path) -> dict[Path, str]:
     """
     files = dict(_charts(results))
     texts: dict[str, str] = {}
-    for name, page, draw, needed in BLOCKS:
+    for name, page, draw, names in BLOCKS:
+        needed = names.split()
         found = [load(results, each.rstrip("?")) for each in needed]
         if all(each or need.endswith("?") for each, need in zip(found, needed, strict=True)):
+            if isinstance(draw, str):
+                module, _, function = draw.partition(".")
+                draw = getattr(import_module(f"benchmarks.{module}"), function)
             text = texts.get(page) or (root / page).read_text("utf-8")
             texts[page] = replace_block(text, name, draw(*found))
     return files | {root / page: text for page, text in texts.items()}
@@ -164,8 +144,10 @@ def replace_block(text: str, name: str, block: str) -> str:
 def load(results: Path, name: str) -> Any:
     """Return a result; None where there is none."""
     path = results / f"{name}.json"
-    kind = RECORDS.get(name, TimedResult)
-    return kind.model_validate_json(path.read_text("utf-8")) if path.is_file() else None
+    if not path.is_file():
+        return None
+    kind = RECORDS.get(name) or import_module(f"benchmarks.bench_{name}").BENCHMARK.result
+    return kind.model_validate_json(path.read_text("utf-8"))
 
 
 def _charts(results: Path) -> Iterator[tuple[Path, str]]:
@@ -174,15 +156,9 @@ def _charts(results: Path) -> Iterator[tuple[Path, str]]:
             lines = by_name(found)
             if name == "sequential":
                 lines = quickest_first(lines)
-            yield from _themes(results / name, TITLES[name], lines, names)
-
-
-def _themes(
-    path: Path, title: str, lines: Sequence[Sequence[Row]], names: Mapping[str, str]
-) -> Iterator[tuple[Path, str]]:
-    for theme in chart.THEMES:
-        text = chart.bars(title, lines, names, theme)
-        yield path.with_name(f"{path.name}-{theme}.svg"), text
+            for theme in chart.THEMES:
+                text = chart.bars(TITLES[name], lines, names, theme)
+                yield results / f"{name}-{theme}.svg", text
 
 
 def _current(path: Path) -> str | None:

@@ -76,18 +76,22 @@ class Repeat(Record):
         return (self.warm_up_frames or 0) >= (self.lookahead or 0)
 
 
-class Timed(Record):
-    """One of the things that are timed in turns."""
+class Tried(Record):
+    """Something that may fail, and is kept then with the reason."""
 
     failure: str | None = None
-    """Why there are no repeats, or fewer."""
-    repeats: tuple[Repeat, ...] = ()
+    """Why there are no figures, or fewer."""
 
     @property
     def words(self) -> str:
         """What it is, as it is printed."""
-        known = self.model_dump(exclude_defaults=True, exclude={"repeats"})
+        known = self.model_dump(exclude_defaults=True, exclude={"repeats", "turns", "failure"})
         return " ".join(f"{name}={value}" for name, value in known.items())
+
+    @property
+    def progress(self) -> str:
+        """What was measured last, as it is printed."""
+        return "measured"
 
     @property
     def is_sound(self) -> bool:
@@ -95,17 +99,66 @@ class Timed(Record):
         return self.failure is None
 
     @property
-    def seconds(self) -> float:
-        """The median repeat."""
-        return median(each.wall_seconds for each in self.repeats)
+    def count(self) -> int:
+        """Repeats that it has."""
+        return 0
+
+    @property
+    def missing(self) -> str:
+        """Why a table has no figures of it; empty where it has."""
+        return f"failed: {self.failure.replace('|', '/')}" if self.failure else ""
+
+    def failed(self, reason: str | None) -> Self:
+        """Return it with the reason why there are no more repeats; None: there will be."""
+        return self.model_copy(update={"failure": reason})
+
+
+class Timed(Tried):
+    """One of the things that are timed in turns."""
+
+    repeats: tuple[Repeat, ...] = ()
+
+    @property
+    def progress(self) -> str:
+        """The last repeat."""
+        if not self.repeats:
+            return super().progress
+        last = self.repeats[-1]
+        speed = f", {last.frames_per_second:.1f} frames/s" if last.frames else ""
+        share = last.others_share
+        others = "" if share is None else f", others used {share:.0%} of the machine"
+        return f"{last.wall_seconds:.2f} s{speed}{others}"
+
+    @property
+    def count(self) -> int:
+        """Repeats that it has."""
+        return len(self.repeats)
+
+    @property
+    def missing(self) -> str:
+        """Why a table has no figures of it; empty where it has."""
+        return super().missing or ("" if self.repeats else "not timed")
+
+    def values(self, name: str) -> list[float]:
+        """Return a field of all repeats that tell it."""
+        found = [getattr(each, name) for each in self.repeats]
+        return [value for value in found if value is not None]
 
     def timed(self, *repeats: Repeat) -> Self:
         """Return it with more repeats."""
         return self.model_copy(update={"repeats": (*self.repeats, *repeats)})
 
-    def failed(self, reason: str | None) -> Self:
-        """Return it with the reason why there are no more repeats; None: there will be."""
-        return self.model_copy(update={"failure": reason})
+    def without_first(self) -> Self:
+        """Return it without its first repeat, which warms up."""
+        return self.model_copy(update={"repeats": self.repeats[1:]})
+
+
+def ratios(ours: Timed | None, theirs: Timed | None, name: str) -> list[float]:
+    """Return a field of our repeats by theirs, round by round; [] if the rounds do not match."""
+    mine, others = (row.values(name) if row else [] for row in (ours, theirs))
+    if len(mine) != len(others):
+        return []
+    return [a / b for a, b in zip(mine, others, strict=True)]
 
 
 class Row(Timed):
@@ -127,19 +180,35 @@ class Row(Timed):
     @property
     def is_sound(self) -> bool:
         """Nothing has failed and no frame is wrong."""
-        return self.failure is None and (self.equality is None or self.equality.holds)
+        return super().is_sound and (self.equality is None or self.equality.holds)
+
+    @property
+    def missing(self) -> str:
+        """Why a table has no figures of it; empty where it has."""
+        if self.equality and not self.equality.holds:
+            bad = self.equality.missing + self.equality.wrong
+            return f"wrong frames: {bad:,} of {self.equality.frames:,}"
+        return super().missing
+
+    @property
+    def progress(self) -> str:
+        """The last repeat, or how equal its frames are."""
+        if self.repeats or not self.equality:
+            return super().progress
+        found = self.equality
+        right = "equal" if found.holds else f"{found.missing} missing and {found.wrong} wrong"
+        return f"{found.frames} frames, {right}"
 
     @property
     def speed(self) -> float:
         """Median frames per second; 0 where it was not timed."""
-        return median([each.frames_per_second for each in self.repeats] or [0.0])
+        return median(self.values("frames_per_second") or [0.0])
 
     @property
     def amplification(self) -> float | None:
         """Frames decoded per frame delivered, over all repeats; None where it does not tell."""
-        told = [each for each in self.repeats if each.decoded is not None]
-        frames = sum(each.frames for each in told)
-        return sum(each.decoded or 0 for each in told) / frames if frames else None
+        frames = sum(each.frames for each in self.repeats if each.decoded is not None)
+        return sum(self.values("decoded")) / frames if frames else None
 
 
 class Result(Record):
@@ -170,8 +239,7 @@ class TimedResult(Result):
 
     def row(self, name: str, kind: str) -> Row | None:
         """Return the row of one entrant on one kind of media, if there is one."""
-        found = [row for row in self.rows if (row.name, row.kind) == (name, kind)]
-        return found[0] if found else None
+        return next((row for row in self.rows if (row.name, row.kind) == (name, kind)), None)
 
     def updated(self, rows: Sequence[Row], order: Sequence[str]) -> Self:
         """Return this with `rows` in place of their older selves, in the `order` of names."""

@@ -4,7 +4,7 @@ The store is one folder over HTTP with ranges, each answer as late as it would b
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -144,94 +144,43 @@ class CountedFile:
         return self._file.tell()
 
 
-Reader = Callable[[Path, str, Calls], AbstractContextManager[InputContainer]]
-"""A video's path, its address in the store → it, open; what is asked of files is counted."""
-
-
-@contextmanager
-def path(path: Path, url: str, calls: Calls) -> Iterator[InputContainer]:
-    """FFmpeg opens the file."""
-    with av.open(str(path)) as container:
-        yield container
-
-
-@contextmanager
-def python_file(path: Path, url: str, calls: Calls) -> Iterator[InputContainer]:
-    """A file that Python opened."""
-    with path.open("rb") as file, _counted(file, calls) as container:
-        yield container
-
-
-@contextmanager
-def fsspec_local(path: Path, url: str, calls: Calls) -> Iterator[InputContainer]:
-    """The same by fsspec."""
-    with fsspec.open(f"file://{path}", "rb") as file, _counted(file, calls) as container:
-        yield container
-
-
-@contextmanager
-def fsspec_memory(path: Path, url: str, calls: Calls) -> Iterator[InputContainer]:
-    """Bytes that are in memory already."""
-    memory = fsspec.filesystem("memory")
-    if not memory.exists(path.name):
-        memory.pipe(path.name, path.read_bytes())
-    with memory.open(path.name, "rb") as file, _counted(file, calls) as container:
-        yield container
-
-
-@contextmanager
-def fsspec_http(path: Path, url: str, calls: Calls) -> Iterator[InputContainer]:
-    """The store by fsspec as it comes: it reads 5 MB ahead, and forgets what lies behind."""
-    with _http().open(url) as file, _counted(file, calls) as container:
-        yield container
-
-
-@contextmanager
-def fsspec_blocks(path: Path, url: str, calls: Calls) -> Iterator[InputContainer]:
-    """The store by fsspec with blocks of 1 MiB that are kept."""
-    with (
-        _http().open(url, block_size=1 << 20, cache_type="blockcache") as file,
-        _counted(file, calls) as container,
-    ):
-        yield container
-
-
-@contextmanager
-def ffmpeg_http(path: Path, url: str, calls: Calls) -> Iterator[InputContainer]:
-    """The store by FFmpeg itself."""
-    with av.open(url) as container:
-        yield container
-
-
-@contextmanager
-def download_first(path: Path, url: str, calls: Calls) -> Iterator[InputContainer]:
-    """The whole object into a file, which FFmpeg opens."""
-    with TemporaryDirectory() as folder:
-        local = Path(folder) / path.name
-        _http().get_file(url, str(local))
-        with av.open(str(local)) as container:
-            yield container
+Opened = Callable[[Path, str], AbstractContextManager[IO[bytes]]]
+"""A video's path, its address in the store → the file that FFmpeg reads."""
 
 
 def _http() -> Any:
     return fsspec.filesystem("http", skip_instance_cache=True)
 
 
-@contextmanager
-def _counted(file: IO[bytes], calls: Calls) -> Iterator[InputContainer]:
-    with av.open(CountedFile(file, calls), "r") as container:
-        yield container
+def _in_memory(path: Path, _: str) -> Any:
+    memory = fsspec.filesystem("memory")
+    if not memory.exists(path.name):
+        memory.pipe(path.name, path.read_bytes())
+    return memory.open(path.name, "rb")
 
 
-READERS: Mapping[str, Reader] = {
-    "path": path,
-    "python_file": python_file,
-    "fsspec_local": fsspec_local,
-    "fsspec_memory": fsspec_memory,
-    "ffmpeg_http": ffmpeg_http,
-    "fsspec_http": fsspec_http,
-    "fsspec_blocks": fsspec_blocks,
-    "download_first": download_first,
+FILES: Mapping[str, Opened] = {
+    "python_file": lambda path, _: path.open("rb"),
+    "fsspec_local": lambda path, _: fsspec.open(f"file://{path}", "rb"),
+    "fsspec_memory": _in_memory,
+    # As it comes: it reads 5 MB ahead, and forgets what lies behind.
+    "fsspec_http": lambda _, url: _http().open(url),
+    "fsspec_blocks": lambda _, url: _http().open(url, block_size=1 << 20, cache_type="blockcache"),
 }
+"""Ways by a Python file."""
 REMOTE = ("ffmpeg_http", "fsspec_http", "fsspec_blocks", "download_first")
 """Those that ask the store."""
+WAYS = ("path", "python_file", "fsspec_local", "fsspec_memory", *REMOTE)
+
+
+@contextmanager
+def opened(way: str, path: Path, url: str, calls: Calls) -> Iterator[InputContainer]:
+    """Open a video in one of the `WAYS` while the block runs; what a file is asked is counted."""
+    with ExitStack() as stack:
+        source: Any = url if way == "ffmpeg_http" else str(path)
+        if way in FILES:
+            source = CountedFile(stack.enter_context(FILES[way](path, url)), calls)
+        if way == "download_first":
+            source = str(Path(stack.enter_context(TemporaryDirectory())) / path.name)
+            _http().get_file(url, source)
+        yield stack.enter_context(av.open(source, "r"))

@@ -44,10 +44,12 @@ def steady(
     warm_up_seconds: float,
     seconds: float,
     count: Callable[[], Mapping[str, int]] = dict,
+    least_frames: int = 0,
 ) -> dict[str, Any]:
     """Time batches for so many seconds, after a warm-up; return fields of a `Repeat`.
 
-    The warm-up ends when as many frames have come as the loader looks ahead, or with its time.
+    The warm-up ends when as many frames have come as the loader looks ahead, or with its time. What
+    is timed ends with its time, and not before `least_frames` have come.
     What `count` returns is counted while it is timed.
     """
     warming = Meter()
@@ -56,7 +58,7 @@ def steady(
     while warm_up_frames < lookahead and warming.wall_seconds < warm_up_seconds:
         warm_up_frames += len(next(batches))
     frames, before, meter = 0, count(), Meter()
-    while meter.wall_seconds < seconds:
+    while meter.wall_seconds < seconds or frames < least_frames:
         frames += len(next(batches))
     times, after = meter.read(), count()
     return {

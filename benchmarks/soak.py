@@ -84,17 +84,8 @@ def _soak(
     """Samples of (seconds, bytes, threads, open files), and the client."""
     log = out.with_suffix(".log")
     command = [sys.executable, "-m", "headrace", "run", *address, "--quiet"]
-    command += [
-        "--model-name",
-        options.model,
-        "--weights",
-        "none",
-        "--no-video",
-        "--view",
-        "web",
-        "--web-port",
-        "0",
-    ]
+    command += ["--model-name", options.model, "--weights", "none", "--no-video"]
+    command += ["--view", "web", "--web-port", "0"]
     command += ["--max-seconds", str(options.minutes * 60), "--out", str(out)]
     with log.open("w", encoding="utf-8") as written:
         run = subprocess.Popen(command, cwd=ROOT, stdout=written, stderr=subprocess.STDOUT)
@@ -205,7 +196,8 @@ BENCHMARK = Benchmark(
         "media": flag(DEFAULT_ROOT, "folder of the clip"),
     },
     measure=measure,
-    lines=SoakResult.verdicts,
+    result=SoakResult,
+    text=lambda result: "\n".join(result.verdicts()),
 )
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ library.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from queue import Queue
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
@@ -128,6 +129,13 @@ def files_on_threads(paths: Sequence[Path], workers: int, decode: Decode) -> Ite
                 yield chunk
         for file in files:
             file.result()
+
+
+def in_chunks(pictures: Iterable[NDArray[Any]]) -> Iterator[NDArray[np.uint8]]:
+    """Yield frames that come one by one in pieces of `CHUNK`."""
+    remaining = iter(pictures)
+    while piece := list(islice(remaining, CHUNK)):
+        yield np.stack(piece)
 
 
 DecodeSome = Callable[[int, Sequence[int]], Sequence[NDArray[np.uint8]]]

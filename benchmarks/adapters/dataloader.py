@@ -1,11 +1,11 @@
 """A stock DataLoader: two workers, a PyAV seek for each frame or clip.
 
 As plain datasets are written: open the file, seek to the first frame, decode to the last, convert
-those that are wanted at full size, and let a transform resize them.
+those that are wanted at full size, and let a transform resize each of them: no copy of a full-size
+frame is made but the one of PyAV.
 """
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from fractions import Fraction
 from pathlib import Path
 
@@ -34,18 +34,14 @@ class Clips(Dataset[torch.Tensor]):
         self._kept: dict[int, InputContainer] = {}
 
     def __getitem__(self, key: tuple[int, list[int]]) -> torch.Tensor:
-        """Return uint8 [T, 3, H, W]."""
+        """Return uint8 [T, 3, H, W]; of a single frame [3, H, W]."""
         video, indices = key
-        with ExitStack() as opened:
-            if self._keeps_files:
-                if video not in self._kept:
-                    self._kept[video] = av.open(str(self._paths[video]))
-                container = self._kept[video]
-            else:
-                container = opened.enter_context(av.open(str(self._paths[video])))
-            full = self._read(container, indices)
-        small: torch.Tensor = resize(full, list(self._size), antialias=True)
-        return small
+        if not self._keeps_files:
+            with av.open(str(self._paths[video])) as container:
+                return self._read(container, indices)
+        if video not in self._kept:
+            self._kept[video] = av.open(str(self._paths[video]))
+        return self._read(self._kept[video], indices)
 
     def _read(self, container: InputContainer, indices: list[int]) -> torch.Tensor:
         stream = container.streams.video[0]
@@ -54,10 +50,12 @@ class Clips(Dataset[torch.Tensor]):
         container.seek(wanted[0], stream=stream)
         for frame in container.decode(stream):
             if frame.pts in wanted:
-                found[frame.pts] = torch.from_numpy(frame.to_ndarray(format="rgb24"))
+                full = torch.from_numpy(frame.to_ndarray(format="rgb24")).permute(2, 0, 1)
+                found[frame.pts] = resize(full, list(self._size), antialias=True)
             if frame.pts is not None and frame.pts >= wanted[-1]:
                 break
-        return torch.stack([found[pts] for pts in wanted]).permute(0, 3, 1, 2)
+        small = [found[pts] for pts in wanted]
+        return torch.stack(small) if len(small) > 1 else small[0]
 
 
 class Batches:

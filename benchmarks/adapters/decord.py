@@ -7,38 +7,39 @@ For random frames readers are kept, and a batch asks each file once for all its 
 """
 
 from collections.abc import Iterator, Sequence
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 import decord
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.adapters import CHUNK, Chunk, FrameAt, GroupedByFile, RandomAccess, files_on_threads
+from benchmarks import adapters
 
 PACKAGES = ("decord",)
 
 
-def every_frame(paths: Sequence[Path], size: tuple[int, int], workers: int) -> Iterator[Chunk]:
+def every_frame(
+    paths: Sequence[Path], size: tuple[int, int], workers: int
+) -> Iterator[adapters.Chunk]:
     """One decoding thread per reader."""
-    return files_on_threads(paths, workers, partial(_decode, size=size))
+    return adapters.files_on_threads(
+        paths, workers, lambda path: adapters.in_chunks(_decode(path, size))
+    )
 
 
-def frame_at(path: Path) -> FrameAt:
+def frame_at(path: Path) -> adapters.FrameAt:
     """One thread."""
     reader = decord.VideoReader(str(path), num_threads=1)
     return lambda index: reader[index].asnumpy()
 
 
 def _decode(path: Path, size: tuple[int, int]) -> Iterator[NDArray[np.uint8]]:
-    height, width = size
-    reader = decord.VideoReader(str(path), width=width, height=height, num_threads=1)
-    for start in range(0, len(reader), CHUNK):
-        count = min(CHUNK, len(reader) - start)
-        yield np.stack([reader.next().asnumpy() for _ in range(count)])
+    reader = decord.VideoReader(str(path), width=size[1], height=size[0], num_threads=1)
+    return (reader.next().asnumpy() for _ in range(len(reader)))
 
 
-def random_access(task: RandomAccess) -> GroupedByFile:
+def random_access(task: adapters.RandomAccess) -> adapters.GroupedByFile:
     """One decoding thread for each reader."""
     height, width = task.size
 
@@ -50,4 +51,4 @@ def random_access(task: RandomAccess) -> GroupedByFile:
     def decode(video: int, indices: Sequence[int]) -> Sequence[NDArray[np.uint8]]:
         return list(reader(video).get_batch(list(indices)).asnumpy())
 
-    return GroupedByFile(task, decode)
+    return adapters.GroupedByFile(task, decode)

@@ -9,7 +9,7 @@ again after a second.
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from queue import Empty, Queue
 from time import sleep
@@ -19,7 +19,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.adapters import CHUNK, Chunk, FrameAt, GroupedByFile, RandomAccess, files_on_threads
+from benchmarks import adapters
 
 if TYPE_CHECKING:
     from benchmarks.live.serving import Stream, Way
@@ -39,15 +39,22 @@ def every_frame(
     size: tuple[int, int],
     workers: int,
     scaler: Literal["area", "linear"] = "area",
-) -> Iterator[Chunk]:
+) -> Iterator[adapters.Chunk]:
     """One decoding thread per capture."""
     cv2.setNumThreads(1)
-    return files_on_threads(paths, workers, partial(_decode, size=size, scaler=SCALERS[scaler]))
+
+    def decode(path: Path) -> Iterator[NDArray[Any]]:
+        capture = _capture(path)
+        while (read := capture.read())[0]:
+            yield _small(read[1], size, SCALERS[scaler])
+        capture.release()
+
+    return adapters.files_on_threads(paths, workers, lambda path: adapters.in_chunks(decode(path)))
 
 
-def frame_at(path: Path) -> FrameAt:
+def frame_at(path: Path) -> adapters.FrameAt:
     """One thread; it goes to each frame."""
-    capture = cv2.VideoCapture(str(path), cv2.CAP_FFMPEG, [cv2.CAP_PROP_N_THREADS, 1])
+    capture = _capture(path)
 
     def read(index: int) -> NDArray[np.uint8] | None:
         capture.set(cv2.CAP_PROP_POS_FRAMES, index)
@@ -57,31 +64,20 @@ def frame_at(path: Path) -> FrameAt:
     return read
 
 
-def _decode(path: Path, size: tuple[int, int], scaler: int) -> Iterator[NDArray[np.uint8]]:
-    height, width = size
-    capture = cv2.VideoCapture(str(path), cv2.CAP_FFMPEG, [cv2.CAP_PROP_N_THREADS, 1])
-    pictures: list[NDArray[Any]] = []
-    while True:
-        found, full = capture.read()
-        if found:
-            small = cv2.resize(full, (width, height), interpolation=scaler)
-            pictures.append(cv2.cvtColor(small, cv2.COLOR_BGR2RGB))
-        if pictures and (not found or len(pictures) == CHUNK):
-            yield np.stack(pictures)
-            pictures = []
-        if not found:
-            capture.release()
-            return
+def _capture(path: Path) -> cv2.VideoCapture:
+    return cv2.VideoCapture(str(path), cv2.CAP_FFMPEG, [cv2.CAP_PROP_N_THREADS, 1])
 
 
-def random_access(task: RandomAccess) -> GroupedByFile:
+def _small(full: Any, size: tuple[int, int], scaler: int = cv2.INTER_AREA) -> NDArray[Any]:
+    small = cv2.resize(full, (size[1], size[0]), interpolation=scaler)
+    rgb: NDArray[Any] = cv2.cvtColor(small, cv2.COLOR_BGR2RGB)
+    return rgb
+
+
+def random_access(task: adapters.RandomAccess) -> adapters.GroupedByFile:
     """One decoding thread for each capture."""
     cv2.setNumThreads(1)
-    height, width = task.size
-
-    @cache
-    def capture(video: int) -> cv2.VideoCapture:
-        return cv2.VideoCapture(str(task.paths[video]), cv2.CAP_FFMPEG, [cv2.CAP_PROP_N_THREADS, 1])
+    capture = cache(lambda video: _capture(task.paths[video]))
 
     def decode(video: int, indices: Sequence[int]) -> Sequence[NDArray[np.uint8]]:
         source, at = capture(video), -1
@@ -95,11 +91,10 @@ def random_access(task: RandomAccess) -> GroupedByFile:
                 at += 1
             _, full = source.read()
             at += 1
-            small = cv2.resize(full, (width, height), interpolation=cv2.INTER_AREA)
-            frames.append(cv2.cvtColor(small, cv2.COLOR_BGR2RGB))
+            frames.append(_small(full, task.size))
         return frames
 
-    return GroupedByFile(task, decode)
+    return adapters.GroupedByFile(task, decode)
 
 
 def loop(stream: "Stream") -> dict[str, Any]:

@@ -1,29 +1,26 @@
 """The limit: bare PyAV, one scaling pass per frame to small RGB, one file per core."""
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import av
-import numpy as np
 from av.video.reformatter import Interpolation, VideoReformatter
 from numpy.typing import NDArray
 
-from benchmarks.adapters import CHUNK, Chunk, files_on_threads
+from benchmarks.adapters import Chunk, files_on_threads, in_chunks
 
 PACKAGES = ("av",)
 
 
 def every_frame(paths: Sequence[Path], size: tuple[int, int], workers: int) -> Iterator[Chunk]:
     """Also the reference of the equality proof: a plain linear decode."""
-    return files_on_threads(paths, workers, partial(_decode, size=size))
+    return files_on_threads(paths, workers, lambda path: in_chunks(_decode(path, size)))
 
 
-def _decode(path: Path, size: tuple[int, int]) -> Iterator[NDArray[np.uint8]]:
+def _decode(path: Path, size: tuple[int, int]) -> Iterator[NDArray[Any]]:
     height, width = size
     scaler = VideoReformatter()
-    pictures: list[NDArray[Any]] = []
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
         stream.codec_context.thread_count = 1
@@ -31,9 +28,4 @@ def _decode(path: Path, size: tuple[int, int]) -> Iterator[NDArray[np.uint8]]:
             small = scaler.reformat(
                 frame, width, height, "rgb24", interpolation=Interpolation.AREA, threads=1
             )
-            pictures.append(small.to_ndarray())
-            if len(pictures) == CHUNK:
-                yield np.stack(pictures)
-                pictures = []
-    if pictures:
-        yield np.stack(pictures)
+            yield small.to_ndarray()

@@ -10,6 +10,7 @@ keyframe.
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import spdl.io
@@ -23,10 +24,7 @@ PACKAGES = ("spdl", "spdl_io")
 
 def every_frame(paths: Sequence[Path], size: tuple[int, int], workers: int) -> Iterator[Chunk]:
     """One file per thread; SPDL gives each decoder one thread by itself."""
-    height, width = size
-    scale = spdl.io.get_video_filter_desc(
-        scale_width=width, scale_height=height, scale_mode=None, scale_algo="area"
-    )
+    scale = _scale(size)
 
     def work(numbered: tuple[int, Path]) -> Iterator[Chunk]:
         path_index, path = numbered
@@ -46,6 +44,13 @@ def every_frame(paths: Sequence[Path], size: tuple[int, int], workers: int) -> I
         yield from pipeline
 
 
+def _scale(size: tuple[int, int]) -> Any:
+    height, width = size
+    return spdl.io.get_video_filter_desc(
+        scale_width=width, scale_height=height, scale_mode=None, scale_algo="area"
+    )
+
+
 def _decode(path: Path, scale: str | None) -> Iterator[NDArray[np.uint8]]:
     with spdl.io.Demuxer(str(path)) as demuxer:
         decoder = spdl.io.Decoder(demuxer.video_codec, filter_desc=scale)
@@ -58,10 +63,7 @@ def _decode(path: Path, scale: str | None) -> Iterator[NDArray[np.uint8]]:
 
 def random_access(task: RandomAccess) -> GroupedByFile:
     """Scaled by its filter graph."""
-    height, width = task.size
-    scale = spdl.io.get_video_filter_desc(
-        scale_width=width, scale_height=height, scale_mode=None, scale_algo="area"
-    )
+    scale = _scale(task.size)
     packets = cache(lambda video: spdl.io.demux_video(str(task.paths[video])))
 
     def decode(video: int, indices: Sequence[int]) -> Sequence[NDArray[np.uint8]]:

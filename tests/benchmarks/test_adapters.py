@@ -14,8 +14,8 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.adapters import Delivery, GroupedByFile, RandomAccess, pyav_loop
-from benchmarks.bench_random_clips import ENTRANTS as CLIP_ENTRANTS
-from benchmarks.bench_random_frames import ENTRANTS as FRAME_ENTRANTS
+from benchmarks.bench_random_clips import ENTRANTS as CLIP_WAYS
+from benchmarks.bench_random_frames import ENTRANTS as FRAMES
 from benchmarks.cases import task_of
 from benchmarks.equality import Pictures, compare_picked, shrink, thumbnails
 from headrace.decode.open import open_index
@@ -29,8 +29,6 @@ CLIPS = [
     SynthClip(num_frames=45, size=SIZE, gop=15),
 ]
 LIBRARIES = {"opencv": "cv2", "decord": "decord", "spdl": "spdl.io", "torchcodec": "torchcodec"}
-FRAMES = {each.name: dict(each.asked) for each in FRAME_ENTRANTS}
-CLIP_WAYS = {each.name: dict(each.asked) for each in CLIP_ENTRANTS}
 BATCHES = 3
 
 

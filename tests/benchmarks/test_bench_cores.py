@@ -7,20 +7,19 @@ import pytest
 
 from benchmarks import bench_cores as cores
 from benchmarks.bench_cores import CoresResult, Loading, Planning, Scanning, loaded, planned, ways
+from benchmarks.loading import BLOCK_BYTES, Network, SlowFile, load
 from benchmarks.record import origin
-from benchmarks.slow_source import BLOCK_BYTES, Network, SlowFile, load
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.training.decoding import JobDecoder
 
 TASK: dict[str, Any] = {
     "size": (16, 16),
     "batch_size": 4,
-    "threads": 1,
+    "workers": 1,
     "memory_budget": "1MiB",
     "lookahead": None,
-    "frames_per_burst": None,
-    "latency_ms": 0.0,
-    "megabytes_per_second": None,
+    "seed": 1,
+    "has_checksum": True,
     "warm_up_seconds": 0.0,
     "seconds": 0.01,
 }
@@ -33,9 +32,9 @@ def paths(tmp_path: Path) -> list[str]:
 
 
 def test_every_way_gives_the_frames_of_the_plain_one(paths: list[str]) -> None:
-    plain = load(paths=paths, way="decoded", **TASK)
-    for asked in ({"threads": 2}, {"lookahead": 1}, {"megabytes_per_second": 1e6}):
-        found = load(paths=paths, way="decoded", **{**TASK, **asked})
+    plain = load(paths=paths, **TASK)
+    for asked in ({"workers": 2}, {"lookahead": 1}, {"megabytes_per_second": 1e6}):
+        found = load(paths=paths, **{**TASK, **asked})
         assert found["checksum"] == plain["checksum"]
         assert (found["requests"] > 0) == ("megabytes_per_second" in asked)
 
@@ -44,9 +43,9 @@ def test_all_but_decoding_decodes_nothing(
     paths: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(JobDecoder, "_decode", JobDecoder._decode)  # so that it comes back
-    plain = load(paths=paths, way="decoded", **TASK)
-    found = load(paths=paths, way="undecoded", **TASK)
-    assert found["repeat"]["frames"] > 0
+    plain = load(paths=paths, **TASK)
+    found = load(paths=paths, decodes=False, **TASK)
+    assert found["frames"] > 0
     assert found["checksum"] != plain["checksum"]
 
 
@@ -63,12 +62,12 @@ def test_a_slow_file_is_that_file_a_block_at_a_time(tmp_path: Path) -> None:
 
 def found(checksum: int, others: float = 0.0) -> dict[str, Any]:
     repeat = {"wall_seconds": 1.0, "cpu_seconds": 1.0, "frames": 500, "others_cpu_seconds": others}
-    return {"repeat": repeat, "requests": 0, "checksum": checksum}
+    return {**repeat, "requests": 0, "checksum": checksum}
 
 
 def test_a_way_with_another_first_batch_has_failed() -> None:
     rows = [Loading(way="decoded", threads=1), Loading(way="decoded", threads=2)]
-    timed = list(loaded({"paths": []}, rows, lambda asked: found(asked["threads"])))
+    timed = list(loaded([], {"seconds": 1.0}, rows, lambda asked: found(asked["workers"])))
     assert [row.failure for row in timed] == [None, "its first batch is another"]
 
 
@@ -82,7 +81,7 @@ def result_of(others: float) -> CoresResult:
     return CoresResult(
         provenance=origin({}),
         compared=16,
-        loading=tuple(loaded({"paths": []}, asked, lambda asked: found(1, others))),
+        loading=tuple(loaded([], {"seconds": 1.0}, asked, lambda asked: found(1, others))),
         planning=(Planning(files=100, lookahead=1_000, requests=1_000, seconds=0.01),),
         scanning=(Scanning(way="loader", files=200, seconds=2.0),),
     )

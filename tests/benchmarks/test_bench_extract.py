@@ -87,7 +87,7 @@ def test_equal_pictures_are_proved_once_and_timed_on_one_core_and_on_all(clip, m
     told = []
 
     def ask(asked):
-        if asked["case"] == "cases:every_frame" or asked["pictures"]:
+        if asked["case"] == "cases:every_frame" or "pictures" in asked:
             still = np.zeros((75, 32, 32, 3), np.float16)
             given = {"a": still}
             if asked["case"] != "cases:every_frame":

@@ -18,7 +18,6 @@ from benchmarks.bench_predictions import (
     PlantedResult,
     Prediction,
     PredictionsResult,
-    line,
     predictions,
 )
 from benchmarks.planted_loops import LOOPS, Loop, wall_seconds, with_change
@@ -69,13 +68,13 @@ def test_a_cost_is_the_median_of_the_turns_beside_bare():
 def test_a_prediction_is_held_against_the_median() -> None:
     found = Prediction(change="--no-video", predicted=2.2, measured=(1.9, 2.0, 2.6))
     assert found.off_by == pytest.approx(0.1)
-    assert line(found) == "--no-video: predicted 2.20 times, measured 2.00 (1.90 to 2.60)"
+    assert str(found) == "--no-video: predicted 2.20 times, measured 2.00 (1.90 to 2.60)"
 
 
 def test_what_was_not_predicted_is_off_by_nothing() -> None:
     found = Prediction(change="--threads 1", predicted=None, measured=(0.9,))
     assert found.off_by is None
-    assert line(found) == "--threads 1: predicted nothing, measured 0.90 (0.90 to 0.90)"
+    assert str(found) == "--threads 1: predicted nothing, measured 0.90 (0.90 to 0.90)"
 
 
 @pytest.mark.parametrize(

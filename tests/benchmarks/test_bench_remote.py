@@ -5,7 +5,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from benchmarks.bench_remote import answer, contest
-from benchmarks.remote import READERS, REMOTE, object_store
+from benchmarks.remote import REMOTE, WAYS, object_store
 from benchmarks.worker import WorkerError
 from headrace.testing.synth import SynthClip, write_clip
 
@@ -30,7 +30,7 @@ def test_the_store_gives_the_part_that_is_asked_for_and_counts(tmp_path):
     assert (served.requests, served.sent_bytes) == (3, 115)
 
 
-@pytest.mark.parametrize("way", sorted(READERS.keys() - BY_FSSPEC_OVER_HTTP))
+@pytest.mark.parametrize("way", sorted({*WAYS} - BY_FSSPEC_OVER_HTTP))
 @pytest.mark.parametrize("pattern", ["scan", "every", "random"])
 def test_each_way_reads_what_is_read_by_the_path(clip, way, pattern):
     with object_store(clip.parent, 0.0) as (address, served):

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from benchmark_fakes import result
-from benchmarks.bench_scaling import answer, know, link_files, measured, scaling
+from benchmarks.bench_scaling import measured, scaling
+from benchmarks.loading import know, link_files, load
 from benchmarks.record import Repeat, Row
 from benchmarks.worker import WorkerError, ask_worker
 from headrace.decode.index_store import IndexStore
@@ -53,7 +54,7 @@ def test_all_links_are_known_though_only_the_videos_were_scanned(
 
 def test_a_loader_of_links_is_opened_and_timed(links: list[Path], tmp_path: Path) -> None:
     paths = list(map(str, links))
-    found = Repeat(**answer(paths=paths, store=str(tmp_path / "known"), **TASK))
+    found = Repeat(**load(paths=paths, store=str(tmp_path / "known"), **TASK))
     assert found.is_filled
     assert found.lookahead is not None
     assert found.lookahead > 4
@@ -64,7 +65,7 @@ def test_a_loader_of_links_is_opened_and_timed(links: list[Path], tmp_path: Path
 
 def test_without_seconds_nothing_is_decoded(links: list[Path], tmp_path: Path) -> None:
     task = {**TASK, "seconds": None}
-    found = answer(paths=list(map(str, links)), store=str(tmp_path / "new"), **task)
+    found = load(paths=list(map(str, links)), store=str(tmp_path / "new"), **task)
     assert list(found) == ["open_seconds"]
     assert len(list((tmp_path / "new").iterdir())) == 5
 

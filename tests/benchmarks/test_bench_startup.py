@@ -39,7 +39,7 @@ def test_times_are_medians_in_milliseconds_and_a_failure_is_said() -> None:
     )
     assert startup(result(*rows)).splitlines()[2:4] == [
         "| `import headrace` | 20.0 (10.0–30.0) ms |",
-        "| `headrace --help` | exit status 1 |",
+        "| `headrace --help` | failed: exit status 1 |",
     ]
 
 

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from benchmarks import media
-from benchmarks.kit import Entrant, Task, asked_of, compared, prove, rounds
+from benchmarks.bench_sequential import sequential
+from benchmarks.kit import Entrants, contest, prove, rounds, task_of, timed_by
 from benchmarks.record import Row, TimedResult
 from benchmarks.worker import WorkerError, ask_worker
 from headrace.testing.synth import SynthClip, write_clip
 
-TASK = Task(case="cases:every_frame", kind="web", paths=[Path("a.mp4")], workers=2)
+TASK = task_of("cases:every_frame", [Path("a.mp4")], 2, size=(256, 256))
 MOVING = np.arange(5, dtype=np.float16)[:, None, None, None] * np.ones((32, 32, 3), np.float16)
 TIMED = {"wall_seconds": 2.0, "cpu_seconds": 3.0, "others_cpu_seconds": 1.0, "frames": 5}
 
@@ -30,21 +31,21 @@ class Workers:
         special = self.special.get(library)
         if isinstance(special, WorkerError):
             raise special
-        if asked["pictures"]:
+        if "pictures" in asked:
             np.savez(asked["pictures"], special if isinstance(special, np.ndarray) else MOVING)
             return {"versions": {library: "1.0"}}
         self.timed.append(library)
         return {**TIMED, "frames": special} if isinstance(special, int) else TIMED
 
 
-def named(*names: str) -> list[Entrant]:
-    return [Entrant(name=name, asked={"library": name}) for name in names]
+def named(*names: str) -> Entrants:
+    return {name: {"library": name} for name in names}
 
 
 def run(names: list[str], count: int, workers: Workers) -> list[Row]:
     entrants = named(*names)
-    rows = prove(entrants, TASK, workers)
-    *_, rows = rounds(rows, asked_of(entrants, TASK, workers), count)
+    rows = prove(entrants, TASK, "web", workers)
+    *_, rows = rounds(rows, timed_by(entrants, TASK, workers), count)
     return rows
 
 
@@ -78,24 +79,19 @@ def test_without_a_reference_nothing_is_timed() -> None:
 
 
 @pytest.fixture
-def random_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
+def random_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     clips = [SynthClip(num_frames=n, size=(64, 96), gop=15, b_frames=2) for n in (40, 25)]
-    return Task(
-        case="cases:random_frames",
-        kind="web",
-        paths=[write_clip(tmp_path / f"{number}", clip) for number, clip in enumerate(clips)],
-        size=(64, 96),
-        workers=1,
-        asked={"batch_size": 8, "clip": None, "seconds": 0.01},
-    )
+    paths = [write_clip(tmp_path / f"{number}", clip) for number, clip in enumerate(clips)]
+    asked = {"size": (64, 96), "batch_size": 8, "clip": None, "seconds": 0.01}
+    return task_of("cases:random_frames", paths, 1, **asked)
 
 
-def test_real_workers_prove_and_time_random_frames(random_task: Task) -> None:
-    entrants = [
-        Entrant(name="missing", asked={"library": "no_such_library"}),
-        Entrant(name="headrace", asked={"library": "headrace", "memory_budget": "64MiB"}),
-    ]
+def test_real_workers_prove_and_time_random_frames(random_task: dict[str, Any]) -> None:
+    entrants = {
+        "missing": {"library": "no_such_library"},
+        "headrace": {"library": "headrace", "memory_budget": "64MiB"},
+    }
     missing, ours = prove(entrants, random_task)
     assert missing.failure == (
         "ModuleNotFoundError: No module named 'benchmarks.adapters.no_such_library'"
@@ -104,7 +100,7 @@ def test_real_workers_prove_and_time_random_frames(random_task: Task) -> None:
     assert (ours.equality.frames, ours.equality.max_mean_difference) == (16, 0)
     assert ours.versions["av"]
 
-    take = asked_of(entrants, random_task)
+    take = timed_by(entrants, random_task)
     once, twice = rounds([missing, ours], take, 2)
     assert [len(row.repeats) for row in once] == [0, 1]
     assert [len(row.repeats) for row in twice] == [0, 2]
@@ -128,7 +124,9 @@ def test_a_worker_knows_only_the_headrace_and_the_indexes_it_is_given(tmp_path: 
         ask_worker(asked, source=tmp_path)
 
 
-BENCHMARK = compared("none", "How fast?", named("pyav_loop", "headrace"), "cases:every_frame")
+BENCHMARK = contest(
+    "none", "How fast?", named("pyav_loop", "headrace"), "cases:every_frame", text=sequential
+)
 
 
 @pytest.fixture

@@ -1,0 +1,221 @@
+"""A FrameLoader over few videos under many names, and what it may be held against.
+
+Files behind a slow network, without one: a Python file waits before it gives a block. And a loader
+that decodes nothing.
+"""
+
+import io
+import os
+import zlib
+from collections.abc import Iterator, Sequence, Sized
+from dataclasses import dataclass, field
+from itertools import chain, cycle, islice, repeat
+from pathlib import Path
+from threading import Lock
+from time import perf_counter, sleep
+from typing import Any
+
+import psutil
+
+from benchmarks.resources import peak_rss_bytes, rss_bytes, steady
+from headrace import Bursts, FrameLoader, IndexStore, Proxies, Sampler, Source, Uniform, open_index
+from headrace.decode.pixels import Array
+from headrace.decode.protocol import DecodeCounters
+from headrace.decode.proxy_codecs import ProxyCodecs
+from headrace.planning.lookahead import GopJob
+from headrace.training.decoding import Decoded, JobDecoder
+
+BLOCK_BYTES = 1 << 17
+"""Asked for at a time: what Linux reads ahead of a mount of NFS unless it is told otherwise."""
+
+
+def link_files(files: Sequence[Path], folder: Path, count: int) -> list[Path]:
+    """Make `count` links in `folder`, to one file after the other and round again."""
+    folder.mkdir(parents=True)
+    links = [folder / f"{number:06}.mp4" for number in range(count)]
+    for path, file in zip(links, cycle(files), strict=False):
+        _link(file.resolve(), path)
+    return links
+
+
+def know(files: Sequence[Path], links: Sequence[Path], store: IndexStore) -> None:
+    """Make the store know all links by scanning `files` only: equal files have equal entries."""
+    for file in files:
+        open_index(file.resolve(), store)
+    for path, file in zip(links, islice(cycle(files), len(links)), strict=True):
+        _link(store.entry(Source(file.resolve())), store.entry(Source(path)))
+
+
+def _link(file: Path, path: Path) -> None:
+    """Make a hard link, or a symbolic one where they lie on different file systems."""
+    try:
+        os.link(file, path)
+    except OSError:
+        path.symlink_to(file)
+
+
+def load(
+    *,
+    paths: Sequence[str],
+    size: Sequence[int],
+    batch_size: int,
+    warm_up_seconds: float,
+    seconds: float | None,
+    store: str | None = None,
+    proxies: str | None = None,
+    frames_per_burst: int | None = None,
+    seed: int = 0,
+    latency_ms: float = 0.0,
+    megabytes_per_second: float | None = None,
+    decodes: bool = True,
+    has_checksum: bool = False,
+    **options: Any,
+) -> dict[str, Any]:
+    """Open a loader and time its batches after the warm-up; return fields of a `Repeat`.
+
+    Args:
+        paths: The videos.
+        size: Of the frames.
+        batch_size: Frames in a batch.
+        warm_up_seconds: At most, until as many frames came as the loader looks ahead.
+        seconds: That it is timed for; None: it is only opened.
+        store: Folder of the indexes that are known.
+        proxies: Folder of the proxies that are read in place of the videos.
+        frames_per_burst: Of consecutive frames; None for uniform frames.
+        seed: Of the order.
+        latency_ms: Of each request to a network that the videos lie behind.
+        megabytes_per_second: Of this network; if it is None and `latency_ms` is 0, there is none.
+        decodes: Whether frames are decoded, or come as they lie in memory.
+        has_checksum: Whether `checksum`, of the first batch, and `requests` are returned too.
+        options: Of the loader.
+    """
+    if not decodes:
+        decode_nothing()
+    network = Network(latency_ms, megabytes_per_second)
+    sources: Sequence[Any] = [Path(path) for path in paths]
+    if proxies is not None:
+        sources = Proxies(proxies).all(sources)
+    if latency_ms > 0 or megabytes_per_second is not None:
+        sources = [SlowSource(path, network=network) for path in sources]
+    sampling: Sampler = Uniform(seed=seed)
+    if frames_per_burst is not None:
+        sampling = Bursts(frames_per_burst=frames_per_burst, lanes=batch_size, seed=seed)
+    process, rss_before = psutil.Process(), rss_bytes()
+    files_before, open_files = process.num_fds(), 0
+    began = perf_counter()
+    with FrameLoader(
+        sources,
+        batch_size=batch_size,
+        size=(size[0], size[1]),
+        sampling=sampling,
+        store=None if store is None else IndexStore(Path(store)),
+        **options,
+    ) as loader:
+        found: dict[str, Any] = {"open_seconds": perf_counter() - began}
+        if seconds is None:
+            return found
+
+        def batches() -> Iterator[Sized]:
+            nonlocal open_files
+            for batch in chain.from_iterable(repeat(loader)):
+                if has_checksum and "checksum" not in found:
+                    found["checksum"] = zlib.crc32(batch.frames.numpy().tobytes())
+                open_files = max(open_files, process.num_fds())
+                yield batch
+
+        def count() -> dict[str, int]:
+            cost = loader.statistics
+            asked = {"requests": network.requests} if has_checksum else {}
+            counts = {"decoded": cost.frames_decoded, "seeks": cost.seeks, "opens": cost.opens}
+            return {**counts, **asked}
+
+        found |= steady(batches(), loader.lookahead, warm_up_seconds, seconds, count)
+        found["open_files"] = open_files - files_before
+        found["memory_bytes"] = peak_rss_bytes() - rss_before
+        assert bool(loader.statistics.frames_decoded) == decodes
+    return found
+
+
+def decode_nothing() -> None:
+    """From here on, loaders of this process give memory that nothing was decoded into."""
+    JobDecoder._decode = _undecoded  # type: ignore[method-assign, assignment]
+
+
+def _undecoded(
+    self: JobDecoder[Array], job: GopJob, codecs: ProxyCodecs
+) -> tuple[Decoded[Array], DecodeCounters]:
+    frames = {frame: self.memory.take() for frame in job.frames}
+    return Decoded(frames=frames), DecodeCounters()
+
+
+class Network:
+    """What all files share: the wait of each request, and a bandwidth."""
+
+    def __init__(self, latency_ms: float, megabytes_per_second: float | None) -> None:
+        self._latency_seconds = latency_ms / 1e3
+        self._seconds_per_byte = 1e-6 / megabytes_per_second if megabytes_per_second else 0.0
+        self._free_at = 0.0
+        self._lock = Lock()
+        self.requests = 0
+
+    def fetch(self, num_bytes: int) -> None:
+        """Wait as long as a request for so many bytes takes; several may wait at a time."""
+        with self._lock:
+            now = perf_counter()
+            self._free_at = max(now, self._free_at) + num_bytes * self._seconds_per_byte
+            ready = max(now + self._latency_seconds, self._free_at)
+            self.requests += 1
+        if ready > now:
+            sleep(ready - now)
+
+
+@dataclass(frozen=True)
+class SlowSource(Source):
+    """A video whose bytes come by a network. Its index is that of the file, if it is known."""
+
+    network: Network = field(kw_only=True, compare=False, repr=False)
+
+    def for_ffmpeg(self) -> Any:
+        """Return a new file, with a block of its own."""
+        return SlowFile(self.path, self.network)
+
+
+class SlowFile(io.RawIOBase):
+    """Holds one block; each other one is a request."""
+
+    def __init__(self, path: Path, network: Network) -> None:
+        self._file = path.open("rb")
+        self._size = os.fstat(self._file.fileno()).st_size
+        self._network = network
+        self._at, self._first, self._block = 0, 0, b""
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._at = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence] + offset
+        return self._at
+
+    def read(self, count: int = -1) -> bytes:
+        """Return what is asked for as far as it lies in one block."""
+        if self._at >= self._size:
+            return b""
+        first = self._at - self._at % BLOCK_BYTES
+        if first != self._first or not self._block:
+            self._file.seek(first)
+            self._first, self._block = first, self._file.read(BLOCK_BYTES)
+            self._network.fetch(len(self._block))
+        start = self._at - first
+        found = self._block[start:] if count < 0 else self._block[start : start + count]
+        self._at += len(found)
+        return found
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
