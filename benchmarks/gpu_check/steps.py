@@ -249,8 +249,8 @@ def _benches(plan: Plan) -> Iterator[Step]:
     clip, pick = str(media.clip_path(plan.media)), plan.pick
     turns = ("--seconds", pick("1", "0.05"), "--repeats", pick("3", "1"))
     yield _bench(
-        *(plan, "memory", "what memory batches take (D6)", 90, *plan.device),
-        *("--sizes", pick("360p,720p,1080p,4K", "360p"), "--model-name", plan.model),
+        *(plan, "memory", "what memory batches take (D6)", 90),
+        *(*plan.device, "--sizes", pick("360p,720p,1080p,4K", "360p"), "--model-name", plan.model),
         *("--batch-sizes", pick("1,4,16", "1"), "--precisions", pick("auto", "float32")),
     )
     asks = "decoders beside each other (A7)"
@@ -297,7 +297,8 @@ def _overlap(plan: Plan) -> Iterator[Step]:
     """Yield traces that show whether copies to the GPU run beside its work."""
     yield _program(
         *("overlap:loader", "copies of a loader beside the work on the batch before, in a trace"),
-        *(60, plan.needs, plan.videos, *plan.pick(_FIRST_GPU, ("--batches", "3"))),
+        *(60, plan.needs),
+        *(plan.videos, *plan.pick(_FIRST_GPU, ("--batches", "3"))),
         *("--out", str(plan.out / "overlap-loader.json.gz")),
         module="overlap",
     )
