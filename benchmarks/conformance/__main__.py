@@ -57,7 +57,18 @@ def main(words: Sequence[str] | None = None, ask: Ask = ask_worker) -> int:
     except KeyboardInterrupt:
         is_cut = True
     _show("")
-    result = _result(rows, versions, plan, files, is_synthetic=options.synthetic is not None)
+    sizes = [path.stat().st_size for _, path in files]
+    media: dict[str, object] = {"files": len(files), "bytes": sum(sizes)}
+    if options.synthetic is not None:
+        about = {each.metadata["Name"]: each.version for each in metadata.distributions()}
+        media["packages"] = {name: about[name] for name in PACKAGES if name in about}
+    result = ConformanceResult(
+        provenance=origin(vars(plan)),
+        media=media,
+        versions=versions,
+        summary=summarise(rows),
+        rows=tuple(rows),
+    )
     print(render(result))
     if options.json is not None:
         result.save(options.json)
@@ -174,30 +185,6 @@ def write_kinds(folder: Path) -> Iterator[Named]:
             print(f"{name} cannot be written here: {error}", file=sys.stderr)
             continue
         yield f"synthetic/{path.name}", path
-
-
-def _result(
-    rows: Sequence[FileRow],
-    versions: dict[str, dict[str, str]],
-    plan: Plan,
-    files: Sequence[Named],
-    *,
-    is_synthetic: bool,
-) -> ConformanceResult:
-    media: dict[str, object] = {
-        "files": len(files),
-        "bytes": sum(path.stat().st_size for _, path in files),
-    }
-    if is_synthetic:
-        about = {each.metadata["Name"]: each.version for each in metadata.distributions()}
-        media["packages"] = {name: about[name] for name in PACKAGES if name in about}
-    return ConformanceResult(
-        provenance=origin(vars(plan)),
-        media=media,
-        versions=versions,
-        summary=summarise(rows),
-        rows=tuple(rows),
-    )
 
 
 def _shown(files: Sequence[Named]) -> Iterator[Named]:

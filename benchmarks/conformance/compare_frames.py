@@ -1,4 +1,10 @@
-"""Holds frames of headrace against the plain decode, one by one, and counts what comes out."""
+"""Holds frames of headrace against the plain decode, one by one, and counts what comes out.
+
+An index counts frames that are presented, also those that a plain decode loses with a complaint;
+and it may lack some, by a fault of its own. Equal counts mean equal places. Otherwise times that
+occur once on both sides are anchors, and what lies between two anchors is matched in order. Where
+that leaves a choice, a frame may be any of those that the order allows, and no other.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -8,14 +14,16 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.conformance.align import align
 from benchmarks.conformance.process import Ending
-from benchmarks.conformance.reference import Reference, digest
+from benchmarks.conformance.reference import NO_PTS, Reference, digest
 from benchmarks.conformance.verdict import HEADRACE, Verdict
 from headrace.decode.pixels import Array
 from headrace.decode.protocol import DecodeJob, Decoder
 from headrace.errors import DecodeError, HeadraceError
 
+_Times = NDArray[np.int64]
+_MOST = 0.9
+"""Share of the frames whose times must say so before frames of equal counts change their places."""
 MOST_EXAMPLES = 8
 MOST_LETTERS = 400
 Outcome = Literal["right", "wrong", "refused_with", "refused_without"]
@@ -56,14 +64,24 @@ class Tally:
 class Judge:
     """Counts what one way gives for the frames of an index."""
 
-    def __init__(self, reference: Reference, index_pts: NDArray[np.int64]) -> None:
+    def __init__(self, reference: Reference, index_pts: _Times) -> None:
         self.reference = reference
-        self.alignment = align(index_pts, reference.pts, is_whole=reference.is_whole)
+        self._ranges = align(index_pts, reference.pts, is_whole=reference.is_whole)
         self.tally = Tally()
 
     def __len__(self) -> int:
         """How many frames of the index can be judged."""
-        return len(self.alignment)
+        return len(self._ranges)
+
+    @property
+    def loose(self) -> int:
+        """How many frames of the index may be more than one of the plain decode."""
+        return sum(len(each) > 1 for each in self._ranges)
+
+    @property
+    def lacking(self) -> list[int]:
+        """Frames of the plain decode that no frame of the index may be."""
+        return sorted(set(range(len(self.reference))).difference(*self._ranges))
 
     def share_a_size(self, indices: Iterable[int]) -> bool:
         """Whether the plain decode gives these frames in one size."""
@@ -83,7 +101,7 @@ class Judge:
         if any(hashes[r] == found for r in self._range(index)):
             self.tally.add("right")
             return
-        near = int(self.alignment.first[index])
+        near = self._ranges[index].start
         other = self.reference.find(found, near, is_small=is_small)
         what = "differs from every frame" if other is None else f"is frame {other}"
         if not self._range(index):
@@ -107,17 +125,15 @@ class Judge:
 
     def unindexed(self) -> None:
         """Note the frames of the plain decode that the index lacks: nobody can ask for them."""
-        for r in self.alignment.unindexed:
+        for r in self.lacking:
             self._refused(range(r, r + 1), f"the plain decode's {r}, which the index lacks,")
 
-    def verdict(self, way: str, ending: Ending = "done", reason: str = "") -> Verdict:
+    def verdict(self, way: str) -> Verdict:
         """Return what was counted so far."""
-        return self.tally.verdict(HEADRACE, way, ending, reason)
+        return self.tally.verdict(HEADRACE, way)
 
     def _range(self, index: int) -> range:
-        if index >= len(self):
-            return range(0)
-        return range(int(self.alignment.first[index]), int(self.alignment.stop[index]))
+        return self._ranges[index] if index < len(self) else range(0)
 
     def _refused(self, frames: Sequence[int], name: str) -> None:
         reached = self.reference.is_complained_of
@@ -140,3 +156,54 @@ def run_job(decoder: Decoder[Array], job: DecodeJob, judge: Judge) -> None:
         judge.refused(missing, error)
         left = [index for index in left if index not in missing]
     judge.left_out(left)
+
+
+def align(index: _Times, reference: _Times, *, is_whole: bool = True) -> list[range]:
+    """Return for each frame of an index which frames of the plain decode it may be.
+
+    A range is empty where the plain decode has no such frame. Where the plain decode was not whole,
+    the ranges end with it.
+
+    Args:
+        index: Times, ascending.
+        reference: Times of the plain decode, as they came.
+        is_whole: Whether all of the file was decoded.
+    """
+    pairs = _anchors(index, reference)
+    if not is_whole:
+        count = int(pairs[-1, 0]) + 1 if len(pairs) else min(len(index), len(reference))
+        index = index[:count]
+    if len(index) == len(reference) and len(pairs) < _MOST * len(index):
+        pairs = np.zeros((0, 2), np.int64)
+    ranges: list[range] = []
+    begin = 0
+    for place, anchor in [*pairs.tolist(), [len(index), len(reference)]]:
+        frames, decoded = place - len(ranges), anchor - begin
+        lost, lacked = max(0, frames - decoded), max(0, decoded - frames)
+        ranges += [
+            range(begin + max(0, n - lost), begin + min(n + lacked, decoded - 1) + 1)
+            for n in range(frames)
+        ]
+        if place < len(index):
+            ranges.append(range(anchor, anchor + 1))
+        begin = anchor + 1
+    return ranges
+
+
+def _anchors(index: _Times, reference: _Times) -> NDArray[np.int64]:
+    """Return int64 [anchors, 2], places in both, rising; none where times cannot be trusted."""
+    none = np.zeros((0, 2), np.int64)
+    if (reference == NO_PTS).any():
+        return none
+    once = np.intersect1d(_once(index), _once(reference))
+    if 2 * len(once) < min(len(index), len(reference)):
+        return none
+    ours, theirs = (np.flatnonzero(np.isin(times, once)) for times in (index, reference))
+    is_one_order = np.array_equal(index[ours], reference[theirs])
+    return np.stack([ours, theirs], axis=1) if is_one_order else none
+
+
+def _once(times: _Times) -> _Times:
+    values, counts = np.unique(times, return_counts=True)
+    once: _Times = values[counts == 1]
+    return once

@@ -11,7 +11,6 @@ whether another job goes on or not; then every frame in one pass. Exit status 1:
 or refused without a complaint of FFmpeg's, or there is a traceback, a hang or a crash.
 """
 
-import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -38,7 +37,8 @@ from benchmarks.conformance.verdict import (
     Verdict,
 )
 from benchmarks.conformance.ways import judge_reading
-from benchmarks.record import RESULTS, origin
+from benchmarks.kit import Benchmark, flag, parameters
+from benchmarks.record import origin
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_decoder
 from headrace.decode.protocol import DecodeJob
@@ -52,9 +52,25 @@ _MOST_DRAWS = 100_000
 _JOBS_OF_A_KIND = 5
 
 
+OPTIONS = Benchmark(
+    name="draws",
+    about=__doc__,
+    flags={
+        "draws": flag(1000),
+        "seed": flag(0),
+        "only": {"type": int, "metavar": "N", "help": "this draw alone; nothing is kept"},
+        "damaged": flag(False, "files with flipped bits alone; nothing is kept"),
+        "codec": {"help": "files of it alone, as h264; nothing is kept"},
+        "keep": {"type": Path, "metavar": "DIR", "help": "leave the files there"},
+        "timeout": flag(300.0, f"seconds for {_AT_ONCE} draws (300)"),
+    },
+    measure=lambda options: (),
+)
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Draw, read, print and keep; return the exit status."""
-    options = _parser().parse_args(words)
+    options = OPTIONS.parse(words)
     numbers = chosen(options.draws, options.seed, codec=options.codec, is_damaged=options.damaged)
     if options.only is not None:
         numbers = [options.only]
@@ -70,8 +86,8 @@ def main(words: Sequence[str] | None = None) -> int:
                 print(f"\r{len(rows)}/{len(numbers)}", end="", file=sys.stderr, flush=True)
     except KeyboardInterrupt:
         is_cut = True
-    parameters = {"draws": len(rows), "seed": options.seed, "timeout": options.timeout}
-    result = DrawsResult.of(origin(parameters), options.seed, rows)
+    asked = {"draws": len(rows), **parameters(options, "seed", "timeout")}
+    result = DrawsResult.of(origin(asked), options.seed, rows)
     print(render(result))
     if is_kept:
         result.save(options.out)
@@ -224,25 +240,6 @@ def _line(row: DrawRow) -> str:
     ]
     facts = f"{row.frames} frames, {row.complaints} complaints"
     return f"--only {row.number}: {row.name} ({facts}): {row.not_made}{' | '.join(parts)}"
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--draws", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", type=int, metavar="N", help="this draw alone; nothing is kept")
-    parser.add_argument(
-        "--damaged", action="store_true", help="files with flipped bits alone; nothing is kept"
-    )
-    parser.add_argument("--codec", help="files of it alone, as h264; nothing is kept")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the files there")
-    parser.add_argument(
-        "--timeout", type=float, default=300, help=f"seconds for {_AT_ONCE} draws (300)"
-    )
-    parser.add_argument("--out", type=Path, default=RESULTS / "draws.json")
-    return parser
 
 
 if __name__ == "__main__":

@@ -151,6 +151,6 @@ def answer(
             task = Task(path=file, size=small, seconds=seconds, store=store, **extent)
             verdict, judge = judge_way(way, task, Reference.load(kept))
             if judge is not None:
-                row = {"index_frames": len(judge), "loose": judge.alignment.loose}
+                row = {"index_frames": len(judge), "loose": judge.loose}
     about = versions(adapter(party).PACKAGES)
     return {"verdict": verdict.model_dump(), "row": row, "versions": about}

@@ -43,6 +43,7 @@ _ENDS_EARLY = ("hevc", "vvc", "h261", "vp8")
 lay in memory, so that there is no one picture to be right. They are decoded again, holding frames.
 """
 _HELD = 24
+_NOTHING = np.zeros((32, 32, 3), np.float16)
 _UNDEFINED = "another picture comes out when frames are held longer: FFmpeg left it unfinished"
 
 
@@ -64,12 +65,13 @@ class _Picture(NamedTuple):
 def plain_decode(
     path: Path,
     *,
-    size: tuple[int, int] = (64, 64),
+    size: tuple[int, int] | None = None,
     most_frames: int | None = None,
     seconds: float | None = None,
 ) -> Reference:
     """Decode a file from its start, up to so many frames or seconds, and keep each picture's hash.
 
+    Small pictures and thumbnails are made where a `size` is given; to leave them out costs less.
     FFmpeg's log is listened to meanwhile, in this thread, and given back as it was. A picture that
     FFmpeg leaves unfinished is complained of too, though it says nothing. Behind damage to H.264,
     pictures are those of `spared_frames`.
@@ -94,8 +96,9 @@ def plain_decode(
 class _Decoding:
     """Decodes a file once, and notes every complaint and picture."""
 
-    def __init__(self, path: Path, size: tuple[int, int]) -> None:
-        self._path, self._small = path, FrameShape(size=size)
+    def __init__(self, path: Path, size: tuple[int, int] | None) -> None:
+        self._path = path
+        self._shapes = [FrameShape(), *([] if size is None else [FrameShape(size=size)])]
         self._converters: list[FrameConverter] = []
         self._seen = 0
         self._logs: list[tuple[int, str, str]] = []
@@ -240,21 +243,20 @@ class _Decoding:
         if not self._converters:
             self.orientation = _orientation(frame)
             self._converters = [
-                FrameConverter(shape, self.orientation, str(self._path))
-                for shape in (FrameShape(), self._small)
+                FrameConverter(shape, self.orientation, str(self._path)) for shape in self._shapes
             ]
         complaint = None
         try:
-            own, small = (each.convert(frame, None) for each in self._converters)
+            own, *small = (each.convert(frame, None) for each in self._converters)
             height, width = own.shape[:2]
-            shrunk = thumbnail(own)
+            shrunk = thumbnail(own) if small else _NOTHING
         except DecodeError as error:
             complaint = str(error.__cause__)
             height, width = self._converters[0].output_size(frame)
-            own = small = np.zeros((0, width, 3), np.uint8)
-            shrunk = np.zeros((32, 32, 3), np.float16)
+            own, small = np.zeros((0, width, 3), np.uint8), []
+            shrunk = _NOTHING
         pts = NO_PTS if frame.pts is None else frame.pts
-        hashes = digest(own), digest(small)
+        hashes = digest(own), "".join(map(digest, small))
         return _Picture(*hashes, shrunk, (height, width), pts, ordinal, complaint)
 
 

@@ -81,14 +81,14 @@ def ask_worker(request: Request) -> Ended:
     if not is_late and not status:
         return Ended("done", answers=found)
     ending: Ending = "hang" if is_late else "crash" if status < 0 else "traceback"
-    said = errors.read_text("utf-8", "replace").strip().splitlines()
-    places = [line.strip() for line in said if line.strip().startswith("File ")]
+    log = errors.read_text("utf-8", "replace").strip().splitlines()
+    places = [line.strip() for line in log if line.strip().startswith("File ")]
     if is_late:
         words = [f"no answer within {request.limit_seconds:g} seconds", *places[:2]]
     elif status < 0:
         words = [f"ended by {signal.Signals(-status).name}", *places[:2]]
     else:
-        words = [said[-1] if said else f"exit status {status}", *places[-2:]]
+        words = [log[-1] if log else f"exit status {status}", *places[-2:]]
     return Ended(ending, " | ".join(words)[:_MOST_LETTERS], found)
 
 

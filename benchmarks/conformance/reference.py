@@ -36,9 +36,10 @@ class Reference:
     own: NDArray[np.str_]
     """str [frames]: `digest` of each picture in its own size, upright."""
     small: NDArray[np.str_]
-    """str [frames]: the same in the size that was asked for."""
+    """str [frames]: the same in the size that was asked for; empty where none was, as where FFmpeg
+    gives no picture."""
     thumbnails: Pictures
-    """float16 [frames, 32, 32, 3]: upright, in its own size shrunk."""
+    """float16 [frames, 32, 32, 3]: upright, in its own size shrunk; 0 where `small` is empty."""
     sizes: NDArray[np.int64]
     """int64 [frames, 2]: upright (height, width) of each frame."""
     pts: NDArray[np.int64]

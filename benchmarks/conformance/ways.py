@@ -11,7 +11,7 @@ from time import perf_counter
 
 import numpy as np
 
-from benchmarks.conformance.compare_frames import Judge, run_job
+from benchmarks.conformance.compare_frames import Judge, Tally, run_job
 from benchmarks.conformance.reference import Reference
 from benchmarks.conformance.verdict import HEADRACE, WAYS, Verdict
 from headrace.decode.index_store import IndexStore
@@ -105,13 +105,14 @@ def judge_reading(
 
 def judge_refusal(path: Path) -> Verdict:
     """Return whether headrace refuses what is no video for FFmpeg, or takes it, without a bug."""
+    reason = "headrace reads it"
     try:
         StreamIndex.scan(Source.of(path))
     except HeadraceError as error:
-        return Verdict(party=HEADRACE, way="open", right=1, reason=str(error))
+        reason = str(error)
     except Exception:  # noqa: BLE001
         return _traceback("open", None)
-    return Verdict(party=HEADRACE, way="open", right=1, reason="headrace reads it")
+    return Verdict(party=HEADRACE, way="open", right=1, reason=reason)
 
 
 def by_seek(task: Task, index: StreamIndex, judge: Judge) -> None:
@@ -231,7 +232,5 @@ def _is_ours(error: HeadraceError) -> bool:
 def _traceback(way: str, judge: Judge | None) -> Verdict:
     lines = [line.strip() for line in traceback.format_exc().splitlines()]
     places = [line for line in lines if line.startswith("File ")][-2:]
-    reason = " | ".join([lines[-1], *places])
-    if judge is None:
-        return Verdict(party=HEADRACE, way=way, ending="traceback", reason=reason)
-    return judge.verdict(way, "traceback", reason)
+    tally = Tally() if judge is None else judge.tally
+    return tally.verdict(HEADRACE, way, "traceback", " | ".join([lines[-1], *places]))

@@ -9,8 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from benchmarks.conformance import libs
-from benchmarks.conformance.align import align
-from benchmarks.conformance.compare_frames import Judge, Tally, run_job
+from benchmarks.conformance.compare_frames import Judge, Tally, align, run_job
 from benchmarks.conformance.libs import another, judge_library
 from benchmarks.conformance.reference import NO_PTS, UNKNOWN, Reference, digest, thumbnail
 from conformance_fakes import grey, reference_of
@@ -21,7 +20,7 @@ from headrace.video.shape import Orientation
 
 def ranges(index: list[int], reference: list[int], *, is_whole: bool = True) -> list[list[int]]:
     found = align(np.array(index, np.int64), np.array(reference, np.int64), is_whole=is_whole)
-    return [list(range(a, b)) for a, b in zip(found.first, found.stop, strict=True)]
+    return [list(each) for each in found]
 
 
 @pytest.mark.parametrize(
@@ -65,12 +64,12 @@ def test_a_few_equal_times_move_no_frame() -> None:
 
 
 def test_frames_that_the_index_lacks_are_named() -> None:
-    found = align(np.array([0, 2, 3]), np.array([0, 1, 2, 3, 4]))
-    assert (found.unindexed, found.loose) == ((1, 4), 0)
+    judge = Judge(reference_of([0] * 5), np.array([0, 2, 3]))
+    assert (judge.lacking, judge.loose) == ([1, 4], 0)
 
 
 def test_frames_with_a_choice_are_counted() -> None:
-    assert align(np.array([0, 1, 2]), np.array([NO_PTS] * 2)).loose == 1
+    assert Judge(reference_of([0] * 2, pts=[NO_PTS] * 2), np.arange(3)).loose == 1
 
 
 def test_the_alignment_ends_with_a_plain_decode_that_ended_early() -> None:

@@ -16,12 +16,14 @@ from media import read_frames, real_clip, rgb
 
 def test_every_frame_is_kept_in_the_order_in_which_it_comes(tmp_path: Path) -> None:
     path = write_numbers(tmp_path)
-    reference = plain_decode(path)
+    reference = plain_decode(path, size=(64, 64))
     assert reference.own.tolist() == [digest(rgb(frame)) for frame in read_frames(path)]
     assert (reference.codec, reference.size, reference.is_whole) == ("h264", (96, 128), True)
     assert sorted(reference.ordinals.tolist()) == list(range(24))
     assert reference.keyframes.tolist() == [0, 6, 12, 18]
     assert len(np.unique(reference.small)) == 24
+    assert len(np.unique(reference.thumbnails, axis=0)) == 24
+    assert plain_decode(path).own.tolist() == reference.own.tolist()
     assert not len(reference.complaints)
     assert not reference.lines
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from benchmarks.conformance.plain import plain_decode
-from benchmarks.conformance.reference import Reference
 from benchmarks.conformance.verdict import WAYS
 from benchmarks.conformance.ways import Task, judge_refusal, judge_way
 from conformance_fakes import write_numbers
@@ -48,7 +47,7 @@ def test_every_way_is_seen_to_give_the_neighbour(way: str, tmp_path: Path) -> No
     """The plain decode is turned by one frame, so every frame is another than it says."""
     path = write_numbers(tmp_path)
     reference = plain_decode(path, size=SIZE)
-    rolled = _with(reference, own=np.roll(reference.own, 1), small=np.roll(reference.small, 1))
+    rolled = replace(reference, own=np.roll(reference.own, 1), small=np.roll(reference.small, 1))
     verdict, _ = judge_way(way, task_of(path, tmp_path), rolled)
     assert (verdict.kind, verdict.right) == ("wrong", 0)
 
@@ -112,7 +111,3 @@ def test_a_real_clip_is_right_by_plan(tmp_path: Path) -> None:
     reference = plain_decode(path, size=SIZE)
     verdict, _ = judge_way("plan", task_of(path, tmp_path), reference)
     assert (verdict.kind, verdict.frames) == ("right", 30)
-
-
-def _with(reference: Reference, **changes: object) -> Reference:
-    return replace(reference, **changes)
