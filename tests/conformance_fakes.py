@@ -44,7 +44,10 @@ def reference_of(
         complaints=ascending(complaints),
         keyframes=ascending(keyframes),
         lost_pts=ascending(lost_pts),
-        lines=(),
+        lines=("h264: mmco",) * len(complaints),
         is_whole=True,
         orientation=orientation or Orientation(),
+        container="mov,mp4",
+        codec="h264",
+        size=(8, 10),
     )

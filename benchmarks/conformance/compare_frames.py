@@ -1,80 +1,91 @@
-"""Holds frames of headrace against the plain decode, one by one, and counts what comes out."""
+"""Holds frames of headrace against the plain decode, one by one, and counts what comes out.
 
+An index counts frames that are presented, also those that a plain decode loses with a complaint;
+and it may lack some, by a fault of its own. Equal counts mean equal places. Otherwise times that
+occur once on both sides are anchors, and what lies between two anchors is matched in order. Where
+that leaves a choice, a frame may be any of those that the order allows, and no other.
+"""
+
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.conformance.align import Alignment, align
-from benchmarks.conformance.reference import Reference, digest
-from benchmarks.conformance.verdict import HEADRACE, Ending, Verdict
+from benchmarks.conformance.process import Ending
+from benchmarks.conformance.reference import NO_PTS, Reference, digest
+from benchmarks.conformance.verdict import HEADRACE, Verdict
 from headrace.decode.pixels import Array
 from headrace.decode.protocol import DecodeJob, Decoder
 from headrace.errors import DecodeError, HeadraceError
 
+_Times = NDArray[np.int64]
+_MOST = 0.9
+"""Share of the frames whose times must say so before frames of equal counts change their places."""
 MOST_EXAMPLES = 8
 MOST_LETTERS = 400
+Outcome = Literal["right", "wrong", "refused_with", "refused_without"]
+"""Of a frame: with or without a complaint of FFmpeg's."""
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(eq=False)
 class Tally:
-    """What one way made of the frames it was asked for; they become the fields of a verdict."""
+    """What one way made of the frames it was asked for."""
 
-    right: int = 0
-    wrong: int = 0
-    refused_with: int = 0
-    refused_without: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    """Fields of a verdict."""
     examples: list[str] = field(default_factory=list)
     reason: str = ""
 
-    def is_right(self) -> None:
-        """Count a frame that is what it should be."""
-        self.right += 1
+    def add(self, outcome: Outcome, example: str = "") -> None:
+        """Count a frame; what is no fault gives no example."""
+        self.counts[outcome] += 1
+        if outcome in ("wrong", "refused_without") and len(self.examples) < MOST_EXAMPLES:
+            self.examples.append(example)
 
-    def is_wrong(self, example: str) -> None:
-        """Count one that is not."""
-        self.wrong += 1
-        self._show(example)
-
-    def is_refused(self, example: str, *, is_complained_of: bool) -> None:
-        """Count one that was refused, by whether FFmpeg complains too."""
-        if is_complained_of:
-            self.refused_with += 1
-        else:
-            self.refused_without += 1
-            self._show(example)
-
-    def say(self, reason: object) -> None:
+    def explain(self, reason: object) -> None:
         """Keep the first reason that was given."""
         self.reason = self.reason or str(reason)[:MOST_LETTERS]
 
-    def _show(self, example: str) -> None:
-        if len(self.examples) < MOST_EXAMPLES:
-            self.examples.append(example)
+    def verdict(self, party: str, way: str, ending: Ending = "done", reason: str = "") -> Verdict:
+        """Return what was counted so far."""
+        return Verdict(
+            party=party,
+            way=way,
+            ending=ending,
+            examples=tuple(self.examples),
+            reason=reason or self.reason,
+            **self.counts,
+        )
 
 
 class Judge:
     """Counts what one way gives for the frames of an index."""
 
-    def __init__(self, reference: Reference, index_pts: NDArray[np.int64]) -> None:
-        self._reference = reference
-        self.alignment: Alignment = align(index_pts, reference.pts, is_whole=reference.is_whole)
+    def __init__(self, reference: Reference, index_pts: _Times) -> None:
+        self.reference = reference
+        self._ranges = align(index_pts, reference.pts, is_whole=reference.is_whole)
         self.tally = Tally()
 
     def __len__(self) -> int:
         """How many frames of the index can be judged."""
-        return len(self.alignment)
+        return len(self._ranges)
 
     @property
-    def has_one_size(self) -> bool:
-        """Whether all frames have one size."""
-        return self._reference.has_one_size
+    def loose(self) -> int:
+        """How many frames of the index may be more than one of the plain decode."""
+        return sum(len(each) > 1 for each in self._ranges)
+
+    @property
+    def lacking(self) -> list[int]:
+        """Frames of the plain decode that no frame of the index may be."""
+        return sorted(set(range(len(self.reference))).difference(*self._ranges))
 
     def share_a_size(self, indices: Iterable[int]) -> bool:
         """Whether the plain decode gives these frames in one size."""
-        sizes = self._reference.sizes
+        sizes = self.reference.sizes
         found = {tuple(sizes[r]) for n in indices for r in self._range(n)}
         return len(found) < 2
 
@@ -86,22 +97,22 @@ class Judge:
         if index >= len(self):
             return  # the plain decode ended before
         found = digest(picture)
-        hashes = self._reference.small if is_small else self._reference.own
+        hashes = self.reference.small if is_small else self.reference.own
         if any(hashes[r] == found for r in self._range(index)):
-            self.tally.is_right()
+            self.tally.add("right")
             return
-        near = int(self.alignment.first[index])
-        other = self._reference.find(found, near, is_small=is_small)
+        near = self._ranges[index].start
+        other = self.reference.find(found, near, is_small=is_small)
         what = "differs from every frame" if other is None else f"is frame {other}"
         if not self._range(index):
             what = f"{what}, and the plain decode has no such frame"
         elif other is not None:
             what = f"is frame {other} of the plain decode, not {self._range(index)[0]}"
-        self.tally.is_wrong(f"{index} {what}")
+        self.tally.add("wrong", f"{index} {what}")
 
     def refused(self, indices: Iterable[int], error: Exception | str) -> None:
         """Note that frames of the index were refused, each by name."""
-        self.tally.say(error)
+        self.tally.explain(error)
         for index in indices:
             if index < len(self):
                 self._refused(self._range(index), str(index))
@@ -110,28 +121,26 @@ class Judge:
         """Note that frames of the index neither came nor were refused."""
         for index in indices:
             if index < len(self):
-                self.tally.is_wrong(f"{index} is left out without a word")
+                self.tally.add("wrong", f"{index} is left out without a word")
 
     def unindexed(self) -> None:
         """Note the frames of the plain decode that the index lacks: nobody can ask for them."""
-        for r in self.alignment.unindexed:
+        for r in self.lacking:
             self._refused(range(r, r + 1), f"the plain decode's {r}, which the index lacks,")
 
-    def verdict(self, way: str, ending: Ending = "done", reason: str = "") -> Verdict:
+    def verdict(self, way: str) -> Verdict:
         """Return what was counted so far."""
-        counts = {**vars(self.tally), "reason": reason or self.tally.reason}
-        return Verdict(party=HEADRACE, way=way, ending=ending, **counts)
+        return self.tally.verdict(HEADRACE, way)
 
     def _range(self, index: int) -> range:
-        if index >= len(self):
-            return range(0)
-        return range(int(self.alignment.first[index]), int(self.alignment.stop[index]))
+        return self._ranges[index] if index < len(self) else range(0)
 
     def _refused(self, frames: Sequence[int], name: str) -> None:
-        reached = self._reference.is_complained_of
+        reached = self.reference.is_complained_of
         # What is lost for the plain decode, too, was lost with whatever complaint there is.
-        is_told = any(reached[r] for r in frames) if frames else len(self._reference.complaints)
-        self.tally.is_refused(f"{name} is refused", is_complained_of=bool(is_told))
+        is_told = any(reached[r] for r in frames) if frames else len(self.reference.complaints)
+        outcome: Outcome = "refused_with" if is_told else "refused_without"
+        self.tally.add(outcome, f"{name} is refused")
 
 
 def run_job(decoder: Decoder[Array], job: DecodeJob, judge: Judge) -> None:
@@ -145,7 +154,56 @@ def run_job(decoder: Decoder[Array], job: DecodeJob, judge: Judge) -> None:
     except HeadraceError as error:
         missing = error.missing if isinstance(error, DecodeError) and error.missing else left
         judge.refused(missing, error)
-        for index in missing:
-            with suppress(ValueError):
-                left.remove(index)
+        left = [index for index in left if index not in missing]
     judge.left_out(left)
+
+
+def align(index: _Times, reference: _Times, *, is_whole: bool = True) -> list[range]:
+    """Return for each frame of an index which frames of the plain decode it may be.
+
+    A range is empty where the plain decode has no such frame. Where the plain decode was not whole,
+    the ranges end with it.
+
+    Args:
+        index: Times, ascending.
+        reference: Times of the plain decode, as they came.
+        is_whole: Whether all of the file was decoded.
+    """
+    pairs = _anchors(index, reference)
+    if not is_whole:
+        count = int(pairs[-1, 0]) + 1 if len(pairs) else min(len(index), len(reference))
+        index = index[:count]
+    if len(index) == len(reference) and len(pairs) < _MOST * len(index):
+        pairs = np.zeros((0, 2), np.int64)
+    ranges: list[range] = []
+    begin = 0
+    for place, anchor in [*pairs.tolist(), [len(index), len(reference)]]:
+        frames, decoded = place - len(ranges), anchor - begin
+        lost, lacked = max(0, frames - decoded), max(0, decoded - frames)
+        ranges += [
+            range(begin + max(0, n - lost), begin + min(n + lacked, decoded - 1) + 1)
+            for n in range(frames)
+        ]
+        if place < len(index):
+            ranges.append(range(anchor, anchor + 1))
+        begin = anchor + 1
+    return ranges
+
+
+def _anchors(index: _Times, reference: _Times) -> NDArray[np.int64]:
+    """Return int64 [anchors, 2], places in both, rising; none where times cannot be trusted."""
+    none = np.zeros((0, 2), np.int64)
+    if (reference == NO_PTS).any():
+        return none
+    once = np.intersect1d(_once(index), _once(reference))
+    if 2 * len(once) < min(len(index), len(reference)):
+        return none
+    ours, theirs = (np.flatnonzero(np.isin(times, once)) for times in (index, reference))
+    is_one_order = np.array_equal(index[ours], reference[theirs])
+    return np.stack([ours, theirs], axis=1) if is_one_order else none
+
+
+def _once(times: _Times) -> _Times:
+    values, counts = np.unique(times, return_counts=True)
+    once: _Times = values[counts == 1]
+    return once

@@ -11,28 +11,66 @@ whether another job goes on or not; then every frame in one pass. Exit status 1:
 or refused without a complaint of FFmpeg's, or there is a traceback, a hang or a crash.
 """
 
-import argparse
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
+from typing import Any
 
-from benchmarks.conformance.draws_worker import DrawRequest, drawn, row_of
-from benchmarks.conformance.runner import Ended, ask_worker
-from benchmarks.conformance.verdict import HEADRACE, JOBS, DrawCount, DrawRow, DrawsResult, Verdict
-from benchmarks.record import RESULTS, origin
+import numpy as np
+
+from benchmarks.conformance.compare_frames import Judge, run_job
+from benchmarks.conformance.plain import NoVideoError, plain_decode
+from benchmarks.conformance.process import Ask, Ended, Request, answers_of, ask_worker
+from benchmarks.conformance.reference import Reference
+from benchmarks.conformance.verdict import (
+    HEADRACE,
+    JOBS,
+    PASS,
+    DrawCount,
+    DrawRow,
+    DrawsResult,
+    Verdict,
+)
+from benchmarks.conformance.ways import judge_reading
+from benchmarks.kit import Benchmark, flag, parameters
+from benchmarks.record import origin
+from headrace.decode.index_store import IndexStore
+from headrace.decode.open import open_decoder
+from headrace.decode.protocol import DecodeJob
+from headrace.video.stream_index import StreamIndex
+from tests.kit.synth_draw import Draw, draw_clip, write_draw
 
 _AT_ONCE = 20
 """Draws of one process: enough that its start costs little."""
 _MOST_DRAWS = 100_000
 """Are looked through for those that are asked for."""
-_WORKER = "benchmarks.conformance.draws_worker"
+_JOBS_OF_A_KIND = 5
+
+
+OPTIONS = Benchmark(
+    name="draws",
+    about=__doc__,
+    flags={
+        "draws": flag(1000),
+        "seed": flag(0),
+        "only": {"type": int, "metavar": "N", "help": "this draw alone; nothing is kept"},
+        "damaged": flag(False, "files with flipped bits alone; nothing is kept"),
+        "codec": {"help": "files of it alone, as h264; nothing is kept"},
+        "keep": {"type": Path, "metavar": "DIR", "help": "leave the files there"},
+        "timeout": flag(300.0, f"seconds for {_AT_ONCE} draws (300)"),
+    },
+    measure=lambda options: (),
+)
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Draw, read, print and keep; return the exit status."""
-    options = _parser().parse_args(words)
+    options = OPTIONS.parse(words)
     numbers = chosen(options.draws, options.seed, codec=options.codec, is_damaged=options.damaged)
     if options.only is not None:
         numbers = [options.only]
@@ -48,8 +86,8 @@ def main(words: Sequence[str] | None = None) -> int:
                 print(f"\r{len(rows)}/{len(numbers)}", end="", file=sys.stderr, flush=True)
     except KeyboardInterrupt:
         is_cut = True
-    parameters = {"draws": len(rows), "seed": options.seed, "timeout": options.timeout}
-    result = DrawsResult.of(origin(parameters), options.seed, rows)
+    asked = {"draws": len(rows), **parameters(options, "seed", "timeout")}
+    result = DrawsResult.of(origin(asked), options.seed, rows)
     print(render(result))
     if is_kept:
         result.save(options.out)
@@ -76,28 +114,106 @@ def judged(
     limit_seconds: float,
     *,
     keep: Path | None = None,
-    ask: Callable[[DrawRequest, str], Ended] = ask_worker,
+    ask: Ask = ask_worker,
 ) -> Iterator[DrawRow]:
     """Yield a row for each number; one at which a process hangs or crashes gets that as verdict."""
-    left = list(numbers)
     with TemporaryDirectory(prefix="draws-") as folder:
-        while left:
-            request = DrawRequest(
-                numbers=tuple(left[:_AT_ONCE]),
-                seed=seed,
-                folder="" if keep is None else str(keep.resolve()),
-                answers=str(Path(folder) / "answers.jsonl"),
+        for begin in range(0, len(numbers), _AT_ONCE):
+            request = Request(
+                work="benchmarks.conformance.draws:answer",
+                items=numbers[begin : begin + _AT_ONCE],
+                asked={"seed": seed, "folder": "" if keep is None else str(keep.resolve())},
+                answers=f"{folder}/answers.jsonl",
                 limit_seconds=limit_seconds,
             )
-            ended = ask(request, _WORKER)
-            found = [DrawRow.model_validate(each["row"]) for each in ended.answers]
-            if ended.ending != "done":
-                number = left[len(found)] if len(found) < len(left) else left[-1]
-                end = Verdict(party=HEADRACE, way=JOBS, ending=ended.ending, reason=ended.reason)
-                row = row_of(drawn(seed, number), number)
-                found.append(row.model_copy(update={"verdicts": (end,)}))
-            yield from found
-            left = left[len(found) :]
+            for number, found in answers_of(request, ask):
+                if isinstance(found, Ended):
+                    end = Verdict(
+                        party=HEADRACE, way=JOBS, ending=found.ending, reason=found.reason
+                    )
+                    row = row_of(drawn(seed, number), number)
+                    yield row.model_copy(update={"verdicts": (end,)})
+                else:
+                    yield DrawRow.model_validate(found)
+
+
+def drawn(seed: int, number: int) -> Draw:
+    """Return the draw of that number."""
+    return draw_clip(Random(f"{seed}:{number}"))
+
+
+def row_of(draw: Draw, number: int) -> DrawRow:
+    """Return what is known of a draw before it is written."""
+    clip = draw.clip
+    return DrawRow(number=number, name=draw.name, codec=clip.codec, container=clip.container)
+
+
+def answer(number: int, *, seed: int, folder: str) -> dict[str, Any]:
+    """Return the row of one draw, as JSON; its file stays in `folder`, where one is named."""
+    with TemporaryDirectory() as parts:
+        row = judge_draw(drawn(seed, number), seed, number, Path(folder or parts))
+    return row.model_dump(mode="json")
+
+
+def judge_draw(draw: Draw, seed: int, number: int, folder: Path) -> DrawRow:
+    """Write one file into `folder`, and hold what headrace reads of it against a plain decode."""
+    row = row_of(draw, number)
+    try:
+        path = write_draw(folder / f"draw-{seed}-{number}", draw)
+        reference = plain_decode(path)
+    except (ValueError, OSError, NoVideoError) as error:
+        return row.model_copy(update={"not_made": f"{type(error).__name__}: {error}"})
+    random = Random(f"{seed}:{number}:jobs")
+    verdicts = []
+    for way, read in (
+        (JOBS, partial(_read_jobs, jobs=random_jobs(reference, random))),
+        (PASS, _read_once),
+    ):
+        with TemporaryDirectory() as index:
+            store = IndexStore(Path(index))
+            verdicts.append(judge_reading(way, path, store, reference, read)[0])
+    row = row.model_copy(
+        update={
+            "frames": len(reference),
+            "complaints": len(reference.complaints),
+            "verdicts": tuple(verdicts),
+        }
+    )
+    # A record tells of files, not of where they lay.
+    return DrawRow.model_validate_json(row.model_dump_json().replace(f"{path.parent}/", ""))
+
+
+def random_jobs(reference: Reference, random: Random) -> list[DecodeJob]:
+    """Return single frames, pairs, runs over a keyframe and scattered frames, in random order."""
+    count = len(reference)
+    if not count:
+        return []
+    keyframes = np.flatnonzero(np.isin(reference.ordinals, reference.keyframes)).tolist() or [0]
+    wanted: list[set[int]] = []
+    for _ in range(_JOBS_OF_A_KIND):
+        start = random.randrange(count)
+        wanted.append({start})
+        wanted.append({start, start + random.randint(1, 3)})
+        keyframe = random.choice(keyframes)
+        wanted.append(set(range(keyframe - random.randint(1, 6), keyframe + random.randint(1, 6))))
+        wanted.append({start + random.randrange(40) for _ in range(4)})
+    random.shuffle(wanted)
+    inside = [sorted(each & set(range(count))) for each in wanted]
+    return [DecodeJob(tuple(each), goes_on=random.random() < 0.5) for each in inside if each]
+
+
+def _read_jobs(index: StreamIndex, judge: Judge, *, jobs: Sequence[DecodeJob]) -> None:
+    with closing(open_decoder(index)) as decoder:
+        for job in jobs:
+            known = tuple(n for n in job.wanted if n < len(index))
+            if known:
+                run_job(decoder, DecodeJob(known, goes_on=job.goes_on), judge)
+
+
+def _read_once(index: StreamIndex, judge: Judge) -> None:
+    with closing(open_decoder(index)) as decoder:
+        run_job(decoder, DecodeJob(tuple(range(len(index)))), judge)
+    judge.unindexed()
 
 
 def render(result: DrawsResult) -> str:
@@ -124,25 +240,6 @@ def _line(row: DrawRow) -> str:
     ]
     facts = f"{row.frames} frames, {row.complaints} complaints"
     return f"--only {row.number}: {row.name} ({facts}): {row.not_made}{' | '.join(parts)}"
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--draws", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", type=int, metavar="N", help="this draw alone; nothing is kept")
-    parser.add_argument(
-        "--damaged", action="store_true", help="files with flipped bits alone; nothing is kept"
-    )
-    parser.add_argument("--codec", help="files of it alone, as h264; nothing is kept")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the files there")
-    parser.add_argument(
-        "--timeout", type=float, default=300, help=f"seconds for {_AT_ONCE} draws (300)"
-    )
-    parser.add_argument("--out", type=Path, default=RESULTS / "draws.json")
-    return parser
 
 
 if __name__ == "__main__":

@@ -36,31 +36,33 @@ def judge_library(
     seconds: float,
     open_file: Callable[[Path], FrameAt] | None = None,
 ) -> Tally:
-    """Return what one library makes of random frames; it stops after so many seconds.
+    """Return what one library makes of random frames, for so many seconds from the first one on.
 
+    Its import and the opening of the file come before, however long they take.
     It may count frames that FFmpeg lost with a complaint, or not: either is right.
     """
-    ends = perf_counter() + seconds
     count = len(reference)
     asked = Random(seed).sample(range(count), min(places, count))
     tally = Tally()
     read: FrameAt | None = None
+    ends: float | None = None
     for place in asked:
         try:
             open_file = open_file or adapter(library).frame_at
             read = read or open_file(path)
             picture = read(place)
         except Exception as error:  # noqa: BLE001
-            tally.say(f"{type(error).__name__}: {error}")
+            tally.explain(f"{type(error).__name__}: {error}")
             picture = None
         if picture is None:
-            tally.say("it gives no picture")
-            is_told = bool(reference.is_complained_of[place])
-            tally.is_refused(f"{place} is refused", is_complained_of=is_told)
+            tally.explain("it gives no picture")
+            is_told = reference.is_complained_of[place]
+            tally.add("refused_with" if is_told else "refused_without", f"{place} is refused")
         elif (other := another(reference, place, picture)) is None:
-            tally.is_right()
+            tally.add("right")
         else:
-            tally.is_wrong(f"{place} is most like frame {other}")
+            tally.add("wrong", f"{place} is most like frame {other}")
+        ends = ends or perf_counter() + seconds
         if perf_counter() > ends:
             break
     return tally

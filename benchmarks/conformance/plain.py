@@ -7,11 +7,10 @@ that cannot be decoded is a complaint, and reading goes on.
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from math import cos, radians, sin
 from pathlib import Path
 from time import perf_counter
-from typing import cast
+from typing import NamedTuple, cast
 
 import av
 import numpy as np
@@ -21,6 +20,7 @@ from av.sidedata.sidedata import SideData
 from av.stream import Disposition
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
+from numpy.typing import NDArray
 
 from benchmarks.conformance.damage_isolation import spared_frames
 from benchmarks.conformance.reference import (
@@ -43,6 +43,7 @@ _ENDS_EARLY = ("hevc", "vvc", "h261", "vp8")
 lay in memory, so that there is no one picture to be right. They are decoded again, holding frames.
 """
 _HELD = 24
+_NOTHING = np.zeros((32, 32, 3), np.float16)
 _UNDEFINED = "another picture comes out when frames are held longer: FFmpeg left it unfinished"
 
 
@@ -50,45 +51,27 @@ class NoVideoError(Exception):
     """The file is no video for FFmpeg; the message says what it is."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Facts:
-    """What the file is."""
-
-    container: str
-    codec: str
+class _Picture(NamedTuple):
+    own: str
+    small: str
+    thumbnail: NDArray[np.float16]
     size: tuple[int, int]
-    """(height, width), as stored."""
-
-
-@dataclass(eq=False)
-class _Found:
-    """What came out so far."""
-
-    own: list[str] = field(default_factory=list)
-    small: list[str] = field(default_factory=list)
-    thumbnails: list[np.ndarray] = field(default_factory=list)
-    sizes: list[tuple[int, int]] = field(default_factory=list)
-    pts: list[int] = field(default_factory=list)
-    ordinals: list[int] = field(default_factory=list)
-    complaints: list[int] = field(default_factory=list)
-    reported: set[int] = field(default_factory=set)
-    """Packets of complaints that are more than a line of the log."""
-    keyframes: list[int] = field(default_factory=list)
-    times: dict[int, int] = field(default_factory=dict)
-    """Ordinal → pts of each packet."""
-    lines: dict[str, None] = field(default_factory=dict)
-    is_whole: bool = True
+    pts: int
+    ordinal: int
+    complaint: str | None
+    """Why it could not be made into a picture."""
 
 
 def plain_decode(
     path: Path,
     *,
-    size: tuple[int, int] = (64, 64),
+    size: tuple[int, int] | None = None,
     most_frames: int | None = None,
     seconds: float | None = None,
-) -> tuple[Reference, Facts]:
+) -> Reference:
     """Decode a file from its start, up to so many frames or seconds, and keep each picture's hash.
 
+    Small pictures and thumbnails are made where a `size` is given; to leave them out costs less.
     FFmpeg's log is listened to meanwhile, in this thread, and given back as it was. A picture that
     FFmpeg leaves unfinished is complained of too, though it says nothing. Behind damage to H.264,
     pictures are those of `spared_frames`.
@@ -96,100 +79,136 @@ def plain_decode(
     Raises:
         NoVideoError: FFmpeg does not open it, finds no video, or it is a picture or a list.
     """
-    found, orientation, facts = _decode(path, size, most_frames, seconds, held=0)
-    if facts.codec in _ENDS_EARLY:
-        again, _, _ = _decode(path, size, len(found.own), None, held=_HELD)
-        pairs = zip(found.own, again.own, found.ordinals, strict=False)
-        unlike = [ordinal for one, other, ordinal in pairs if one != other]
-        found.complaints += unlike
-        found.lines |= dict.fromkeys([_UNDEFINED] if unlike else [])
-    if facts.codec == "h264" and found.reported:
-        _spare(path, size, found)
-    return _reference(found, orientation), facts
+    found = _Decoding(path, size)
+    found.run(most_frames, seconds)
+    if found.codec in _ENDS_EARLY:
+        again = _Decoding(path, size)
+        again.run(len(found.pictures), None, held=_HELD)
+        for one, other in zip(found.pictures, again.pictures, strict=False):
+            if one.own != other.own:
+                found.complaints.append(one.ordinal)
+                found.lines[_UNDEFINED] = None
+    if found.codec == "h264" and found.reported:
+        found.spare()
+    return found.reference()
 
 
-def _spare(path: Path, size: tuple[int, int], found: "_Found") -> None:
-    """Put pictures in their place that what is left of damage was not added to."""
-    with _open(path) as container:
-        stream_index = _stream(container, path).index
-    pictures, spared = _Pictures(str(path), size), _Found()
-    for ordinal, frame in spared_frames(path, stream_index, found.reported):
-        if ordinal > max(found.ordinals, default=-1):
-            break
-        pictures.keep(ordinal, frame, spared)
-    place = {ordinal: at for at, ordinal in enumerate(spared.ordinals)}
-    for at, ordinal in enumerate(found.ordinals):
-        if ordinal in place and ordinal not in found.reported:
-            found.own[at] = spared.own[place[ordinal]]
-            found.small[at] = spared.small[place[ordinal]]
-            found.thumbnails[at] = spared.thumbnails[place[ordinal]]
+class _Decoding:
+    """Decodes a file once, and notes every complaint and picture."""
 
+    def __init__(self, path: Path, size: tuple[int, int] | None) -> None:
+        self._path = path
+        self._shapes = [FrameShape(), *([] if size is None else [FrameShape(size=size)])]
+        self._converters: list[FrameConverter] = []
+        self._seen = 0
+        self._logs: list[tuple[int, str, str]] = []
+        self._stream_index = 0
+        self.container = self.codec = ""
+        self.size = (0, 0)
+        self.orientation = Orientation()
+        self.pictures: list[_Picture] = []
+        self.complaints: list[int] = []
+        self.reported: set[int] = set()
+        """Packets of complaints that are more than a line of the log."""
+        self.keyframes: list[int] = []
+        self.times: dict[int, int] = {}
+        """Ordinal → pts of each packet."""
+        self.lines: dict[str, None] = {}
+        self.is_whole = True
 
-def _decode(
-    path: Path, size: tuple[int, int], most_frames: int | None, seconds: float | None, *, held: int
-) -> tuple["_Found", Orientation, Facts]:
-    """Return what comes out while the last `held` frames are kept."""
-    kept: deque[VideoFrame] = deque(maxlen=held)
-    level, skips = av.logging.get_level(), av.logging.get_skip_repeated()
-    av.logging.set_level(av.logging.ERROR)
-    av.logging.set_skip_repeated(False)
-    try:
-        with av.logging.Capture() as logs, _open(path) as container:
-            stream = _stream(container, path)
-            facts = Facts(
-                container=container.format.name,
-                codec=stream.codec_context.codec.canonical_name,
-                size=(stream.codec_context.height, stream.codec_context.width),
-            )
-            reader = _Reader(container, stream, logs)
-            pictures = _Pictures(str(path), size)
-            ends = None if seconds is None else perf_counter() + seconds
-            for ordinal, frame in reader:
-                kept.append(frame)
-                pictures.keep(ordinal, frame, reader.found)
-                is_late = ends is not None and perf_counter() > ends
-                if is_late or len(reader.found.own) == most_frames:
-                    reader.found.is_whole = False
-                    break
-    finally:
-        av.logging.set_level(level)
-        av.logging.set_skip_repeated(skips)
-    return reader.found, pictures.orientation, facts
+    def run(self, most_frames: int | None, seconds: float | None, *, held: int = 0) -> None:
+        """Decode while the last `held` frames are kept."""
+        kept: deque[VideoFrame] = deque(maxlen=held)
+        level, skips = av.logging.get_level(), av.logging.get_skip_repeated()
+        av.logging.set_level(av.logging.ERROR)
+        av.logging.set_skip_repeated(False)
+        try:
+            with av.logging.Capture() as self._logs, _open(self._path) as container:
+                stream = _stream(container)
+                context = stream.codec_context
+                self._stream_index = stream.index
+                self.container, self.codec = container.format.name, context.codec.canonical_name
+                self.size = context.height, context.width
+                self._seen = len(self._logs)  # what was said at the opening is said again
+                ends = None if seconds is None else perf_counter() + seconds
+                for ordinal, frame in self._frames(container, stream):
+                    kept.append(frame)
+                    picture = self._picture(ordinal, frame)
+                    self.pictures.append(picture)
+                    if picture.complaint is not None:
+                        self._complain(max(0, ordinal), picture.complaint)
+                    is_late = ends is not None and perf_counter() > ends
+                    if is_late or len(self.pictures) == most_frames:
+                        self.is_whole = False
+                        break
+        finally:
+            av.logging.set_level(level)
+            av.logging.set_skip_repeated(skips)
 
+    def spare(self) -> None:
+        """Put pictures in their place that what is left of damage was not added to."""
+        last = max((picture.ordinal for picture in self.pictures), default=UNKNOWN)
+        spared = {}
+        for ordinal, frame in spared_frames(self._path, self._stream_index, self.reported):
+            if ordinal > last:
+                break
+            spared[ordinal] = self._picture(ordinal, frame)
+        for at, picture in enumerate(self.pictures):
+            if picture.ordinal in spared and picture.ordinal not in self.reported:
+                own, small, shrunk, *_ = spared[picture.ordinal]
+                self.pictures[at] = picture._replace(own=own, small=small, thumbnail=shrunk)
 
-class _Reader:
-    """Gives (ordinal, frame) in the order of the decoder, and notes each complaint."""
+    def reference(self) -> Reference:
+        """Return what was found."""
+        pictures = self.pictures
+        ordinals = [picture.ordinal for picture in pictures]
+        gone = set(self.complaints).difference(ordinals)
+        thumbnails = np.array([picture.thumbnail for picture in pictures], np.float16)
+        return Reference(
+            own=np.array([picture.own for picture in pictures], "U32"),
+            small=np.array([picture.small for picture in pictures], "U32"),
+            thumbnails=thumbnails.reshape(-1, 32, 32, 3),
+            sizes=np.array([picture.size for picture in pictures], np.int64).reshape(-1, 2),
+            pts=np.array([picture.pts for picture in pictures], np.int64),
+            ordinals=np.array(ordinals, np.int64),
+            complaints=ascending(self.complaints),
+            keyframes=ascending(self.keyframes),
+            lost_pts=ascending(self.times[n] for n in gone if n in self.times),
+            lines=tuple(self.lines),
+            is_whole=self.is_whole,
+            orientation=self.orientation,
+            container=self.container,
+            codec=self.codec,
+            size=self.size,
+        )
 
-    def __init__(
-        self, container: InputContainer, stream: VideoStream, logs: list[tuple[int, str, str]]
-    ) -> None:
-        self._container, self._stream, self._logs = container, stream, logs
-        self._seen = len(logs)  # what was said while the file was opened is said again
-        self.found = _Found()
-
-    def __iter__(self) -> Iterator[tuple[int, VideoFrame]]:
-        context = self._stream.codec_context
+    def _frames(
+        self, container: InputContainer, stream: VideoStream
+    ) -> Iterator[tuple[int, VideoFrame]]:
+        """Yield (ordinal, frame) in the order of the decoder."""
+        context = stream.codec_context
         context.thread_count = 1
-        context.copy_opaque = True  # so that a frame tells its packet; decoding stays the same
-        for ordinal, packet in enumerate(self._packets()):
+        context.copy_opaque = True  # so that a frame names its packet; decoding stays the same
+        for ordinal, packet in enumerate(self._packets(container, stream)):
             at = ordinal if packet else max(0, ordinal - 1)  # at the end it is of the last one
             try:
                 frames = context.decode(packet)
             except av.error.FFmpegError as error:
                 self._complain(at, str(error))
-                self.found.reported.add(at)
+                self.reported.add(at)
                 frames = []
             self._listen(at)
             for frame in frames:
                 of = frame.opaque[0] if isinstance(frame.opaque, tuple) else UNKNOWN
                 if frame.is_corrupt:
                     self._complain(at if of == UNKNOWN else of, "FFmpeg marks it corrupt")
-                    self.found.reported.add(at if of == UNKNOWN else of)
+                    self.reported.add(at if of == UNKNOWN else of)
                 yield of, frame
 
-    def _packets(self) -> Iterator["Packet[VideoStream] | None"]:
-        found, ordinal = self.found, 0
-        packets = self._container.demux(self._stream)
+    def _packets(
+        self, container: InputContainer, stream: VideoStream
+    ) -> Iterator["Packet[VideoStream] | None"]:
+        ordinal, packets = 0, container.demux(stream)
         while True:
             try:
                 packet = next(packets, None)
@@ -202,9 +221,9 @@ class _Reader:
             if packet.size:
                 packet.opaque = (ordinal,)
                 if packet.is_keyframe:
-                    found.keyframes.append(ordinal)
+                    self.keyframes.append(ordinal)
                 if packet.pts is not None:
-                    found.times[ordinal] = packet.pts
+                    self.times[ordinal] = packet.pts
                 yield packet
                 ordinal += 1
         yield None
@@ -215,42 +234,30 @@ class _Reader:
         self._seen = len(self._logs)
 
     def _complain(self, ordinal: int, line: str) -> None:
-        self.found.complaints.append(ordinal)
-        if len(self.found.lines) < _MOST_LINES:
-            self.found.lines[line] = None
+        self.complaints.append(ordinal)
+        if len(self.lines) < _MOST_LINES:
+            self.lines[line] = None
 
-
-class _Pictures:
-    """Makes frames into upright pictures, and keeps their hashes."""
-
-    def __init__(self, source: str, size: tuple[int, int]) -> None:
-        self._source, self._size = source, size
-        self._converters: list[FrameConverter] = []
-        self.orientation = Orientation()
-
-    def keep(self, ordinal: int, frame: VideoFrame, found: _Found) -> None:
+    def _picture(self, ordinal: int, frame: VideoFrame) -> _Picture:
+        """Return the frame as an upright picture, by its hashes."""
         if not self._converters:
             self.orientation = _orientation(frame)
             self._converters = [
-                FrameConverter(shape, self.orientation, self._source)
-                for shape in (FrameShape(), FrameShape(size=self._size))
+                FrameConverter(shape, self.orientation, str(self._path)) for shape in self._shapes
             ]
+        complaint = None
         try:
-            own, small = (each.convert(frame, None) for each in self._converters)
-        except DecodeError as error:
-            found.complaints.append(max(0, ordinal))
-            found.lines[str(error.__cause__)] = None
-            height, width = self._converters[0].output_size(frame)
-            own = small = np.zeros((0, width, 3), np.uint8)
-            found.thumbnails.append(np.zeros((32, 32, 3), np.float16))
-        else:
+            own, *small = (each.convert(frame, None) for each in self._converters)
             height, width = own.shape[:2]
-            found.thumbnails.append(thumbnail(own))
-        found.own.append(digest(own))
-        found.small.append(digest(small))
-        found.sizes.append((height, width))
-        found.pts.append(NO_PTS if frame.pts is None else frame.pts)
-        found.ordinals.append(ordinal)
+            shrunk = thumbnail(own) if small else _NOTHING
+        except DecodeError as error:
+            complaint = str(error.__cause__)
+            height, width = self._converters[0].output_size(frame)
+            own, small = np.zeros((0, width, 3), np.uint8), []
+            shrunk = _NOTHING
+        pts = NO_PTS if frame.pts is None else frame.pts
+        hashes = digest(own), "".join(map(digest, small))
+        return _Picture(*hashes, shrunk, (height, width), pts, ordinal, complaint)
 
 
 def _open(path: Path) -> InputContainer:
@@ -265,7 +272,7 @@ def _open(path: Path) -> InputContainer:
     return container
 
 
-def _stream(container: InputContainer, path: Path) -> VideoStream:
+def _stream(container: InputContainer) -> VideoStream:
     videos = [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
     if not videos:
         raise NoVideoError("it has no video stream, or only cover art")
@@ -286,21 +293,3 @@ def _orientation(frame: VideoFrame) -> Orientation:
     turn = radians(-frame.rotation)
     a, b = round(cos(turn) * 65536), round(sin(turn) * 65536)
     return Orientation.from_display_matrix([a, b, 0, -b, a, 0, 0, 0, 1 << 30])
-
-
-def _reference(found: _Found, orientation: Orientation) -> Reference:
-    gone = set(found.complaints) - set(found.ordinals)
-    return Reference(
-        own=np.array(found.own, "U32"),
-        small=np.array(found.small, "U32"),
-        thumbnails=np.array(found.thumbnails, np.float16).reshape(-1, 32, 32, 3),
-        sizes=np.array(found.sizes, np.int64).reshape(-1, 2),
-        pts=np.array(found.pts, np.int64),
-        ordinals=np.array(found.ordinals, np.int64),
-        complaints=ascending(found.complaints),
-        keyframes=ascending(found.keyframes),
-        lost_pts=ascending(found.times[n] for n in gone if n in found.times),
-        lines=tuple(found.lines),
-        is_whole=found.is_whole,
-        orientation=orientation,
-    )

@@ -4,11 +4,11 @@ Imports no FFmpeg, so that a library with one of its own can be held against it.
 """
 
 import hashlib
-import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import astuple, dataclass, fields
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,6 @@ NO_PTS = int(np.iinfo(np.int64).min)
 """Stands for a time that a frame does not have."""
 UNKNOWN = -1
 """Stands for the packet of a frame whose decoder does not tell it."""
-_ARRAYS = (
-    *("own", "small", "thumbnails", "sizes", "pts", "ordinals"),
-    *("complaints", "keyframes", "lost_pts"),
-)
 _LARGEST_SIDE = 256
 """Rows and columns that a thumbnail is made of at most: more would only cost time."""
 
@@ -40,9 +36,10 @@ class Reference:
     own: NDArray[np.str_]
     """str [frames]: `digest` of each picture in its own size, upright."""
     small: NDArray[np.str_]
-    """str [frames]: the same in the size that was asked for."""
+    """str [frames]: the same in the size that was asked for; empty where none was, as where FFmpeg
+    gives no picture."""
     thumbnails: Pictures
-    """float16 [frames, 32, 32, 3]: upright, in its own size shrunk."""
+    """float16 [frames, 32, 32, 3]: upright, in its own size shrunk; 0 where `small` is empty."""
     sizes: NDArray[np.int64]
     """int64 [frames, 2]: upright (height, width) of each frame."""
     pts: NDArray[np.int64]
@@ -61,6 +58,10 @@ class Reference:
     """False where only the first frames of the file were decoded."""
     orientation: Orientation
     """How stored pictures were turned upright."""
+    container: str
+    codec: str
+    size: tuple[int, int]
+    """(height, width), as stored."""
 
     def __len__(self) -> int:
         return len(self.own)
@@ -69,6 +70,15 @@ class Reference:
     def has_one_size(self) -> bool:
         """Whether no frame differs from the others in size."""
         return len(np.unique(self.sizes, axis=0)) < 2
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Fields of the row of its file."""
+        return {
+            **{"container": self.container, "codec": self.codec, "size": self.size},
+            **{"frames": len(self), "is_whole": self.is_whole, "lines": self.lines},
+            **{"has_one_size": self.has_one_size, "complaints": len(self.complaints)},
+        }
 
     @cached_property
     def is_complained_of(self) -> NDArray[np.bool_]:
@@ -102,25 +112,18 @@ class Reference:
 
     def save(self, path: Path) -> None:
         """Write it for `load`."""
-        facts = {
-            "lines": self.lines,
-            "is_whole": self.is_whole,
-            "orientation": asdict(self.orientation),
-        }
-        arrays = {name: getattr(self, name) for name in _ARRAYS}
-        np.savez(path, facts=np.array(json.dumps(facts)), **arrays)
+        kept = {each.name: getattr(self, each.name) for each in fields(self)}
+        np.savez(path, **{**kept, "orientation": np.array(astuple(self.orientation))})
 
     @classmethod
     def load(cls, path: Path) -> "Reference":
         """Read what `save` wrote."""
-        with np.load(path, allow_pickle=False) as stored:
-            facts = json.loads(str(stored["facts"]))
-            return cls(
-                **{name: stored[name] for name in _ARRAYS},
-                lines=tuple(facts["lines"]),
-                is_whole=facts["is_whole"],
-                orientation=Orientation(**facts["orientation"]),
-            )
+        with np.load(path) as stored:
+            found: dict[str, Any] = dict(stored)
+        simple = {name: found[name].tolist() for name in ("is_whole", "container", "codec")}
+        pairs = {name: tuple(found[name].tolist()) for name in ("lines", "size")}
+        orientation = Orientation(*found["orientation"].tolist())
+        return cls(**{**found, **simple, **pairs, "orientation": orientation})
 
 
 def digest(picture: NDArray[np.uint8]) -> str:

@@ -1,8 +1,9 @@
 """What came out of a conformance run, or of files drawn at random: verdicts and their counts."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
+from benchmarks.conformance.process import Ending
 from benchmarks.record import Result
 from headrace.profiling.provenance import Provenance, Record
 
@@ -16,19 +17,14 @@ Kind = Literal[
     "crash",
 ]
 """What a way made of a file, by the worst that happened."""
-KINDS: tuple[Kind, ...] = (
-    *("right", "wrong", "refused with complaint", "refused without"),
-    *("traceback", "hang", "crash"),
-)
+KINDS: tuple[Kind, ...] = get_args(Kind)
+FAULTS = frozenset(KINDS) - {"right", "refused with complaint"}
+"""What headrace must never do."""
 _WORSE: tuple[Kind, ...] = (
     *("right", "refused with complaint", "refused without", "wrong"),
     *("traceback", "hang", "crash"),
 )
 """From good to bad."""
-FAULTS: frozenset[Kind] = frozenset(
-    ["wrong", "refused without", "traceback", "hang", "crash"],
-)
-"""What headrace must never do."""
 
 HEADRACE = "headrace"
 WAYS = ("seek", "plan", "clip", "order", "order-2")
@@ -36,7 +32,6 @@ WAYS = ("seek", "plan", "clip", "order", "order-2")
 JOBS, PASS = "jobs", "one pass"
 """The two ways of files drawn at random: jobs in random order on one decoder, all frames in one
 job."""
-Ending = Literal["done", "traceback", "hang", "crash"]
 
 
 class Verdict(Record):
@@ -231,16 +226,15 @@ class DrawsResult(Result):
             provenance=provenance,
             seed=seed,
             total=DrawCount.of("all", made),
-            codecs=_by(made, [row.codec for row in made]),
-            containers=_by(made, [row.container for row in made]),
+            codecs=_by("codec", made),
+            containers=_by("container", made),
             not_made=len(rows) - len(made),
             faults=tuple(row for row in made if row.is_fault),
         )
 
 
-def _by(rows: Sequence[DrawRow], names: Sequence[str]) -> tuple[DrawCount, ...]:
-    pairs = list(zip(names, rows, strict=True))
+def _by(name: str, rows: Sequence[DrawRow]) -> tuple[DrawCount, ...]:
+    kinds = sorted({getattr(row, name) for row in rows})
     return tuple(
-        DrawCount.of(name, [row for other, row in pairs if other == name])
-        for name in sorted(set(names))
+        DrawCount.of(kind, [row for row in rows if getattr(row, name) == kind]) for kind in kinds
     )

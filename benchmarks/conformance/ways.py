@@ -4,13 +4,14 @@ import traceback
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 from time import perf_counter
 
 import numpy as np
 
-from benchmarks.conformance.compare_frames import Judge, run_job
+from benchmarks.conformance.compare_frames import Judge, Tally, run_job
 from benchmarks.conformance.reference import Reference
 from benchmarks.conformance.verdict import HEADRACE, WAYS, Verdict
 from headrace.decode.index_store import IndexStore
@@ -48,6 +49,11 @@ class Task:
     store: IndexStore
     """Where the index is kept: empty at first, so that no way knows what another found out."""
 
+    def clock(self) -> Callable[[], bool]:
+        """Return whether the time is over, which begins now."""
+        ends = perf_counter() + self.seconds
+        return lambda: perf_counter() > ends
+
 
 @dataclass(frozen=True, kw_only=True)
 class FirstFrames:
@@ -69,21 +75,9 @@ class FirstFrames:
         return Permutation(seed=self.seed).order(first, epoch)
 
 
-class _Clock:
-    def __init__(self, seconds: float) -> None:
-        self._ends = perf_counter() + seconds
-
-    def is_over(self) -> bool:
-        return perf_counter() > self._ends
-
-
 def judge_way(way: str, task: Task, reference: Reference) -> tuple[Verdict, Judge | None]:
     """Return the verdict of one of `WAYS`, as `judge_reading` does."""
-
-    def read(index: StreamIndex, judge: Judge) -> None:
-        _WAYS[way](task, index, judge)
-
-    return judge_reading(way, task.path, task.store, reference, read)
+    return judge_reading(way, task.path, task.store, reference, partial(_WAYS[way], task))
 
 
 def judge_reading(
@@ -111,26 +105,27 @@ def judge_reading(
 
 def judge_refusal(path: Path) -> Verdict:
     """Return whether headrace refuses what is no video for FFmpeg, or takes it, without a bug."""
+    reason = "headrace reads it"
     try:
         StreamIndex.scan(Source.of(path))
     except HeadraceError as error:
-        return Verdict(party=HEADRACE, way="open", right=1, reason=str(error))
+        reason = str(error)
     except Exception:  # noqa: BLE001
         return _traceback("open", None)
-    return Verdict(party=HEADRACE, way="open", right=1, reason="headrace reads it")
+    return Verdict(party=HEADRACE, way="open", right=1, reason=reason)
 
 
 def by_seek(task: Task, index: StreamIndex, judge: Judge) -> None:
     """Random frames, each a job of its own, on one decoder."""
     from headrace.decode.open import open_decoder
 
-    clock = _Clock(task.seconds)
+    is_over = task.clock()
     random = Random(task.seed)
     places = random.sample(range(len(judge)), min(task.places, len(judge)))
     with closing(open_decoder(index)) as decoder:
         for place in places:
             run_job(decoder, DecodeJob((place,)), judge)
-            if clock.is_over():
+            if is_over():
                 break
 
 
@@ -138,7 +133,7 @@ def by_plan(task: Task, index: StreamIndex, judge: Judge) -> None:
     """A FrameLoader that looks 25 frames ahead, in the small size."""
     from headrace import FrameLoader
 
-    clock = _Clock(task.seconds)
+    is_over = task.clock()
     loader = FrameLoader(
         [task.path],
         batch_size=min(BATCH_SIZE, len(judge)),
@@ -158,7 +153,7 @@ def by_plan(task: Task, index: StreamIndex, judge: Judge) -> None:
             for place, picture in zip(batch.index.tolist(), pictures, strict=True):
                 judge.picture(place, picture, is_small=True)
             asked += len(batch)
-            if asked >= task.planned or clock.is_over():
+            if asked >= task.planned or is_over():
                 break
         for bad in loader.quarantined:
             judge.refused(range(len(judge)) if bad.index is None else [bad.index], bad.cause)
@@ -168,7 +163,7 @@ def by_clip(task: Task, index: StreamIndex, judge: Judge) -> None:
     """Clips of 8 frames, 1 to 3 apart, from random starts; in one size if their frames are."""
     from headrace import load_clip
 
-    clock = _Clock(task.seconds)
+    is_over = task.clock()
     random = Random(task.seed)
     count = min(CLIP_FRAMES, len(judge))
     for _ in range(task.places if count else 0):
@@ -187,7 +182,7 @@ def by_clip(task: Task, index: StreamIndex, judge: Judge) -> None:
             judge.left_out(sorted(set(wanted) - set(clip.index.tolist())))
             for place, picture in zip(clip.index.tolist(), clip.frames, strict=True):
                 judge.picture(place, picture, is_small=size is not None)
-        if clock.is_over():
+        if is_over():
             break
 
 
@@ -195,8 +190,8 @@ def in_order(task: Task, index: StreamIndex, judge: Judge, *, workers: int = 1) 
     """Every frame of the file, bad ones left out and listed."""
     from headrace import FrameReader
 
-    clock = _Clock(task.seconds)
-    size = None if judge.has_one_size else task.size
+    is_over = task.clock()
+    size = None if judge.reference.has_one_size else task.size
     reader = FrameReader([task.path], size=size, workers=workers, on_error="skip", store=task.store)
     came: list[int] = []
     reached = len(judge)
@@ -207,7 +202,7 @@ def in_order(task: Task, index: StreamIndex, judge: Judge, *, workers: int = 1) 
                 came.append(place)
             if came and came[-1] >= len(judge):
                 break
-            if clock.is_over():
+            if is_over():
                 reached = came[-1] + 1 if came else 0
                 break
     refused = {
@@ -220,16 +215,12 @@ def in_order(task: Task, index: StreamIndex, judge: Judge, *, workers: int = 1) 
         judge.refused([n], cause)
     judge.left_out(sorted(set(range(reached)) - set(came) - set(refused)))
     if came != sorted(set(came)):
-        judge.tally.is_wrong("frames come twice, or out of order")
+        judge.tally.add("wrong", "frames come twice, or out of order")
     judge.unindexed()
 
 
-def in_order_on_two(task: Task, index: StreamIndex, judge: Judge) -> None:
-    """The same on two threads."""
-    in_order(task, index, judge, workers=2)
-
-
-_WAYS = dict(zip(WAYS, (by_seek, by_plan, by_clip, in_order, in_order_on_two), strict=True))
+_READS = (by_seek, by_plan, by_clip, in_order, partial(in_order, workers=2))
+_WAYS: dict[str, Callable[[Task, StreamIndex, Judge], None]] = dict(zip(WAYS, _READS, strict=True))
 
 
 def _is_ours(error: HeadraceError) -> bool:
@@ -241,7 +232,5 @@ def _is_ours(error: HeadraceError) -> bool:
 def _traceback(way: str, judge: Judge | None) -> Verdict:
     lines = [line.strip() for line in traceback.format_exc().splitlines()]
     places = [line for line in lines if line.startswith("File ")][-2:]
-    reason = " | ".join([lines[-1], *places])
-    if judge is None:
-        return Verdict(party=HEADRACE, way=way, ending="traceback", reason=reason)
-    return judge.verdict(way, "traceback", reason)
+    tally = Tally() if judge is None else judge.tally
+    return tally.verdict(HEADRACE, way, "traceback", " | ".join([lines[-1], *places]))

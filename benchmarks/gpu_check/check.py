@@ -130,43 +130,53 @@ def execute(step: Step, missing: Mapping[Need, str], left_seconds: float) -> Ste
         missing: What is not here -> why; a step that needs it is not run.
         left_seconds: How long it may take at most, whatever its own limit.
     """
-    lacking = [missing[need] for need in step.needs if need in missing]
-    if lacking:
-        return not_run(step, lacking[0])
+    why = next((missing[need] for need in step.needs if need in missing), None)
     limit = min(step.limit_seconds, left_seconds)
-    if limit < _SHORTEST:
-        return not_run(step, "no time was left for it")
+    if why is None and limit < _SHORTEST:
+        why = "no time was left for it"
+    if why is not None:
+        return not_run(step, why)
     started = time.monotonic()
+    found = _became(step, limit)
+    seconds = round(time.monotonic() - started, 2)
+    return not_run(step, None).model_copy(update={"seconds": seconds, **found})
+
+
+def not_run(step: Step, why: str | None) -> StepRow:
+    """Return the row of a step that is not run."""
+    return StepRow(
+        name=step.name,
+        asks=step.asks,
+        command=tuple(map(_shown, step.arguments)),
+        outcome="not run",
+        why=why,
+        limit_seconds=step.limit_seconds,
+    )
+
+
+def _became(step: Step, limit: float) -> dict[str, Any]:
+    """Run the process; return fields of the step's row."""
     with TemporaryFile("w+", errors="replace") as out, TemporaryFile("w+", errors="replace") as err:
         try:
             status = _wait(step, out, err, limit)
         except KeyboardInterrupt:
-            return _row(step, "interrupted", started, why="interrupted")
-        ended = Ended(exit_status=status or 0, stdout=_text(out), stderr=_text(err))
+            return {"outcome": "interrupted", "why": "interrupted"}
+        ended = Ended(stdout=_text(out), stderr=_text(err))
+    outcome: Outcome = "failed"
     if status is None:
-        why = f"it was ended after {limit:.0f} s"
-        return _row(step, "too long", started, why=why, printed=ended)
-    return _judged(step, ended, started)
-
-
-def not_run(step: Step, why: str) -> StepRow:
-    """Return the row of a step that is not run."""
-    return _row(step, "not run", None, why=why)
-
-
-def _judged(step: Step, ended: Ended, started: float) -> StepRow:
-    if ended.exit_status != step.exit_status:
-        return _row(step, "failed", started, why=_ending(step, ended), printed=ended)
-    try:
-        reading = step.read(ended)
-    except UnreadError as error:
-        return _row(step, "failed", started, why=str(error), printed=ended)
-    except Exception as error:  # noqa: BLE001 - the check goes on, whatever a step printed
-        why = f"what it printed cannot be read: {type(error).__name__}: {error}"
-        return _row(step, "failed", started, why=why, printed=ended)
-    row = _row(step, "passed", started)
-    found = {"said": reading.said, "heads": reading.heads, "rows": reading.rows}
-    return row.model_copy(update=found)
+        outcome, why = "too long", f"it was ended after {limit:.0f} s"
+    elif status != step.exit_status:
+        why = f"exit status {status}" + (f", not {step.exit_status}" if step.exit_status else "")
+        if status < 0:
+            why = f"it died of {signal.Signals(-status).name}"
+    else:
+        try:
+            return {"outcome": "passed", **vars(step.read(ended))}
+        except UnreadError as error:
+            why = str(error)
+        except Exception as error:  # noqa: BLE001 - the check goes on, whatever a step printed
+            why = f"what it printed cannot be read: {type(error).__name__}: {error}"
+    return {"outcome": outcome, "why": why, "last_lines": last_lines(ended.stdout, ended.stderr)}
 
 
 def _wait(step: Step, out: IO[str], err: IO[str], limit: float) -> int | None:
@@ -190,33 +200,6 @@ def _wait(step: Step, out: IO[str], err: IO[str], limit: float) -> int | None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-
-
-def _ending(step: Step, ended: Ended) -> str:
-    status, wanted = ended.exit_status, step.exit_status
-    if status < 0:
-        return f"it died of {signal.Signals(-status).name}"
-    return f"exit status {status}" if not wanted else f"exit status {status}, not {wanted}"
-
-
-def _row(
-    step: Step,
-    outcome: Outcome,
-    started: float | None,
-    *,
-    why: str | None = None,
-    printed: Ended | None = None,
-) -> StepRow:
-    return StepRow(
-        name=step.name,
-        asks=step.asks,
-        command=tuple(map(_shown, step.arguments)),
-        outcome=outcome,
-        why=why,
-        seconds=None if started is None else round(time.monotonic() - started, 2),
-        limit_seconds=step.limit_seconds,
-        last_lines=() if printed is None else last_lines(printed.stdout, printed.stderr),
-    )
 
 
 def last_lines(*texts: str, kept: int = _KEPT_LINES) -> tuple[str, ...]:

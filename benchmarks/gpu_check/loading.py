@@ -15,10 +15,10 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from typing import Any, Final
 
 import torch
@@ -67,7 +67,7 @@ def unequal(open_one: Opener, decoding: Decoding, batches: int) -> int | None:
     most = 1 if decoding.stays_on_gpu else 0
     twin = Decoding(keeps_on_device=decoding.keeps_on_device)
     with open_one(twin) as there, open_one(decoding) as here:
-        pairs = zip(_some(there, batches), _some(here, batches), strict=True)
+        pairs = zip(islice(there, batches), islice(here, batches), strict=True)
         for number, (expected, found) in enumerate(pairs):
             there_is, here_is = expected.frames.int(), found.frames.cpu().int()
             if there_is.shape != here_is.shape or (there_is - here_is).abs().max() > most:
@@ -98,18 +98,6 @@ def rate(open_one: Opener, decoding: Decoding, seconds: float) -> tuple[float, D
 def _wait_for(decoding: Decoding) -> None:
     if decoding.stays_on_gpu:
         torch.cuda.synchronize(decoding.device)
-
-
-def _some(loader: Any, batches: int) -> Iterator[Any]:
-    for number, batch in enumerate(loader, start=1):
-        yield batch
-        if number == batches:
-            return
-
-
-def _row(name: str, speed: Spread) -> tuple[str, ...]:
-    figures = (speed.median, speed.lowest, speed.highest)
-    return (name, *(f"{each:.1f}" for each in figures), f"{1e3 / speed.median:.3f}")
 
 
 def _asked() -> argparse.Namespace:
@@ -161,7 +149,10 @@ def main() -> None:
     if options.kind == "cameras" and options.gpu is not None:
         said += f"; the fastest is {max(others) / _PEER:.2f} times the {_PEER:,} frames/s "
         said += "that accvlab's example reports of an A100"
-    rows = [_row(name, each) for name, each in spreads.items()]
+    rows = []
+    for name, each in spreads.items():
+        figures = (f"{figure:.1f}" for figure in (each.median, each.lowest, each.highest))
+        rows.append((name, *figures, f"{1e3 / each.median:.3f}"))
     print(json.dumps({"said": said, "heads": _HEADS, "rows": rows}))
 
 

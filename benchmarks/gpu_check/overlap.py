@@ -12,13 +12,13 @@ import gzip
 import json
 import sys
 import time
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import torch
 from torch.profiler import ProfilerActivity, profile
 
@@ -83,16 +83,12 @@ def _span(event: Mapping[str, Any]) -> Span:
 
 def _beside(copies: Sequence[Span], kernels: Sequence[Span]) -> float:
     """Return how much of the copies' time lies in that of kernels, which may overlap."""
-    joined = _joined(kernels)
-    begins = [begin for begin, _ in joined]
-    before = [0.0, *accumulate(end - begin for begin, end in joined)]
-
-    def until(moment: float) -> float:
-        place = bisect_right(begins, moment)
-        over = max(0.0, joined[place - 1][1] - moment) if place else 0.0
-        return before[place] - over
-
-    return sum(until(end) - until(begin) for begin, end in copies)
+    if not copies or not kernels:
+        return 0.0
+    edges = np.ravel(_joined(kernels))
+    busy = np.diff(edges, prepend=edges[0])
+    busy[::2] = 0.0  # up to the begin of each, nothing ran
+    return float(np.diff(np.interp(copies, edges, np.cumsum(busy))).sum())
 
 
 def _joined(spans: Iterable[Span]) -> list[Span]:

@@ -28,9 +28,8 @@ class Reading:
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """A process that ended by itself."""
+    """What a process printed that ended by itself."""
 
-    exit_status: int
     stdout: str
     stderr: str
 

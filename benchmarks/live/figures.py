@@ -1,11 +1,12 @@
 """What the parts of `benchmarks.bench_live` share: quantiles, series, and where a part ran."""
 
-from collections.abc import Sequence
-from statistics import median
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import linear_regression, median
 from typing import Self
 
 from benchmarks.markdown import DISTURBED, machine_of
-from benchmarks.record import Repeat
+from benchmarks.record import Repeat, origin
 from headrace.profiling.provenance import Provenance, Record
 from headrace.runtime.distribution import Distribution
 
@@ -37,6 +38,16 @@ class Quantiles(Record):
         return cls(count=found.count, p50=found.p50, p95=found.p95, worst=found.maximum)
 
 
+def where(made: Provenance, others_share: float | None) -> str:
+    """Return what a part ran on, and how quiet that was."""
+    if others_share is None:
+        return machine_of(made)
+    noise = f"Other work took {others_share:.0%} of the CPU time"
+    if others_share > DISTURBED:
+        noise += ": disturbed, to be measured again"
+    return f"{noise}. {machine_of(made)}"
+
+
 class Part(Record):
     """One question; it can be measured alone."""
 
@@ -48,11 +59,7 @@ class Part(Record):
     @property
     def where(self) -> str:
         """What it ran on and how quiet that was."""
-        share = self.others_share
-        noise = "" if share is None else f"Other work took {share:.0%} of the CPU time"
-        if share is not None and share > DISTURBED:
-            noise += ": disturbed, to be measured again"
-        return f"{noise}{'. ' if noise else ''}{machine_of(self.provenance)}"
+        return where(self.provenance, self.others_share)
 
     @staticmethod
     def share_of(meters: Sequence[dict[str, float]]) -> float | None:
@@ -62,6 +69,11 @@ class Part(Record):
         total = {name: sum(each[name] for each in meters) for name in meters[0]}
         return Repeat.model_validate(total).others_share
 
+    @staticmethod
+    def origin(clip: Path, scale: Mapping[str, object]) -> Provenance:
+        """Return where a part comes from that is measured now, at this scale."""
+        return origin({**scale, "clip": clip.name})
+
 
 class Series(Record):
     """One quantity over time."""
@@ -69,23 +81,23 @@ class Series(Record):
     at_seconds: tuple[float, ...]
     values: tuple[float, ...]
 
-    def after(self, seconds: float) -> "Series":
+    @classmethod
+    def of(cls, samples: Iterable[tuple[float, float]]) -> Self:
+        """Return the series of (seconds, value)."""
+        pairs = list(samples)
+        return cls(at_seconds=tuple(at for at, _ in pairs), values=tuple(v for _, v in pairs))
+
+    def after(self, seconds: float) -> Self:
         """Return what was sampled from then on."""
         pairs = zip(self.at_seconds, self.values, strict=True)
-        kept = [pair for pair in pairs if pair[0] >= seconds]
-        return Series(at_seconds=tuple(a for a, _ in kept), values=tuple(v for _, v in kept))
+        return self.of(pair for pair in pairs if pair[0] >= seconds)
 
     @property
     def slope(self) -> float:
-        """By least squares, a second; 0 where there are fewer than two samples."""
-        count = len(self.values)
-        if count < 2:
+        """By least squares, a second; 0 where all samples are of one moment, or there is none."""
+        if len(set(self.at_seconds)) < 2:
             return 0.0
-        mean_at, mean = sum(self.at_seconds) / count, sum(self.values) / count
-        pairs = zip(self.at_seconds, self.values, strict=True)
-        above = sum((at - mean_at) * (value - mean) for at, value in pairs)
-        below = sum((at - mean_at) ** 2 for at in self.at_seconds)
-        return above / below if below else 0.0
+        return linear_regression(self.at_seconds, self.values).slope
 
     @property
     def growth(self) -> float:

@@ -3,8 +3,7 @@
 import os
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
 from statistics import median
@@ -16,7 +15,6 @@ import numpy as np
 from benchmarks.live.figures import Part
 from benchmarks.live.source import Net, OneThread
 from benchmarks.markdown import spread, with_notes
-from benchmarks.record import origin
 from benchmarks.resources import Meter
 from benchmarks.worker import Ask
 from headrace.live.overload import Overload
@@ -32,6 +30,7 @@ CASES: Mapping[str, Mapping[str, Any]] = {
     "a model that takes all cores": {"threads": _CORES, "waits": False},
 }
 _WAITED_SECONDS = 0.015
+_STAGES = ("decode", "preprocess", "model")
 
 
 class OverlapPair(Record):
@@ -101,39 +100,24 @@ class OverlapScale:
 
 def measure_overlap(clip: Path, scale: OverlapScale, ask: Ask) -> Overlap:
     """Measure each case in a process of its own."""
-    said = {"frames": scale.frames, "repeats": scale.repeats}
-    made = origin({**said, "clip": clip.name})
-    cases, meters = [], []
-    for name, how in scale.cases.items():
-        found = ask(
-            {
-                "case": "live.overlap",
-                "clip": str(clip.resolve()),
-                **how,
-                **said,
-                "proved": scale.proved,
-            }
-        )
-        meters.append(found["meter"])
-        cases.append(
+    asked = asdict(scale)
+    del asked["cases"]
+    made = Part.origin(clip, asked)
+    common = {"case": "live.overlap", "clip": str(clip.resolve()), **asked}
+    answers = {name: ask({**common, **how}) for name, how in scale.cases.items()}
+    return Overlap(
+        provenance=made,
+        others_share=Part.share_of([found["meter"] for found in answers.values()]),
+        cases=tuple(
             OverlapCase(
                 name=name,
                 frames=scale.frames,
                 cores=_CORES,
                 proved_frames=scale.proved,
-                pairs=tuple(_pair(*pair) for pair in found["pairs"]),
+                pairs=found["pairs"],
             )
-        )
-    return Overlap(provenance=made, others_share=Part.share_of(meters), cases=tuple(cases))
-
-
-def _pair(plain: Mapping[str, Any], threaded: Mapping[str, Any]) -> OverlapPair:
-    return OverlapPair(
-        sequential_seconds=plain["seconds"],
-        sequential_cpu_seconds=plain["cpu_seconds"],
-        threaded_seconds=threaded["seconds"],
-        stage_ms=plain["stage_ms"],
-        threaded_stage_ms=threaded["stage_ms"],
+            for name, found in answers.items()
+        ),
     )
 
 
@@ -152,38 +136,54 @@ def answer(
     """
     net = Net(threads=threads, at_least=_WAITED_SECONDS if waits else 0.0, waits=waits)
     source = OneThread(Path(clip))
-    if _sequential(source, net, proved)["answers"] != _threaded(source, net, proved)["answers"]:
+    if _sequential(source, net, proved)[2] != _threaded(source, net, proved)[2]:
         raise ValueError("threads gave other answers than one thread")
     total, pairs = Meter(), []
     for _ in range(repeats):
         meter = Meter()
-        plain = _sequential(source, net, frames)
-        plain["cpu_seconds"] = meter.read()["cpu_seconds"]
-        pairs.append((plain, _threaded(source, net, frames)))
-    for found in (each for pair in pairs for each in pair):
-        del found["answers"]
+        seconds, stage_ms, _ = _sequential(source, net, frames)
+        cpu_seconds = meter.read()["cpu_seconds"]
+        threaded_seconds, threaded_stage_ms, _ = _threaded(source, net, frames)
+        pair = OverlapPair(
+            sequential_seconds=seconds,
+            sequential_cpu_seconds=cpu_seconds,
+            threaded_seconds=threaded_seconds,
+            stage_ms=stage_ms,
+            threaded_stage_ms=threaded_stage_ms,
+        )
+        pairs.append(pair.model_dump())
     return {"pairs": pairs, "meter": total.read()}
 
 
-def _sequential(source: OneThread, net: Net, count: int) -> dict[str, Any]:
-    spent = {"decode": 0.0, "preprocess": 0.0, "model": 0.0}
+_Run = tuple[float, dict[str, float], list[Any]]
+"""Seconds, milliseconds of each stage in the mean, and (number, answer) of each frame."""
+
+
+def _sequential(source: OneThread, net: Net, count: int) -> _Run:
+    spent = dict.fromkeys(_STAGES, 0.0)
+
+    def timed(stage: str, work: Callable[[Any], Any], value: Any) -> Any:
+        began = perf_counter()
+        found = work(value)
+        spent[stage] += perf_counter() - began
+        return found
+
     answers = []
     began = perf_counter()
     with closing(source.frames(0, Waiter())) as frames:
         for _ in range(count):
-            frame = _timed("decode", spent, partial(next, frames))
-            pixels = np.stack([frame.pixels])
-            batch = _timed("preprocess", spent, partial(net.prepare, pixels))
-            output = _timed("model", spent, partial(net.run, batch))
+            frame = timed("decode", next, frames)
+            batch = timed("preprocess", net.prepare, np.stack([frame.pixels]))
+            output = timed("model", net.run, batch)
             answers.append((frame.number, _plain(answers_of(output, 1)[0])))
         seconds = perf_counter() - began
-    return {"seconds": seconds, "stage_ms": _each(spent, count), "answers": answers}
+    return seconds, _each(spent, count), answers
 
 
-def _threaded(source: OneThread, net: Net, count: int) -> dict[str, Any]:
+def _threaded(source: OneThread, net: Net, count: int) -> _Run:
     overload = Overload.chosen("every-frame", is_live=False)
     plan = LivePlan(sources=[source], engine=net.engine(), overload=overload)
-    spent = {"decode": 0.0, "preprocess": 0.0, "model": 0.0}
+    spent = dict.fromkeys(_STAGES, 0.0)
     answers = []
     began = perf_counter()
     with LiveFlow(plan) as flow:
@@ -194,14 +194,7 @@ def _threaded(source: OneThread, net: Net, count: int) -> dict[str, Any]:
                 if span.stage in spent:
                     spent[span.stage] += span.work_ns / 1e9
         seconds = perf_counter() - began
-    return {"seconds": seconds, "stage_ms": _each(spent, count), "answers": answers}
-
-
-def _timed(stage: str, spent: dict[str, float], work: Callable[[], Any]) -> Any:
-    began = perf_counter()
-    found = work()
-    spent[stage] += perf_counter() - began
-    return found
+    return seconds, _each(spent, count), answers
 
 
 def _each(spent: dict[str, float], count: int) -> dict[str, float]:

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -14,7 +14,6 @@ from benchmarks.live.figures import Part, Quantiles, Series
 from benchmarks.live.source import Net
 from benchmarks.markdown import with_notes, yes
 from benchmarks.media import FRAME_RATE
-from benchmarks.record import origin
 from benchmarks.resources import Meter
 from benchmarks.worker import Ask, WorkerError
 from headrace.live.address import FileAddress
@@ -74,21 +73,9 @@ class OverloadScale:
 
 def measure_overload(clip: Path, scale: OverloadScale, ask: Ask) -> Overloaded:
     """Ask a process; the clip must be as long."""
-    said: dict[str, Any] = {
-        "seconds": scale.seconds,
-        "model_ms": scale.model_ms,
-        "max_staleness_ms": scale.max_staleness_ms,
-    }
-    made = origin({**said, "clip": clip.name})
-    found = ask(
-        {
-            "case": "live.overload",
-            "clip": str(clip.resolve()),
-            "seconds": scale.seconds,
-            "model_seconds": scale.model_ms / 1e3,
-            "max_staleness_seconds": scale.max_staleness_ms / 1e3,
-        }
-    )
+    asked = asdict(scale)
+    made = Part.origin(clip, asked)
+    found = ask({"case": "live.overload", "clip": str(clip.resolve()), **asked})
     ages = Quantiles.of(found["ages_ms"])
     if ages is None:
         raise WorkerError("no frame was shown under overload")
@@ -97,32 +84,28 @@ def measure_overload(clip: Path, scale: OverloadScale, ask: Ask) -> Overloaded:
         others_share=Part.share_of([found["meter"]]),
         source_fps=FRAME_RATE,
         age_ms=ages,
-        **said,
+        rss_bytes=Series.of((round(at, 3), float(size)) for at, size in found["rss"]),
+        **asked,
         **found["counts"],
-        rss_bytes=Series(
-            at_seconds=tuple(round(at, 3) for at, _ in found["rss"]),
-            values=tuple(float(size) for _, size in found["rss"]),
-        ),
-        warm_up_seconds=scale.warm_up_seconds,
     )
 
 
-def answer(
-    *, clip: str, seconds: float, model_seconds: float, max_staleness_seconds: float
-) -> dict[str, Any]:
-    """Run for so long; ages in milliseconds, memory of this process."""
-    net = Net(threads=1, at_least=model_seconds)
+def answer(*, clip: str, **asked: float) -> dict[str, Any]:
+    """Run at a scale; return ages in milliseconds, and the memory of this process."""
+    scale = OverloadScale(**asked)
+    net = Net(threads=1, at_least=scale.model_ms / 1e3)
     ages_ms: list[float] = []
 
     def show(answered: Answered) -> None:
         now_ns = SYSTEM_CLOCK.now_ns()
         ages_ms.extend((now_ns - v[-1].arrived_ns) / 1e6 for v in answered.gathered.views)
 
+    limit = scale.max_staleness_ms / 1e3
     plan = LivePlan(
         sources=[PacedFile(FileAddress(path=Path(clip)))],
         engine=net.engine(),
-        overload=Overload.chosen("auto", is_live=True, max_staleness_seconds=max_staleness_seconds),
-        max_seconds=seconds,
+        overload=Overload.chosen("auto", is_live=True, max_staleness_seconds=limit),
+        max_seconds=scale.seconds,
         show=show,
     )
     meter = Meter()

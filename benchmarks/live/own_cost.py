@@ -1,12 +1,11 @@
 """What the live pipeline costs a frame, beyond the bare stages."""
 
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from numpy.typing import NDArray
 from benchmarks.live.figures import NAMES, Part, Quantiles, digits
 from benchmarks.live.source import Net, OneThread
 from benchmarks.markdown import with_notes, yes
-from benchmarks.record import origin
 from benchmarks.resources import Meter
 from benchmarks.worker import Ask
 from headrace.live.overload import Overload
@@ -85,26 +83,19 @@ class OwnCostScale:
 
 def measure_own_cost(clip: Path, scale: OwnCostScale, ask: Ask) -> OwnCost:
     """Measure each model in a process of its own."""
-    said = {"rate": scale.rate, "frames": scale.frames, "repeats": scale.repeats}
-    made = origin({**said, "clip": clip.name})
-    cases, meters = [], []
-    for model in scale.models:
-        found = ask(
-            {
-                "case": "live.own_cost",
-                "clip": str(clip.resolve()),
-                **said,
-                "model": model,
-                "proved": scale.proved,
-            }
-        )
-        cases.append(judged(model, scale, found["bare"], found["pipeline"]))
-        meters.append(found["meter"])
+    asked = asdict(scale)
+    del asked["models"]
+    made = Part.origin(clip, asked)
+    common = {"case": "live.own_cost", "clip": str(clip.resolve()), **asked}
+    answers = {model: ask({**common, "model": model}) for model in scale.models}
     return OwnCost(
         provenance=made,
-        others_share=Part.share_of(meters),
+        others_share=Part.share_of([found["meter"] for found in answers.values()]),
         definition=DEFINITION,
-        cases=tuple(cases),
+        cases=tuple(
+            judged(model, scale, found["bare"], found["pipeline"])
+            for model, found in answers.items()
+        ),
     )
 
 
@@ -112,30 +103,25 @@ def judged(
     model: str, scale: OwnCostScale, bare: Sequence[Any], pipeline: Sequence[Any]
 ) -> OwnCostCase:
     """Return what (age, work) of each frame of each repeat say; one frame at least."""
-    own, stages, hand_over, medians = [], [], [], []
-    for plain, inside in zip(bare, pipeline, strict=True):
-        pairs = list(zip(plain, inside, strict=True))
-        differences = [age - bare_age for (bare_age, _), (age, _) in pairs]
-        own += differences
-        stages += [work - bare_work for (_, bare_work), (_, work) in pairs]
-        hand_over += [(a - w) - (ba - bw) for (ba, bw), (a, w) in pairs]
-        medians.append(round(median(differences), 4))
+    bare_ages, bare_works = np.moveaxis(np.array(bare), -1, 0)
+    ages, works = np.moveaxis(np.array(pipeline), -1, 0)
+    own, longer = ages - bare_ages, works - bare_works
 
-    def of(samples: Sequence[float]) -> Quantiles:
-        found = Quantiles.of(samples)
+    def of(samples: NDArray[np.float64]) -> Quantiles:
+        found = Quantiles.of(samples.ravel().tolist())
         assert found is not None
         return found
 
     return OwnCostCase(
         model=model,
         proved_frames=scale.proved,
-        bare_ms=of([age for repeat in bare for age, _ in repeat]),
-        pipeline_ms=of([age for repeat in pipeline for age, _ in repeat]),
+        bare_ms=of(bare_ages),
+        pipeline_ms=of(ages),
         own_ms=of(own),
-        stages_ms=of(stages),
-        hand_over_ms=of(hand_over),
-        repeats_p50_ms=tuple(medians),
-        late_frames=sum(age > 1e3 / scale.rate for repeat in bare for age, _ in repeat),
+        stages_ms=of(longer),
+        hand_over_ms=of(own - longer),
+        repeats_p50_ms=tuple(np.median(own, axis=1).round(4).tolist()),
+        late_frames=int((bare_ages > 1e3 / scale.rate).sum()),
     )
 
 
@@ -156,9 +142,10 @@ def answer(
         proved: Frames that are compared.
         repeats: Of each way.
     """
-    engine = _engine(lambda batch: [0]) if model == "none" else Net(threads=1).engine()
+    bare = Engine(prepare=_unchanged, run=lambda batch: [0])
+    engine = bare if model == "none" else Net(threads=1).engine()
     source = OneThread(Path(clip), rate)
-    sums = _engine(lambda batch: [zlib.crc32(each) for each in batch])
+    sums = Engine(prepare=_unchanged, run=lambda batch: [zlib.crc32(each) for each in batch])
     bare_sums = [found for [found], _ in _bare(source, sums, proved)]
     pipeline_sums = [found for found, _ in _pipeline(source, sums, proved)]
     if bare_sums != pipeline_sums or len(bare_sums) != proved:
@@ -194,13 +181,8 @@ def _pipeline(source: OneThread, engine: Engine, count: int) -> Iterator[tuple[A
             yield output, (age_ns / 1e6, work_ns / 1e6)
 
 
-def _engine(run: Callable[[Any], Any]) -> Engine:
-    """Return a model without preprocessing."""
-
-    def prepare(pixels: NDArray[np.uint8]) -> Any:
-        return pixels
-
-    return Engine(prepare=prepare, run=run)
+def _unchanged(pixels: NDArray[np.uint8]) -> Any:
+    return pixels
 
 
 def own_cost(found: OwnCost) -> str:

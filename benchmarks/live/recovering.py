@@ -10,7 +10,6 @@ from time import perf_counter_ns
 from benchmarks.live.figures import Part
 from benchmarks.live.serving import FRAME_NS, Pause, Served, serve
 from benchmarks.markdown import with_notes, yes
-from benchmarks.record import origin
 from benchmarks.worker import Ask, WorkerError
 from headrace.profiling.provenance import Record
 from headrace.testing.rtsp import RtspServer
@@ -80,7 +79,7 @@ class Acts:
 
 def measure_recovering(clip: Path, cycles: int, ask: Ask) -> Recovering:
     """Measure headrace."""
-    made = origin({"way": "headrace", "cycles": cycles, "clip": clip.name})
+    made = Part.origin(clip, {"way": "headrace", "cycles": cycles})
     found, meter = recover("headrace", clip, cycles, ask)
     if found.failure is not None:
         raise WorkerError(found.failure)
@@ -114,14 +113,13 @@ def recover(
             pause(times.again)
             acts.restarts.append((listening_ns, perf_counter_ns()))
 
+    meter: dict[str, float] = {}
     try:
-        asked = {"way": way, "seconds": times.seconds(cycles)}
-        served = serve(clip, asked, ask, play)
+        served = serve(clip, {"way": way, "seconds": times.seconds(cycles)}, ask, play)
+        meter = served.answer["meter"]
+        return judged(way, served, acts), meter
     except WorkerError as error:
-        return Recovery(way=way, failure=str(error)), {}
-    if not served.shown:
-        return Recovery(way=way, failure="it showed nothing"), served.answer["meter"]
-    return judged(way, served, acts), served.answer["meter"]
+        return Recovery(way=way, failure=str(error)), meter
 
 
 def judged(way: str, served: Served, acts: Acts) -> Recovery:
@@ -187,15 +185,11 @@ def _over(
 ) -> tuple[str, str, str, str, str]:
     known = [value for value in values if value is not None]
     missed = len(values) - len(known)
-    if not known:
-        return (
-            name,
-            "never",
-            "never",
-            "" if bar is None else f"{bar:g}",
-            "" if bar is None else "no",
-        )
-    worst = f"never ({missed} of {len(values)})" if missed else f"{max(known):.2f}"
-    is_held = not missed and (bar is None or max(known) < bar)
-    shown = "" if bar is None else yes(is_held)
-    return name, f"{median(known):.2f}", worst, "" if bar is None else f"< {bar:g}", shown
+    shown = middle = "never"
+    if known:
+        middle = f"{median(known):.2f}"
+        shown = f"never ({missed} of {len(values)})" if missed else f"{max(known):.2f}"
+    if bar is None:
+        return name, middle, shown, "", ""
+    is_held = bool(known) and not missed and max(known) < bar
+    return name, middle, shown, f"< {bar:g}", yes(is_held)

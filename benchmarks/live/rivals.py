@@ -19,7 +19,6 @@ from benchmarks.live.figures import NAMES, Part, Quantiles, digits, median_or_ne
 from benchmarks.live.recovering import Recovery, recover
 from benchmarks.live.serving import Served, serve
 from benchmarks.markdown import notes_below, table
-from benchmarks.record import origin
 from benchmarks.worker import Ask, WorkerError
 from headrace.profiling.provenance import Record
 
@@ -86,12 +85,8 @@ def measure_rivals(
     clip: Path, scale: RivalsScale, ask: Ask, known: Sequence[Recovery] = ()
 ) -> Rivals:
     """Measure all; `known` are recoveries that were measured already, with more repeats."""
-    said = {
-        "seconds": scale.seconds,
-        "model_ms": scale.model_ms,
-        "max_staleness": scale.max_staleness,
-    }
-    made = origin({**said, "clip": clip.name})
+    kept = ("seconds", "model_ms", "max_staleness")
+    made = Part.origin(clip, {name: getattr(scale, name) for name in kept})
     watching = Watching(clip, scale.warm_up_seconds, ask)
     meters: list[dict[str, float]] = []
 
@@ -148,22 +143,22 @@ class Watching:
 
     def shown(self, way: str, asked: Mapping[str, Any]) -> tuple[Shown, dict[str, float]]:
         """Return what one way showed, and the times of its process, if it came to its end."""
+        meter: dict[str, float] = {}
         with TemporaryDirectory() as folder:
             place = Path(folder) / "pictures.npz"
             try:
                 asked = {"way": way, "pictures": str(place), **asked}
                 served = serve(self._clip, asked, self._ask)
+                meter = served.answer["meter"]
+                found = counted(way, served, self._warm_up_seconds)
             except WorkerError as error:
-                return Shown(way=way, failure=str(error)), {}
-            meter: dict[str, float] = served.answer["meter"]
-            if not served.shown:
-                return Shown(way=way, failure="it showed nothing"), meter
+                return Shown(way=way, failure=str(error)), meter
             with np.load(place) as stored:
                 proof = self._proof(stored["numbers"], stored["pictures"])
         if not proof.frames or not proof.holds:
             words = f"{proof.wrong} of {proof.frames} pictures are not the frames they say"
             return Shown(way=way, failure=words), meter
-        return counted(way, served, self._warm_up_seconds, proof.frames), meter
+        return found.model_copy(update={"proved_frames": proof.frames}), meter
 
     def _proof(self, numbers: NDArray[np.int64], pictures: Pictures) -> Equality:
         known = numbers < len(self._reference)
@@ -173,7 +168,7 @@ class Watching:
         return compare_picked([self._reference], requests, pictures[known])
 
 
-def counted(way: str, served: Served, warm_up_seconds: float, proved_frames: int) -> Shown:
+def counted(way: str, served: Served, warm_up_seconds: float) -> Shown:
     """Return what was shown, from so many seconds after the first picture on."""
     begin_ns = served.shown[0][0] + warm_up_seconds * 1e9
     kept = [(at, age) for at, age in served.ages_ms() if at >= begin_ns]
@@ -181,7 +176,6 @@ def counted(way: str, served: Served, warm_up_seconds: float, proved_frames: int
     return Shown(
         way=way,
         versions=served.answer["versions"],
-        proved_frames=proved_frames,
         frames=len(kept),
         per_second=(len(kept) - 1) / passed if passed else 0.0,
         age_ms=Quantiles.of([age for _, age in kept]),

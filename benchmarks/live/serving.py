@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from benchmarks.live.clip import grey_thumbnails, number_of
 from benchmarks.live.source import Net
 from benchmarks.resources import Meter, versions
-from benchmarks.worker import Ask
+from benchmarks.worker import Ask, WorkerError
 from headrace.testing.rtsp import RtspServer
 
 FRAME_NS = 1_000_000_000 / 30
@@ -40,7 +40,13 @@ class Served:
 
     @property
     def shown(self) -> list[tuple[int, int]]:
-        """(moment in nanoseconds, number of the frame) of each picture that was shown."""
+        """(moment in nanoseconds, number of the frame) of each picture that was shown.
+
+        Raises:
+            WorkerError: there is none.
+        """
+        if not self.answer["shown"]:
+            raise WorkerError("it showed nothing")
         return [(at_ns, number) for at_ns, number in self.answer["shown"]]
 
     def ages_ms(self, client: int = 0) -> list[tuple[int, float]]:
@@ -116,8 +122,8 @@ class Stream:
         return perf_counter_ns() >= self.until_ns
 
 
-Way = Callable[[Stream], dict[str, Any]]
-"""Shows the stream until it is over; returns what else there is to keep."""
+Way = Callable[[Stream], object]
+"""Shows the stream until it is over."""
 
 
 def answer(
@@ -144,7 +150,7 @@ def answer(
             kept.append(picture)
 
     meter, began_ns = Meter(), perf_counter_ns()
-    told = module.LIVE[way](
+    module.LIVE[way](
         Stream(
             url=url,
             net=net,
@@ -161,7 +167,6 @@ def answer(
         "began_ns": began_ns,
         "shown": shown,
         "heard": heard,
-        "told": told,
         "meter": meter.read(),
         "versions": versions(module.PACKAGES),
     }

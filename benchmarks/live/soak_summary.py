@@ -3,11 +3,10 @@
 from statistics import median
 from typing import Any
 
-from benchmarks.live.figures import Series
-from benchmarks.markdown import DISTURBED, machine, table, yes
+from benchmarks.live.figures import Quantiles, Series, where
+from benchmarks.markdown import table, yes
 from benchmarks.record import Result
 from headrace.profiling.metrics import Metrics
-from headrace.profiling.provenance import Record
 from headrace.profiling.session import Session
 from headrace.report.live_totals import drops_of
 
@@ -16,17 +15,13 @@ STEP_BYTES = 200
 queues. Only of the last 100,000 steps and 65,536 waits, so that it ends at about 20 MB."""
 
 
-class LongLatency(Record):
+class LongLatency(Quantiles):
     """Age of a frame when its result is out, in milliseconds."""
 
     base: str
     """What it counts from."""
-    count: int
-    p50: float
-    p95: float | None = None
-    """None: too few samples; as p99."""
     p99: float | None = None
-    worst: float
+    """None: too few samples."""
 
 
 class SoakResult(Result):
@@ -96,49 +91,34 @@ class SoakResult(Result):
     def verdicts(self) -> list[str]:
         """One line for each question."""
         growth, allowed = self.warm_rss.growth / 2**20, self.record_bytes / 2**20
-        latency = self.latency_ms
+        latency, answers = self.latency_ms, ("no", "yes")
+        age = latency and f"p50 {latency.p50:.0f} ms, worst {latency.worst:.0f} ms"
         return [
             f"outcome: {self.outcome}",
-            f"conserved: {_plain_yes(self.is_conserved)} ({self.arrived:,} frames arrived)",
-            f"memory flat: {_plain_yes(self.is_memory_flat)} (by its slope {growth:+.1f} MiB, "
+            f"conserved: {answers[self.is_conserved]} ({self.arrived:,} frames arrived)",
+            f"memory flat: {answers[self.is_memory_flat]} (by its slope {growth:+.1f} MiB, "
             f"of which the record of the steps may be {allowed:.1f} MiB)",
-            f"threads level: {_plain_yes(self.is_level(self.threads))}",
-            f"open files level: {_plain_yes(self.is_level(self.open_files))}",
-            "latency: none"
-            if latency is None
-            else f"latency: p50 {latency.p50:.0f} ms, worst {latency.worst:.0f} ms",
-            f"all of it: {_plain_yes(self.is_right)}",
+            f"threads level: {answers[self.is_level(self.threads)]}",
+            f"open files level: {answers[self.is_level(self.open_files)]}",
+            f"latency: {age or 'none'}",
+            f"all of it: {answers[self.is_right]}",
         ]
 
 
 def told(session: Session) -> dict[str, Any]:
     """Return the fields that the session of the run gives."""
-    metrics, items = Metrics.of(session), session.items
-    latency = None
-    if metrics.latency is not None:
-        ms = metrics.latency.ms
-        latency = LongLatency(
-            base=metrics.latency.base,
-            count=ms.count,
-            p50=ms.p50,
-            p95=ms.p95,
-            p99=ms.p99,
-            worst=ms.maximum,
-        )
+    metrics, items, latency = Metrics.of(session), session.items, None
+    if (found := metrics.latency) is not None:
+        figures = {name: getattr(found.ms, name) for name in ("count", "p50", "p95", "p99")}
+        latency = LongLatency(base=found.base, worst=found.ms.maximum, **figures)
     return {
         "outcome": session.outcome,
         "frames_per_second": metrics.fps_mean,
         "latency_ms": latency,
-        "arrived": items.arrived if items else 0,
-        "delivered": items.delivered if items else 0,
-        "in_flight": items.in_flight if items else 0,
+        **{name: getattr(items, name, 0) for name in ("arrived", "delivered", "in_flight")},
         "drops": dict(drops_of(session)),
         "others_share": session.others_cpu_share,
     }
-
-
-def _plain_yes(is_so: bool) -> str:
-    return "yes" if is_so else "no"
 
 
 def soak(result: SoakResult) -> str:
@@ -168,10 +148,6 @@ def soak(result: SoakResult) -> str:
         ("pictures a browser got", f"{result.pictures:,}"),
     ]
     per_minute = (result.frames_per_second or 0.0) * 60 * STEP_BYTES / 2**20
-    share = result.others_share
-    noise = "" if share is None else f"Other work took {share:.0%} of the CPU time. "
-    if share is not None and share > DISTURBED:
-        noise = noise.replace(". ", ": disturbed, to be measured again. ")
     source = "an RTSP server" if result.source == "rtsp" else "a paced file"
     notes = (
         f"`headrace run` of {result.model} on {source}, 720p at 30 frames/s, for "
@@ -180,7 +156,7 @@ def soak(result: SoakResult) -> str:
         f"what the run keeps of each step for its report ({per_minute:.1f} MiB a minute, for the "
         "first 100,000 steps). Level: the second half held no more than the first, by its median. "
         f"Latency counts from {'arrival' if latency is None else latency.base}.\n"
-        f"{noise}{machine(result)}"
+        f"{where(result.provenance, result.others_share)}"
     )
     return f"{table((f'{result.minutes:g} min', ''), lines)}\n\n{notes}"
 

@@ -6,10 +6,9 @@ from random import Random
 import pytest
 
 from benchmarks.conformance import draws
-from benchmarks.conformance.draws import judged
-from benchmarks.conformance.draws_worker import DrawRequest, drawn, judge_draw, random_jobs, row_of
+from benchmarks.conformance.draws import drawn, judge_draw, judged, random_jobs, row_of
 from benchmarks.conformance.plain import plain_decode
-from benchmarks.conformance.runner import Ended
+from benchmarks.conformance.process import Ended, Request
 from benchmarks.conformance.verdict import HEADRACE, DrawCount, DrawRow, DrawsResult, Verdict
 from benchmarks.conformance.ways import Task, judge_way
 from benchmarks.record import origin
@@ -73,11 +72,10 @@ def test_a_run_is_printed_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_a_draw_that_hangs_is_named_and_those_behind_it_are_read() -> None:
     asked: list[tuple[int, ...]] = []
 
-    def ask(request: DrawRequest, module: str) -> Ended:
-        asked.append(tuple(request.numbers))
-        numbers = [number for number in request.numbers if number < 2 or request.numbers[0] > 2]
-        rows = [row_of(drawn(0, number), number).model_dump() for number in numbers]
-        answers = [{"row": row} for row in rows]
+    def ask(request: Request) -> Ended:
+        asked.append(tuple(request.items))
+        numbers = [number for number in request.items if number < 2 or request.items[0] > 2]
+        answers = [row_of(drawn(0, number), number).model_dump() for number in numbers]
         return Ended("hang" if len(asked) == 1 else "done", "no answer", answers=answers)
 
     rows = list(draws.judged(range(5), 0, 9, ask=ask))
@@ -122,7 +120,7 @@ WAYS = ("seek", "plan", "clip", "order")
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_way_into_a_file_gives_what_a_plain_decode_gives(name, tmp_path):
     path = write_recipe(name, tmp_path)
-    reference, _ = plain_decode(path)
+    reference = plain_decode(path, size=(64, 64))
     faults = []
     for way in WAYS:
         task = Task(
@@ -140,8 +138,9 @@ def test_every_way_into_a_file_gives_what_a_plain_decode_gives(name, tmp_path):
     assert faults == []
 
 
-def test_files_drawn_at_random_come_out_right_by_every_entry():
+def test_files_drawn_at_random_come_out_right_by_every_entry(monkeypatch):
     """A hundred of them; `python -m benchmarks.conformance.draws` draws a thousand others."""
+    monkeypatch.setattr(draws, "_AT_ONCE", 100)
     rows = list(judged(range(100), seed=12, limit_seconds=600))
     assert len([row for row in rows if row.frames]) > 80, "hardly any could be made"
     assert [(row.number, row.name) for row in rows if row.is_fault] == []

@@ -1,16 +1,17 @@
 """The command over a folder, processes that hang or crash, and the table."""
 
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmark_fakes import origin
 from benchmarks.conformance import __main__ as conformance
-from benchmarks.conformance.runner import Ended, Plan, ask_worker, conform
+from benchmarks.conformance.files import Plan, conform
+from benchmarks.conformance.process import Ended, Request, answers_of, ask_worker
 from benchmarks.conformance.table import render
 from benchmarks.conformance.verdict import ConformanceResult, FileRow, Verdict, summarise
-from benchmarks.conformance.worker import Request
 from conformance_fakes import write_numbers
 from headrace.testing.damage import damage_packets
 
@@ -54,7 +55,8 @@ def test_a_clean_clip_is_right_by_every_library(library: str, tmp_path: Path) ->
     if importlib.util.find_spec(MODULES[library]) is None:
         pytest.skip(f"{library} is not here; `make bench-setup` installs it")
     path = write_numbers(tmp_path)
-    [(row, versions)] = conform([("a.mp4", path)], Plan(ways=(), libraries=[library]))
+    plan = Plan(ways=(), libraries=[library], limit_seconds=600)
+    [(row, versions)] = conform([("a.mp4", path)], plan)
     [verdict] = row.verdicts
     assert (verdict.party, verdict.kind, verdict.right) == (library, "right", 6)
     assert versions[library]
@@ -76,10 +78,10 @@ def test_what_is_no_choice_is_refused(words: list[str], tmp_path: Path) -> None:
 def test_an_interrupt_ends_it_and_keeps_what_there_is(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def ask(request: Request, module: str) -> Ended:
-        if request.path.endswith("numbers.mp4"):
+    def ask(request: Request) -> Ended:
+        if request.asked["path"].endswith("numbers.mp4"):
             raise KeyboardInterrupt
-        return ask_worker(request, module)
+        return ask_worker(request)
 
     kept = tmp_path / "kept.json"
     words = [str(folder), "--json", str(kept), "--libs", "", "--ways", "seek"]
@@ -88,25 +90,21 @@ def test_an_interrupt_ends_it_and_keeps_what_there_is(
     assert [row.name for row in ConformanceResult.load(kept).rows] == ["clips/deep/bad.mp4"]
 
 
-PLAN = Plan(
-    ways=("seek", "plan", "clip"),
-    libraries=("decord",),
-    limit_seconds=20,
-    worker="tests.benchmarks.conformance.stand_in",
-)
-HASTY = Plan(ways=PLAN.ways, limit_seconds=2, worker=PLAN.worker)
+PLAN = Plan(ways=("seek", "plan", "clip"), libraries=("decord",), limit_seconds=20)
 
 
-def row_of(folder: Path, name: str, plan: Plan = PLAN) -> FileRow:
-    path = folder / name
+def row_of(
+    path: Path, plan: Plan = PLAN, work: str = "tests.benchmarks.conformance.stand_in:answer"
+) -> FileRow:
     path.write_bytes(b"1234")
-    [(row, versions)] = conform([(f"folder/{name}", path)], plan)
-    assert all(about == {"fake": "True"} for about in versions.values() if about)
+    ask = lambda request: ask_worker(replace(request, work=work))  # noqa: E731
+    [(row, versions)] = conform([(f"folder/{path.name}", path)], plan, ask)
+    assert all(about == {"fake": "True"} for about in versions.values())
     return row
 
 
 def test_each_way_of_each_party_gives_its_verdict(tmp_path: Path) -> None:
-    row = row_of(tmp_path, "fine.mp4")
+    row = row_of(tmp_path / "fine.mp4")
     assert (row.name, row.bytes, row.state) == ("folder/fine.mp4", 4, "read")
     assert (row.codec, row.size, row.frames, row.lines) == ("h264", (4, 6), 3, ("mmco",))
     assert [(each.party, each.way, each.kind) for each in row.verdicts] == [
@@ -124,7 +122,7 @@ def test_each_way_of_each_party_gives_its_verdict(tmp_path: Path) -> None:
 def test_a_way_that_ends_its_process_is_named_and_the_others_are_asked_anew(
     what: str, reason: str, tmp_path: Path
 ) -> None:
-    row = row_of(tmp_path, f"{what}-plan.mp4")
+    row = row_of(tmp_path / f"{what}-plan.mp4")
     kinds = {each.way: each.kind for each in row.of("headrace")}
     assert kinds == {"seek": "right", "plan": what, "clip": "right"}
     [bad] = [each for each in row.verdicts if each.kind == what]
@@ -133,27 +131,35 @@ def test_a_way_that_ends_its_process_is_named_and_the_others_are_asked_anew(
 
 
 def test_a_process_that_hangs_is_killed_when_its_time_is_over(tmp_path: Path) -> None:
-    row = row_of(tmp_path, "hang-clip.mp4", HASTY)
+    row = row_of(tmp_path / "hang-clip.mp4", replace(PLAN, libraries=(), limit_seconds=2))
     assert [each.kind for each in row.verdicts] == ["right", "right", "hang"]
-    assert row.verdicts[2].reason == "no answer within 2 seconds"
+    # Where it hung is named only where it wrote that before it was killed.
+    assert row.verdicts[2].reason.split(" | ")[0] == "no answer within 2 seconds"
+
+
+def test_a_process_that_crashes_when_all_is_answered_is_named() -> None:
+    request = Request(work="", items=["seek"], asked={}, answers="", limit_seconds=1)
+    ended = Ended("crash", "ended by SIGSEGV", [{"right": 1}])
+    found = list(answers_of(request, lambda _: ended))
+    assert found == [("seek", {"right": 1}), ("seek", ended)]
 
 
 def test_where_the_plain_decode_crashes_nothing_is_held_against_it(tmp_path: Path) -> None:
-    row = row_of(tmp_path, "crash-plain decode.mp4")
+    row = row_of(tmp_path / "crash-plain decode.mp4")
     assert (row.state, row.verdicts) == ("crash", ())
-    assert row.reason == "ended by SIGSEGV"
+    assert row.reason.startswith(
+        'ended by SIGSEGV | File "tests/benchmarks/conformance/stand_in.py"'
+    )
 
 
 def test_what_is_no_video_is_only_shown_to_headrace(tmp_path: Path) -> None:
-    row = row_of(tmp_path, "notes.txt")
+    row = row_of(tmp_path / "notes.txt")
     assert (row.state, row.reason) == ("no video", "notes.txt is a text")
     assert [(each.party, each.way) for each in row.verdicts] == [("headrace", "open")]
 
 
 def test_a_worker_that_cannot_start_is_asked_once_for_each_way(tmp_path: Path) -> None:
-    path = tmp_path / "a.mp4"
-    path.write_bytes(b"")
-    [(row, _)] = conform([("a.mp4", path)], Plan(ways=("seek",), worker="tests.no_such_worker"))
+    row = row_of(tmp_path / "a.mp4", work="tests.no_such:work")
     assert (row.state, "No module named" in row.reason) == ("failed", True)
 
 

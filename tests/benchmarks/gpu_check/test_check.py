@@ -17,25 +17,16 @@ from headrace.profiling.provenance import Provenance
 MADE = origin({})
 
 
+def step(name="a", needs=(), code="", read=lambda ended: Reading(said=ended.stdout), **fields):
+    """Return a step that runs some code."""
+    given = {"asks": "something", "limit_seconds": 60.0, "needs": needs, **fields}
+    return Step(name=name, arguments=("-c", code), read=read, **given)
+
+
 def machine(missing):
     """Return the first step, of a machine that lacks something."""
-    told = {"said": "a machine", "missing": missing, "provenance": MADE.model_dump(mode="json")}
-    code = f"print({json.dumps(json.dumps(told))})"
-    read = lambda ended: Reading(said=json.loads(ended.stdout)["said"])  # noqa: E731
-    return Step(name="machine", asks="", arguments=("-c", code), limit_seconds=60, read=read)
-
-
-def step(name, needs=(), code="", **fields):
-    """Return another step."""
-    return Step(
-        name=name,
-        asks="something",
-        arguments=("-c", code),
-        limit_seconds=60,
-        read=lambda ended: Reading(said="fine"),
-        needs=needs,
-        **fields,
-    )
+    answer = {"said": "a machine", "missing": missing, "provenance": MADE.model_dump(mode="json")}
+    return step("machine", code=f"print({json.dumps(json.dumps(answer))})")
 
 
 def held(*steps, is_rehearsal=False):
@@ -98,7 +89,7 @@ def test_the_summary_keeps_to_80_columns():
     wide = Reading(said="so it is " * 30, heads=columns, rows=(columns,))
     result, _ = held(
         machine({}),
-        Step(name="w", asks="", arguments=("-c", ""), limit_seconds=60, read=lambda _: wide),
+        step("w", read=lambda _: wide),
         step("bad", code="raise SystemExit('x' * 500)"),
         is_rehearsal=True,
     )
@@ -157,18 +148,12 @@ def test_what_cannot_be_is_said_in_a_line(words, said):
     assert done.stderr.count("\n") == 1
 
 
-def coded(code="", read=lambda ended: Reading(said=ended.stdout), **fields):
-    """Return a step that runs some code."""
-    given = {"name": "a", "asks": "a", "limit_seconds": 60.0, **fields}
-    return Step(arguments=("-c", code), read=read, **given)
-
-
 def refuses(ended):
     raise UnreadError("there is no answer")
 
 
 def test_a_step_passes_that_ended_as_it_should_and_printed_what_it_should():
-    row = execute(coded("print('found')"), {}, 60)
+    row = execute(step(code="print('found')"), {}, 60)
     assert (row.outcome, row.said.strip(), row.why) == ("passed", "found", None)
     assert row.seconds is not None
 
@@ -176,12 +161,12 @@ def test_a_step_passes_that_ended_as_it_should_and_printed_what_it_should():
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        (coded("raise SystemExit(5)"), "exit status 5"),
-        (coded("", exit_status=2), "exit status 0, not 2"),
-        (coded("import os; os.kill(os.getpid(), 9)"), "it died of SIGKILL"),
-        (coded("", read=refuses), "there is no answer"),
+        (step(code="raise SystemExit(5)"), "exit status 5"),
+        (step(code="", exit_status=2), "exit status 0, not 2"),
+        (step(code="import os; os.kill(os.getpid(), 9)"), "it died of SIGKILL"),
+        (step(code="", read=refuses), "there is no answer"),
         (
-            coded("", read=lambda ended: ended.nothing),
+            step(code="", read=lambda ended: ended.nothing),
             "what it printed cannot be read: AttributeError: 'Ended' object has no attribute "
             "'nothing'",
         ),
@@ -194,31 +179,31 @@ def test_one_that_does_not_is_a_row_that_says_why(wrong, why):
 
 
 def test_the_end_of_what_it_printed_is_kept():
-    row = execute(coded("import sys; print('a'); sys.exit('b' * 900)"), {}, 60)
+    row = execute(step(code="import sys; print('a'); sys.exit('b' * 900)"), {}, 60)
     assert row.last_lines[0] == "a"
     assert len(row.last_lines[1]) == 400
 
 
 def test_one_that_hangs_is_ended_with_all_it_began():
     hangs = "import signal, subprocess, sys\nsubprocess.run([sys.executable, '-c', 'input()'])"
-    row = execute(coded(f"{hangs}\nsignal.pause()", limit_seconds=1.0), {}, 60)
+    row = execute(step(code=f"{hangs}\nsignal.pause()", limit_seconds=1.0), {}, 60)
     assert (row.outcome, row.why) == ("too long", "it was ended after 1 s")
 
 
 def test_what_is_missing_or_has_no_time_left_is_not_run():
-    row = execute(coded(needs=("a GPU",)), {"a GPU": "no NVIDIA GPU here"}, 60)
+    row = execute(step(needs=("a GPU",)), {"a GPU": "no NVIDIA GPU here"}, 60)
     assert (row.outcome, row.why, row.seconds) == ("not run", "no NVIDIA GPU here", None)
-    assert execute(coded(), {}, 0.5).why == "no time was left for it"
+    assert execute(step(), {}, 0.5).why == "no time was left for it"
 
 
 def test_its_process_is_given_what_it_asks_for_and_this_headrace():
     code = "import os, headrace; print(os.environ['REQUIRE_GPU'], headrace.__file__)"
-    row = execute(coded(code, environment={"REQUIRE_GPU": "1"}), {}, 60)
+    row = execute(step(code=code, environment={"REQUIRE_GPU": "1"}), {}, 60)
     assert row.said.split() == ["1", sys.modules["headrace"].__file__]
 
 
 def test_steps_are_chosen_by_name_or_by_what_stands_before_the_colon():
-    steps = [coded(name=name) for name in ("run:1", "run:2", "live")]
+    steps = [step(name) for name in ("run:1", "run:2", "live")]
     assert chosen(steps, ()) == tuple(steps)
     assert chosen(steps, ["run"]) == tuple(steps[:2])
     assert chosen(steps, ["live", "run:2"]) == tuple(steps[1:])

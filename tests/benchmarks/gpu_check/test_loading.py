@@ -16,19 +16,7 @@ from decode.pynvvideocodec_played import plays
 from headrace import Decoding
 from headrace.testing.synth import SynthClip, write_clip
 
-FEW = (
-    "--batch-size",
-    "4",
-    "--batches",
-    "3",
-    "--repeats",
-    "2",
-    "--seconds",
-    "0.1",
-    "--size",
-    "32",
-    "48",
-)
+FEW = "--batch-size 4 --batches 3 --repeats 2 --seconds 0.1 --size 32 48".split()  # noqa: SIM905
 
 
 @pytest.fixture

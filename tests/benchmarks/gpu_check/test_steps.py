@@ -49,7 +49,7 @@ def test_the_files_of_tests_that_a_rehearsal_runs_are_there(tmp_path):
 
 def ended(stdout="", stderr=""):
     """Return a process that ended well."""
-    return Ended(exit_status=0, stdout=stdout, stderr=stderr)
+    return Ended(stdout=stdout, stderr=stderr)
 
 
 def junit(path, cases):

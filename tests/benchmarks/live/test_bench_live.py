@@ -20,15 +20,8 @@ OWN_COST = {
     "pipeline": [[(10.5, 9.5)]],
     "meter": {"wall_seconds": 1.0, "cpu_seconds": 1.0, "others_cpu_seconds": 1.0},
 }
-OVERLAP = {
-    "pairs": [
-        (
-            {"seconds": 2.0, "cpu_seconds": 2.0, "stage_ms": {"decode": 1.0}},
-            {"seconds": 1.0, "stage_ms": {"decode": 1.0}},
-        )
-    ],
-    "meter": OWN_COST["meter"],
-}
+PAIR = overlap_case(sequential=2.0, threaded=1.0, cpu=2.0).pairs[0]
+OVERLAP = {"pairs": [PAIR.model_dump()], "meter": OWN_COST["meter"]}
 
 
 @pytest.fixture

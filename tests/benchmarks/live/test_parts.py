@@ -54,7 +54,7 @@ def test_pairs_hold_each_stage_both_ways(clip: Path, waits: bool) -> None:
 
 
 def test_other_answers_are_refused(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overlap, "_threaded", lambda *_: {"answers": []})
+    monkeypatch.setattr(overlap, "_threaded", lambda *_: (1.0, {}, []))
     with pytest.raises(ValueError, match="gave other answers"):
         overlap.answer(clip=str(clip), frames=1, proved=1, repeats=1, **WAITS)
 

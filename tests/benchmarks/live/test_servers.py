@@ -58,11 +58,16 @@ def test_what_does_not_happen_before_the_next_act_never_happened() -> None:
 def test_ages_count_from_the_senders_schedule_and_the_warm_up_is_left_out() -> None:
     shown = [(round(1e9 + n * FRAME_NS + n * 1e6), n) for n in range(120)]
     answer = {"shown": shown, "versions": {"a": "1"}}
-    found = counted("headrace", Served(answer=answer, clients_ns=[10**9]), 2.0, 8)
+    found = counted("headrace", Served(answer=answer, clients_ns=[10**9]), 2.0)
     assert found.frames == 61
     assert found.age_ms is not None
     assert found.age_ms.worst == pytest.approx(119, abs=1e-3)
     assert found.per_second == pytest.approx(1000 / (1000 / 30 + 1))
+
+
+def test_a_way_that_shows_nothing_has_failed() -> None:
+    with pytest.raises(WorkerError, match="it showed nothing"):
+        counted("headrace", served(), 2.0)
 
 
 def test_what_a_loop_over_opencv_shows_is_what_the_server_sends(clip: Path) -> None:
