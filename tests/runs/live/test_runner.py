@@ -291,17 +291,10 @@ def test_what_cannot_be_is_refused_before_the_first_frame(tmp_path, prepare, giv
         prepare(given.pop("source"), **given)
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("200ms", 0.2), ("1.5s", 1.5), ("2 min", 120.0), (" 5 s ", 5.0)]
-)
-def test_spans_of_time_read_as_people_write_them(text, seconds):
-    assert FlowOptions(max_staleness=text).max_staleness_seconds == pytest.approx(seconds)
-
-
-@pytest.mark.parametrize("text", ["200", "fast", "0ms", "-1s", "1 month"])
-def test_what_is_no_span_of_time_is_refused(text):
+def test_a_span_of_time_is_read_as_people_write_it():
+    assert FlowOptions(max_staleness=" 2 min").max_staleness_seconds == 120
     with pytest.raises(ConfigError, match='must read like "200ms"'):
-        FlowOptions(max_staleness=text)
+        FlowOptions(max_staleness="0ms")
 
 
 def test_a_part_of_an_earlier_run_is_not_written_over_while_it_is_read(tmp_path, prepare):
