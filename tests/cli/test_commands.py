@@ -282,15 +282,8 @@ def annotate(call, tmp_path):
     """Return a function: flags -> what annotating three faces ends with, and says."""
     with Image.open(faces()) as image:
         image.crop((200, 40, 560, 400)).save(tmp_path / "people.png")
-    words = (
-        "annotate",
-        tmp_path / "people.png",
-        "--model-name",
-        "mtcnn",
-        "--out",
-        tmp_path / "out",
-    )
-    return lambda *flags: call(*words, *flags)
+    words = (tmp_path / "people.png", "--model-name", "mtcnn", "--out", tmp_path / "out")
+    return lambda *flags: call("annotate", *words, *flags)
 
 
 def test_faces_are_found_and_the_files_are_named(tmp_path, annotate):

@@ -29,14 +29,13 @@ from runs.tiny import tiny_classifier
 from runtime.in_time import in_time
 
 GONE = OpenError("cannot go on: the camera is gone", source="fake")
-FULL = "cannot write x: no space left on device; give another folder"
 
 
 @pytest.fixture
 def runner(tmp_path):
     """Return a function: fake sources, options -> a run whose model costs nothing."""
 
-    def make(*sources, model=None, sinks=(), on_notice=lambda notice: None, **given):
+    def make(*sources, model=None, on_notice=lambda notice: None, **given):
         plain = {"overload": "every-frame", "batch_size": 4, "video": False}
         names = [source.name for source in sources]
         return LiveRunner(
@@ -44,7 +43,7 @@ def runner(tmp_path):
             sources=sources,
             model=model or tiny_classifier(),
             clock=FakeClock(),
-            **{"sinks": sinks, "on_notice": on_notice},
+            on_notice=on_notice,
         )
 
     return make
@@ -151,43 +150,20 @@ def test_each_source_has_a_video_of_its_own_that_plays(runner, tmp_path):
     assert [shown(tmp_path / name) for name in videos] == [5, 3]
 
 
-class FullDisk:
-    """A sink that fails at its third result."""
-
-    outputs = ()
-
-    def __init__(self):
-        self.written = 0
-
-    def write(self, seen):
-        self.written += 1
-        if self.written == 3:
-            raise ConfigError(FULL)
-
-    def close(self):
-        pass
-
-
-def test_a_sink_that_fails_ends_alone_and_is_told_of(runner, tmp_path):
-    told = []
-    session = run(runner(FakeSource(count=40), sinks=(FullDisk(),), on_notice=told.append))
-    assert (session.outcome, session.items.delivered) == ("complete", 40)
-    assert len(predictions(tmp_path)) == 40
-    assert [(n.event, n.source, n.reason) for n in told] == [("failed", None, FULL)]
-    failed = [event for event in session.events if event.kind == "failed"]
-    assert [(event.source, event.words) for event in failed] == [(None, FULL)]
-    assert session.stages[-1].dropped["sink failed"] > 0
-
-
 def test_a_disk_that_runs_full_ends_that_sink_alone_and_is_told_at_once(runner, tmp_path):
     """`/dev/full` is a file on a full disk."""
     (tmp_path / "predictions.jsonl").symlink_to("/dev/full")
     told = []
     session = run(runner(Sizeable(count=200), video=True, on_notice=told.append))
     assert (session.outcome, session.items.delivered, len(told)) == ("complete", 200, 1)
-    words = told[0].reason
+    [notice], words = told, told[0].reason
+    assert (notice.event, notice.source) == ("failed", None)
     assert "predictions.jsonl: no space left on device; give another folder with --out" in words
-    assert [event.words for event in session.events if event.kind == "failed"] == [words]
+    failed = [event for event in session.events if event.kind == "failed"]
+    assert [(event.source, event.words) for event in failed] == [(None, words)]
+    assert [stage.name for stage in session.stages if stage.dropped.get("sink failed")] == [
+        "predictions"
+    ]
     assert shown(tmp_path / "annotated.mp4") == 200
 
 
