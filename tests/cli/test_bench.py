@@ -55,6 +55,8 @@ TABLES = {
     ),
 }
 """Experiment -> options, title, and the first column of the table, from its head on."""
+RECORDED = {"workers": {"frames": 32}, "sampling": {"compared": 4}, "decode": {"access": "random"}}
+"""Experiment -> what its record holds."""
 WIDE = ("workers", "sampling")
 """Experiments whose tables are wider than 100 columns."""
 
@@ -106,10 +108,12 @@ def column(said, head, count):
 @pytest.mark.parametrize("name", TABLES)
 def test_it_prints_rows_and_answer_and_leaves_numbers_and_page(bench, short, video, name):
     options, title, labels = TABLES[name]
-    said, _, page = bench(name, video if name == "sampling" else short, *options)
+    said, record, page = bench(name, video if name == "sampling" else short, *options)
     assert any(line.startswith(title) for line in said.splitlines())
     assert column(said, labels[0], len(labels)) == list(labels)
-    assert "chart-" in page
+    assert (f"chart-{name}" if name in WIDE else "chart-") in page
+    expected = RECORDED.get(name, {})
+    assert {field: getattr(record, field) for field in expected} == expected
     if name == "sampling":
         assert said.startswith("Machine: CPU ")
         assert "Fastest is " in said

@@ -19,6 +19,7 @@ from headrace.runs.live.options import FlowOptions, LiveOptions
 from headrace.runs.live.runner import LiveRunner
 from headrace.runtime.clock import iso_text
 from headrace.runtime.waiter import Waiter
+from headrace.sinks.callback import Callback
 from headrace.testing.damage import damage_packets
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import SynthClip, write_clip
@@ -35,7 +36,7 @@ GONE = OpenError("cannot go on: the camera is gone", source="fake")
 def runner(tmp_path):
     """Return a function: fake sources, options -> a run whose model costs nothing."""
 
-    def make(*sources, model=None, on_notice=lambda notice: None, **given):
+    def make(*sources, model=None, sinks=(), on_notice=lambda notice: None, **given):
         plain = {"overload": "every-frame", "batch_size": 4, "video": False}
         names = [source.name for source in sources]
         return LiveRunner(
@@ -43,7 +44,7 @@ def runner(tmp_path):
             sources=sources,
             model=model or tiny_classifier(),
             clock=FakeClock(),
-            on_notice=on_notice,
+            **{"sinks": sinks, "on_notice": on_notice},
         )
 
     return make
@@ -153,8 +154,10 @@ def test_each_source_has_a_video_of_its_own_that_plays(runner, tmp_path):
 def test_a_disk_that_runs_full_ends_that_sink_alone_and_is_told_at_once(runner, tmp_path):
     """`/dev/full` is a file on a full disk."""
     (tmp_path / "predictions.jsonl").symlink_to("/dev/full")
-    told = []
-    session = run(runner(Sizeable(count=200), video=True, on_notice=told.append))
+    told, frames = [], []
+    own = Callback(lambda seen: frames.extend(seen.batch.index.tolist()))
+    made = runner(Sizeable(count=200), video=True, sinks=(own,), on_notice=told.append)
+    session = run(made)
     assert (session.outcome, session.items.delivered, len(told)) == ("complete", 200, 1)
     [notice], words = told, told[0].reason
     assert (notice.event, notice.source) == ("failed", None)
@@ -165,6 +168,7 @@ def test_a_disk_that_runs_full_ends_that_sink_alone_and_is_told_at_once(runner, 
         "predictions"
     ]
     assert shown(tmp_path / "annotated.mp4") == 200
+    assert frames == list(range(200)), "a sink of one's own is shown all, too"
 
 
 def test_a_source_that_fails_is_told_of_at_once_with_its_time(runner):
