@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from functools import cached_property
+from functools import cache, cached_property
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -232,8 +232,9 @@ def cycle(modules: list[Module]) -> list[str]:
     return []
 
 
+@cache
 def house() -> list[Module]:
-    """Every source file, as it is now."""
+    """Every source file, read once."""
     source = ROOT / "src" / "headrace"
     files = sorted(source.rglob("*.py"))
     return [Module(file.relative_to(source).as_posix(), file.read_text("utf-8")) for file in files]

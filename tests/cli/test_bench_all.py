@@ -1,8 +1,6 @@
 """`headrace bench all` as a user meets it: its options, its report, its exit codes."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +8,7 @@ import typer
 
 from bench.suite.fakes import FAILING, LOADING, WHOLE, measure
 from bench.suite.records import contest, surveyed
+from cli.kit import python
 from headrace.bench.registry import EXPERIMENTS
 from headrace.bench.suite.suite_runner import prepare_suite
 from headrace.bench.suite.suite_selection import Choice, SuiteConfig
@@ -120,45 +119,6 @@ def test_a_dry_run_lists_all_and_writes_nothing(call, video, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "said"),
-    [
-        (
-            ("--only", "wrokers"),
-            2,
-            "--only names no experiment: got 'wrokers'; did you mean worker",
-        ),
-        (
-            ("--skip", "nothing"),
-            2,
-            "--skip names no experiment: got 'nothing'; there are affinity,",
-        ),
-        (("--model-name", "resnt18"), 2, "no classification model 'resnt18'; did you mean"),
-        (("--only", "live", "--skip", "live"), 2, "--only and --skip leave no experiment"),
-    ],
-)
-def test_what_cannot_be_done_is_one_line(call, video, tmp_path, arguments, code, said):
-    found, out, err = call("bench", "all", video, *arguments, "--out", tmp_path / "out")
-    assert (found, out) == (code, "")
-    assert said in err
-    assert err.count("\n") == 1
-
-
-def test_a_list_without_a_name_is_a_usage_error(call, video):
-    code, _, err = call("bench", "all", video, "--only", ",,")
-    assert code == 2
-    assert "names with commas between them, got ',,'" in err
-
-
-def test_a_missing_video_and_a_folder_that_is_a_file_are_named(call, video, tmp_path):
-    code, _, err = call("bench", "all", tmp_path / "gone.mp4", "--out", tmp_path / "out")
-    assert code == 1
-    assert "gone.mp4" in err
-    code, _, err = call("bench", "all", video, "--out", video)
-    assert code == 2
-    assert str(video) in err
-
-
 INTERRUPTED = """
 import signal, sys
 sys.path.insert(0, {tests!r})
@@ -186,12 +146,9 @@ main(["bench", "all", {video!r}, "--out", {out!r}])
 
 def test_ctrl_c_leaves_the_report_of_what_there_is(video, tmp_path):
     out = tmp_path / "out"
-    script = INTERRUPTED.format(
-        tests=str(Path(__file__).parents[1]), video=str(video), out=str(out)
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False
-    )
+    tests = str(Path(__file__).parents[1])
+    script = INTERRUPTED.format(tests=tests, video=str(video), out=str(out))
+    done = python(script)
     assert done.returncode == 130, done.stderr
     assert done.stderr.strip().endswith(f"interrupted; what was measured is kept in {out}")
     assert "It was interrupted: the same command goes on" in " ".join(done.stdout.split())

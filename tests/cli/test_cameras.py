@@ -1,6 +1,7 @@
 """`headrace index --layout cameras` and `headrace bench cameras` as a user meets them."""
 
 import json
+import multiprocessing
 import re
 import shutil
 from fractions import Fraction
@@ -137,8 +138,13 @@ def test_cameras_are_folders_of_pictures_with_a_rate(index, tmp_path):
 
 
 @pytest.fixture
-def bench(call, tmp_path):
-    """Return a function: index file, words -> what a benchmark of its cameras came to."""
+def bench(call, tmp_path, monkeypatch):
+    """Return a function: index file, words -> what a benchmark of its cameras came to.
+
+    Ranks are forked: each that is spawned imports PyTorch anew, which takes seconds of a core.
+    """
+    forked = multiprocessing.get_context("fork")
+    monkeypatch.setattr("headrace.runtime.processes.multiprocessing.get_context", lambda _: forked)
 
     def run(file, *words):
         given = ("--index-file", file, "--size", 32, 48, "--out", tmp_path / "out")

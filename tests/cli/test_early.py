@@ -65,7 +65,7 @@ WRONG = {
     "annotate clip.mp4 --weights gone.pt": "cannot read the weights file gone.pt",
     "annotate clip.mp4 --out clip.mp4": "it is no folder",
     "bench workers gone.mp4": "cannot open gone.mp4",
-    "bench workers clip.mp4 --workers x": "numbers with commas between them",
+    "bench workers clip.mp4 --workers x": "numbers with commas between them, got 'x'",
     "bench stages gone.mp4": "cannot open gone.mp4",
     "bench sampling clip.mp4 --memory x": "a size must read like",
     "bench workers clip.mp4 --out clip.mp4": "cannot write into clip.mp4",

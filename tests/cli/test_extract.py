@@ -11,7 +11,6 @@ import typer
 
 from cli.kit import recorded, write_pictures
 from decode.backends import needs_torchcodec
-from decode.gpus import needs_no_gpu
 from extraction.features import feature_workers
 from headrace.cli.extract_end import Words, conclude
 from headrace.cli.stopping import Ending
@@ -126,7 +125,7 @@ def rows(out):
 
 
 @DOORS
-def test_it_says_where_things_are_and_a_second_time_that_there_is_nothing_to_do(
+def test_it_says_where_things_are_and_then_that_nothing_is_to_be_done_or_all_is_cached(
     extract, clip, tmp_path, door
 ):
     out = tmp_path / "out"
@@ -141,13 +140,23 @@ def test_it_says_where_things_are_and_a_second_time_that_there_is_nothing_to_do(
     assert extract(door, clip, *door.plain) == (0, nothing, "")
     code, _, err = extract(door, clip, *door.other)
     assert (code, f"holds another extraction: {door.changed}" in err) == (2, True), err
+    if door is FEATURES:
+        check_found_in_the_cache(extract, clip, tmp_path)
 
 
-@DOORS
-def test_json_is_the_session(extract, clip, door):
-    code, said, _ = extract(door, clip, *door.plain, "--json")
-    session = json.loads(said)
-    assert (code, session["kind"], session["outcome"]) == (0, "extract", "complete")
+def check_found_in_the_cache(extract, clip, tmp_path):
+    """Hold that features which lie in `out` are not computed again for another folder."""
+    asked = (FEATURES, clip, *FEATURES.plain)
+    code, said, err = extract(*asked, out="again")
+    assert (code, err) == (0, "")
+    assert "\n1 of 1 chunks were found in the cache " in said
+    [fresh], [found] = rows(tmp_path / "out"), rows(tmp_path / "again")
+    assert (found["index"], found["features"]) == ([0, 6, 12, 18], fresh["features"])
+    assert (fresh["cache_hit"], found["cache_hit"]) == (False, True)
+    said = extract(*asked, "--dry-run", out="third")[1]
+    assert "Chunks: 1; 0 are done, 1 are in the cache" in said
+    assert said.endswith("Time: not estimated, nothing is left to compute\n")
+    assert not (tmp_path / "third").exists()
 
 
 @DOORS
@@ -185,12 +194,14 @@ def test_names_of_what_is_written(extract, clip, tmp_path):
     assert (record["totals"]["frames"], record["gain"]) == (24, None)
 
 
-def test_options_are_recorded(extract, clip):
+def test_json_is_the_session_and_options_are_in_it(extract, clip):
     for door, flags, expected in (
         (FRAMES, ("--keyframes",), {"frames": "keyframes"}),
         (PROXIES, ("--size", 64, "--gop", 4, "--no-gain"), {"gop": 4}),
     ):
-        session = json.loads(extract(door, clip, *flags, "--json", out=door.words[0])[1])
+        code, said, _ = extract(door, clip, *flags, "--json", out=door.words[0])
+        session = json.loads(said)
+        assert (code, session["kind"], session["outcome"]) == (0, "extract", "complete")
         configuration = session["provenance"]["configuration"]
         assert {name: configuration[name] for name in expected} == expected
 
@@ -199,21 +210,6 @@ def test_a_folder_with_something_else_is_refused(extract, clip, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "notes.txt").touch()
     assert "holds something else (" in extract(FRAMES, clip, "--every", 6)[2]
-
-
-def test_features_are_found_in_the_cache(extract, clip, tmp_path):
-    asked = (FEATURES, clip, *FEATURES.plain)
-    assert extract(*asked)[0] == 0
-    code, said, err = extract(*asked, out="again")
-    assert (code, err) == (0, "")
-    assert "\n1 of 1 chunks were found in the cache " in said
-    [fresh], [found] = rows(tmp_path / "out"), rows(tmp_path / "again")
-    assert (found["index"], found["features"]) == ([0, 6, 12, 18], fresh["features"])
-    assert (fresh["cache_hit"], found["cache_hit"]) == (False, True)
-    said = extract(*asked, "--dry-run", out="third")[1]
-    assert "Chunks: 1; 0 are done, 1 are in the cache" in said
-    assert said.endswith("Time: not estimated, nothing is left to compute\n")
-    assert not (tmp_path / "third").exists()
 
 
 def test_a_video_too_short_for_a_clip_is_named(extract, clip, tmp_path):
@@ -250,23 +246,6 @@ def apart(folder):
         np.concatenate([row["features"] for row in rows(folder / out)]) for out in ("out", "other")
     )
     return np.abs(ours - theirs).max()
-
-
-@needs_no_gpu
-@pytest.mark.parametrize("door", [FRAMES, FEATURES], ids=["frames", "features"])
-def test_by_auto_things_are_those_of_the_cpu_and_the_record_says_what_decoded(
-    extract, clip, tmp_path, door
-):
-    """They go into one folder; the cache keeps them apart, as it does those of a GPU."""
-    assert extract(door, clip, *door.plain)[0] == 0
-    assert extract(door, clip, *door.plain, "--decode", "auto")[0] == 0
-    assert extract(door, clip, *door.plain, "--decode", "auto", out="other")[::2] == (0, "")
-    session = recorded(tmp_path / "other")
-    assert session["provenance"]["configuration"]["decode"] == "pyav:auto"
-    assert any(note.startswith("decoded by the CPU alone, as ") for note in session["notes"])
-    if door is FEATURES:
-        assert apart(tmp_path) == 0
-        assert "decoded by cpu: 4 frames" in session["notes"]
 
 
 @pytest.fixture(scope="module")

@@ -54,15 +54,6 @@ def test_clips_of_a_video_model_from_the_command_line(call, good, tmp_path):
     assert session["steps"]["first_index"] == [0, 13, 26]
 
 
-def test_no_password_reaches_the_record(call, tmp_path, monkeypatch):
-    address = "rtsp://user:s3cret@127.0.0.1:9/live"
-    monkeypatch.setattr(sys, "argv", ["headrace", "run", address])
-    code, out, err = call("run", address, *FAST, "--out", tmp_path / "out")
-    assert (code, "rtsp://***@127.0.0.1:9/live" in err) == (1, True)
-    written = [path.read_text() for path in (tmp_path / "out").iterdir()]
-    assert not [text for text in (out, err, *written) if "s3cret" in text]
-
-
 @pytest.mark.slow
 def test_without_a_terminal_each_event_of_a_camera_is_a_line_on_stderr(tmp_path):
     """A real drill: a server that stalls, goes on, is killed, and comes back with another size."""

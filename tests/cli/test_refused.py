@@ -25,6 +25,7 @@ FEATURES = "extract features clip.mp4 -o out --workers 1 --every 1"
 ANNOTATE = "annotate frames/00000.jpg --out out"
 CAMERAS = "bench cameras --index-file index.json --size 32 48 --out out"
 INDEX = "index --layout cameras"
+SAMPLING = "bench sampling clip.mp4 --batch-size 4 --size 16 16 --memory 256KiB --out out --json"
 ADDRESS = "https://bob:pass@example.com/a.mp4"
 
 USAGE = {
@@ -108,6 +109,57 @@ USAGE = {
     f"{CAMERAS} --rate fast": "rate must be a finite number",
     f"{CAMERAS} --ways fast": "ways must be among decode, loader, dataset, wandering; got fast",
     "bench cameras --index-file pictures.json --size 32 48 --out out": "folders of pictures are re",
+    "bench worker": "Did you mean 'workers'?",
+    "bench workers clip.mp4 --clip-len 99": "the video has 48: 24 are possible",
+    "bench workers clip.mp4 --workers -1": "workers must be numbers from 0 up",
+    "bench workers clip.mp4 --out clip.mp4/in": "cannot write into clip.mp4/in: ",
+    "bench all clip.mp4 --only wrokers": "names no experiment: got 'wrokers'; did you mean worker",
+    "bench all clip.mp4 --skip nothing": "names no experiment: got 'nothing'; there are affinity,",
+    "bench all clip.mp4 --model-name resnt18": "no classification model 'resnt18'; did you mean",
+    "bench all clip.mp4 --only live --skip live": "--only and --skip leave no experiment",
+    "bench all clip.mp4 --only ,,": "names with commas between them, got ',,'",
+    "bench all clip.mp4 --out clip.mp4": "clip.mp4",
+    "bench stability clip.mp4 --batch-sizes 99 --json": "has 48 frames; give smaller --batch-",
+    "bench stability clip.mp4 --model-name resnet --json": "resnet",
+    "bench memory --model-name resnet --json": "resnet",
+    "bench memory --weights gone.pth --json": "gone.pth",
+    "bench memory --sizes 8K": "sizes must be among 360p, 720p, 1080p, 4K; got 8K",
+    "bench memory --max-memory much": "a size must read like",
+    "bench live clip.mp4 --p95-ms 0": "p95_ms must be > 0, got 0.0",
+    "bench overlap clip.mp4 --model-name resnet --json": "resnet",
+    "bench overlap clip.mp4 --weights gone.pth --json": "gone.pth",
+    "bench modes clip.mp4 --model-name r3d_18 --json": "r3d_18",
+    f"{SAMPLING} --batch-size 49": "larger than the set: the videos have 48 frames",
+    f"{SAMPLING} --memory 2KiB": "does not hold three batches",
+    f"{SAMPLING} --strategies naive,fast": "got fast",
+    f"{SAMPLING} --seconds 0": "seconds must be > 0",
+    f"{SAMPLING} --out clip.mp4/in": "cannot write into clip.mp4/in: ",
+    "bench stages clip.mp4 --model-name resnet --json": "resnet",
+    "bench stages clip.mp4 --seconds 0": "seconds must be > 0, got 0.0",
+    "bench stages clip.mp4 --tensorboard clip.mp4 --json": "give another folder with --tensorb",
+    "bench prefetch clip.mp4 --prefetch-factor 0": "must be numbers from 1 up, got 0",
+    "bench prefetch clip.mp4 --clip-len 99 --boundary error --json": "24 are possible",
+    "bench amp clip.mp4 --model-name resnet19 --json": "did you mean resnet18",
+    "bench amp clip.mp4 --seconds 0": "seconds must be > 0",
+    "bench compile clip.mp4 --device tpu": "'tpu' is not one of",
+    "bench split clip.mp4 --split-point layer9 --json": "did you mean",
+    "bench split clip.mp4 --split-point '' --json": "names no layer",
+    "bench affinity clip.mp4 --threads 1": "No such option",
+    "bench preprocess clip.mp4 --batch-size 0": "batch",
+    "bench decode clip.mp4 --access sideways": "'sideways' is not one of",
+    "bench decode clip.mp4 --gpu -1": "'--gpu': must be >= 0",
+    "bench decode clip.mp4 --repeats 0": "'--repeats': must be >= 1",
+    "bench transfer clip.mp4 --batch-size 0": "batch",
+    "bench transfer clip.mp4 --seconds 0": "seconds must be > 0",
+    "bench transfer clip.mp4 --size 0 64": "size",
+    "bench transfer clip.mp4 --device cuda": "No such option",
+    **{
+        f"bench {name} clip.mp4 other.mp4": f"bench {name} takes one video, got 2"
+        for name in (
+            *("preprocess", "transfer", "compile", "amp", "split", "affinity"),
+            *("stability", "modes", "live", "stages"),
+        )
+    },
     "plan empty": "the folder empty holds no file that is named like a video",
     "plan gone.mp4": "got 1 that cannot be read; the first: cannot open",
     "plan clip.mp4 --memory 5MiB --batch-size 48": "does not hold three batches of 48",
@@ -204,6 +256,15 @@ LATE = {
 """Command line -> what is said of it once the model is loaded, exit code 2."""
 
 FAILURES = {
+    **{
+        f"bench {name} gone.mp4 --json": "gone.mp4"
+        for name in (
+            *("all", "live", "memory", "overlap", "prefetch", "sampling", "stability", "stages"),
+            "workers",
+        )
+    },
+    **{f"bench {name} zero.mp4 --json": "zero.mp4" for name in ("overlap", "modes", "live")},
+    f"{SAMPLING} cut.mp4": "cut.mp4",
     "clip frames/0*.jpg --rate 5": "give a folder of pictures, or a pattern",
     "clip frames/%05d.png --rate 5": "frames/%05d.png",
     "clip gone --rate 5": "no such file or directory",
@@ -270,7 +331,8 @@ WITHOUT_GPU = {
 def here(tmp_path_factory):
     """A folder with something of each kind that a command reads."""
     folder = tmp_path_factory.mktemp("here")
-    write_clip(folder / "clip", SynthClip(b_frames=2, size=(64, 96)))
+    clip = write_clip(folder / "clip", SynthClip(b_frames=2, size=(64, 96)))
+    (folder / "cut.mp4").write_bytes(clip.read_bytes()[:200])
     write_pictures(folder / "frames", 12)
     write_layout(folder / "videos", {"a": 5})
     (folder / "index.json").write_text('{"videos": {"a": 5}}')
@@ -283,7 +345,7 @@ def here(tmp_path_factory):
         session(number + 1, inputs=(video,)).save(folder / name / "session.json")
     (folder / "bench" / "workers.json").write_text("{}")
     list(write_tables(folder / "features", [row("park", 0, 8, lost=())], facts()))
-    for name in ("taken.parquet", "labels.csv", "train.py"):
+    for name in ("taken.parquet", "labels.csv", "train.py", "zero.mp4"):
         (folder / name).touch()
     (folder / "own_model.py").write_text("from torch.nn import Identity as build")
     with open_cache(str(folder / "mine" / FILE)) as cache:

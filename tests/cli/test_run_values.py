@@ -12,8 +12,9 @@ from cli.kit import FAST, recorded
 from decode.backends import needs_torchcodec
 from decode.gpus import needs_no_gpu
 from headrace.cli import run as run_command
-from headrace.cli.run_values import run_options
+from headrace.cli.run_values import live_options, run_options
 from headrace.models.compute import LARGEST, Compute
+from headrace.runs.live.options import LiveOptions
 from headrace.runs.options import (
     ComputeOptions,
     ExecutionOptions,
@@ -26,10 +27,18 @@ from headrace.testing.synth import SynthClip, write_clip
 PLAIN = ComputeOptions()
 
 
+FLAGS = {name: flag.default for name, flag in signature(run_command.run).parameters.items()}
+
+
 def options_of(**typed: object) -> RunOptions:
     """Return what the flags become, the others as they are by default."""
-    defaults = {name: flag.default for name, flag in signature(run_command.run).parameters.items()}
-    return run_options({**defaults, "sources": ["a.mp4"], **typed})
+    return run_options({**FLAGS, "sources": ["a.mp4"], **typed})
+
+
+def test_flags_default_to_what_the_library_defaults_to():
+    source = InputOptions(sources=("a.mp4",))
+    assert options_of() == RunOptions(input=source)
+    assert live_options(options_of(), FLAGS) == LiveOptions(input=source)
 
 
 @pytest.mark.parametrize(
@@ -101,15 +110,9 @@ def test_a_folder_is_a_source_and_all_of_its_videos_are_run(call, tmp_path):
     (tmp_path / "in").mkdir()
     for name, count in (("a", 4), ("b", 3)):
         write_clip(tmp_path / "in" / name, SynthClip(num_frames=count, size=(64, 96)))
-    code, out, err = call(
-        *("run", "--input-path", tmp_path / "in", *FAST, "--batch-size", 3, "--json"),
-        *("--core-bind", "all", "--use-amp", "--split-point", "features.8", "--top-k", 2),
-        *("--predictions", "parquet", "--max-steps", 3, "--out", tmp_path / "out"),
-    )
-    assert (code, err) == (0, "")
-    session = json.loads(out)
-    assert (session["steps"]["input"], len(session["stages"])) == ([0, 0, 1], 6)
-    assert session["outputs"][0] == "predictions.parquet"
+    words = ("--input-path", tmp_path / "in", "--batch-size", 3, "--max-steps", 3, "--json")
+    code, out, err = call("run", *words, *FAST, "--out", tmp_path / "out")
+    assert (code, err, json.loads(out)["steps"]["input"]) == (0, "", [0, 0, 1])
 
 
 @pytest.mark.parametrize(

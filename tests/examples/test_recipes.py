@@ -2,7 +2,6 @@
 
 import ast
 import csv
-import tokenize
 from fractions import Fraction
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 import headrace
 from examples.running import EXAMPLES, TWO_PROCESSES, ended
 from headrace.testing.synth import SynthClip, write_clip
+from scripts.lines import count
 
 RECIPES = EXAMPLES / "recipes"
 MOST_LINES = 30
@@ -46,29 +46,15 @@ def write_table(path, head, rows):
     return path
 
 
-def lines_of_code(path):
-    """Return the lines of a script that hold code: no comment, no docstring, not empty."""
-    tree = ast.parse(path.read_text())
-    docstring = range(tree.body[0].lineno, tree.body[0].end_lineno + 1)
-    assert isinstance(tree.body[0].value, ast.Constant)
-    blank = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
-    with path.open("rb") as file:
-        found = {
-            line
-            for token in tokenize.tokenize(file.readline)
-            if token.type not in {*blank, tokenize.ENCODING, tokenize.ENDMARKER}
-            for line in range(token.start[0], token.end[0] + 1)
-        }
-    return found - set(docstring)
-
-
 EACH = sorted(RECIPES.glob("*.py"))
 
 
 @pytest.mark.parametrize("recipe", EACH, ids=lambda path: path.name)
 def test_a_recipe_is_short_checks_itself_and_uses_public_names(recipe):
-    assert len(lines_of_code(recipe)) <= MOST_LINES
-    tree = ast.parse(recipe.read_text())
+    text = recipe.read_text()
+    assert count(text).code <= MOST_LINES
+    tree = ast.parse(text)
+    assert ast.get_docstring(tree)
     assert any(isinstance(node, ast.Assert) for node in ast.walk(tree))
     used = {
         alias.name
@@ -77,7 +63,7 @@ def test_a_recipe_is_short_checks_itself_and_uses_public_names(recipe):
         for alias in node.names
     }
     assert used <= set(headrace.__all__)
-    assert "headrace." not in recipe.read_text()
+    assert "headrace." not in text
 
 
 @pytest.mark.parametrize("recipe", EACH, ids=lambda path: path.name)

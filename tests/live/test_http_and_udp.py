@@ -80,13 +80,9 @@ def answering(code, content=b"", **headers):
     return answer
 
 
-def answer_whole(content):
-    return answering(200, content)
-
-
 def played(content, options=QUICK, path=""):
     """What is read of a stream that is sent whole, to its end."""
-    with http_server(answer_whole(content)) as url:
+    with http_server(answering(200, content)) as url:
         read = Read(f"{url}{path}", options)
         in_time(lambda: list(read))
     read.check_conserved()
@@ -154,7 +150,7 @@ def test_a_playlist_is_not_read_and_nothing_it_names_is_asked_for(tmp_path, kind
 
     def answer(request):
         asked.append(request.path)
-        answer_whole(text)(request)
+        answering(200, text)(request)
 
     with http_server(answer) as url, pytest.raises(OpenError) as raised:
         in_time(lambda: Read(f"{url}/x", replace(QUICK, wait_for_source=True)).take(1))

@@ -1,6 +1,6 @@
 """Runs that never happened: lines of stages with a bottleneck where one is planted."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,9 +10,9 @@ from headrace.profiling.flow import QueueRecord, StageRecord
 from headrace.profiling.session import Session
 from headrace.profiling.setup import Setup
 from headrace.profiling.stages import Role
-from headrace.profiling.steps import Step, Steps
+from headrace.profiling.steps import Steps
 from profiling.simulation import Lock, Process, Queue, Sleep, Work, World
-from report.recorded import MACHINE, changed, record, stage_record
+from report.recorded import MACHINE, changed, queue_record, record, stage_record, step_of
 
 ORDER: tuple[Role, ...] = ("decode", "preprocess", "transfer", "model", "sink")
 
@@ -109,7 +109,7 @@ def _worker(
         if before is not None:
             step = yield from before.take()
         elif step * plan.source > world.now_ms:
-            yield from _until(world, step * plan.source)
+            yield Sleep(step * plan.source - world.now_ms)
         stage.starved_ms += world.now_ms - asked
         if plan.overhead:
             yield from lock.hold(plan.overhead)
@@ -122,16 +122,12 @@ def _worker(
         stage.blocked_ms += world.now_ms - done
 
 
-def _until(world: World, moment_ms: float) -> Generator[object, None, None]:
-    yield Sleep(moment_ms - world.now_ms)
-
-
 def _steps(stages: list[_Stage]) -> Steps:
     first, last = stages[0], stages[-1]
     order = sorted(last.ended_ms, key=lambda step: last.ended_ms[step])
     return Steps.of(
-        Step(
-            step=number,
+        step_of(
+            number,
             first_index=16 * step,
             frames=16,
             started_ms=first.began_ms[step],
@@ -143,17 +139,9 @@ def _steps(stages: list[_Stage]) -> Steps:
 
 
 def _queue(queue: Queue, fills: Role, feeds: Role, world: World, plan: Pipeline) -> QueueRecord:
-    return QueueRecord(
-        name=fills,
-        feeds=feeds,
-        capacity=queue.capacity,
-        puts=plan.steps,
-        gets=plan.steps,
+    return queue_record(
+        **{"name": fills, "feeds": feeds, "items": plan.steps, "capacity": queue.capacity},
         elapsed_seconds=world.now_ms / 1e3,
         occupancy_mean=min(1.0, queue.filled_ms / world.now_ms / queue.capacity),
         occupancy_max=queue.most / queue.capacity,
-        starved_seconds=0.0,
-        blocked_seconds=0.0,
-        wait_ms_p50=None,
-        wait_ms_p95=None,
     )

@@ -7,9 +7,9 @@ from typing import Any
 
 from headrace.profiling.flow import ItemCounts
 from headrace.profiling.session import Session
-from headrace.profiling.steps import Step, Steps
+from headrace.profiling.steps import Steps
 from headrace.profiling.training import Accuracy, TrainingRecord
-from report.recorded import changed, record, stage_record
+from report.recorded import changed, record, stage_record, step_of
 
 EXTRACTION = {"decode": "decode", "encode": "sink", "write": "sink"}
 TRAINING = {
@@ -39,8 +39,8 @@ def in_turn(
     length = sum(work_ms)
     work = dict(zip(roles, work_ms, strict=True))
     rows = (
-        Step(
-            step=number,
+        step_of(
+            number,
             first_index=0,
             started_ms=number // workers * length,
             work_ms=work,

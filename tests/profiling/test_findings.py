@@ -13,13 +13,13 @@ from headrace.profiling.inputs import GopLengths
 from headrace.profiling.provenance import Gpu, Scalar
 from headrace.profiling.session import Session
 from headrace.profiling.setup import Alternative, StartUpPart
-from headrace.profiling.steps import Step, Steps
+from headrace.profiling.steps import Steps
 from headrace.runtime.feed import Feed
 from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.stage import Stage
 from headrace.testing.fake_clock import FakeClock
 from profiling.sessions import extracted, live, trained
-from report.recorded import MACHINE, changed, changed_all, record, stage_record
+from report.recorded import MACHINE, changed, changed_all, record, stage_record, step_of
 
 DECODE = (230.0, 24.0, 70.0, 31.0)
 PREPROCESS = (70.0, 230.0, 90.0, 31.0)
@@ -191,10 +191,9 @@ def test_a_paced_source_is_starved_not_busy_from_the_pipeline_to_the_verdict():
     line = Pipeline(source=Feed(read=read), stages=[model], source_name="camera")
     with line.run(clock=clock) as run:
         steps = Steps.of(
-            Step(
-                step=item.index,
+            step_of(
+                item.index,
                 first_index=item.value,
-                frames=1,
                 started_ms=item.spans[0].start_ns / 1e6,
                 work_ms={span.stage: span.work_ns / 1e6 for span in item.spans},
                 total_ms=(item.spans[-1].end_ns - item.spans[0].start_ns) / 1e6,

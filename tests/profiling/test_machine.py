@@ -11,6 +11,7 @@ import av
 import psutil
 import pytest
 
+from cli.kit import python
 from headrace.profiling import machine
 from headrace.profiling.extras import Extra, extras
 from headrace.profiling.machine import describe_machine, versions
@@ -70,7 +71,7 @@ def test_nothing_here_loads_torch():
         "m.describe_machine(), m.versions()\n"
         "sys.exit('torch' in sys.modules)"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert python(code).returncode == 0
 
 
 def test_the_cores_that_may_be_used_and_what_sets_their_clock_are_named(monkeypatch, tmp_path):

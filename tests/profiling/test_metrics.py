@@ -13,10 +13,10 @@ from headrace.profiling.flow import StageRecord
 from headrace.profiling.metrics import Cost, Metrics
 from headrace.profiling.session import Session
 from headrace.profiling.stages import ROLES
-from headrace.profiling.steps import Step, Steps
+from headrace.profiling.steps import Steps
 from headrace.report.totals import totals
 from profiling.sessions import live
-from report.recorded import changed, record, stage_record
+from report.recorded import changed, record, stage_record, step_of
 
 TWO_AND_FOUR = [
     second + place / count for second, count in enumerate([2, 4] * 5, 1) for place in range(count)
@@ -29,9 +29,8 @@ def session_with_outputs(
 ) -> Session:
     """One step per output time; each worked 1 + 2 + 4 + 8 ms and waited the rest of 50 ms."""
     steps = Steps.of(
-        Step(
-            step=step,
-            first_index=step * frames,
+        step_of(
+            step,
             frames=frames,
             started_ms=end * 1e3 - 50,
             work_ms={"decode": 1.0, "preprocess": 2.0, "model": 4.0, "sink": 8.0},

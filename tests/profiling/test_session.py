@@ -13,11 +13,11 @@ from headrace.errors import ConfigError
 from headrace.profiling.latest_steps import LatestSteps
 from headrace.profiling.record import metrics_columns, metrics_csv, metrics_file_name
 from headrace.profiling.session import QueueRecord, Session, StageRecord
-from headrace.profiling.steps import Step, Steps
+from headrace.profiling.steps import Steps
 from headrace.runtime.distribution import Distribution
 from headrace.runtime.stage import StageStatistics
 from headrace.runtime.statistics import QueueStatistics
-from report.recorded import changed, record
+from report.recorded import changed, record, step_of
 
 
 def kept(session: Session, folder: Path) -> Session:
@@ -136,11 +136,8 @@ def test_columns_of_different_lengths_cannot_be_built():
 
 
 def test_service_time_leaves_waits_out():
-    step = Step(
-        **{"step": 0, "first_index": 0, "frames": 4, "started_ms": 5.0, "total_ms": 100.0},
-        work_ms={"decode": 1.0, "preprocess": 2.0, "model": 4.0, "sink": 8.0},
-    )
-    assert step.service_ms == 15.0
+    work_ms = {"decode": 1.0, "preprocess": 2.0, "model": 4.0, "sink": 8.0}
+    assert step_of(started_ms=5.0, total_ms=100.0, work_ms=work_ms).service_ms == 15.0
 
 
 STAGE = StageStatistics(
@@ -171,12 +168,13 @@ def test_records_take_over_what_the_runtime_counted():
 
 def test_the_table_is_this_text():
     rows = [
-        Step(
-            **{"step": 0, "first_index": 0, "frames": 16, "started_ms": 2100.0, "total_ms": 1045.0},
+        step_of(
+            **{"frames": 16, "started_ms": 2100.0, "total_ms": 1045.0},
             work_ms={"decode": 69.5, "preprocess": 24.25, "model": 920.1234, "sink": 31.0},
         ),
-        Step(
-            **{"step": 1, "first_index": 16, "frames": 4, "started_ms": 2169.5, "total_ms": 1000.0},
+        step_of(
+            **{"number": 1, "first_index": 16, "frames": 4},
+            **{"started_ms": 2169.5, "total_ms": 1000.0},
             work_ms={"decode": 17.0, "preprocess": 6.0, "model": 58.0, "sink": 8.0},
             loss=0.25,
         ),
@@ -216,8 +214,8 @@ def test_the_file_name_is_safe_for_any_model(model, name):
 
 
 def step(number, **given):
-    return Step(
-        **{"step": number, "input": number % 2, "first_index": 7 * number, "frames": 1},
+    return step_of(
+        **{"number": number, "input": number % 2, "first_index": 7 * number},
         **{"started_ms": 33.3 * number, "total_ms": 20.5},
         work_ms={"decode": 2.5, "model": 12.25 + number},
         **given,

@@ -5,20 +5,15 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from torch.utils.tensorboard import SummaryWriter
 
 from headrace.errors import ConfigError
-from headrace.profiling.steps import Step
 from headrace.profiling.tensorboard_log import TensorBoardLog
+from report.recorded import step_of
 
 
-def step(number, *, arrived=None, loss=None):
-    return Step(
-        step=number,
-        first_index=4 * number,
-        frames=4,
-        started_ms=100.0 * number,
+def step(number, **given):
+    return step_of(
+        **{"number": number, "frames": 4, "started_ms": 100.0 * number, "total_ms": 60.0},
         work_ms={"decode": 10.0, "model": 40.0},
-        total_ms=60.0,
-        arrived_ms=arrived,
-        loss=loss,
+        **given,
     )
 
 
@@ -31,7 +26,7 @@ def scalars(folder):
 
 def test_each_step_is_there_with_its_figures(tmp_path):
     log = TensorBoardLog(SummaryWriter(str(tmp_path)))
-    log.add(step(0, arrived=20.0), {"decode": 2})
+    log.add(step(0, arrived_ms=20.0), {"decode": 2})
     log.add(step(1, loss=0.5), {"decode": 1})
     log.close()
     found = scalars(tmp_path)

@@ -73,34 +73,37 @@ def test_an_arrow_follows_an_item_from_the_source_to_the_last_stage():
     assert Counter(e["ph"] for e in events if e["ph"] in "stf") == {"s": 1, "t": 1, "f": 1}
 
 
-def test_each_frame_of_a_batch_has_an_arrow_through_the_batch():
-    ranges = [ranged("decode", n, n, n + 1) for n in range(4)]
-    ranges += [ranged("batch", 0, 5, 6), ranged("model", 0, 8, 9)]
-    journeys = [Journey(number=0, stages=("decode", "batch", "model"))]
-    events = trace_events(ranges, journeys, {("batch", 0): (2, 3)}, origin_ns=0)
-    assert arrows(events) == {
-        2: ["decode 2", "batch 0", "model 0"],
-        3: ["decode 3", "batch 0", "model 0"],
-    }
+DECODED = [ranged("decode", n, n, n + 1) for n in range(4)]
+BATCHED = [*DECODED, ranged("batch", 0, 5, 6), ranged("model", 0, 8, 9)]
 
 
-def test_an_arrow_begins_where_the_source_worked_on_it_under_another_number():
-    ranges = [ranged("decode", 5, 1, 2), ranged("model", 4, 3, 4)]
-    journeys = [Journey(number=4, stages=("decode", "model"), source_number=5)]
-    assert arrows(trace_events(ranges, journeys, origin_ns=0)) == {4: ["decode 5", "model 4"]}
+@pytest.mark.parametrize(
+    ("ranges", "journey", "parts", "expected"),
+    [
+        (
+            BATCHED,
+            Journey(number=0, stages=("decode", "batch", "model")),
+            {("batch", 0): (2, 3)},
+            {k: [f"decode {k}", "batch 0", "model 0"] for k in (2, 3)},
+        ),
+        (
+            [ranged("decode", 5, 1, 2), ranged("model", 4, 3, 4)],
+            Journey(number=4, stages=("decode", "model"), source_number=5),
+            {},
+            {4: ["decode 5", "model 4"]},
+        ),
+        ([ranged("b", 0, 2, 3)], Journey(number=0, stages=("a", "b")), {}, {}),
+    ],
+    ids=["each frame of a batch", "another number in the source", "seen in one place only"],
+)
+def test_an_arrow_goes_through_the_places_where_an_item_was(ranges, journey, parts, expected):
+    assert arrows(trace_events(ranges, [journey], parts, origin_ns=0)) == expected
 
 
 def test_the_last_range_of_an_item_in_a_stage_is_the_one_an_arrow_takes():
     ranges = [ranged("a", 0, 1, 9), ranged("b", 0, 2, 3), ranged("b", 0, 10, 12)]
     events = trace_events(ranges, [Journey(number=0, stages=("a", "b"))], origin_ns=0)
     assert [e["ts"] for e in events if e["ph"] in "sf"] == [1, 10]
-
-
-def test_an_item_that_was_seen_in_one_place_only_has_no_arrow():
-    events = trace_events(
-        [ranged("b", 0, 2, 3)], [Journey(number=0, stages=("a", "b"))], origin_ns=0
-    )
-    assert arrows(events) == {}
 
 
 def test_a_trace_is_whole_json_in_gzip(tmp_path):

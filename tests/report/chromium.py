@@ -9,8 +9,11 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+
+from PIL import Image
 
 FLAGS = (
     "--headless",
@@ -34,6 +37,14 @@ os.dup2(high[0], 3), os.dup2(high[1], 4)
 os.execvp(sys.argv[3], sys.argv[3:])
 """
 """The browser reads descriptor 3 and writes descriptor 4, whatever numbers the pipes have here."""
+_LOADED = """new Promise(done => {
+    const video = document.querySelector('video');
+    const tell = () => done([
+        video.error && video.error.message, video.videoWidth, video.videoHeight, video.duration,
+    ]);
+    video.onloadedmetadata = video.onerror = tell;
+    video.load();
+})"""
 SILENCE_SECONDS = 60
 LOOKS = 3000
 """10 ms apart: far longer than anything takes."""
@@ -109,8 +120,20 @@ class Page:
 
     def screenshot(self, file: Path) -> None:
         """The whole page as PNG."""
+        self.picture().save(file)
+
+    def picture(self) -> Image.Image:
+        """The whole page."""
         shot = self.call("Page.captureScreenshot", captureBeyondViewport=True)
-        file.write_bytes(base64.b64decode(shot["data"]))
+        return Image.open(BytesIO(base64.b64decode(shot["data"])))
+
+    def brightness(self) -> float:
+        """Of the page's background, in [0, 255]."""
+        return float(self.picture().convert("L").getpixel((2, 2)))
+
+    def loaded_video(self) -> list[Any]:
+        """What becomes of the video: an error or null, width, height and seconds."""
+        return list(self.evaluate(_LOADED))
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """What the browser answers to one call."""

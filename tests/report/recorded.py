@@ -128,6 +128,21 @@ def changed_all(models: Iterable[Any], **fields: Any) -> tuple[Any, ...]:
     return tuple(changed(model, **fields) for model in models)
 
 
+def step_of(number: int = 0, *, frames: int = 1, **fields: Any) -> Step:
+    """Return a step whose batch follows the one before; times that are not given are 0."""
+    plain = {"first_index": number * frames, "started_ms": 0.0, "total_ms": 0.0}
+    return Step(**{"step": number, "frames": frames, **plain, **fields})
+
+
+def queue_record(name: str, feeds: str, *, items: int, **fields: Any) -> QueueRecord:
+    """Return what is recorded of a queue of four places through which all went."""
+    plain = {"capacity": CAPACITY, "starved_seconds": 0.0, "blocked_seconds": 0.0}
+    plain |= {"wait_ms_p50": None, "wait_ms_p95": None}
+    return QueueRecord(
+        **{"name": name, "feeds": feeds, "puts": items, "gets": items, **plain, **fields}
+    )
+
+
 def stage_record(
     name: str,
     role: Role | None = None,
@@ -167,8 +182,8 @@ class _Line:
 
     def steps(self, batch_size: int, in_video: int) -> Steps:
         return Steps.of(
-            Step(
-                step=step,
+            step_of(
+                step,
                 first_index=step * batch_size,
                 frames=min(batch_size, in_video - step * batch_size),
                 started_ms=round(self.gets[0, step], 6),
@@ -204,11 +219,11 @@ class _Line:
             np.percentile(waits, share, method="inverted_cdf") if len(waits) else None
             for share in (50, 95)
         )
-        return QueueRecord(
-            **{"name": name, "feeds": STAGES[place + 1], "capacity": CAPACITY},
-            **{"puts": len(waits), "gets": len(waits), "elapsed_seconds": elapsed / 1e3},
+        return queue_record(
+            **{"name": name, "feeds": STAGES[place + 1], "items": len(waits)},
+            elapsed_seconds=elapsed / 1e3,
             occupancy_mean=waits.sum() / (CAPACITY * elapsed),
             occupancy_max=min(1.0, max(inside, default=0) / CAPACITY),
             starved_seconds=self.starved_seconds(place + 1),
-            **{"blocked_seconds": 0.0, "wait_ms_p50": p50, "wait_ms_p95": p95},
+            **{"wait_ms_p50": p50, "wait_ms_p95": p95},
         )

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from headrace.profiling.comparison.comparison import compare
 from headrace.profiling.session import Session
@@ -16,7 +15,6 @@ from headrace.report.html import render_html
 from headrace.report.launch import launch_page
 from headrace.sinks.video_file import VideoFile
 from profiling.comparison.simulated import session
-from report.chromium import Page
 from report.recorded import changed, record
 from report.test_experiment import EXPERIMENT
 from report.test_html import hostile
@@ -29,17 +27,6 @@ DRAWN = """[...document.querySelectorAll('.chart')].map(chart => [
     Math.round(chart.getBoundingClientRect().width),
 ])"""
 """Of each chart: its id, its drawings, its traces and its width."""
-
-LOADED = """new Promise(done => {
-    const video = document.querySelector('video');
-    const tell = () => done([
-        video.error && video.error.code, video.videoWidth, video.videoHeight,
-    ]);
-    video.addEventListener("loadedmetadata", tell);
-    video.addEventListener("error", tell);
-    video.load();
-})"""
-"""What becomes of the video: an error or null, width and height."""
 
 TICK_COLOR = "getComputedStyle(document.querySelector('.xtick text')).fill"
 
@@ -95,22 +82,15 @@ def test_the_page_and_its_charts_follow_the_scheme(page, tmp_path):
     file = written(record(), tmp_path)
     for width in (1280, 480):
         page.show(file, width=width)
-        light = brightness(page, tmp_path / "light.png", width)
+        light = page.brightness()
         text = page.evaluate(TICK_COLOR)
         page.use_scheme("dark")
-        dark = brightness(page, tmp_path / "dark.png", width)
+        dark = page.brightness()
         assert light > 200 > 60 > dark
+        found = page.picture().size
+        assert (found[0], found[1] > 2000) == (width, True)
         assert page.evaluate(TICK_COLOR) != text, "the charts follow the page"
     assert page.console == []
-
-
-def brightness(page: Page, file: Path, width: int) -> float:
-    """Of the page's background, in [0, 255], taken from a picture of the whole page."""
-    page.screenshot(file)
-    with Image.open(file) as shot:
-        assert shot.width == width
-        assert shot.height > 2000
-        return float(shot.convert("L").getpixel((2, 2)))
 
 
 def test_hostile_names_do_nothing(page, tmp_path):
@@ -150,7 +130,7 @@ def test_the_annotated_video_is_played_beside_its_report(page, tmp_path):
             video.write(np.full((96, 128, 3), 60 * k, np.uint8), k / 2)
     file = written(record(outputs=("annotated.mp4",)), tmp_path)
     page.show(file, width=390)
-    assert page.evaluate(LOADED) == [None, 128, 96]
+    assert page.loaded_video()[:3] == [None, 128, 96]
     assert page.evaluate("document.querySelector('video + p').hidden")
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     assert set(page.requested) == {file.as_uri(), (tmp_path / "annotated.mp4").as_uri()}
@@ -159,5 +139,5 @@ def test_the_annotated_video_is_played_beside_its_report(page, tmp_path):
 def test_a_video_that_is_no_longer_there_is_said_to_be_missing(page, tmp_path):
     file = written(record(outputs=("annotated.mp4",)), tmp_path)
     page.show(file, width=480)
-    assert page.evaluate(LOADED)[0]
+    assert page.loaded_video()[0]
     assert not page.evaluate("document.querySelector('video + p').hidden")

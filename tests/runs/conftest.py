@@ -1,10 +1,13 @@
-"""A runner with a real, small model."""
+"""Runners: with a real, small model, and with one that costs nothing."""
+
+from pathlib import Path
 
 import pytest
 
 from headrace.decode.index_store import IndexStore
 from headrace.runs.run import Runner
-from runs.kit import SQUEEZENET, options
+from headrace.testing.synth import write_clip
+from runs.kit import SQUEEZENET, TALL, options, tiny_runner
 
 
 @pytest.fixture
@@ -19,3 +22,23 @@ def prepare(tmp_path):
         return Runner.prepare(chosen, store=IndexStore(tmp_path / "store"), **ready)
 
     return make
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    path = tmp_path / "run"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def tall_clip(tmp_path) -> Path:
+    return write_clip(tmp_path / "clip", TALL)
+
+
+@pytest.fixture
+def tiny(tall_clip, folder):
+    """Return a function: module and options -> a run over the clip whose model costs nothing."""
+    return lambda module=None, source=tall_clip, **given: tiny_runner(
+        source, folder, module, **given
+    )

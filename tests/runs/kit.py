@@ -6,15 +6,19 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
+import av
 import pyarrow.parquet
 
 from headrace.profiling.session import Session
 from headrace.runs.options import RunOptions
 from headrace.runs.run import Runner
 from headrace.testing.fake_clock import FakeClock
+from headrace.testing.synth import SynthClip, read_number
 from headrace.video.stream_index import StreamIndex
 from runs.tiny import tiny_classifier
 
+TALL = SynthClip(size=(640, 64), num_frames=30, gop=10)
+"""The text along the top leaves the numbers in the picture readable."""
 SQUEEZENET = {"model_name": "squeezenet1_1", "weights": "none"}
 
 
@@ -57,6 +61,17 @@ def predictions(folder: Path, kind: str = "jsonl") -> list[dict[str, Any]]:
     if kind == "parquet":
         return pyarrow.parquet.read_table(path).to_pylist()
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def pictures(folder: Path, name: str = "annotated.mp4") -> list[av.VideoFrame]:
+    """Return the frames of an annotated video: it plays."""
+    with av.open(str(folder / name)) as container:
+        return list(container.decode(video=0))
+
+
+def numbers(folder: Path) -> list[int]:
+    """Return the numbers in the pixels of the annotated video."""
+    return [read_number(picture.to_ndarray(format="rgb24")) for picture in pictures(folder)]
 
 
 def check_handed_out(runner: Any, run: Callable[..., Session]) -> list[Session]:

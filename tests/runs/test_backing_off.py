@@ -18,23 +18,16 @@ from headrace.runs.ready import backing_off
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing.synth import SynthClip, write_clip
 from runs.kit import predictions, tiny_runner
-from runs.tiny import Brightness, tiny_classifier
+from runs.tiny import Brightness, Failing, tiny_classifier
 
 CHOSEN = "batch size 16 was chosen"
 FRAMES = 30
 
 
-class Large(Brightness):
-    """Runs out of memory above a batch size; not on the zeros that it is warmed up with."""
-
-    def __init__(self, most: int) -> None:
-        super().__init__()
-        self.most = most
-
-    def forward(self, batch: torch.Tensor) -> torch.Tensor:
-        if len(batch) > self.most and batch.mean() > 0:
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
-        return super().forward(batch)
+def large(most: int) -> Failing:
+    """Return what runs out of memory above a batch size; not on the zeros it is warmed up with."""
+    error = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+    return Failing(error, lambda batch: len(batch) > most and bool(batch.mean() > 0))
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +53,7 @@ def indices(folder: Path) -> list[int]:
 
 def test_the_run_begins_anew_with_half_the_batch_until_it_fits(runner, tmp_path):
     seen, begun = [], []
-    first = replace(runner(Large(3)), before_start=lambda: begun.append(1))
+    first = replace(runner(large(3)), before_start=lambda: begun.append(1))
     session = first.run(lambda step: seen.append((step.step, step.frames)))
     assert (session.outcome, session.error) == ("complete", None)
     assert session.setup.batch_size == 2
@@ -77,33 +70,21 @@ def test_the_run_begins_anew_with_half_the_batch_until_it_fits(runner, tmp_path)
 
 
 def test_what_came_out_before_is_replaced_and_told_again_from_step_0(runner, tmp_path):
-    class Filling(Brightness):
-        """Runs out in the second batch of 16."""
-
-        def forward(self, batch: torch.Tensor) -> torch.Tensor:
-            if len(batch) == 14:
-                raise torch.OutOfMemoryError
-            return super().forward(batch)
-
+    filling = Failing(torch.OutOfMemoryError(), lambda batch: len(batch) == 14)  # the second of 16
     seen = []
-    session = runner(Filling()).run(lambda step: seen.append(step.step))
+    session = runner(filling).run(lambda step: seen.append(step.step))
     assert session.outcome == "complete"
     assert seen == [0, 0, 1, 2, 3]
     assert len(session.steps.frames) == 4
     assert indices(tmp_path) == list(range(FRAMES))
 
 
-class Failing(Brightness):
-    def forward(self, batch: torch.Tensor) -> torch.Tensor:
-        raise RuntimeError("no such kernel")
-
-
 @pytest.mark.parametrize(
     ("module", "fit_batch", "batch_size", "words"),
     [
-        (Large(0), True, 1, "out of memory"),
-        (Large(3), False, 16, "; use a smaller --batch-size"),
-        (Failing(), True, 16, "no such kernel"),
+        (large(0), True, 1, "out of memory"),
+        (large(3), False, 16, "; use a smaller --batch-size"),
+        (Failing(RuntimeError("no such kernel")), True, 16, "no such kernel"),
     ],
     ids=["not even one frame fits", "a size that was asked for", "another failure"],
 )

@@ -19,6 +19,7 @@ from headrace.runs.start import StartWatch
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing.synth import SynthClip, write_clip
 from profiling.perfetto_engine import opened
+from profiling.test_nvtx_marks import Domain
 from runs.kit import options, tiny_runner
 from runs.live.fake_sources import FakeSource
 from runs.tiny import tiny_classifier
@@ -189,20 +190,13 @@ def test_a_run_that_nobody_looks_at_leaves_nothing_and_imports_no_package(
 
 
 def test_nvtx_marks_every_stage_of_a_run(runner, monkeypatch):
-    pushed = []
-
-    class Domain:
-        def push_range(self, *, message, category):
-            pushed.append(message)
-
-        def pop_range(self):
-            pushed.append(None)
-
-    monkeypatch.setattr("nvtx.get_domain", lambda name: Domain())
+    domain = Domain()
+    monkeypatch.setattr("nvtx.get_domain", lambda name: domain)
     runner(nvtx=True).run()
-    assert pushed.count(None) * 2 == len(pushed)
+    assert not any(domain.open.values())
+    ended = {message for message, _ in domain.ended}
     for stage in ("decode", "preprocess", "model", "sink"):
-        assert {f"{stage} {n}" for n in range(12)} <= set(pushed), stage
+        assert {f"{stage} {n}" for n in range(12)} <= ended, stage
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,10 @@
 """One run, from file to recorded session."""
 
 import hashlib
-import os
 from dataclasses import fields, replace
 from fractions import Fraction
 from pathlib import Path
 
-import av
 import numpy as np
 import pytest
 import torch
@@ -16,8 +14,6 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from headrace.errors import ConfigError, OpenError
 from headrace.profiling.findings.verdict import find
 from headrace.profiling.flow import ItemCounts
-from headrace.profiling.session import Session
-from headrace.report.folder import write_run
 from headrace.runs.alternatives import Setting
 from headrace.runs.live.options import ClipOptions, FlowOptions, LiveOptions
 from headrace.runs.options import (
@@ -30,53 +26,14 @@ from headrace.runs.options import (
 from headrace.runs.run import Runner
 from headrace.runs.stages import Carrier, Carriers
 from headrace.runtime.clock import SYSTEM_CLOCK
-from headrace.sinks.video_file import VideoFile
 from headrace.testing import damage
-from headrace.testing.synth import KINDS, Look, SynthClip, Timing, read_number, write_clip
+from headrace.testing.synth import KINDS, Look, SynthClip, Timing, write_clip
 from headrace.video.content import content_digest
 from headrace.video.stream_index import StreamIndex
 from media import real_clip
-from runs.kit import check_handed_out, options, predictions, tiny_runner
+from runs.kit import TALL, check_handed_out, numbers, options, pictures, predictions, tiny_runner
 from runs.tiny import Brightness
-from sinks.full_disk import disk_full_after, noise
 from weights import mobilenet
-
-TALL = SynthClip(size=(640, 64), num_frames=30, gop=10)
-"""The text along the top leaves the numbers in the picture readable."""
-VIDEO_AND_LINES = ("annotated.mp4", "predictions.jsonl")
-
-
-@pytest.fixture
-def folder(tmp_path) -> Path:
-    path = tmp_path / "run"
-    path.mkdir()
-    return path
-
-
-@pytest.fixture
-def clip(tmp_path) -> Path:
-    return write_clip(tmp_path / "clip", TALL)
-
-
-@pytest.fixture
-def tiny(clip, folder):
-    """Return a function: module and options -> a run over the clip whose model costs nothing."""
-    return lambda module=None, source=clip, **given: tiny_runner(source, folder, module, **given)
-
-
-def pictures(folder: Path, name: str = "annotated.mp4") -> list[av.VideoFrame]:
-    """Return the frames of the annotated video: it plays."""
-    with av.open(str(folder / name)) as container:
-        return list(container.decode(video=0))
-
-
-def numbers(folder: Path) -> list[int]:
-    """Return the numbers in the pixels of the annotated video."""
-    return [read_number(picture.to_ndarray(format="rgb24")) for picture in pictures(folder)]
-
-
-def recorded(session: Session) -> int:
-    return sum(session.steps.frames)
 
 
 def test_a_real_clip_runs_through_a_real_classifier(tmp_path, prepare):
@@ -94,7 +51,7 @@ def test_a_real_clip_runs_through_a_real_classifier(tmp_path, prepare):
     assert session.decode.frames_delivered == 48 == runner.frames_planned == len(pictures(out))
     assert [stage.name for stage in session.stages] == ["decode", "preprocess", "model", "sink"]
     assert (session.inputs[0].frames, session.inputs[0].codec) == (250, "h264")
-    assert session.outputs == VIDEO_AND_LINES
+    assert session.outputs == ("annotated.mp4", "predictions.jsonl")
     assert [part.name for part in session.startup] == ["index", "model", "warm-up"]
     assert session.items == ItemCounts(arrived=3, delivered=3, dropped=0, in_flight=0)
     for step in seen:
@@ -153,9 +110,9 @@ def test_what_the_model_saw_is_written_on_the_frame_it_saw_it_in(tmp_path, folde
         assert alike < 0.03 < np.mean(labels[k] != labels[k + 1])
 
 
-def test_predictions_are_lines_of_json_one_for_each_frame(tiny, clip, folder):
+def test_predictions_are_lines_of_json_one_for_each_frame(tiny, tall_clip, folder):
     session = tiny(batch_size=3, stride=2, max_steps=2).run()
-    lines, index = predictions(folder), StreamIndex.scan(clip)
+    lines, index = predictions(folder), StreamIndex.scan(tall_clip)
     chosen = [0, 2, 4, 6, 8, 10]
     assert [line["index"] for line in lines] == chosen == numbers(folder)
     assert [line["pts"] for line in lines] == index.pts[chosen].tolist()
@@ -163,7 +120,7 @@ def test_predictions_are_lines_of_json_one_for_each_frame(tiny, clip, folder):
     assert seconds == pytest.approx([k / 30 for k in chosen], abs=1e-6)
     assert {line["label"] for line in lines} <= {"dark", "light"}
     assert all(0.5 <= line["confidence"] <= 1 for line in lines)
-    assert session.outputs == VIDEO_AND_LINES
+    assert session.outputs == ("annotated.mp4", "predictions.jsonl")
     assert [step.first_index for step in session.steps.rows()] == [0, 6]
     assert (
         session.decode.frames_delivered
@@ -174,12 +131,12 @@ def test_predictions_are_lines_of_json_one_for_each_frame(tiny, clip, folder):
     assert (configuration["stride"], configuration["max_steps"]) == (2, 2)
 
 
-def test_without_the_video_there_are_the_predictions_and_what_the_run_took(tiny, clip, folder):
+def test_without_the_video_there_are_the_predictions_and_what_the_run_took(tiny, tall_clip, folder):
     session = tiny(video=False).run()
     assert session.outputs == ("predictions.jsonl",)
     assert [path.name for path in folder.iterdir()] == ["predictions.jsonl"]
     assert not session.setup.draws_video
-    assert session.inputs[0].content == content_digest(clip)
+    assert session.inputs[0].content == content_digest(tall_clip)
     assert session.usage.peak_memory_bytes > 2**24
     assert session.provenance.machine.available_bytes > 0
 
@@ -245,122 +202,6 @@ def test_the_number_of_threads_is_given_back(tiny):
     assert (set(seen), torch.get_num_threads(), session.setup.threads) == ({1}, before, 1)
 
 
-@pytest.fixture
-def damaged(tmp_path):
-    good = write_clip(tmp_path / "good", SynthClip())
-    return damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[30])
-
-
-def test_damage_ends_the_run_and_what_was_done_is_kept(tiny, folder, damaged):
-    session = tiny(source=damaged).run()
-    assert session.outcome == "failed"
-    assert session.error.startswith(f"frame 30 and 1 more of {damaged} cannot be decoded")
-    assert recorded(session) == 30 == len(pictures(folder))
-    assert session.outputs == VIDEO_AND_LINES
-
-
-def test_a_full_disk_ends_the_run_and_the_video_plays_as_far_as_it_was_written(
-    tiny, folder, tmp_path
-):
-    source = tmp_path / "noise.mp4"
-    with VideoFile(source, Fraction(25)) as video:
-        for k, frame in enumerate(noise(150)):
-            video.write(frame, k / 25)
-    runner = tiny(source=source)
-    with disk_full_after(3_000_000):
-        session = runner.run()
-    words = "annotated.mp4: file too large; what was written before plays; give another folder"
-    assert (session.outcome, words in session.error) == ("failed", True)
-    assert session.outputs == VIDEO_AND_LINES
-    assert 60 <= len(pictures(folder)) < 150
-    assert len(predictions(folder)) >= 60
-    assert write_run(session, folder).outputs[-1] == "session.json"
-
-
-def test_damage_is_left_out_and_listed_with_its_video_when_asked(tiny, clip, folder, damaged):
-    session = tiny(source=damaged, on_error="skip").run()
-    assert session.outcome == "complete"
-    assert [frame.index for frame in session.lost] == list(range(30, 36))
-    assert session.lost[0].pts_seconds == pytest.approx(1.0)
-    assert recorded(session) == 42 == len(pictures(folder))
-    session = tiny(source=[clip, damaged], on_error="skip", video=False).run()
-    assert {frame.input for frame in session.lost} == {1}
-
-
-def test_a_run_without_a_good_frame_leaves_no_video(tiny, tmp_path, folder):
-    good = write_clip(tmp_path / "good", SynthClip(num_frames=12))
-    bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[0])
-    session = tiny(source=bad).run()
-    assert (session.outcome, recorded(session), session.outputs) == ("failed", 0, ())
-    assert list(folder.iterdir()) == []
-
-
-def test_an_interrupt_keeps_what_was_done(tiny, folder):
-    def interrupt(step) -> None:
-        if step.step == 2:
-            raise KeyboardInterrupt
-
-    session = tiny(batch_size=2).run(interrupt)
-    assert (session.outcome, session.error) == ("interrupted", None)
-    assert recorded(session) == 6
-    shown = numbers(folder)
-    assert shown == list(range(len(shown)))
-    assert 6 <= len(shown) <= 30
-
-
-class Filling(Brightness):
-    steps = 0
-
-    def forward(self, batch: torch.Tensor) -> torch.Tensor:
-        self.steps += 1
-        if self.steps > 2:
-            raise RuntimeError("out of memory\nException raised from allocate")
-        return super().forward(batch)
-
-
-class Large(Brightness):
-    def forward(self, batch: torch.Tensor) -> torch.Tensor:
-        return torch.empty(10**15) if batch.mean() > 0 else super().forward(batch)
-
-
-def test_a_model_that_fails_is_recorded_with_the_first_line_it_said_and_what_to_do(tiny, folder):
-    session = tiny(Filling()).run()
-    words = "stage 'model' failed on item 2: RuntimeError: out of memory"
-    assert (session.outcome, session.error, recorded(session)) == ("failed", words, 16)
-    assert numbers(folder) == list(range(16))
-    session = tiny(Large()).run()
-    assert (session.outcome, "can't allocate memory" in session.error) == ("failed", True)
-    assert session.error.endswith("; use a smaller --batch-size")
-
-
-def test_a_file_that_goes_away_is_recorded_as_a_failure(tiny, clip):
-    runner = tiny()
-    clip.unlink()
-    session = runner.run()
-    assert (session.outcome, "no such file" in session.error) == ("failed", True)
-
-
-def test_an_error_of_the_caller_is_the_callers_and_the_video_is_finished(tiny, folder):
-    def fail(step) -> None:
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        tiny().run(fail)
-    assert len(numbers(folder)) >= 8
-
-
-def test_a_runner_runs_again_but_not_where_it_cannot_write(tiny, folder):
-    runner = tiny()
-    first, second = runner.run(), runner.run()
-    assert first.steps == second.steps
-    assert first.wall_seconds == second.wall_seconds == 0
-    assert numbers(folder) == list(range(30))
-    (folder / "annotated.mp4").unlink()
-    (folder / "annotated.mp4").mkdir()
-    with pytest.raises(ConfigError, match=r"cannot write .*annotated\.mp4: is a directory"):
-        runner.run()
-
-
 @pytest.mark.parametrize(("frames", "expected"), [(2, 2), (30, 5)])
 def test_the_model_is_warmed_up_with_no_more_frames_than_there_are(
     tmp_path, prepare, frames, expected
@@ -370,30 +211,6 @@ def test_the_model_is_warmed_up_with_no_more_frames_than_there_are(
     with register_module_forward_pre_hook(lambda module, given: seen.add(len(given[0]))):
         assert prepare(path, batch_size=5).frames_planned == frames
     assert seen == {expected}
-
-
-@pytest.mark.parametrize("link", [os.link, os.symlink])
-def test_a_source_that_the_annotated_video_would_replace_is_refused(clip, folder, prepare, link):
-    before = clip.read_bytes()
-    link(clip, folder / "annotated.mp4")
-    for source in (clip, folder / "annotated.mp4"):
-        with pytest.raises(ConfigError, match="an annotated video would replace its source"):
-            prepare(source)
-    assert clip.read_bytes() == before
-
-
-def test_folders_and_sources_that_cannot_be_are_refused_before_anything_runs(
-    tmp_path, clip, prepare
-):
-    (tmp_path / "run").write_text("in the way")
-    for out, error, words in (
-        ("run", ConfigError, r"cannot write to the output folder .*run: file exists"),
-        ("run/inside", ConfigError, r"cannot write to .*: not a directory; give another"),
-    ):
-        with pytest.raises(error, match=words):
-            prepare(clip, out=tmp_path / out)
-    with pytest.raises(OpenError, match="no such file"):
-        prepare(tmp_path / "missing.mp4", out=tmp_path / "other")
 
 
 @pytest.mark.parametrize(
@@ -468,7 +285,7 @@ def test_several_videos_are_read_one_after_the_other_and_results_name_theirs(tin
 def test_the_last_step_may_lie_in_a_further_video(tiny, three):
     runner = tiny(source=three, batch_size=4, max_steps=4)
     session = runner.run()
-    assert runner.frames_planned == recorded(session) == 14
+    assert runner.frames_planned == sum(session.steps.frames) == 14
     assert session.steps.input == (0, 0, 0, 1)
     assert session.outputs[:2] == ("annotated-0.mp4", "annotated-1.mp4")
 

@@ -106,57 +106,43 @@ def test_a_split_model_begins_on_the_cpu_and_ends_on_the_device(prep_on_gpu, dev
     assert carriers.crossing is not None
 
 
-def test_frames_that_are_carried_before_preprocessing_give_the_same_and_are_a_quarter_of_it():
-    """Devices are played by copies, which count."""
+def copying() -> Carrier:
+    """Return what plays a device: it copies, and counts."""
+    return Carrier("cpu", lambda tensor, device: tensor.clone())
 
-    def copy(tensor: torch.Tensor, device: str) -> torch.Tensor:
-        return tensor.clone()
 
+FRAMES = np.arange(2 * 8 * 8 * 3, dtype=np.uint8).reshape(2, 8, 8, 3)
+
+
+def carried(carriers: Carriers, frames: object = FRAMES):
+    """Return what the model saw in two frames."""
     model = tiny_classifier()
-    frames = np.arange(2 * 8 * 8 * 3, dtype=np.uint8).reshape(2, 8, 8, 3)
-    batch = FrameBatch(
-        frames=frames,
-        video=0,
-        index=np.arange(2),
-        pts=np.arange(2),
-        time_base=Fraction(1, 30),
-    )
+    known = {"video": 0, "index": np.arange(2), "pts": np.arange(2), "time_base": Fraction(1, 30)}
+    value = FrameBatch(frames=frames, **known)
+    for stage in stages_of(build_preprocess("simple", model.input), carriers, model, [])[:-1]:
+        value = stage.function(value)
+    return value
+
+
+def test_frames_that_are_carried_before_preprocessing_give_the_same_and_are_a_quarter_of_it():
     ways = (
         Carriers(),
-        Carriers(batches=Carrier("cpu", copy)),
-        Carriers(frames=Carrier("cpu", copy), batches=Carrier("cpu", copy)),
+        Carriers(batches=copying()),
+        Carriers(frames=copying(), batches=copying()),
     )
-    found = []
-    for carriers in ways:
-        value = batch
-        for stage in stages_of(build_preprocess("simple", model.input), carriers, model, [])[:-1]:
-            value = stage.function(value)
-        found.append(value.labels)
-    assert found[0] == found[1] == found[2]
+    first, *others = (carried(way).labels for way in ways)
+    assert others == [first, first]
     assert [way.moved_bytes() for way in ways] == [
         {},
-        {"transfer": frames.size * 4},
-        {"transfer": frames.size, "transfer to the model": frames.size * 4},
+        {"transfer": FRAMES.size * 4},
+        {"transfer": FRAMES.size, "transfer to the model": FRAMES.size * 4},
     ]
 
 
 @pytest.mark.parametrize("is_shown", [True, False])
 def test_kept_frames_are_let_go_when_they_are_preprocessed_or_come_down(is_shown):
-    model = tiny_classifier()
-    frames = np.arange(2 * 8 * 8 * 3, dtype=np.uint8).reshape(2, 8, 8, 3)
-    known = {"video": 0, "index": np.arange(2), "pts": np.arange(2), "time_base": Fraction(1, 30)}
-    plain = FrameBatch(frames=frames, **known)
-    kept = FrameBatch(frames=torch.from_numpy(frames.copy()), **known)
-    carriers = Carriers(pictures=Carrier("cpu", lambda tensor, _: tensor.clone()))
-    carriers = carriers if is_shown else Carriers()
-    found = {}
-    for name, batch in (("plain", plain), ("kept", kept)):
-        value = batch
-        used = carriers if name == "kept" else Carriers()
-        stages = stages_of(build_preprocess("simple", model.input), used, model, [])
-        for stage in stages[:-1]:
-            value = stage.function(value)
-        found[name] = value
-    assert found["kept"].labels == found["plain"].labels
-    assert np.array_equal(found["kept"].batch.frames, frames) == is_shown
-    assert carriers.moved_bytes() == ({"transfer to the sinks": frames.size} if is_shown else {})
+    carriers = Carriers(pictures=copying()) if is_shown else Carriers()
+    kept = carried(carriers, torch.from_numpy(FRAMES.copy()))
+    assert kept.labels == carried(Carriers()).labels
+    assert np.array_equal(kept.batch.frames, FRAMES) == is_shown
+    assert carriers.moved_bytes() == ({"transfer to the sinks": FRAMES.size} if is_shown else {})

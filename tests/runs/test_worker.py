@@ -1,6 +1,5 @@
-"""The worker: its options in pairs, each combination a real run or a refusal with its sentence."""
+"""The worker: what its options change in a real run, and what is refused with its sentence."""
 
-from itertools import combinations, product
 from pathlib import Path
 
 import pytest
@@ -9,29 +8,12 @@ import torch
 from cli.kit import python
 from decode.gpus import needs_gpu, needs_no_gpu
 from headrace.errors import BackendError, ConfigError
-from headrace.runs.ready import notes_on
 from headrace.runtime.affinity import available_cores
 from headrace.testing.synth import SynthClip, write_clip
 from runs.kit import predictions
-from runs.pairs import pairwise
 
 FRAMES = 7
 ONE_CORE = str(min(available_cores()))
-VALUES = {
-    "batch_size": (3, 16, None),
-    "prep_level": ("simple", "medium", "complex"),
-    "core_bind": (None, "all", ONE_CORE),
-    "compile": (False, True),
-    "amp": (False, True),
-    "split_point": (None, "squeezenet1_1:features.8"),
-    "max_steps": (None, 2),
-    "stride": (1, 2),
-    "predictions": ("jsonl", "parquet"),
-    "top_k": (1, 3),
-    "video": (False, True),
-}
-"""Of a batch size, None means that it is chosen."""
-REFUSED = "a model that is cut behind features.8 is not compiled as one; leave out --enable-compile"
 
 
 @pytest.fixture(scope="module")
@@ -52,44 +34,6 @@ def worker(prepare, clip):
         return prepare(clip, **fit, **given, compiler=lambda module: module)
 
     return make
-
-
-def test_every_pair_of_values_is_in_a_combination_and_there_are_few():
-    values = {"a": (1, 2, 3), "b": (True, False), "c": ("x", "y"), "d": (None, 0, 1, 2)}
-    found = pairwise(values)
-    for one, other in combinations(values, 2):
-        pairs = {(each[one], each[other]) for each in found}
-        assert pairs == set(product(values[one], values[other]))
-    assert all(list(each) == list(values) for each in found)
-    assert len(found) < 20
-
-
-@pytest.mark.parametrize(
-    "values", pairwise(VALUES), ids=lambda values: "-".join(map(str, values.values()))
-)
-def test_every_pair_of_options_runs_or_is_refused_with_its_reason(worker, tmp_path, values):
-    if values["compile"] and values["split_point"]:
-        with pytest.raises(ConfigError, match=REFUSED):
-            worker(**values)
-        assert not (tmp_path / "run").exists()
-        return
-    runner = worker(**values)
-    session = runner.run()
-    batch_size = runner.options.compute.batch_size
-    assert (session.outcome, session.error) == ("complete", None)
-    assert session.setup.batch_size == batch_size
-    chosen = [] if values["batch_size"] else [f"batch size {batch_size} was chosen"]
-    said = [*chosen, *notes_on(runner.options.compute)]
-    assert len(session.notes) == len(said)
-    assert all(map(str.startswith, session.notes, said))
-    rows = predictions(tmp_path / "run", values["predictions"])
-    indices = list(range(0, FRAMES, values["stride"]))
-    most = batch_size * (values["max_steps"] or FRAMES)
-    assert [row["index"] for row in rows] == indices[:most]
-    assert {len(row.get("labels", [1])) for row in rows} == {values["top_k"]}
-    assert (tmp_path / "run" / "annotated.mp4").exists() == values["video"]
-    assert ("compile" in [part.name for part in session.startup]) == values["compile"]
-    assert len(session.stages) == (6 if values["split_point"] else 4)
 
 
 @pytest.fixture

@@ -1,5 +1,7 @@
 """A classifier that costs nothing, for tests of what happens around it."""
 
+from collections.abc import Callable
+
 import torch
 from torch import nn
 
@@ -16,6 +18,21 @@ class Brightness(nn.Module):
     def forward(self, batch: torch.Tensor) -> torch.Tensor:
         light = batch.mean(dim=(1, 2, 3))
         return 20 * torch.stack([0.5 - light, light - 0.5], dim=1)
+
+
+class Failing(Brightness):
+    """Fails with `error` at a batch for which `when` holds."""
+
+    def __init__(
+        self, error: Exception, when: Callable[[torch.Tensor], bool] = lambda batch: True
+    ) -> None:
+        super().__init__()
+        self.error, self.when = error, when
+
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        if self.when(batch):
+            raise self.error
+        return super().forward(batch)
 
 
 def tiny_classifier(module: nn.Module | None = None) -> Model[Labels]:

@@ -10,7 +10,6 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
-from PIL import Image
 
 from cli.kit import python
 from headrace.errors import BackendError, ConfigError
@@ -20,15 +19,6 @@ from sinks.full_disk import disk_full_after, noise
 from sinks.web.faked_run import seen
 
 RATE = Fraction(25)
-LOADED = """new Promise(done => {
-    const video = document.querySelector('video');
-    const tell = () => done([
-        video.error && video.error.message, video.videoWidth, video.videoHeight, video.duration,
-    ]);
-    video.onloadedmetadata = video.onerror = tell;
-    video.load();
-})"""
-"""What the browser finds: an error or null, width, height and seconds."""
 SHOWN = """new Promise(done => {{
     const video = document.querySelector('video');
     video.requestVideoFrameCallback((now, frame) => done(frame.mediaTime));
@@ -279,10 +269,8 @@ def test_a_browser_plays_it_and_shows_the_right_frame_in_the_right_colour(page, 
     html = "<body style='margin: 0'><video src='annotated.mp4' muted></video>"
     (tmp_path / "play.html").write_text(f"<!doctype html>{html}")
     page.show(tmp_path / "play.html", width=400)
-    assert page.evaluate(LOADED) == [None, 322, 182, 20]
+    assert page.loaded_video() == [None, 322, 182, 20]
     for seconds in (12.2, 3.2, 17.2):
         assert page.evaluate(SHOWN.format(seconds)) == seconds // 0.5 / 2
-        page.screenshot(tmp_path / "shot.png")
-        with Image.open(tmp_path / "shot.png") as shot:
-            found = shot.convert("RGB").getpixel((160, 90))
+        found = page.picture().convert("RGB").getpixel((160, 90))
         assert found == pytest.approx(colours[int(seconds // 5)], abs=12)

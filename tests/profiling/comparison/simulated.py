@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from headrace.profiling.steps import Step, Steps
-from report.recorded import record
+from headrace.profiling.steps import Steps
+from report.recorded import record, step_of
 
 
 def series(mean, seed, *, steps=200, likeness=0.5, spread=0.15):
@@ -25,9 +25,8 @@ def session(seed, *, model_ms=100.0, steps=200, batch_size=16, likeness=0.5, **c
     }
     ends = np.cumsum(work["model"]) + 200
     rows = Steps.of(
-        Step(
-            step=k,
-            first_index=k * batch_size,
+        step_of(
+            k,
             frames=batch_size,
             started_ms=float(ends[k] - 150),
             work_ms={name: float(column[k]) for name, column in work.items()},

@@ -21,15 +21,13 @@ from runtime.in_time import in_time
 STAND_IN = (sys.executable, str(Path(__file__).parent / "stand_in.py"))
 
 
-def launch(tmp_path, *, nsys=False, **workers):
+def launch(tmp_path, workers, *, nsys=False, **given):
+    """Return a launch of stand-ins: name -> what it does; `given` are other fields."""
     made = [WorkerConfig(name=name, arguments=(what,), nsys=nsys) for name, what in workers.items()]
-    return Launch(
-        config=LaunchConfig(workers=tuple(made)),
-        out=tmp_path / "out",
-        program=STAND_IN,
-        environment=dict(os.environ),
-        command=("headrace", "launch", "launch.yaml"),
-    )
+    plain = {"program": STAND_IN, "environment": dict(os.environ)}
+    plain["command"] = ("headrace", "launch", "launch.yaml")
+    config = LaunchConfig(workers=tuple(made))
+    return Launch(config=config, out=tmp_path / "out", **{**plain, **given})
 
 
 def ran(made, **options):
@@ -37,14 +35,10 @@ def ran(made, **options):
     return in_time(lambda: made.run(**options))
 
 
-def with_callbacks(made, **callbacks):
-    return Launch(**{**vars(made), **callbacks})
-
-
 def test_workers_begin_together_and_leave_one_record(tmp_path):
     news = []
-    made = launch(tmp_path, cars="complete", people="complete")
-    found = ran(with_callbacks(made, on_news=news.append))
+    workers = {"cars": "complete", "people": "complete"}
+    found = ran(launch(tmp_path, workers, on_news=news.append))
     ends = [(each.name, each.outcome, each.exit_code) for each in found.workers]
     assert ends == [("cars", "complete", 0), ("people", "complete", 0)]
     first = found.workers[0]
@@ -64,8 +58,8 @@ def test_workers_begin_together_and_leave_one_record(tmp_path):
 def test_no_password_stands_in_the_list_of_processes_or_in_the_record(tmp_path):
     """A stand-in whose whole command line is what it prints."""
     shows = (sys.executable, "-c", "import sys; print(open(sys.argv[1]).read(), sys.argv)")
-    made = launch(tmp_path, cam="rtsp://bob:p@ss/w@host/cam")
-    (found,) = ran(with_callbacks(made, program=(*shows,))).workers
+    made = launch(tmp_path, {"cam": "rtsp://bob:p@ss/w@host/cam"}, program=shows)
+    (found,) = ran(made).workers
     given, listed = found.last_lines
     assert given == "rtsp://bob:p@ss/w@host/cam"
     assert "cam-0.streams" in listed
@@ -74,7 +68,7 @@ def test_no_password_stands_in_the_list_of_processes_or_in_the_record(tmp_path):
 
 
 def test_where_one_cannot_begin_none_does_and_all_that_is_wrong_is_told(tmp_path):
-    found = ran(launch(tmp_path, good="complete", bad="refuse", worse="refuse"))
+    found = ran(launch(tmp_path, {"good": "complete", "bad": "refuse", "worse": "refuse"}))
     good, bad, worse = found.workers
     waited = "it waited for bad, worse, which could not begin"
     assert (good.outcome, good.error) == ("not begun", waited)
@@ -84,7 +78,8 @@ def test_where_one_cannot_begin_none_does_and_all_that_is_wrong_is_told(tmp_path
 
 
 def test_one_that_dies_is_named_with_its_last_lines_and_its_record_and_the_other_finishes(tmp_path):
-    good, bad, late = ran(launch(tmp_path, good="complete", bad="die", late="killed")).workers
+    workers = {"good": "complete", "bad": "die", "late": "killed"}
+    good, bad, late = ran(launch(tmp_path, workers)).workers
     assert good.outcome == "complete"
     assert (bad.outcome, bad.exit_code) == ("died", -9)
     assert bad.error == "killed (signal 9, SIGKILL) before its first record"
@@ -116,8 +111,7 @@ def test_an_interrupt_stops_all_and_each_keeps_what_it_did(tmp_path):
             if len(running) == 2:
                 raise KeyboardInterrupt
 
-    made = launch(tmp_path, a="endless", b="endless")
-    found = ran(with_callbacks(made, on_news=interrupt))
+    found = ran(launch(tmp_path, {"a": "endless", "b": "endless"}, on_news=interrupt))
     assert [each.outcome for each in found.workers] == ["interrupted"] * 2
     assert all(each.figures.frames == 40 * 16 for each in found.workers)
 
@@ -125,20 +119,21 @@ def test_an_interrupt_stops_all_and_each_keeps_what_it_did(tmp_path):
 def test_an_earlier_session_in_the_folder_is_not_taken_for_this_one(tmp_path):
     (tmp_path / "out/a").mkdir(parents=True)
     record(steps=5).save(tmp_path / "out/a/session.json")
-    (found,) = ran(launch(tmp_path, a="stray")).workers
+    (found,) = ran(launch(tmp_path, {"a": "stray"})).workers
     assert (found.outcome, found.error) == ("died", "it ended without a session")
     assert found.figures is None
 
 
 def test_a_dry_run_begins_nothing(tmp_path):
-    good, bad = ran(launch(tmp_path, good="complete", bad="refuse"), is_dry=True).workers
+    made = launch(tmp_path, {"good": "complete", "bad": "refuse"})
+    good, bad = ran(made, is_dry=True).workers
     assert (good.outcome, bad.outcome) == ("complete", "failed")
     assert not (tmp_path / "out/good/session.json").exists()
 
 
 def test_nsys_is_refused_where_it_is_not_installed(tmp_path):
-    made = launch(tmp_path, a="complete", nsys=True)
-    bare = with_callbacks(made, environment={"PATH": str(tmp_path)})
+    environment = {"PATH": str(tmp_path)}
+    bare = launch(tmp_path, {"a": "complete"}, nsys=True, environment=environment)
     with pytest.raises(BackendError, match="a: nsys is asked for and is not installed"):
         bare.check()
 
@@ -151,9 +146,8 @@ def test_a_worker_runs_under_nsys_where_it_is_installed(tmp_path):
         'while [ "$1" != "${1#--}" ] || [ "$1" = profile ]; do shift; done\nexec "$@" 9>&-\n'
     )
     program.chmod(0o755)
-    made = launch(tmp_path, a="complete", nsys=True)
-    path = f"{tmp_path}:{os.environ['PATH']}"
-    under = with_callbacks(made, environment={**os.environ, "PATH": path})
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    under = launch(tmp_path, {"a": "complete"}, nsys=True, environment=environment)
     (found,) = ran(under).workers
     assert found.outcome == "complete"
     asked = (tmp_path / "asked").read_text()
@@ -164,7 +158,7 @@ def test_a_worker_runs_under_nsys_where_it_is_installed(tmp_path):
 def test_a_folder_that_cannot_be_written_is_said_before_anything_starts(tmp_path):
     (tmp_path / "out").write_text("")
     with pytest.raises(ConfigError, match="cannot write to the output folder"):
-        launch(tmp_path, a="complete").check()
+        launch(tmp_path, {"a": "complete"}).check()
 
 
 @pytest.fixture

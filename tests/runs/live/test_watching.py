@@ -6,11 +6,11 @@ import pytest
 
 from headrace.errors import OpenError
 from headrace.live.events import Event
-from headrace.profiling.steps import Step
 from headrace.runs.live.flow import LiveFlow, Reading
 from headrace.runs.live.showing import fan_out
 from headrace.runs.live.watching import WINDOW_SECONDS, StatusBoard, source_state
 from headrace.testing.fake_clock import FakeClock
+from report.recorded import step_of
 from runs.live.fake_sources import FakeSource
 from runs.live.test_flow import plan
 from runtime.in_time import in_time
@@ -18,16 +18,8 @@ from runtime.in_time import in_time
 SECOND = 1_000_000_000
 
 
-def step(number, *, frames=1, latency_ms=20.0):
-    return Step(
-        step=number,
-        first_index=number,
-        frames=frames,
-        started_ms=0.0,
-        work_ms={"model": 5.0},
-        total_ms=latency_ms,
-        arrived_ms=0.0,
-    )
+def step(number, *, frames=1):
+    return step_of(number, frames=frames, work_ms={"model": 5.0}, total_ms=20.0, arrived_ms=0.0)
 
 
 def event(at_seconds, kind, words=""):

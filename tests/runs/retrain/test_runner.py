@@ -178,7 +178,6 @@ def test_bad_media_is_left_out_and_listed_where_that_is_asked_for(toy, tmp_path)
     folder = tmp_path / "toys"
     folder.mkdir()
     write_toys(folder)
-    write_labels(folder / "labels.csv")
     (folder / "bars1.mp4").write_bytes(b"no video at all")
     session = toy(folder, on_error="skip", max_steps=2).run()
     assert session.outcome == "complete"

@@ -14,10 +14,14 @@ FRAMES = 6
 
 
 def write_toys(folder: Path) -> Path:
-    """Write three videos of colour bars and three of waves, of 6 frames or more; return them."""
+    """Write three videos of colour bars and three of waves, of 6 frames or more, and their labels.
+
+    Returns the folder.
+    """
     for number, name in enumerate(NAMES):
         look = Look(bars=name.startswith("bars"))
         write_clip(folder / name, SynthClip(num_frames=FRAMES + number, gop=4, look=look))
+    write_labels(folder / "labels.csv")
     return folder
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from headrace.sinks.web.status import (
 )
 from headrace.sinks.web.view import WebView
 from headrace.testing.fake_clock import FakeClock
-from headrace.video.frames import FrameBatch
+from sinks.made import frames
 
 DOOR = "rtsp://10.0.0.7/door"
 ANY_PORT = WebOptions(port=0, pictures_per_second=1e6)
@@ -89,13 +88,9 @@ def seen(
     pts: int | None = None,
 ) -> Seen:
     """One frame in one shade of grey, of 30 in a second."""
-    batch = FrameBatch(
-        frames=np.full((1, *size, 3), shade, np.uint8),
-        index=np.array([number]),
-        pts=np.array([number if pts is None else pts]),
-        time_base=Fraction(1, 30),
-        video=source,
-    )
+    made = frames(number, 1, video=source, size=size)
+    made.frames[:] = shade
+    batch = made if pts is None else replace(made, pts=np.array([pts]))
     names, confidence = ("street sign", "traffic light"), (0.93, 0.04)
     return Seen(batch=batch, labels=Labels(names=(names,), confidence=(confidence,)))
 

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from report.chromium import Page
 from sinks.web.faked_run import DOOR, faked_run, seen, source, status
@@ -20,12 +19,6 @@ PICTURE_WIDTH = "document.getElementById('picture').naturalWidth"
 
 def text(page: Page, name: str) -> str:
     return str(page.evaluate(f"document.getElementById('{name}').innerText"))
-
-
-def brightness(page: Page, file: Path) -> float:
-    page.screenshot(file)
-    with Image.open(file) as shot:
-        return float(shot.convert("L").getpixel((2, 2)))
 
 
 def test_it_shows_picture_and_figures_and_follows_without_a_reload(page: Page):
@@ -90,7 +83,7 @@ def test_it_says_that_the_run_is_gone_and_follows_the_next_one_on_that_port(page
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_fits_its_window_in_both_schemes(page: Page, tmp_path: Path, scheme: str):
+def test_it_fits_its_window_in_both_schemes(page: Page, scheme: str):
     long_name = "rtsp://10.0.0.7/" + "a-very-long-name/" * 20
     sources = (source(long_name), source(state="stalled", words=long_name))
     with faked_run() as run:
@@ -100,7 +93,7 @@ def test_it_fits_its_window_in_both_schemes(page: Page, tmp_path: Path, scheme: 
             page.open(f"{run.root}/", width=width, scheme=scheme)
             page.wait_for(f"{PICTURE_WIDTH} === 1280 && document.title.startsWith('⚠')")
             assert page.evaluate("document.documentElement.scrollWidth") == width
-            assert (brightness(page, tmp_path / "shot.png") > 128) == (scheme == "light")
+            assert (page.brightness() > 128) == (scheme == "light")
 
 
 def test_hostile_names_are_shown_and_never_run(page: Page):
