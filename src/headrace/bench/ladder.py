@@ -5,7 +5,7 @@ level = next_level(tried, scale)  # try it, add what came of it, ask again, unti
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Generic, TypeVar
 
 from headrace.bench.charts import chart, dashed, error_bars, line, marks
@@ -30,6 +30,12 @@ class Saturation(Generic[Ranked]):
     """What a sentence calls a row: `2 workers`."""
     subject: str = ""
     """What saturates, where that must be said: `memory`."""
+    setting: Callable[[Ranked], str]
+    """What gives a row: `num_workers=2`."""
+    surplus: str
+    """What more than the point does: `more only take memory`."""
+    further: str
+    """What measures further, where nothing saturated: `--workers with more`."""
 
     @property
     def point(self) -> Ranked:
@@ -54,35 +60,23 @@ class Saturation(Generic[Ranked]):
         """`196 frames/s`."""
         return f"{decimal(row.rate.median)} {self.unit}"
 
-    def finding(
-        self, trust: Trust, evidence: Sequence[str], *, setting: str, surplus: str, further: str
-    ) -> Finding:
-        """Return where it saturates and what to set.
-
-        Args:
-            trust: How far the figures can be trusted.
-            evidence: Sentences below the answer.
-            setting: What gives the point: `num_workers=2`.
-            surplus: What more of it does: `more only take memory`.
-            further: What measures further, where nothing saturated: `--workers with more`.
-        """
-        headline, said = self._headline(trust), tuple(evidence)
+    def finding(self, trust: Trust, evidence: Sequence[str]) -> Finding:
+        """Return where it saturates and what to set; `evidence` are sentences below the answer."""
+        finding = Finding(headline=self._headline(trust), evidence=tuple(evidence))
         if len(self._eligible) == 1:
-            return Finding(headline=headline, evidence=said)
+            return finding
         if trust.doubt:
-            return Finding(headline=headline, evidence=said, change=AGAIN)
-        gain = f": {self._gain()}" if self._gain() else ""
-        more = f"; {surplus}"
+            return replace(finding, change=AGAIN)
+        setting, gain = self.setting(self.point), self._gain
+        more = f"; {self.surplus}"
         if not self.is_reached:
-            more = f". What more gains is not known: {further} tells"
-        change = f"{setting}{gain}{more}."
-        return Finding(
-            headline=headline, evidence=said, change=change, advice=self._advice(setting)
-        )
+            more = f". What more gains is not known: {self.further} tells"
+        change = f"{setting}{f': {gain}' if gain else ''}{more}."
+        return replace(finding, change=change, advice=self._advice)
 
     def rule(self, least: str) -> list[str]:
         """Say what the answer rests on; `least` names it: `the fewest workers`."""
-        best, gain = fastest(self._eligible), self._gain()
+        best, gain = fastest(self._eligible), self._gain
         rule = f"within {percent(1 - ALIKE)} of the best, which is {self.rate(best)} with"
         said = [f"Saturation is {least} {rule} {self.label(best)}."]
         return [*said, f"That is {gain}."] if gain else said
@@ -103,17 +97,19 @@ class Saturation(Generic[Ranked]):
         saturates = f"{subject} saturates".strip().capitalize()
         return f"{saturates} at {point}: {rate}"
 
-    def _advice(self, setting: str) -> Change | None:
+    @property
+    def _advice(self) -> Change | None:
         """The point against the first row, which is what one has without it; None if it is that."""
         first, point = self.rows[0], self.point
         if point is first:
             return None
         return Change(
-            words=setting,
+            words=self.setting(point),
             gain=point.rate.median / first.rate.median,
             rests_on=f"{self.rate(point)} against {self.rate(first)} with {self.label(first)}",
         )
 
+    @property
     def _gain(self) -> str:
         """`1.96 times the 100 frames/s with 0 workers`; empty if the first row is the point."""
         first = self.rows[0]
