@@ -6,7 +6,7 @@ level = next_level(tried, scale)  # try it, add what came of it, ask again, unti
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from headrace.bench.charts import chart, dashed, error_bars, line, marks
 from headrace.measuring.interleaved import AGAIN, ALIKE, Timed, Trust, fastest
@@ -172,15 +172,24 @@ class Scale:
     """Most loads that are tried."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class LoadResult:
+class Tried(Protocol):
     """One load, and whether it held."""
 
-    level: float
-    holds: bool
+    @property
+    def level(self) -> float:
+        """Of `Scale`."""
+        ...
+
+    @property
+    def holds(self) -> bool:
+        """Whether it held."""
+        ...
 
 
-def next_level(tried: Sequence[LoadResult], scale: Scale) -> float | None:
+Load = TypeVar("Load", bound=Tried)
+
+
+def next_level(tried: Sequence[Tried], scale: Scale) -> float | None:
     """Return the load to try next; None when the answer is known, or enough were tried."""
     if not tried:
         return scale.first
@@ -189,31 +198,30 @@ def next_level(tried: Sequence[LoadResult], scale: Scale) -> float | None:
     held, broken = highest_held(tried), lowest_broken(tried)
     if broken is None:
         assert held is not None
-        level = None if held >= scale.most else min(scale.most, held * _DOUBLE)
+        level = None if held.level >= scale.most else min(scale.most, held.level * _DOUBLE)
     elif held is None:
-        level = None if broken <= scale.least else max(scale.least, broken / _DOUBLE)
+        level = None if broken.level <= scale.least else max(scale.least, broken.level / _DOUBLE)
     else:
-        level = _between(held, broken, scale)
-    return None if level is None else _rounded(level, scale)
+        level = _between(held.level, broken.level, scale)
+    if level is None:
+        return None
+    return float(math.floor(level)) if scale.is_whole else float(f"{level:.3g}")
 
 
-def highest_held(tried: Sequence[LoadResult]) -> float | None:
+def highest_held(tried: Sequence[Load]) -> Load | None:
     """Return the highest load that held below every one that broke; None if none did."""
     broken = lowest_broken(tried)
-    held = [each.level for each in tried if each.holds and (broken is None or each.level < broken)]
-    return max(held, default=None)
+    held = [one for one in tried if one.holds and (broken is None or one.level < broken.level)]
+    return max(held, key=lambda one: one.level, default=None)
 
 
-def lowest_broken(tried: Sequence[LoadResult]) -> float | None:
+def lowest_broken(tried: Sequence[Load]) -> Load | None:
     """Return the lowest load that broke; None if none did."""
-    return min((each.level for each in tried if not each.holds), default=None)
+    broken = (one for one in tried if not one.holds)
+    return min(broken, key=lambda one: one.level, default=None)
 
 
 def _between(held: float, broken: float, scale: Scale) -> float | None:
     if broken <= held * scale.close or (scale.is_whole and broken <= held + 1):
         return None
     return (held + broken) / 2 if scale.is_whole else math.sqrt(held * broken)
-
-
-def _rounded(level: float, scale: Scale) -> float:
-    return float(math.floor(level)) if scale.is_whole else float(f"{level:.3g}")

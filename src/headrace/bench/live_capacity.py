@@ -11,7 +11,7 @@ from pydantic import NonNegativeFloat, PositiveFloat
 
 from headrace.bench.benchmark import BenchmarkRecord, Context
 from headrace.bench.config import ThreadedModelConfig, indexes_of
-from headrace.bench.ladder import LoadResult, Scale, next_level
+from headrace.bench.ladder import Scale, next_level
 from headrace.bench.live_load import SETTLING_SECONDS, LiveTurn, live_plan, take_live_turn
 from headrace.live.overload import OverloadName
 from headrace.measuring.config_fields import Option
@@ -127,11 +127,6 @@ class LiveStep(LiveTurn):
         """Whether the promise was kept."""
         return not self.broken_by
 
-    @property
-    def tried(self) -> LoadResult:
-        """As the search takes it."""
-        return LoadResult(level=self.level, holds=self.holds)
-
 
 class LiveRecord(BenchmarkRecord):
     """What was measured."""
@@ -200,7 +195,7 @@ def measure_live(config: LiveConfig, context: Context) -> LiveRecord:
 
     with operation_threads(config.threads):
         work, model_seconds = ready_work(compute, context.clock)
-        while (level := next_level([each.tried for each in steps], scale)) is not None:
+        while (level := next_level(steps, scale)) is not None:
             context.on_progress(f"{level_words(config.search, level)}", len(steps), scale.steps)
             steps.append(step(level))
     return LiveRecord(
