@@ -18,8 +18,7 @@ from headrace.bench.live_capacity import (
     scale_of,
 )
 from headrace.bench.live_capacity_report import LIVE
-from headrace.bench.live_load import LiveTurn, take_live_turn
-from headrace.decode.index_store import IndexStore
+from headrace.bench.live_load import take_live_turn
 from headrace.decode.open import open_index
 from headrace.live.overload import Overload
 from headrace.profiling.machine import provenance
@@ -79,21 +78,8 @@ def test_a_flow_that_never_settles_counts_as_a_whole():
     dropped=st.dictionaries(st.sampled_from(["a at x", "b at y"]), st.integers(0, 500)),
 )
 def test_the_share_of_drops_is_of_all_that_ended(delivered, dropped):
-    turn = LiveTurn(
-        seconds=1,
-        cpu_seconds=0.5,
-        results=delivered,
-        delivered=delivered,
-        dropped=dropped,
-        fps=0,
-        service_p50=None,
-        latency_p50=None,
-        latency_p95=None,
-        jitter=None,
-        fps_cv=None,
-        per_second=(),
-        work_ms={},
-    )
+    ended = {"delivered": delivered, "dropped": dropped, "cpu_seconds": 2.5}
+    turn = step(1, 2).model_copy(update=ended)
     lost = sum(dropped.values())
     assert turn.drop_share == (pytest.approx(lost / (lost + delivered)) if lost else 0)
     assert turn.cores == 0.5
@@ -213,9 +199,9 @@ def test_the_search_begins_at_the_rate_of_the_video(frame_rate, first):
 
 
 @pytest.fixture
-def index(tmp_path):
+def index(tmp_path, store):
     clip = SynthClip(num_frames=6, frame_rate=Fraction(10))
-    return open_index(write_clip(tmp_path / "clip", clip), IndexStore(tmp_path / "index"))
+    return open_index(write_clip(tmp_path / "clip", clip), store)
 
 
 def due_ns(source):
