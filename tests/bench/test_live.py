@@ -148,25 +148,22 @@ PROMISE = LatencySlo(p95_ms=100, max_drop=0.01)
 
 
 @pytest.mark.parametrize(
-    ("figures", "said"),
+    ("p95", "results", "dropped", "said"),
     [
-        ({"p95_ms": 100.0, "drop_share": 0.01}, ()),
-        ({"p95_ms": 143.0}, ("p95 latency 143 ms",)),
+        (100.0, 198, {"a": 2}, ()),
+        (143.0, 198, {}, ("p95 latency 143 ms",)),
         (
-            {"drop_share": 0.123, "dropped": {"overflow at decode": 9, "stale at batch": 3}},
-            ("12 % dropped (overflow at decode: 9, stale at batch: 3)",),
+            *(50.0, 79, {"overflow at decode": 9, "stale at batch": 3, "none": 0}),
+            ("13 % dropped (overflow at decode: 9, stale at batch: 3)",),
         ),
-        ({"drop_share": 0.012}, ("1.2 % dropped ()",)),
-        (
-            {"p95_ms": None, "results": 1},
-            ("only 1 result came out, 90 are needed to tell a p95",),
-        ),
-        ({"p95_ms": 200.0, "drop_share": 1.0}, ("p95 latency 200 ms", "100 % dropped ()")),
+        (50.0, 988, {"a": 12}, ("1.2 % dropped (a: 12)",)),
+        (None, 1, {}, ("only 1 result came out, 90 are needed to tell a p95",)),
+        (200.0, 0, {"a": 1}, ("p95 latency 200 ms", "100 % dropped (a: 1)")),
     ],
 )
-def test_what_breaks_a_promise_is_said(figures, said):
-    usual = {"p95_ms": 50.0, "results": 200, "drop_share": 0.0, "dropped": {}}
-    assert PROMISE.broken_by(**{**usual, **figures}) == said
+def test_what_breaks_a_promise_is_said(p95, results, dropped, said):
+    figures = {"latency_p95": p95, "results": results, "delivered": results, "dropped": dropped}
+    assert PROMISE.broken_by(step(1, 1).model_copy(update=figures)) == said
 
 
 def test_a_promise_in_words():

@@ -6,14 +6,9 @@ import pytest
 
 from bench.shown import check_shown, made
 from headrace.bench.benchmark import Context
-from headrace.bench.prefetch import (
-    PREFETCH,
-    PrefetchConfig,
-    PrefetchRecord,
-    PrefetchTurn,
-    Setting,
-)
+from headrace.bench.prefetch import PREFETCH
 from headrace.bench.prefetch_loop import PrefetchLoop
+from headrace.bench.prefetch_record import PrefetchConfig, PrefetchRecord, PrefetchTurn, Setting
 from headrace.errors import ConfigError, StageError
 from headrace.testing.fake_clock import FakeClock
 

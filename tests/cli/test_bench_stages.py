@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from headrace.bench.prefetch import PrefetchRecord
+from headrace.bench.prefetch_record import PrefetchRecord
 from headrace.bench.stages import StagesRecord
 from headrace.testing.synth import SynthClip, write_clip
 

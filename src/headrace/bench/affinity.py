@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pydantic import PositiveInt
 
@@ -25,6 +25,12 @@ from headrace.profiling.provenance import Record, Scalar
 from headrace.report.experiment import Column
 from headrace.report.numbers import counted, decimal
 from headrace.runtime.affinity import available_cores, can_bind, cores_text
+
+if TYPE_CHECKING:
+    from headrace.models.model import Model
+    from headrace.models.results import Labels
+    from headrace.runs.options import ComputeOptions
+    from headrace.video.stream_index import StreamIndex
 
 MODEL: Final = "model"
 WHOLE: Final = "whole"
@@ -113,29 +119,16 @@ def bound_variants(
     Raises:
         ConfigError, BackendError, MediaError: model, device or video cannot be had.
     """
-    from headrace.bench.model_variants import Flowing, endless, hold_frames, on_device, passes
+    from headrace.bench.model_variants import Flowing, hold_frames, on_device, passes
     from headrace.models.available import check_available
     from headrace.models.load import load_classifier
     from headrace.models.prepare import prepare
-    from headrace.preprocess.levels import build_preprocess
     from headrace.runs.options import ExecutionOptions
     from headrace.runs.place import computing_place
-    from headrace.runs.stages import SOURCE, Carriers, stages_of
-    from headrace.runtime.pipeline import Pipeline
 
     compute = config.compute_options(config.batch_size)
     check_available(compute.compute())
     held = hold_frames(config.videos[0], config.batch_size, context.store)
-
-    @contextmanager
-    def flow() -> Iterator[Iterator[int]]:
-        """Decode, preprocess and infer without end, in the stages of a run."""
-        preprocess = build_preprocess(compute.prep_level, model.input)
-        stages = stages_of(preprocess, Carriers.of(model, prep_on_gpu=False), model, [])
-        source = endless(held.index, compute.batch_size)
-        line = Pipeline(source=source, stages=stages, source_name=SOURCE, marks_source=False)
-        with line.run() as run:
-            yield (item.value.frames for item in run)
 
     @contextmanager
     def settled(variant: str) -> Iterator[None]:
@@ -159,7 +152,7 @@ def bound_variants(
     ).model
     batches = on_device(held.prepared(compute.prep_level, model.input), compute.device)
     alone = passes(batches, model.run, seconds=config.seconds, clock=context.clock)
-    whole = Flowing(flow, config.seconds, context.clock)
+    whole = Flowing(partial(_flow, compute, model, held.index), config.seconds, context.clock)
     kinds = ((MODEL, alone), (WHOLE, whole))
     return VariantSet(
         variants={variant_of(kind, each): work for kind, work in kinds for each in bindings},
@@ -171,6 +164,24 @@ def bound_variants(
         ),
         settled=settled,
     )
+
+
+@contextmanager
+def _flow(
+    compute: "ComputeOptions", model: "Model[Labels]", index: "StreamIndex"
+) -> Iterator[Iterator[int]]:
+    """Decode, preprocess and infer without end, in the stages of a run."""
+    from headrace.bench.model_variants import endless
+    from headrace.preprocess.levels import build_preprocess
+    from headrace.runs.stages import SOURCE, Carriers, stages_of
+    from headrace.runtime.pipeline import Pipeline
+
+    preprocess = build_preprocess(compute.prep_level, model.input)
+    stages = stages_of(preprocess, Carriers.of(model, prep_on_gpu=False), model, [])
+    source = endless(index, compute.batch_size)
+    line = Pipeline(source=source, stages=stages, source_name=SOURCE, marks_source=False)
+    with line.run() as run:
+        yield (item.value.frames for item in run)
 
 
 @dataclass(frozen=True, kw_only=True)

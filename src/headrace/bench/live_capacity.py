@@ -3,7 +3,7 @@
 The load is open: frames are due by a timetable, however late the pipeline is.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 
@@ -45,28 +45,21 @@ class LatencySlo:
         """Results after which a p95 can be told, where as many are dropped as may be."""
         return round(P95_SAMPLES * 1.1 / (1 - self.max_drop)) + 1
 
-    def broken_by(
-        self, *, p95_ms: float | None, results: int, drop_share: float, dropped: Mapping[str, int]
-    ) -> tuple[str, ...]:
-        """Return why it is not kept, as phrases; nothing where it is.
+    def broken_by(self, turn: LiveTurn) -> tuple[str, ...]:
+        """Return why a turn does not keep it, as phrases; nothing where it does.
 
-        Args:
-            p95_ms: None where the results were too few for it, which breaks it too.
-            results: How many there were.
-            drop_share: Of the frames, in [0, 1].
-            dropped: "cause at stage" -> frames.
+        Too few results for a p95 break it too.
         """
-        said = []
+        said, p95_ms = [], turn.latency_p95
         if p95_ms is None:
-            came = counted(results, "result")
+            came = counted(turn.results, "result")
             said.append(f"only {came} came out, {P95_SAMPLES} are needed to tell a p95")
         elif p95_ms > self.p95_ms:
             said.append(f"p95 latency {milliseconds(p95_ms)}")
-        if drop_share > self.max_drop:
-            causes = ", ".join(
-                f"{cause}: {frames:,}" for cause, frames in sorted(dropped.items()) if frames
-            )
-            said.append(f"{_share(drop_share)} dropped ({causes})")
+        if turn.drop_share > self.max_drop:
+            dropped = sorted(turn.dropped.items())
+            causes = ", ".join(f"{cause}: {frames:,}" for cause, frames in dropped if frames)
+            said.append(f"{_share(turn.drop_share)} dropped ({causes})")
         return tuple(said)
 
 
@@ -185,12 +178,7 @@ def measure_live(config: LiveConfig, context: Context) -> LiveRecord:
             seconds=config.step_seconds(offered),
         )
         turn = take_live_turn(plan, made=made, clock=context.clock)
-        broken_by = config.promise.broken_by(
-            p95_ms=turn.latency_p95,
-            results=turn.results,
-            drop_share=turn.drop_share,
-            dropped=turn.dropped,
-        )
+        broken_by = config.promise.broken_by(turn)
         return LiveStep(**turn.model_dump(), level=level, offered_fps=offered, broken_by=broken_by)
 
     with operation_threads(config.threads):

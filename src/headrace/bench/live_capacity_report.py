@@ -162,10 +162,6 @@ def _drops(rows: tuple[LiveRow, ...]) -> Chart:
     )
 
 
-def _ms(value: float | None) -> str:
-    return "-" if value is None else decimal(value)
-
-
 LIVE: Final[Benchmark[LiveConfig, LiveRecord, LiveRow]] = Benchmark(
     name="live",
     summary="Search the highest rate, or number of streams, that keeps a latency and drop promise.",
@@ -181,8 +177,8 @@ LIVE: Final[Benchmark[LiveConfig, LiveRecord, LiveRow]] = Benchmark(
     columns=(
         Column("load", lambda row: row.load),
         Column("frames/s", lambda row: decimal(row.step.fps)),
-        Column("p50 ms", lambda row: _ms(row.step.latency_p50)),
-        Column("p95 ms", lambda row: _ms(row.step.latency_p95)),
+        Column("p50 ms", lambda row: decimal(row.step.latency_p50)),
+        Column("p95 ms", lambda row: decimal(row.step.latency_p95)),
         Column("dropped", lambda row: percent(row.step.drop_share)),
         Column("CPU", lambda row: percent(row.step.cores)),
         Column("promise", lambda row: "kept" if row.step.holds else "broken"),

@@ -1,148 +1,33 @@
 """What batches that are made ahead bring: prefetch_factor and pin_memory of a DataLoader."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from statistics import mean, median, pstdev
-from typing import Annotated, Any, Final
+from dataclasses import replace
+from statistics import mean
+from typing import Any, Final
 
-from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
-
-from headrace.bench.benchmark import Benchmark, BenchmarkRecord, Context
+from headrace.bench.benchmark import Benchmark, Context
 from headrace.bench.charts import chart, error_bars, line
-from headrace.bench.config import BenchmarkConfig
 from headrace.bench.ladder import Saturation
+from headrace.bench.prefetch_record import (
+    DEFAULT_FACTOR,
+    PrefetchConfig,
+    PrefetchRecord,
+    PrefetchRow,
+    Setting,
+    rows_of,
+)
 from headrace.bench.suite.suite_spec import Terms
-from headrace.measuring.config_fields import FrameSize, Option
 from headrace.measuring.decode_counts import median_column, rate_columns
 from headrace.measuring.interleaved import (
     AGAIN,
     ALIKE,
     Trust,
-    Turn,
-    TurnsRow,
-    grouped,
     take_turns,
 )
 from headrace.profiling.findings.finding import Change, Finding, times
 from headrace.report.drawing import MARK, PLAIN, Chart
 from headrace.report.experiment import Column
 from headrace.report.numbers import TOO_SMALL, counted, decimal, megabytes, milliseconds
-from headrace.runtime.distribution import Distribution
-from headrace.sampling.boundary import Boundary
-
-DEFAULT_FACTOR: Final = 2
-"""Of a stock DataLoader."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PrefetchConfig(BenchmarkConfig):
-    """What is measured."""
-
-    prefetch_factor: Annotated[
-        tuple[int, ...], Option("Batches that each worker makes ahead.", least=1)
-    ] = (1, 2, 4, 8)
-    workers: Annotated[int, Option("num_workers of the DataLoader.", least=1)] = 1
-    step_ms: Annotated[
-        float | None,
-        Option(
-            "How long training on a batch takes; by default as long as loading one.",
-            least=0,
-            most=60_000,
-        ),
-    ] = None
-    batch_size: Annotated[int, Option("Clips in a batch.", least=1)] = 1
-    clip_len: Annotated[int, Option("Frames in a clip.", least=1)] = 16
-    stride: Annotated[int, Option("1 means consecutive frames.", least=1)] = 2
-    size: FrameSize = (256, 256)
-    boundary: Annotated[Boundary, Option("What a video that is shorter than a clip does.")] = "wrap"
-    seconds: Annotated[
-        float, Option("How long a turn takes, about; 300 batches at most.", above=0, most=3600)
-    ] = 5.0
-    repeats: Annotated[int, Option("Turns of each setting.", least=1)] = 3
-
-
-@dataclass(frozen=True, kw_only=True)
-class Setting:
-    """How a DataLoader makes batches ahead."""
-
-    prefetch_factor: int
-    is_pinned: bool
-
-    def __str__(self) -> str:
-        return f"prefetch_factor={self.prefetch_factor}{', pinned' if self.is_pinned else ''}"
-
-
-class PrefetchTurn(Turn):
-    """One setting, once. A batch is done when the loop was busy with it for its time."""
-
-    prefetch_factor: PositiveInt
-    is_pinned: bool
-    frames: PositiveInt
-    """Done meanwhile."""
-    intervals_ms: tuple[NonNegativeFloat, ...]
-    """From one batch that is done to the next."""
-    waits_ms: tuple[NonNegativeFloat, ...]
-    """How long the loop waited for each of them."""
-    copies_ms: tuple[NonNegativeFloat, ...] = ()
-    """How long handing each to the GPU held up the loop; empty without a GPU."""
-    memory_bytes: NonNegativeInt
-    """Of all processes when the last batch was there; what they share is counted once."""
-
-    @property
-    def rate(self) -> float:
-        """Frames per second."""
-        return self.frames / self.seconds
-
-
-class PrefetchRecord(BenchmarkRecord):
-    """What was measured."""
-
-    workers: PositiveInt
-    batch_frames: PositiveInt
-    """In a batch."""
-    batch_bytes: PositiveInt
-    load_ms: PositiveFloat
-    """How long loading a batch took with nothing between two of them, the mean."""
-    step_ms: NonNegativeFloat
-    """How long the loop was busy with each batch."""
-    turns: tuple[PrefetchTurn, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class PrefetchRow(TurnsRow[PrefetchTurn]):
-    """The turns of one setting."""
-
-    prefetch_factor: int
-    is_pinned: bool
-
-    @property
-    def jitter_ms(self) -> float:
-        """Standard deviation of the intervals between batches."""
-        return self.median(lambda turn: pstdev(turn.intervals_ms))
-
-    @cached_property
-    def waits(self) -> Distribution:
-        """How long batches of all turns were waited for, in milliseconds."""
-        waits = Distribution.of([ms for turn in self.turns for ms in turn.waits_ms])
-        assert waits is not None
-        return waits
-
-    @property
-    def copy_ms(self) -> float | None:
-        """None without a GPU."""
-        copies = [ms for turn in self.turns for ms in turn.copies_ms]
-        return median(copies) if copies else None
-
-
-def rows_of(record: PrefetchRecord) -> tuple[PrefetchRow, ...]:
-    """Return a row for each setting: those without pinned memory first, each ascending."""
-    groups = grouped(record.turns, lambda turn: (turn.is_pinned, turn.prefetch_factor))
-    return tuple(
-        PrefetchRow(turns=turns, is_pinned=is_pinned, prefetch_factor=factor)
-        for (is_pinned, factor), turns in sorted(groups.items())
-    )
-
 
 _REHEARSED: Final = 12
 """Batches that tell how long loading one takes."""

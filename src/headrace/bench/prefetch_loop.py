@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from headrace.bench.benchmark import Context
-from headrace.bench.prefetch import PrefetchConfig, PrefetchTurn, Setting
+from headrace.bench.prefetch_record import PrefetchConfig, PrefetchTurn, Setting
 from headrace.measuring.interleaved import Stopwatch
 from headrace.measuring.loader_adapters import failing_in_words, more_workers_than_cores
 from headrace.profiling.usage import memory_bytes

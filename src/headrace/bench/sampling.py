@@ -5,11 +5,10 @@ from typing import Annotated, Final, Literal, get_args
 
 from pydantic import Field, PositiveInt
 
-from headrace.bench.benchmark import BenchmarkRecord, Context
+from headrace.bench.benchmark import BenchmarkRecord
 from headrace.bench.config import BenchmarkConfig
 from headrace.measuring.config_fields import FrameSize, Option
-from headrace.measuring.interleaved import take_turns
-from headrace.measuring.steady_state import DeliveryTurn, take_turn
+from headrace.measuring.steady_state import DeliveryTurn
 from headrace.profiling.provenance import Record
 from headrace.report.numbers import decimal
 from headrace.sampling.rho import TAKEN_RHO
@@ -111,45 +110,6 @@ class SamplingRecord(BenchmarkRecord):
     strategies: tuple[Strategy, ...]
     turns: tuple[DeliveryTurn, ...]
     """As they were timed; strategies take turns, so that none has all the luck."""
-
-
-def measure_sampling(config: SamplingConfig, context: Context) -> SamplingRecord:
-    """Prove that frames are equal, then time `config.repeats` turns of each strategy.
-
-    Nothing else should run on the machine.
-
-    Raises:
-        ConfigError: a batch is larger than the set, or the memory does not hold three batches.
-        MediaError: a video cannot be read, or the baseline's frames are not headrace's.
-        StageError: a worker of a DataLoader failed.
-    """
-    from headrace.bench.sampling_ways import SamplingWays
-
-    made = context.provenance(config, strategies=config.ways)
-    ways = SamplingWays.open(config, context.store)
-    strategies = tuple(ways.describe(way) for way in config.ways)
-    compared = ways.check_equal()
-    turns = take_turns(
-        [strategy.name for strategy in strategies if not strategy.why_not],
-        lambda way: take_turn(way, ways.delivery(way), config.seconds, context.clock),
-        repeats=config.repeats,
-        label=lambda way: label(way, config.memory_bytes, config.burst),
-        on_progress=context.on_progress,
-    )
-    return SamplingRecord(
-        provenance=made,
-        videos=len(ways.videos.indexes),
-        frames=ways.videos.population.num_frames,
-        gops=ways.videos.population.num_gops,
-        batch_size=config.batch_size,
-        workers=config.workers,
-        memory_budget=config.memory_bytes,
-        burst=config.burst,
-        rho=config.rho,
-        compared=compared,
-        strategies=strategies,
-        turns=turns,
-    )
 
 
 def label(way: Way, memory_budget: int, burst: int) -> str:

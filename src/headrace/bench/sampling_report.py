@@ -5,7 +5,7 @@ from typing import Final
 
 import plotly.graph_objects as go
 
-from headrace.bench.benchmark import Benchmark
+from headrace.bench.benchmark import Benchmark, Context
 from headrace.bench.charts import chart, dashed, error_bars
 from headrace.bench.ladder import Saturation
 from headrace.bench.sampling import (
@@ -18,16 +18,54 @@ from headrace.bench.sampling import (
     draws,
     how,
     label,
-    measure_sampling,
 )
 from headrace.bench.suite.suite_spec import Terms
 from headrace.measuring.decode_counts import DECODED, READ, CountedRow
-from headrace.measuring.interleaved import AGAIN, Trust, as_fast, fastest, grouped
-from headrace.measuring.steady_state import FILLING, DeliveryTurn
+from headrace.measuring.interleaved import AGAIN, Trust, as_fast, fastest, grouped, take_turns
+from headrace.measuring.steady_state import FILLING, DeliveryTurn, take_turn
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.report.drawing import MARK, PLAIN, Chart, bar
 from headrace.report.experiment import Column
 from headrace.report.numbers import count, counted, decimal, percent
+
+
+def measure_sampling(config: SamplingConfig, context: Context) -> SamplingRecord:
+    """Prove that frames are equal, then time `config.repeats` turns of each strategy.
+
+    Nothing else should run on the machine.
+
+    Raises:
+        ConfigError: a batch is larger than the set, or the memory does not hold three batches.
+        MediaError: a video cannot be read, or the baseline's frames are not headrace's.
+        StageError: a worker of a DataLoader failed.
+    """
+    from headrace.bench.sampling_ways import SamplingWays
+
+    made = context.provenance(config, strategies=config.ways)
+    ways = SamplingWays.open(config, context.store)
+    strategies = tuple(ways.describe(way) for way in config.ways)
+    compared = ways.check_equal()
+    turns = take_turns(
+        [strategy.name for strategy in strategies if not strategy.why_not],
+        lambda way: take_turn(way, ways.delivery(way), config.seconds, context.clock),
+        repeats=config.repeats,
+        label=lambda way: label(way, config.memory_bytes, config.burst),
+        on_progress=context.on_progress,
+    )
+    return SamplingRecord(
+        provenance=made,
+        videos=len(ways.videos.indexes),
+        frames=ways.videos.population.num_frames,
+        gops=ways.videos.population.num_gops,
+        batch_size=config.batch_size,
+        workers=config.workers,
+        memory_budget=config.memory_bytes,
+        burst=config.burst,
+        rho=config.rho,
+        compared=compared,
+        strategies=strategies,
+        turns=turns,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
