@@ -26,8 +26,8 @@ from benchmarks.markdown import DISTURBED, machine, rendered, table
 from benchmarks.record import Repeat, Result, Timed, origin
 from benchmarks.worker import Ask, WorkerError, ask_worker
 from headrace import IndexStore, StreamIndex, Uniform
-from headrace.bench.frame_equality import check_equal
-from headrace.bench.sampling_variants import Setting
+from headrace.bench.sampling import SamplingConfig
+from headrace.bench.sampling_ways import SamplingWays
 from headrace.planning.lookahead import look_ahead
 from headrace.profiling.provenance import Record
 from headrace.sampling.population import Population
@@ -145,16 +145,8 @@ def measure(options: Namespace, ask: Ask = ask_worker) -> Iterator[CoresResult]:
 
 def proved(files: Sequence[Path]) -> int:
     """Hold frames of the loader against a plain decode; return how many."""
-    setting = Setting(
-        videos=VideoSet.open(files[:3]),
-        batch_size=16,
-        size=SIZE,
-        memory_budget=1 << 28,
-        frames_per_burst=8,
-        workers=CORES,
-        rho=0.0,
-    )
-    return check_equal(setting)
+    config = SamplingConfig(videos=tuple(map(str, files[:3])), batch_size=16, size=SIZE)
+    return SamplingWays.open(config, None).check_equal()
 
 
 def ways(*, is_quick: bool) -> Iterator[Loading]:

@@ -7,25 +7,21 @@ import torch
 
 from bench.contests import FAST, recorded
 from bench.shown import check_shown
-from headrace.bench.affinity import AFFINITY, AffinityConfig, AffinityRecord, measure_affinity
-from headrace.bench.affinity_variants import CoreBinding, bound_variants, core_bindings
+from headrace.bench.affinity import (
+    AFFINITY,
+    AffinityConfig,
+    AffinityRecord,
+    CoreBinding,
+    bound_variants,
+    core_bindings,
+)
 from headrace.bench.benchmark import Context
-from headrace.bench.model_variants import hold_frames
-from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError
-from headrace.runs.options import ComputeOptions
 from headrace.runtime.affinity import available_cores
-from headrace.runtime.clock import SYSTEM_CLOCK
-from headrace.testing.synth import SynthClip, write_clip
 
 EVERY = CoreBinding(way="all cores", cores=None, num_cores=4, threads=None)
 SINGLE = CoreBinding(way="all cores, 1 thread", cores=None, num_cores=4, threads=1)
 HALF = CoreBinding(way="2 cores", cores="0-1", num_cores=2, threads=None)
-
-
-@pytest.fixture
-def video(tmp_path):
-    return str(write_clip(tmp_path / "a", SynthClip(num_frames=9)))
 
 
 def record(whole, *tried, can_bind=True):
@@ -63,30 +59,25 @@ def test_what_a_run_takes_by_itself_comes_first_then_fewer_threads_and_cores(cor
         assert tried[-1].cores == "0,2"
 
 
-def test_model_and_whole_run_are_timed_and_cores_and_threads_given_back(video, tmp_path):
+def test_model_and_whole_run_are_timed_and_cores_and_threads_given_back(measure):
     before = available_cores(), torch.get_num_threads()
-    config = AffinityConfig(videos=(video,), **FAST)
-    found = measure_affinity(config, Context(store=IndexStore(tmp_path / "index")))
+    found = measure(AFFINITY)
     assert (available_cores(), torch.get_num_threads()) == before
     names = [setting.way for setting in found.settings]
     wanted = [f"{kind}: {name}" for kind in ("model", "whole") for name in names]
     assert [turn.way for turn in found.turns] == wanted
     assert all(turn.amount >= 1 for turn in found.turns)
-    assert AffinityRecord.model_validate_json(found.model_dump_json()) == found
     [finding] = AFFINITY.page(found).findings
     assert finding.headline
 
 
 @pytest.mark.skipif(len(available_cores()) < 2, reason="one core")
-def test_a_turn_is_bound_while_it_lasts_and_no_longer_also_where_it_fails(video, tmp_path):
+def test_a_turn_is_bound_while_it_lasts_and_no_longer_also_where_it_fails(videos, store):
     before = available_cores(), torch.get_num_threads()
     one = frozenset({min(before[0])})
-    compute = ComputeOptions(model_name="squeezenet1_1", weights="none", batch_size=2)
-    held = hold_frames(video, 2, IndexStore(tmp_path / "index"))
     setting = CoreBinding(way="1 core", cores=str(min(one)), num_cores=1, threads=None)
-    ready = bound_variants(
-        compute, held, [setting], seconds=0.01, clock=SYSTEM_CLOCK, record=AffinityRecord
-    )
+    config = AffinityConfig(videos=videos[:1], **FAST)
+    ready = bound_variants(config, [setting], Context(store=store))
     seen = []
 
     def fails_inside(way):
@@ -101,10 +92,9 @@ def test_a_turn_is_bound_while_it_lasts_and_no_longer_also_where_it_fails(video,
     assert seen == [(one, 1)] * 2
 
 
-def test_where_a_system_cannot_bind_threads_alone_are_tried(video, tmp_path, monkeypatch):
+def test_where_a_system_cannot_bind_threads_alone_are_tried(measure, monkeypatch):
     monkeypatch.delattr(os, "sched_setaffinity")
-    config = AffinityConfig(videos=(video,), **FAST)
-    found = measure_affinity(config, Context(store=IndexStore(tmp_path / "index")))
+    found = measure(AFFINITY)
     assert not found.can_bind
     assert {setting.cores for setting in found.settings} == {None}
     [finding] = AFFINITY.page(found).findings
@@ -122,8 +112,6 @@ def test_settings_are_judged_like_this():
     check_shown(AFFINITY, cases)
 
 
-def test_a_model_that_is_none_is_refused(video):
+def test_a_model_that_is_none_is_refused(measure):
     with pytest.raises(ConfigError, match="no classification model 'resnet19'"):
-        measure_affinity(
-            AffinityConfig(videos=(video,), **{**FAST, "model_name": "resnet19"}), Context()
-        )
+        measure(AFFINITY, model_name="resnet19")

@@ -18,8 +18,7 @@ from headrace.bench.live_capacity import (
     scale_of,
 )
 from headrace.bench.live_capacity_report import LIVE
-from headrace.bench.live_load import LiveTurn, take_live_turn
-from headrace.decode.index_store import IndexStore
+from headrace.bench.live_load import take_live_turn
 from headrace.decode.open import open_index
 from headrace.live.overload import Overload
 from headrace.profiling.machine import provenance
@@ -79,21 +78,8 @@ def test_a_flow_that_never_settles_counts_as_a_whole():
     dropped=st.dictionaries(st.sampled_from(["a at x", "b at y"]), st.integers(0, 500)),
 )
 def test_the_share_of_drops_is_of_all_that_ended(delivered, dropped):
-    turn = LiveTurn(
-        seconds=1,
-        cpu_seconds=0.5,
-        results=delivered,
-        delivered=delivered,
-        dropped=dropped,
-        fps=0,
-        service_p50=None,
-        latency_p50=None,
-        latency_p95=None,
-        jitter=None,
-        fps_cv=None,
-        per_second=(),
-        work_ms={},
-    )
+    ended = {"delivered": delivered, "dropped": dropped, "cpu_seconds": 2.5}
+    turn = step(1, 2).model_copy(update=ended)
     lost = sum(dropped.values())
     assert turn.drop_share == (pytest.approx(lost / (lost + delivered)) if lost else 0)
     assert turn.cores == 0.5
@@ -162,25 +148,22 @@ PROMISE = LatencySlo(p95_ms=100, max_drop=0.01)
 
 
 @pytest.mark.parametrize(
-    ("figures", "said"),
+    ("p95", "results", "dropped", "said"),
     [
-        ({"p95_ms": 100.0, "drop_share": 0.01}, ()),
-        ({"p95_ms": 143.0}, ("p95 latency 143 ms",)),
+        (100.0, 198, {"a": 2}, ()),
+        (143.0, 198, {}, ("p95 latency 143 ms",)),
         (
-            {"drop_share": 0.123, "dropped": {"overflow at decode": 9, "stale at batch": 3}},
-            ("12 % dropped (overflow at decode: 9, stale at batch: 3)",),
+            *(50.0, 79, {"overflow at decode": 9, "stale at batch": 3, "none": 0}),
+            ("13 % dropped (overflow at decode: 9, stale at batch: 3)",),
         ),
-        ({"drop_share": 0.012}, ("1.2 % dropped ()",)),
-        (
-            {"p95_ms": None, "results": 1},
-            ("only 1 result came out, 90 are needed to tell a p95",),
-        ),
-        ({"p95_ms": 200.0, "drop_share": 1.0}, ("p95 latency 200 ms", "100 % dropped ()")),
+        (50.0, 988, {"a": 12}, ("1.2 % dropped (a: 12)",)),
+        (None, 1, {}, ("only 1 result came out, 90 are needed to tell a p95",)),
+        (200.0, 0, {"a": 1}, ("p95 latency 200 ms", "100 % dropped (a: 1)")),
     ],
 )
-def test_what_breaks_a_promise_is_said(figures, said):
-    usual = {"p95_ms": 50.0, "results": 200, "drop_share": 0.0, "dropped": {}}
-    assert PROMISE.broken_by(**{**usual, **figures}) == said
+def test_what_breaks_a_promise_is_said(p95, results, dropped, said):
+    figures = {"latency_p95": p95, "results": results, "delivered": results, "dropped": dropped}
+    assert PROMISE.broken_by(step(1, 1).model_copy(update=figures)) == said
 
 
 def test_a_promise_in_words():
@@ -213,9 +196,9 @@ def test_the_search_begins_at_the_rate_of_the_video(frame_rate, first):
 
 
 @pytest.fixture
-def index(tmp_path):
+def index(tmp_path, store):
     clip = SynthClip(num_frames=6, frame_rate=Fraction(10))
-    return open_index(write_clip(tmp_path / "clip", clip), IndexStore(tmp_path / "index"))
+    return open_index(write_clip(tmp_path / "clip", clip), store)
 
 
 def due_ns(source):

@@ -1,41 +1,32 @@
 """A loop that takes its time with each batch, on real workers; how deep to prefetch, in words."""
 
-from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from bench.shown import check_shown, made
 from headrace.bench.benchmark import Context
-from headrace.bench.prefetch import PREFETCH, measure_prefetch
+from headrace.bench.prefetch import PREFETCH
 from headrace.bench.prefetch_loop import PrefetchLoop
-from headrace.bench.prefetch_record import (
-    PrefetchConfig,
-    PrefetchRecord,
-    PrefetchTurn,
-    Setting,
-    rows_of,
-)
-from headrace.decode.index_store import IndexStore
-from headrace.errors import ConfigError, OpenError, StageError
+from headrace.bench.prefetch_record import PrefetchConfig, PrefetchRecord, PrefetchTurn, Setting
+from headrace.errors import ConfigError, StageError
 from headrace.testing.fake_clock import FakeClock
-from headrace.testing.synth import SynthClip, write_clip
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
 
-@pytest.fixture
-def videos(tmp_path):
-    return [write_clip(tmp_path / f"{k}", SynthClip(num_frames=12)) for k in range(2)]
-
-
-def config(videos, **options):
-    usual = {"clip_len": 3, "stride": 1, "size": (16, 16), "batch_size": 2}
-    return PrefetchConfig(videos=tuple(map(str, videos)), **{**usual, **options})
+SMALL = {"clip_len": 3, "stride": 1, "size": (16, 16), "batch_size": 2}
 
 
 @pytest.fixture
-def context(tmp_path):
-    return Context(store=IndexStore(tmp_path / "index"), clock=FakeClock())
+def looping(videos, store):
+    """Return a function: batches of a turn, options -> the loop; its clock stands still."""
+
+    def loop(batches, **options):
+        config = PrefetchConfig(videos=videos, **{**SMALL, **options})
+        return PrefetchLoop(config, batches, Context(store=store, clock=FakeClock()))
+
+    return loop
 
 
 class TickingClock(FakeClock):
@@ -47,9 +38,9 @@ class TickingClock(FakeClock):
 
 
 @pytest.mark.parametrize("factor", [1, 4])
-def test_a_turn_counts_its_batches_and_what_the_loop_did_with_each(videos, context, factor):
+def test_a_turn_counts_its_batches_and_what_the_loop_did_with_each(looping, factor):
     """The clock stands still while batches are waited for, so only the steps take time."""
-    with PrefetchLoop(config(videos, prefetch_factor=(1, 4)), 5, context) as loop:
+    with looping(5, prefetch_factor=(1, 4)) as loop:
         turn = loop.take(Setting(prefetch_factor=factor, is_pinned=False), step_ms=40)
     assert (turn.prefetch_factor, turn.is_pinned, turn.frames) == (factor, False, 5 * 2 * 3)
     assert turn.intervals_ms == (40,) * 5
@@ -59,38 +50,27 @@ def test_a_turn_counts_its_batches_and_what_the_loop_did_with_each(videos, conte
     assert turn.memory_bytes > 10**6
 
 
-def test_every_setting_has_its_turns_and_the_step_is_as_given(videos, context):
-    context = replace(context, clock=TickingClock())
-    record = measure_prefetch(
-        config(videos, prefetch_factor=(4, 1), step_ms=100.0, seconds=1.0, repeats=2), context
-    )
+def test_every_setting_has_its_turns_and_the_step_is_as_given(measure, videos):
+    asked = {"prefetch_factor": (4, 1), "step_ms": 100.0, "seconds": 1.0, "repeats": 2}
+    record = measure(PREFETCH, Context(clock=TickingClock()), videos=videos, **SMALL, **asked)
     assert [turn.prefetch_factor for turn in record.turns] == [1, 4, 1, 4]
     assert {len(turn.waits_ms) for turn in record.turns} == {12}, "never fewer"
     assert record.step_ms == 100
     assert (record.batch_frames, record.batch_bytes) == (6, 6 * 16 * 16 * 3)
     assert record.provenance.configuration["prefetch_factor"] == "4,1"
-    assert PrefetchRecord.model_validate_json(record.model_dump_json()) == record
 
 
-def test_a_video_that_is_shorter_than_a_clip_begins_again(videos, context):
-    with PrefetchLoop(config(videos, clip_len=40), 1, context) as loop:
+def test_a_video_that_is_shorter_than_a_clip_begins_again_or_is_refused(looping):
+    with looping(1, clip_len=40) as loop:
         turn = loop.take(Setting(prefetch_factor=2, is_pinned=False), step_ms=1)
     assert turn.frames == 2 * 40
+    with pytest.raises(ConfigError, match="the video has 24: 24 are possible"):
+        looping(1, clip_len=99, boundary="error")
 
 
-def test_clips_that_are_longer_than_the_video_are_refused(videos, context):
-    with pytest.raises(ConfigError, match="the video has 12: 12 are possible"):
-        measure_prefetch(config(videos, **{"clip_len": 99, "boundary": "error"}), context)
-
-
-def test_a_missing_video_is_named_before_workers_start(context):
-    with pytest.raises(OpenError, match=r"gone\.mp4"):
-        measure_prefetch(config(["gone.mp4"]), context)
-
-
-def test_what_fails_in_a_worker_is_told_in_one_line(videos, context):
-    with PrefetchLoop(config(videos), 2, context) as loop:
-        videos[1].unlink()
+def test_what_fails_in_a_worker_is_told_in_one_line(looping, videos):
+    with looping(2) as loop:
+        Path(videos[1]).unlink()
         with pytest.raises(StageError, match=r"a DataLoader worker failed: .*1\.mp4") as said:
             loop.take(Setting(prefetch_factor=2, is_pinned=False), step_ms=0)
     assert "\n" not in str(said.value)
@@ -128,13 +108,14 @@ USUAL = (turn(1, 8), turn(2, 6), turn(4, 5), turn(8, 5))
 
 
 def test_rows_are_medians_and_jitter_is_the_standard_deviation_of_intervals():
-    rows = rows_of(recorded(turn(2, 6), turn(1, 8), turn(2, 4), turn(2, 5, waits=(9.0,) * 80)))
-    assert [row.prefetch_factor for row in rows] == [1, 2]
-    assert (rows[1].rate.median, rows[1].rate.lowest) == (200, pytest.approx(166.7, abs=0.1))
-    assert rows[1].jitter_ms == 5
-    assert rows[1].wait_ms == pytest.approx(8.2)
-    assert (rows[0].wait_p95_ms, rows[1].wait_p95_ms) == (None, 9)
-    assert rows[1].copy_ms is None
+    record = recorded(turn(2, 6), turn(1, 8), turn(2, 4), turn(2, 5, waits=(9.0,) * 80))
+    first, second = PREFETCH.rows(record)
+    assert (first.prefetch_factor, second.prefetch_factor) == (1, 2)
+    assert (second.rate.median, second.rate.lowest) == (200, pytest.approx(166.7, abs=0.1))
+    assert second.jitter_ms == 5
+    assert second.waits.mean == pytest.approx(8.2)
+    assert (first.waits.p95, second.waits.p95) == (None, 9)
+    assert second.copy_ms is None
 
 
 def copied(factor, seconds, ms, *, is_pinned):

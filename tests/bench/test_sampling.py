@@ -1,102 +1,54 @@
-"""Strategies take turns on frames that are proven equal; what each draws and what it costs."""
+"""Strategies take turns on frames that are proven equal; what each costs, and what limits them."""
 
 import numpy as np
 import pytest
 
-from bench.sampling_records import recorded, strategy
+from bench.shown import check_shown, made
 from headrace.bench.benchmark import Context
-from headrace.bench.frame_equality import check_equal
-from headrace.bench.sampling import SamplingConfig, measure_sampling
-from headrace.bench.sampling_record import WAYS, SamplingRecord, draws, how, label
-from headrace.bench.sampling_variants import Setting, describe_way, open_way, sampler_of
-from headrace.decode.index_store import IndexStore
-from headrace.errors import ConfigError, DecodeError, OpenError
+from headrace.bench.sampling import WAYS, SamplingConfig, SamplingRecord, Strategy
+from headrace.bench.sampling_report import SAMPLING
+from headrace.bench.sampling_ways import SamplingWays
+from headrace.errors import ConfigError, DecodeError
 from headrace.measuring.seek_baseline import SeekPerFrame
-from headrace.testing.synth import SynthClip, write_clip
-from headrace.training.video_set import VideoSet
+from headrace.measuring.steady_state import DeliveryTurn
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
-
-@pytest.fixture
-def store(tmp_path):
-    return IndexStore(tmp_path / "index")
+SMALL = {"batch_size": 4, "size": (16, 16), "memory": "256KiB", "burst": 4, "workers": 1}
 
 
 @pytest.fixture
-def videos(tmp_path):
-    return [write_clip(tmp_path / f"{k}", SynthClip(num_frames=24, gop=12)) for k in range(2)]
+def opened(videos, store):
+    """Return a function that opens 48 frames in GOPs of 12, in batches of 4."""
+
+    def open_ways(**options):
+        config = SamplingConfig(videos=videos, **{**SMALL, "rho": 0.9, **options})
+        return SamplingWays.open(config, store)
+
+    return open_ways
 
 
-@pytest.fixture
-def setting(videos, store):
-    """Return a function that gives 48 frames in GOPs of 12, batches of 4."""
-    opened = VideoSet.open(videos, store=store)
-
-    def make(**options):
-        options = {
-            **{"videos": opened, "batch_size": 4, "size": (16, 16), "memory_budget": 2**18},
-            **{"frames_per_burst": 4, "workers": 1, "rho": 0.9, "store": store, **options},
-        }
-        return Setting(**options)
-
-    return make
-
-
-@pytest.fixture
-def measure(videos, store):
-    """Return a function that measures two small videos, shortly."""
-
-    def run(**options):
-        seen = []
-        options = {
-            **{"videos": tuple(map(str, videos)), "batch_size": 4, "size": (16, 16), "burst": 4},
-            **{"memory": "256KiB", "workers": 1, "seconds": 0.01, "repeats": 1, **options},
-        }
-        record = measure_sampling(
-            SamplingConfig(**options),
-            Context(
-                command=("headrace", "bench"),
-                on_progress=lambda *turn: seen.append(turn),
-                store=store,
-            ),
-        )
-        return record, seen
-
-    return run
-
-
-def test_strategies_take_turns(measure):
-    record, seen = measure(strategies=("naive", "bursts"), repeats=2)
+def test_strategies_take_turns_and_the_record_says_what_it_was_made_with(measure, videos):
+    seen = []
+    context = Context(command=("headrace", "bench"), on_progress=lambda *turn: seen.append(turn))
+    asked = {**SMALL, "videos": videos, "strategies": ("naive", "bursts"), "repeats": 2}
+    record = measure(SAMPLING, context, **asked)
     assert [turn.strategy for turn in record.turns] == ["baseline", "naive", "bursts"] * 2
     assert seen == list(
         zip(["baseline", "naive", "bursts of 4"] * 2, range(6), [6] * 6, strict=True)
     )
     assert (record.videos, record.frames, record.gops) == (2, 48, 4)
     assert (record.batch_size, record.workers, record.compared) == (4, 1, 4)
-
-
-def test_the_record_says_what_it_was_made_with(measure):
-    record, _ = measure(strategies=())
+    assert (record.memory_budget, record.burst, record.rho) == (2**18, 4, 0.95)
     assert record.provenance.command == ("headrace", "bench")
     assert record.provenance.configuration == {
-        "videos": 2,
-        "batch_size": 4,
-        "size": "16,16",
-        "memory": "256KiB",
-        "burst": 4,
-        "rho": 0.95,
-        "workers": 1,
-        "strategies": "baseline",
-        "seconds": 0.01,
-        "repeats": 1,
+        **{**SMALL, "videos": 2, "size": "16,16", "strategies": "baseline,naive,bursts"},
+        **{"seconds": 0.01, "rho": 0.95, "repeats": 2},
     }
-    assert (record.memory_budget, record.burst, record.rho) == (2**18, 4, 0.95)
-    assert SamplingRecord.model_validate_json(record.model_dump_json()) == record
 
 
-def test_what_is_not_possible_has_no_turn(measure):
-    record, _ = measure(strategies=("bursts",), burst=16)
+def test_what_is_not_possible_has_no_turn(measure, videos):
+    record = measure(SAMPLING, videos=videos, **SMALL | {"strategies": ("bursts",), "burst": 16})
     assert [turn.strategy for turn in record.turns] == ["baseline"]
     assert "need at least 68 frames" in record.strategies[1].why_not
 
@@ -112,98 +64,142 @@ class Flipped(SeekPerFrame):
 
 
 @pytest.mark.parametrize(("batch_size", "count"), [(4, 4), (40, 16)])
-def test_a_frame_that_differs_in_one_bit_is_an_error(videos, setting, batch_size, count):
-    given = setting(batch_size=batch_size, rho=0.5)
-    assert check_equal(given) == count
+def test_a_frame_that_differs_in_one_bit_is_an_error(videos, opened, batch_size, count):
+    ways = opened(batch_size=batch_size)
+    assert ways.check_equal() == count
     with pytest.raises(DecodeError, match=r"frame \d+ of .*\.mp4 .* is not the same") as said:
-        check_equal(given, Flipped(given.videos, given.size))
-    assert said.value.source in map(str, videos)
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"memory": "2KiB"}, "does not hold three batches"),
-        ({"batch_size": 49}, "a batch of 49 is larger than the set: the videos have 48 frames"),
-    ],
-)
-def test_what_cannot_be_measured_is_refused(measure, options, said):
-    with pytest.raises(ConfigError, match=said):
-        measure(**options)
-
-
-def test_a_video_that_cannot_be_read_is_named(measure):
-    with pytest.raises(OpenError, match=r"gone\.mp4"):
-        measure(videos=("gone.mp4",))
-
-
-SAME = ("baseline", "dataset", "naive", "look-ahead", "quarter")
+        ways.check_equal(Flipped(ways.videos, ways.config.size))
+    assert said.value.source in videos
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_way_delivers_whole_batches(setting, way):
-    batches = open_way(way, setting()).batches()
+def test_a_way_delivers_whole_batches_of_which_only_bursts_cost_noise(opened, way):
+    ways = opened()
+    batches = ways.delivery(way).batches()
     assert [next(batches), next(batches)] == [4, 4]
     batches.close()
+    found = ways.describe(way)
+    assert (found.bias, found.design_effect, found.why_not) == (0, 1, "")
+    assert found.inflation == pytest.approx(1 + 3 * 0.9 if way == "bursts" else 1)
 
 
-def test_most_ways_draw_the_very_same_frames(setting):
-    population = setting().videos.population
-    orders = {way: sampler_of(way, setting()).order(population, 0)[:] for way in WAYS}
-    for way in SAME:
+def test_most_ways_draw_the_very_same_frames(opened):
+    ways = opened()
+    orders = {way: ways.sampler(way).order(ways.videos.population, 0)[:] for way in WAYS}
+    for way in ("dataset", "naive", "look-ahead", "quarter"):
         assert np.array_equal(orders[way], orders["baseline"]), way
     for way in ("permutation", "bursts"):
         assert sorted(orders[way].tolist()) == list(range(48)), way
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_only_bursts_cost_noise_and_none_costs_bias(setting, way):
-    found = describe_way(way, setting())
-    assert (found.bias, found.design_effect) == (0, 1)
-    assert found.inflation == pytest.approx(1 + 3 * 0.9 if way == "bursts" else 1)
-    assert not found.why_not
+def test_only_what_is_there_for_comparison_may_be_impossible(opened):
+    assert "three batches" in opened(memory=str(12 * 768)).describe("quarter").why_not
+    assert "need at least 68 frames" in opened(burst=16).describe("bursts").why_not
+    for way in ("naive", "look-ahead", "permutation"):
+        with pytest.raises(ConfigError, match="does not hold three batches"):
+            opened(memory="1000").describe(way)
+    with pytest.raises(ConfigError, match="a batch of 49 is larger than the set: the videos have"):
+        opened(batch_size=49)
 
 
-@pytest.mark.parametrize(
-    ("way", "options", "said"),
-    [
-        ("quarter", {"memory_budget": 12 * 768}, "three batches"),
-        ("bursts", {"frames_per_burst": 16}, "need at least 68 frames"),
-    ],
-)
-def test_what_is_there_for_comparison_may_be_impossible(setting, way, options, said):
-    assert said in describe_way(way, setting(**options)).why_not
+def strategy(name, **options):
+    """Return a strategy that costs nothing in statistics."""
+    return Strategy(**{"name": name, "bias": 0, "design_effect": 1, "inflation": 1} | options)
 
 
-@pytest.mark.parametrize("way", ["naive", "look-ahead", "permutation"])
-def test_too_little_memory_for_the_others_is_an_error(setting, way):
-    with pytest.raises(ConfigError, match="three batches"):
-        describe_way(way, setting(memory_budget=1000))
+BASELINE, AHEAD, NAIVE, QUARTER = map(strategy, ("baseline", "look-ahead", "naive", "quarter"))
+BURSTS = strategy("bursts", inflation=7.3)
+IMPOSSIBLE = strategy("quarter", why_not="three batches do not fit")
 
 
-def test_ways_that_draw_the_very_same_frames_say_the_same():
-    record = recorded()
-    said = {way: draws(strategy(way), record) for way in WAYS}
-    assert len({said[way] for way in SAME}) == 1
-    assert len(set(said.values())) == 3
+def turns(name, frames, *, cores=2.0, others=0.0, decoded=1.0, **options):
+    """Return a turn of 10 s for each number of frames."""
+    spent = {
+        **{"seconds": 10, "cpu_seconds": 10 * cores, "others_cpu_seconds": 10 * others},
+        **{"opens": 0, "bytes_read": 0, "held_bytes": 50_000_000, "is_filled": True},
+        **{"warm_up_frames": 128, "warm_up_seconds": 1, **options},
+    }
+    return [
+        DeliveryTurn(strategy=name, frames=n, decoded=int(decoded * n), seeks=n // 4, **spent)
+        for n in frames
+    ]
 
 
-def test_bursts_say_what_a_batch_is_worth_over_many_steps():
-    record = recorded(batch_size=8, burst=4, rho=0.5)
-    said = draws(strategy("bursts", inflation=2.5), record)
-    assert "each frame once an epoch, 4 from one decoding" in said
-    assert (
-        "a batch of 8 is worth as little as 3 independent frames (D = 1 + 3 x 0.5 = 2.50)" in said
+def recorded(*timed, usable=2, strategies=(BASELINE, AHEAD, BURSTS), **options):
+    """Return a record of the turns."""
+    facts = {"videos": 40, "frames": 12_000, "gops": 400, "compared": 16, "workers": 2}
+    asked = {"batch_size": 128, "memory_budget": 2**30, "burst": 8, "rho": 0.9}
+    return SamplingRecord(
+        provenance=made(cores=usable, batch_size=128),
+        strategies=strategies,
+        turns=tuple(turn for each in timed for turn in each),
+        **facts | asked | options,
     )
-    assert "lanes=8), lookahead=25)" in how("bursts", record)
 
 
-@pytest.mark.parametrize(
-    ("memory", "labels"),
-    [
-        (2**30, ("look-ahead 1,024 MiB", "look-ahead 256 MiB")),
-        (2**20, ("look-ahead 1 MiB", "look-ahead 0.25 MiB")),
-    ],
+USUAL = (
+    turns("baseline", [500, 510, 490], decoded=15.5, opens=500),
+    turns("look-ahead", [5000, 4900, 5100], decoded=0.7, bytes_read=15_000_000),
+    turns("bursts", [2500, 2500, 2500], decoded=2.5, is_filled=False),
 )
-def test_a_quarter_of_the_memory_is_one(memory, labels):
-    assert tuple(label(way, memory, 8) for way in SAME[3:]) == labels
+BASE = turns("baseline", [500])
+
+
+def beside_baseline(*frames, base=BASE, usable=2, **options):
+    return recorded(base, turns("look-ahead", frames, **options), usable=usable)
+
+
+def memory(naive, quarter, full, **options):
+    """Three amounts of memory by frames in 10 s; bursts are faster, but draw other frames."""
+    return recorded(
+        BASE,
+        turns("naive", naive, **options),
+        turns("quarter", quarter),
+        turns("look-ahead", full, decoded=0.8),
+        turns("bursts", [9000]),
+        strategies=(BASELINE, NAIVE, AHEAD, QUARTER, BURSTS),
+    )
+
+
+def test_what_limits_the_fastest_and_where_memory_saturates_is_told_like_this():
+    ahead, unsteady = turns("look-ahead", [5000]), turns("bursts", [1000, 2000])
+    busy_base = turns("baseline", [500], others=0.5)
+    every = tuple(strategy(way, inflation=2.5 if way == "bursts" else 1) for way in WAYS)
+    small = {"memory_budget": 2**20, "batch_size": 8, "burst": 4, "rho": 0.5}
+    cases = {
+        "four strategies": recorded(*USUAL, strategies=(BASELINE, AHEAD, IMPOSSIBLE, BURSTS)),
+        "bound by decoding": beside_baseline(5000),
+        "bound by decoding in vain": beside_baseline(5000, cores=1.81, decoded=3),
+        "bound by two workers": beside_baseline(5000, cores=1.95, usable=8),
+        "other programs ran": beside_baseline(5000, cores=1.0, others=0.9),
+        "other programs beside the baseline": beside_baseline(5000, base=busy_base),
+        "processors had time to spare": beside_baseline(5000, cores=1.0, others=0.1),
+        "a turn too short for the clock of processors": beside_baseline(5000, cores=0.0),
+        "too short, and other programs ran": beside_baseline(5000, cores=0.0, others=0.9),
+        "turns differ": beside_baseline(5000, 3000),
+        "turns of one in between differ": recorded(BASE, ahead, unsteady),
+        "as fast within five percent": recorded(BASE, ahead, turns("bursts", [4800])),
+        "slower than the baseline": beside_baseline(300),
+        "the baseline alone": recorded(BASE),
+        "a quarter of the memory is enough": memory([500], [4800], [5000]),
+        "no memory is enough": memory([4800], [4700], [5000]),
+        "all the memory is needed": memory([500], [4700], [5000]),
+        "memory while other programs ran": memory([500], [4800], [5000], others=0.5),
+        "memory by turns that differ": memory([500, 1000], [4800], [5000]),
+        "a window that was still filling": memory([500], [4800], [5000], is_filled=False),
+        "every strategy, in little memory": recorded(BASE, strategies=every, **small),
+    }
+    check_shown(SAMPLING, cases)
+
+
+def test_the_chart_shows_from_where_memory_is_enough():
+    [chart] = SAMPLING.page(memory([500], [4800], [5000])).charts
+    _, _, enough = chart.figure.data
+    assert list(enough.x) == [475, 475]
+    assert list(enough.y) == ["bursts of 8", "baseline"]
+
+
+def test_the_reading_explains_the_star_only_where_there_is_one():
+    filling = SAMPLING.page(recorded(*USUAL)).table.reading
+    assert "at most 6 times the measured time (* is still warming up)" in filling
+    assert "(*" not in SAMPLING.page(recorded(*USUAL[:2])).table.reading

@@ -7,23 +7,19 @@ from hypothesis import strategies as st
 from bench.shown import check_shown, made
 from headrace.bench.overlap_work import Work
 from headrace.bench.stability import (
+    Candidate,
     StabilityConfig,
     StabilityRecord,
+    StabilityTurn,
     _needed_seconds,
     _possible,
     announce,
-    rows_of,
-    take_stability_turn,
-)
-from headrace.bench.stability_report import STABILITY
-from headrace.bench.stability_search import (
-    Candidate,
-    StabilityTurn,
+    candidates,
     fps_by_iteration,
-    next_candidate,
-    smallest_held,
+    take_stability_turn,
     warm_up_of,
 )
+from headrace.bench.stability_report import STABILITY
 from headrace.errors import ConfigError
 from headrace.runs.options import ComputeOptions
 from headrace.runtime.clock import SYSTEM_CLOCK
@@ -51,17 +47,9 @@ def test_the_fps_of_iterations_by_hand(out_ns, frames, found):
 
 
 def test_cv_is_standard_deviation_over_mean():
-    turn = StabilityTurn(
-        seconds=1,
-        cpu_seconds=1,
-        batch_size=1,
-        queue_depth=1,
-        warm_up=10,
-        fps=(10, 20, 30),
-        frames_per_second=16,
-    )
-    assert turn.cv == pytest.approx((200 / 3) ** 0.5 / 20)
-    assert turn.interval_cv == pytest.approx(0.4635, abs=1e-4)
+    series = turn(1, 1, 0.1, 30).model_copy(update={"fps": (10, 20, 30)})
+    assert series.cv == pytest.approx((200 / 3) ** 0.5 / 20)
+    assert series.interval_cv == pytest.approx(0.4635, abs=1e-4)
 
 
 @pytest.mark.parametrize(("batch_size", "queue_depth"), [(1, 1), (4, 3)])
@@ -95,11 +83,16 @@ def at(batch_size, queue_depth):
 
 
 def searched(holds, batch_sizes=BATCHES, queue_depths=DEPTHS):
-    """All that was tried on a system that is steady where `holds` says."""
-    tried = []
-    while (candidate := next_candidate(tried, batch_sizes, queue_depths)) is not None:
-        tried.append((candidate, holds(candidate)))
-    return tried
+    """All that was tried on a system that is steady where `holds` says -> whether it held."""
+    held = {}
+    for candidate in candidates(batch_sizes, queue_depths, held):
+        assert candidate not in held, "never twice"
+        held[candidate] = holds(candidate)
+    return held
+
+
+def smallest(held):
+    return min(candidate for candidate, holds in held.items() if holds)
 
 
 @given(batch_size=st.sampled_from(BATCHES), queue_depth=st.sampled_from(DEPTHS))
@@ -110,26 +103,18 @@ def test_the_smallest_is_found_in_few_trials(batch_size, queue_depth):
             or (c.batch_size == batch_size and c.queue_depth >= queue_depth)
         )
     )
-    assert smallest_held(tried) == at(batch_size, queue_depth)
+    assert smallest(tried) == at(batch_size, queue_depth)
     assert len(tried) <= len(BATCHES) + 2
 
 
 def test_batches_grow_with_the_deepest_queues_then_these_are_halved():
     tried = searched(lambda c: c.batch_size >= 4 and c.queue_depth >= 2)
-    assert [candidate for candidate, _ in tried] == [
-        at(1, 8),
-        at(2, 8),
-        at(4, 8),
-        at(4, 2),
-        at(4, 1),
-    ]
-    assert smallest_held(tried) == at(4, 2)
+    assert list(tried) == [at(1, 8), at(2, 8), at(4, 8), at(4, 2), at(4, 1)]
+    assert smallest(tried) == at(4, 2)
 
 
 def test_where_nothing_holds_it_ends_with_the_largest():
-    tried = searched(lambda c: False)
-    assert [c.batch_size for c, _ in tried] == list(BATCHES)
-    assert smallest_held(tried) is None
+    assert list(searched(lambda c: False)) == [at(batch_size, 8) for batch_size in BATCHES]
 
 
 @given(
@@ -137,13 +122,9 @@ def test_where_nothing_holds_it_ends_with_the_largest():
     queue_depths=st.lists(st.integers(1, 64), min_size=1, max_size=6),
     seed=st.randoms(use_true_random=False),
 )
-def test_it_ends_and_never_asks_twice_also_where_systems_contradict_themselves(
-    batch_sizes, queue_depths, seed
-):
+def test_it_ends_also_where_systems_contradict_themselves(batch_sizes, queue_depths, seed):
     tried = searched(lambda c: seed.random() < 0.5, batch_sizes, queue_depths)
-    candidates = [candidate for candidate, _ in tried]
-    assert len(set(candidates)) == len(candidates)
-    assert all(c.batch_size in batch_sizes and c.queue_depth in queue_depths for c in candidates)
+    assert all(c.batch_size in batch_sizes and c.queue_depth in queue_depths for c in tried)
 
 
 def turn(batch_size, queue_depth, cv, rate, *, others=0.0):
@@ -197,7 +178,7 @@ def test_the_smallest_candidate_that_is_steady_is_named_like_this():
 
 
 def test_the_series_shown_is_that_of_the_turn_nearest_the_median():
-    [row] = rows_of(repeated(0.5, 0.1, 0.2))
+    [row] = STABILITY.rows(repeated(0.5, 0.1, 0.2))
     assert row.cv.median == pytest.approx(0.2)
     assert max(row.fps) == pytest.approx(36)
 

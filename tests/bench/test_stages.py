@@ -8,22 +8,12 @@ import pytest
 import torch
 
 from bench.shown import check_shown, made
-from headrace.bench.benchmark import Context
-from headrace.bench.stages import (
-    Bound,
-    StagesConfig,
-    StagesRecord,
-    StagesRow,
-    StagesTurn,
-    measure_stages,
-    rows_of,
-)
+from headrace.bench.stages import Bound, StagesRecord, StagesTurn, rows_of
 from headrace.bench.stages_line import SequentialStages
 from headrace.bench.stages_report import STAGES
 from headrace.decode.bare_loop import plain_frames
-from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_index
-from headrace.errors import DecodeError, OpenError
+from headrace.errors import DecodeError
 from headrace.measuring.interleaved import Spread
 from headrace.preprocess.levels import build_preprocess
 from headrace.profiling.setup import Setup
@@ -54,9 +44,8 @@ def opened(index, model=None, **options):
 
 
 @pytest.fixture
-def index(tmp_path):
-    path = write_clip(tmp_path / "clip", SynthClip(num_frames=12, gop=6))
-    return open_index(path, IndexStore(tmp_path / "index"))
+def index(tmp_path, store):
+    return open_index(write_clip(tmp_path / "clip", SynthClip(num_frames=12, gop=6)), store)
 
 
 @pytest.mark.parametrize("batch_size", [1, 5, 12, 30])
@@ -94,9 +83,8 @@ def test_one_stage_works_at_a_time_in_one_thread(index):
         assert before.end_ns <= after.start_ns
 
 
-def test_without_a_folder_there_is_no_trace(index, tmp_path):
-    config = StagesConfig(videos=(str(index.source),), batch_size=2, seconds=0.01, repeats=2)
-    record = measure_stages(config, Context(store=IndexStore(tmp_path / "index")))
+def test_without_a_folder_there_is_no_trace(measure, tmp_path):
+    record = measure(STAGES, repeats=2)
     assert record.traced == 0
     assert len(record.turns) == 2
     for turn in record.turns:
@@ -105,16 +93,13 @@ def test_without_a_folder_there_is_no_trace(index, tmp_path):
     assert not list(tmp_path.rglob("*.gz"))
 
 
-def test_a_video_that_cannot_be_read_is_named(tmp_path):
-    with pytest.raises(OpenError, match=r"gone\.mp4"):
-        measure_stages(StagesConfig(videos=("gone.mp4",)), Context())
-
-
-def test_a_damaged_frame_ends_it_in_words(tmp_path):
+def test_a_damaged_frame_ends_it_in_words(tmp_path, store):
     good = write_clip(tmp_path / "good", SynthClip(num_frames=12))
     bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[7])
-    index = open_index(bad, IndexStore(tmp_path / "index"))
-    with opened(index) as line, pytest.raises(DecodeError, match=r"bad\.mp4 cannot be decoded"):
+    with (
+        opened(open_index(bad, store)) as line,
+        pytest.raises(DecodeError, match=r"bad\.mp4 cannot be decoded"),
+    ):
         line.take()
 
 
@@ -170,21 +155,6 @@ def test_a_p95_takes_90_batches():
     assert rows_of(recorded(turn(USUAL, batches=45), turn(USUAL, batches=45)))[0].p95_ms == 3
 
 
-def row(role, ms, cpu_ms):
-    rate = Spread(median=1, lowest=1, highest=1)
-    return StagesRow(
-        role=role,
-        ms=ms,
-        p95_ms=None,
-        cpu_ms=cpu_ms,
-        share=0,
-        parts=1,
-        batches=1,
-        rate=rate,
-        others=None,
-    )
-
-
 @pytest.mark.parametrize(
     ("decode", "preprocess", "model", "cores", "expected"),
     [
@@ -201,8 +171,9 @@ def row(role, ms, cpu_ms):
 def test_a_run_is_bound_by_its_slowest_stage_or_by_the_cores(
     decode, preprocess, model, cores, expected
 ):
-    rows = [row("decode", *decode), row("preprocess", *preprocess), row("model", *model)]
-    bound = Bound.of(rows, cores)
+    by_role = {"decode": decode, "preprocess": preprocess, "model": model}
+    costs = {role: (10 * ms, 10 * cpu_ms) for role, (ms, cpu_ms) in by_role.items()}
+    bound = Bound.of(rows_of(recorded(turn(costs))), cores)
     assert (bound.role, bound.is_cores) == expected[:2]
     assert (bound.ms, bound.most) == (pytest.approx(expected[2]), pytest.approx(expected[3]))
     assert bound.rate == pytest.approx(1e3 / expected[2])

@@ -1,18 +1,13 @@
 """How many cores, and threads of one operation, a model and a whole run go best with."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from headrace.bench.affinity_variants import (
-    MODEL,
-    WHOLE,
-    CoreBinding,
-    bound_variants,
-    core_bindings,
-    variant_of,
-)
+from pydantic import PositiveInt
+
 from headrace.bench.benchmark import Benchmark, Context
 from headrace.bench.charts import variant_bars
 from headrace.bench.config import BatchSize, ModelConfig, Repeats, TurnSeconds
@@ -20,15 +15,25 @@ from headrace.bench.variant_benchmark import (
     Ranking,
     VariantRecord,
     VariantRow,
+    VariantSet,
     rate_columns,
     time_variants,
 )
 from headrace.measuring.interleaved import grouped
 from headrace.profiling.findings.finding import Change, Finding
-from headrace.profiling.provenance import Scalar
+from headrace.profiling.provenance import Record, Scalar
 from headrace.report.experiment import Column
 from headrace.report.numbers import counted, decimal
-from headrace.runtime.affinity import available_cores, can_bind
+from headrace.runtime.affinity import available_cores, can_bind, cores_text
+
+if TYPE_CHECKING:
+    from headrace.models.model import Model
+    from headrace.models.results import Labels
+    from headrace.runs.options import ComputeOptions
+    from headrace.video.stream_index import StreamIndex
+
+MODEL: Final = "model"
+WHOLE: Final = "whole"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +50,18 @@ class AffinityConfig(ModelConfig):
     repeats: Repeats = 3
 
 
+class CoreBinding(Record):
+    """Cores and threads that were tried."""
+
+    way: str
+    """What it is called: `all cores, 1 thread`."""
+    cores: str | None
+    """As `--core-bind` takes them; None: those that the process may use."""
+    num_cores: PositiveInt
+    threads: PositiveInt | None
+    """Of one operation; None: as many as PyTorch chooses."""
+
+
 class AffinityRecord(VariantRecord):
     """What was measured: of each setting the turns of the model alone and of the whole path."""
 
@@ -53,6 +70,118 @@ class AffinityRecord(VariantRecord):
     """Whether the system can bind a process to cores."""
     settings: tuple[CoreBinding, ...]
     """What a run takes by itself first."""
+
+
+def measure_affinity(config: AffinityConfig, context: Context) -> AffinityRecord:
+    """Time the model alone and a whole run with each setting, in turns.
+
+    Cores and threads are given back behind each turn, however it ends.
+
+    Raises:
+        ConfigError, BackendError, MediaError: model, device or video cannot be had.
+    """
+    made = context.provenance(config)
+    bindings = core_bindings(available_cores(), can_bind=can_bind())
+    ready = bound_variants(config, bindings, context)
+    turns = time_variants(ready, repeats=config.repeats, context=context)
+    return ready.record(provenance=made, turns=turns)
+
+
+def core_bindings(cores: frozenset[int], *, can_bind: bool) -> tuple[CoreBinding, ...]:
+    """Return what is worth trying on these cores: all or half of them, all threads or one."""
+    half = sorted(cores)[: len(cores) // 2]
+    every = partial(CoreBinding, cores=None, num_cores=len(cores))
+    tried = [every(way="all cores", threads=None)]
+    if len(cores) > 2:
+        threads = len(cores) // 2
+        tried.append(every(way=f"all cores, {threads} threads", threads=threads))
+    if len(cores) > 1:
+        tried.append(every(way="all cores, 1 thread", threads=1))
+    if half and can_bind:
+        bound = partial(CoreBinding, cores=cores_text(half), num_cores=len(half))
+        name = "1 core" if len(half) == 1 else f"{len(half)} cores"
+        tried.append(bound(way=name, threads=None))
+        if len(half) > 1:
+            tried.append(bound(way=f"{name}, 1 thread", threads=1))
+    return tuple(tried)
+
+
+def variant_of(kind: str, binding: CoreBinding) -> str:
+    """Return what the turns of the model alone, or of the whole path, are called."""
+    return f"{kind}: {binding.way}"
+
+
+def bound_variants(
+    config: AffinityConfig, bindings: Sequence[CoreBinding], context: Context
+) -> VariantSet[AffinityRecord]:
+    """Load the model, and return it alone and the path of a run, each with every binding.
+
+    Raises:
+        ConfigError, BackendError, MediaError: model, device or video cannot be had.
+    """
+    from headrace.bench.model_variants import Flowing, hold_frames, on_device, passes
+    from headrace.models.available import check_available
+    from headrace.models.load import load_classifier
+    from headrace.models.prepare import prepare
+    from headrace.runs.options import ExecutionOptions
+    from headrace.runs.place import computing_place
+
+    compute = config.compute_options(config.batch_size)
+    check_available(compute.compute())
+    held = hold_frames(config.videos[0], config.batch_size, context.store)
+
+    @contextmanager
+    def settled(variant: str) -> Iterator[None]:
+        """Take the cores and threads of a variant, and begin it; all is given back after it."""
+        kind, _, name = variant.partition(": ")
+        binding = next(each for each in bindings if each.way == name)
+        execution = ExecutionOptions(core_bind=binding.cores)
+        with computing_place(replace(compute, threads=binding.threads, execution=execution)):
+            if kind == WHOLE:
+                with whole.begun():
+                    yield
+            else:
+                model.run(batches[0])  # its threads begin
+                yield
+
+    model = prepare(
+        lambda: load_classifier(compute.model_name, compute.weights),
+        compute.compute(),
+        batch_size=compute.batch_size,
+        clock=context.clock,
+    ).model
+    batches = on_device(held.prepared(compute.prep_level, model.input), compute.device)
+    alone = passes(batches, model.run, seconds=config.seconds, clock=context.clock)
+    whole = Flowing(partial(_flow, compute, model, held.index), config.seconds, context.clock)
+    kinds = ((MODEL, alone), (WHOLE, whole))
+    return VariantSet(
+        variants={variant_of(kind, each): work for kind, work in kinds for each in bindings},
+        record=partial(
+            AffinityRecord,
+            model=config.model_name,
+            can_bind=can_bind(),
+            settings=tuple(bindings),
+        ),
+        settled=settled,
+    )
+
+
+@contextmanager
+def _flow(
+    compute: "ComputeOptions", model: "Model[Labels]", index: "StreamIndex"
+) -> Iterator[Iterator[int]]:
+    """Decode, preprocess and infer without end, in the stages of a run."""
+    from headrace.bench.model_variants import endless
+    from headrace.preprocess.levels import build_preprocess
+    from headrace.runs.stages import SOURCE, Carriers, stages_of
+    from headrace.runtime.pipeline import Pipeline
+
+    preprocess = build_preprocess(compute.prep_level, model.input)
+    stages = stages_of(preprocess, Carriers.of(model, prep_on_gpu=False), model, [])
+    source = endless(index, compute.batch_size)
+    line = Pipeline(source=source, stages=stages, source_name=SOURCE, marks_source=False)
+    with line.run() as run:
+        yield (item.value.frames for item in run)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,42 +199,6 @@ class AffinityRow(VariantRow[CoreBinding]):
 
 
 Rows = tuple[AffinityRow, ...]
-
-
-def measure_affinity(config: AffinityConfig, context: Context) -> AffinityRecord:
-    """Time the model alone and a whole run with each setting, in turns.
-
-    Cores and threads are given back behind each turn, however it ends.
-
-    Raises:
-        ConfigError, BackendError, MediaError: model, device or video cannot be had.
-    """
-    from headrace.bench.model_variants import hold_frames
-    from headrace.models.available import check_available
-    from headrace.runs.options import ComputeOptions
-
-    compute = ComputeOptions(
-        model_name=config.model_name,
-        weights=config.weights,
-        batch_size=config.batch_size,
-        prep_level=config.prep_level,
-        device=config.device,
-    )
-    check_available(compute.compute())
-    made = context.provenance(config)
-    bindings = core_bindings(available_cores(), can_bind=can_bind())
-    ready = bound_variants(
-        compute,
-        hold_frames(config.videos[0], config.batch_size, context.store),
-        bindings,
-        seconds=config.seconds,
-        clock=context.clock,
-        record=partial(
-            AffinityRecord, model=config.model_name, can_bind=can_bind(), settings=bindings
-        ),
-    )
-    turns = time_variants(ready, repeats=config.repeats, context=context)
-    return ready.record(provenance=made, turns=turns)
 
 
 def rows_of(record: AffinityRecord) -> Rows:

@@ -1,7 +1,7 @@
 """Configurations that benchmarks inherit from: videos, and the model with how it runs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Final, TypeAlias
 
 from headrace.decode.index_store import IndexStore
@@ -65,13 +65,6 @@ class ModelConfig(BenchmarkConfig):
     prep_level: Prepared = "medium"
     device: OnDevice = "cpu"
 
-
-@dataclass(frozen=True, kw_only=True)
-class ThreadedModelConfig(ModelConfig):
-    """What is measured, with a model whose operations take so many threads."""
-
-    threads: Threads = None
-
     def compute_options(self, batch_size: int = 1) -> ComputeOptions:
         """Return the model and how it runs, as a run takes them."""
         return ComputeOptions(
@@ -80,8 +73,18 @@ class ThreadedModelConfig(ModelConfig):
             batch_size=batch_size,
             prep_level=self.prep_level,
             device=self.device,
-            threads=self.threads,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThreadedModelConfig(ModelConfig):
+    """What is measured, with a model whose operations take so many threads."""
+
+    threads: Threads = None
+
+    def compute_options(self, batch_size: int = 1) -> ComputeOptions:
+        """Return the model, how it runs and in how many threads."""
+        return replace(super().compute_options(batch_size), threads=self.threads)
 
 
 @dataclass(frozen=True, kw_only=True)

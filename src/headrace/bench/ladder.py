@@ -5,8 +5,8 @@ level = next_level(tried, scale)  # try it, add what came of it, ask again, unti
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from dataclasses import dataclass, replace
+from typing import Final, Generic, Protocol, TypeVar
 
 from headrace.bench.charts import chart, dashed, error_bars, line, marks
 from headrace.measuring.interleaved import AGAIN, ALIKE, Timed, Trust, fastest
@@ -30,6 +30,12 @@ class Saturation(Generic[Ranked]):
     """What a sentence calls a row: `2 workers`."""
     subject: str = ""
     """What saturates, where that must be said: `memory`."""
+    setting: Callable[[Ranked], str]
+    """What gives a row: `num_workers=2`."""
+    surplus: str
+    """What more than the point does: `more only take memory`."""
+    further: str
+    """What measures further, where nothing saturated: `--workers with more`."""
 
     @property
     def point(self) -> Ranked:
@@ -54,35 +60,23 @@ class Saturation(Generic[Ranked]):
         """`196 frames/s`."""
         return f"{decimal(row.rate.median)} {self.unit}"
 
-    def finding(
-        self, trust: Trust, evidence: Sequence[str], *, setting: str, surplus: str, further: str
-    ) -> Finding:
-        """Return where it saturates and what to set.
-
-        Args:
-            trust: How far the figures can be trusted.
-            evidence: Sentences below the answer.
-            setting: What gives the point: `num_workers=2`.
-            surplus: What more of it does: `more only take memory`.
-            further: What measures further, where nothing saturated: `--workers with more`.
-        """
-        headline, said = self._headline(trust), tuple(evidence)
+    def finding(self, trust: Trust, evidence: Sequence[str]) -> Finding:
+        """Return where it saturates and what to set; `evidence` are sentences below the answer."""
+        finding = Finding(headline=self._headline(trust), evidence=tuple(evidence))
         if len(self._eligible) == 1:
-            return Finding(headline=headline, evidence=said)
+            return finding
         if trust.doubt:
-            return Finding(headline=headline, evidence=said, change=AGAIN)
-        gain = f": {self._gain()}" if self._gain() else ""
-        more = f"; {surplus}"
+            return replace(finding, change=AGAIN)
+        setting, gain = self.setting(self.point), self._gain
+        more = f"; {self.surplus}"
         if not self.is_reached:
-            more = f". What more gains is not known: {further} tells"
-        change = f"{setting}{gain}{more}."
-        return Finding(
-            headline=headline, evidence=said, change=change, advice=self._advice(setting)
-        )
+            more = f". What more gains is not known: {self.further} tells"
+        change = f"{setting}{f': {gain}' if gain else ''}{more}."
+        return replace(finding, change=change, advice=self._advice)
 
     def rule(self, least: str) -> list[str]:
         """Say what the answer rests on; `least` names it: `the fewest workers`."""
-        best, gain = fastest(self._eligible), self._gain()
+        best, gain = fastest(self._eligible), self._gain
         rule = f"within {percent(1 - ALIKE)} of the best, which is {self.rate(best)} with"
         said = [f"Saturation is {least} {rule} {self.label(best)}."]
         return [*said, f"That is {gain}."] if gain else said
@@ -103,17 +97,19 @@ class Saturation(Generic[Ranked]):
         saturates = f"{subject} saturates".strip().capitalize()
         return f"{saturates} at {point}: {rate}"
 
-    def _advice(self, setting: str) -> Change | None:
+    @property
+    def _advice(self) -> Change | None:
         """The point against the first row, which is what one has without it; None if it is that."""
         first, point = self.rows[0], self.point
         if point is first:
             return None
         return Change(
-            words=setting,
+            words=self.setting(point),
             gain=point.rate.median / first.rate.median,
             rests_on=f"{self.rate(point)} against {self.rate(first)} with {self.label(first)}",
         )
 
+    @property
     def _gain(self) -> str:
         """`1.96 times the 100 frames/s with 0 workers`; empty if the first row is the point."""
         first = self.rows[0]
@@ -176,15 +172,24 @@ class Scale:
     """Most loads that are tried."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class LoadResult:
+class Tried(Protocol):
     """One load, and whether it held."""
 
-    level: float
-    holds: bool
+    @property
+    def level(self) -> float:
+        """Of `Scale`."""
+        ...
+
+    @property
+    def holds(self) -> bool:
+        """Whether it held."""
+        ...
 
 
-def next_level(tried: Sequence[LoadResult], scale: Scale) -> float | None:
+Load = TypeVar("Load", bound=Tried)
+
+
+def next_level(tried: Sequence[Tried], scale: Scale) -> float | None:
     """Return the load to try next; None when the answer is known, or enough were tried."""
     if not tried:
         return scale.first
@@ -193,31 +198,30 @@ def next_level(tried: Sequence[LoadResult], scale: Scale) -> float | None:
     held, broken = highest_held(tried), lowest_broken(tried)
     if broken is None:
         assert held is not None
-        level = None if held >= scale.most else min(scale.most, held * _DOUBLE)
+        level = None if held.level >= scale.most else min(scale.most, held.level * _DOUBLE)
     elif held is None:
-        level = None if broken <= scale.least else max(scale.least, broken / _DOUBLE)
+        level = None if broken.level <= scale.least else max(scale.least, broken.level / _DOUBLE)
     else:
-        level = _between(held, broken, scale)
-    return None if level is None else _rounded(level, scale)
+        level = _between(held.level, broken.level, scale)
+    if level is None:
+        return None
+    return float(math.floor(level)) if scale.is_whole else float(f"{level:.3g}")
 
 
-def highest_held(tried: Sequence[LoadResult]) -> float | None:
+def highest_held(tried: Sequence[Load]) -> Load | None:
     """Return the highest load that held below every one that broke; None if none did."""
     broken = lowest_broken(tried)
-    held = [each.level for each in tried if each.holds and (broken is None or each.level < broken)]
-    return max(held, default=None)
+    held = [one for one in tried if one.holds and (broken is None or one.level < broken.level)]
+    return max(held, key=lambda one: one.level, default=None)
 
 
-def lowest_broken(tried: Sequence[LoadResult]) -> float | None:
+def lowest_broken(tried: Sequence[Load]) -> Load | None:
     """Return the lowest load that broke; None if none did."""
-    return min((each.level for each in tried if not each.holds), default=None)
+    broken = (one for one in tried if not one.holds)
+    return min(broken, key=lambda one: one.level, default=None)
 
 
 def _between(held: float, broken: float, scale: Scale) -> float | None:
     if broken <= held * scale.close or (scale.is_whole and broken <= held + 1):
         return None
     return (held + broken) / 2 if scale.is_whole else math.sqrt(held * broken)
-
-
-def _rounded(level: float, scale: Scale) -> float:
-    return float(math.floor(level)) if scale.is_whole else float(f"{level:.3g}")

@@ -3,7 +3,7 @@
 The load is open: frames are due by a timetable, however late the pipeline is.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 
@@ -11,7 +11,7 @@ from pydantic import NonNegativeFloat, PositiveFloat
 
 from headrace.bench.benchmark import BenchmarkRecord, Context
 from headrace.bench.config import ThreadedModelConfig, indexes_of
-from headrace.bench.ladder import LoadResult, Scale, next_level
+from headrace.bench.ladder import Scale, next_level
 from headrace.bench.live_load import SETTLING_SECONDS, LiveTurn, live_plan, take_live_turn
 from headrace.live.overload import OverloadName
 from headrace.measuring.config_fields import Option
@@ -45,28 +45,21 @@ class LatencySlo:
         """Results after which a p95 can be told, where as many are dropped as may be."""
         return round(P95_SAMPLES * 1.1 / (1 - self.max_drop)) + 1
 
-    def broken_by(
-        self, *, p95_ms: float | None, results: int, drop_share: float, dropped: Mapping[str, int]
-    ) -> tuple[str, ...]:
-        """Return why it is not kept, as phrases; nothing where it is.
+    def broken_by(self, turn: LiveTurn) -> tuple[str, ...]:
+        """Return why a turn does not keep it, as phrases; nothing where it does.
 
-        Args:
-            p95_ms: None where the results were too few for it, which breaks it too.
-            results: How many there were.
-            drop_share: Of the frames, in [0, 1].
-            dropped: "cause at stage" -> frames.
+        Too few results for a p95 break it too.
         """
-        said = []
+        said, p95_ms = [], turn.latency_p95
         if p95_ms is None:
-            came = counted(results, "result")
+            came = counted(turn.results, "result")
             said.append(f"only {came} came out, {P95_SAMPLES} are needed to tell a p95")
         elif p95_ms > self.p95_ms:
             said.append(f"p95 latency {milliseconds(p95_ms)}")
-        if drop_share > self.max_drop:
-            causes = ", ".join(
-                f"{cause}: {frames:,}" for cause, frames in sorted(dropped.items()) if frames
-            )
-            said.append(f"{_share(drop_share)} dropped ({causes})")
+        if turn.drop_share > self.max_drop:
+            dropped = sorted(turn.dropped.items())
+            causes = ", ".join(f"{cause}: {frames:,}" for cause, frames in dropped if frames)
+            said.append(f"{_share(turn.drop_share)} dropped ({causes})")
         return tuple(said)
 
 
@@ -127,11 +120,6 @@ class LiveStep(LiveTurn):
         """Whether the promise was kept."""
         return not self.broken_by
 
-    @property
-    def tried(self) -> LoadResult:
-        """As the search takes it."""
-        return LoadResult(level=self.level, holds=self.holds)
-
 
 class LiveRecord(BenchmarkRecord):
     """What was measured."""
@@ -190,17 +178,12 @@ def measure_live(config: LiveConfig, context: Context) -> LiveRecord:
             seconds=config.step_seconds(offered),
         )
         turn = take_live_turn(plan, made=made, clock=context.clock)
-        broken_by = config.promise.broken_by(
-            p95_ms=turn.latency_p95,
-            results=turn.results,
-            drop_share=turn.drop_share,
-            dropped=turn.dropped,
-        )
+        broken_by = config.promise.broken_by(turn)
         return LiveStep(**turn.model_dump(), level=level, offered_fps=offered, broken_by=broken_by)
 
     with operation_threads(config.threads):
         work, model_seconds = ready_work(compute, context.clock)
-        while (level := next_level([each.tried for each in steps], scale)) is not None:
+        while (level := next_level(steps, scale)) is not None:
             context.on_progress(f"{level_words(config.search, level)}", len(steps), scale.steps)
             steps.append(step(level))
     return LiveRecord(

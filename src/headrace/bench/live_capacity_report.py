@@ -44,8 +44,7 @@ def rows_of(record: LiveRecord) -> tuple[LiveRow, ...]:
 
 def _answer(record: LiveRecord, rows: tuple[LiveRow, ...]) -> tuple[Finding, ...]:
     steps = record.steps
-    tried = [step.tried for step in steps]
-    held, broken = _at(steps, highest_held(tried)), _at(steps, lowest_broken(tried))
+    held, broken = highest_held(steps), lowest_broken(steps)
     promise = LatencySlo(p95_ms=record.p95_ms, max_drop=record.max_drop)
     evidence = [f"The promise: {promise.words}."]
     if held is not None:
@@ -65,10 +64,6 @@ def _answer(record: LiveRecord, rows: tuple[LiveRow, ...]) -> tuple[Finding, ...
         headline = f"Other programs ran meanwhile, so it may be more. {headline}"
         change = f"{SAME_AGAIN}."
     return (Finding(headline=headline, evidence=tuple(evidence), change=change),)
-
-
-def _at(steps: tuple[LiveStep, ...], level: float | None) -> LiveStep | None:
-    return next((step for step in steps if step.level == level), None)
 
 
 def _verdict(
@@ -167,10 +162,6 @@ def _drops(rows: tuple[LiveRow, ...]) -> Chart:
     )
 
 
-def _ms(value: float | None) -> str:
-    return "-" if value is None else decimal(value)
-
-
 LIVE: Final[Benchmark[LiveConfig, LiveRecord, LiveRow]] = Benchmark(
     name="live",
     summary="Search the highest rate, or number of streams, that keeps a latency and drop promise.",
@@ -186,8 +177,8 @@ LIVE: Final[Benchmark[LiveConfig, LiveRecord, LiveRow]] = Benchmark(
     columns=(
         Column("load", lambda row: row.load),
         Column("frames/s", lambda row: decimal(row.step.fps)),
-        Column("p50 ms", lambda row: _ms(row.step.latency_p50)),
-        Column("p95 ms", lambda row: _ms(row.step.latency_p95)),
+        Column("p50 ms", lambda row: decimal(row.step.latency_p50)),
+        Column("p95 ms", lambda row: decimal(row.step.latency_p95)),
         Column("dropped", lambda row: percent(row.step.drop_share)),
         Column("CPU", lambda row: percent(row.step.cores)),
         Column("promise", lambda row: "kept" if row.step.holds else "broken"),

@@ -55,15 +55,20 @@ class LiveTurn(Turn):
     """Stage -> mean work on a batch."""
 
     @property
-    def drop_share(self) -> float:
-        """Dropped ÷ (delivered + dropped), in [0, 1]."""
-        dropped = sum(self.dropped.values())
-        return dropped / (self.delivered + dropped) if dropped else 0.0
+    def rate(self) -> float:
+        """Frames per second that came out."""
+        return self.fps
 
     @property
-    def cores(self) -> float:
-        """Processor time ÷ wall time: 1 is one core busy throughout."""
-        return self.cpu_seconds / self.seconds
+    def num_dropped(self) -> int:
+        """Frames that ended before they came out."""
+        return sum(self.dropped.values())
+
+    @property
+    def drop_share(self) -> float:
+        """Dropped ÷ (delivered + dropped), in [0, 1]."""
+        dropped = self.num_dropped
+        return dropped / (self.delivered + dropped) if dropped else 0.0
 
 
 def live_plan(

@@ -17,7 +17,13 @@ from headrace.bench.prefetch_record import (
     rows_of,
 )
 from headrace.bench.suite.suite_spec import Terms
-from headrace.measuring.interleaved import AGAIN, ALIKE, Trust, take_turns
+from headrace.measuring.decode_counts import median_column, rate_columns
+from headrace.measuring.interleaved import (
+    AGAIN,
+    ALIKE,
+    Trust,
+    take_turns,
+)
 from headrace.profiling.findings.finding import Change, Finding, times
 from headrace.report.drawing import MARK, PLAIN, Chart
 from headrace.report.experiment import Column
@@ -45,12 +51,16 @@ def measure_prefetch(config: PrefetchConfig, context: Context) -> PrefetchRecord
         load_ms = mean(rehearsal.take(plain, step_ms=0.0).intervals_ms)
     step_ms = load_ms if config.step_ms is None else config.step_ms
     fitting = round(config.seconds * 1e3 / max(load_ms, step_ms))
+    settings = [
+        Setting(prefetch_factor=factor, is_pinned=is_pinned)
+        for is_pinned in ((False, True) if has_gpu() else (False,))
+        for factor in sorted(config.prefetch_factor)
+    ]
     with PrefetchLoop(config, min(_MOST, max(_FEWEST, fitting)), context) as training:
         turns = take_turns(
-            _settings(config, pins=has_gpu()),
+            settings,
             lambda setting: training.take(setting, step_ms=step_ms),
             repeats=config.repeats,
-            label=str,
             on_progress=context.on_progress,
         )
     height, width = config.size
@@ -64,14 +74,6 @@ def measure_prefetch(config: PrefetchConfig, context: Context) -> PrefetchRecord
         step_ms=step_ms,
         turns=turns,
     )
-
-
-def _settings(config: PrefetchConfig, *, pins: bool) -> list[Setting]:
-    return [
-        Setting(prefetch_factor=factor, is_pinned=is_pinned)
-        for is_pinned in ((False, True) if pins else (False,))
-        for factor in sorted(config.prefetch_factor)
-    ]
 
 
 _WHAT_PINNED_MEMORY_DOES: Final = (
@@ -120,16 +122,19 @@ def pinning(rows: Sequence[PrefetchRow], point: PrefetchRow, trust: Trust) -> Fi
 _PINNED: Final = "#5ea58c"
 
 
-def _plain(rows: Sequence[PrefetchRow]) -> tuple[PrefetchRow, ...]:
-    return tuple(row for row in rows if not row.is_pinned)
-
-
 def _label(row: PrefetchRow) -> str:
     return f"prefetch_factor={row.prefetch_factor}"
 
 
 def _saturation(rows: Sequence[PrefetchRow]) -> Saturation[PrefetchRow]:
-    return Saturation(rows=_plain(rows), unit="frames/s", label=_label)
+    return Saturation(
+        rows=[row for row in rows if not row.is_pinned],
+        unit="frames/s",
+        label=_label,
+        setting=_label,
+        surplus="more only holds more batches in memory",
+        further="--prefetch-factor with a larger number",
+    )
 
 
 def _answer(record: PrefetchRecord, rows: tuple[PrefetchRow, ...]) -> tuple[Finding, ...]:
@@ -139,20 +144,16 @@ def _answer(record: PrefetchRecord, rows: tuple[PrefetchRow, ...]) -> tuple[Find
 
 def _depth(record: PrefetchRecord, rows: tuple[PrefetchRow, ...], trust: Trust) -> Finding:
     found = _saturation(rows)
+    ahead = found.point.prefetch_factor * record.workers
     evidence = [
         *found.rule("the smallest depth"),
         _most(record),
         _steadiness(found),
-        _ahead(record, found.point),
+        f"prefetch_factor × num_workers batches of {megabytes(record.batch_bytes)} are made ahead: "
+        f"{megabytes(ahead * record.batch_bytes)} with {_label(found.point)}.",
         *trust.sentences("Turns of one setting"),
     ]
-    finding = found.finding(
-        trust,
-        evidence,
-        setting=_label(found.point),
-        surplus="more only holds more batches in memory",
-        further="--prefetch-factor with a larger number",
-    )
+    finding = found.finding(trust, evidence)
     has_advice = len(found.rows) > 1 and not trust.doubt
     return replace(finding, advice=_advice(found) if has_advice else None)
 
@@ -185,23 +186,14 @@ def _most(record: PrefetchRecord) -> str:
 def _steadiness(found: Saturation[PrefetchRow]) -> str:
     first, last = found.rows[0], found.rows[-1]
     other = last if found.point is first else found.point
-    said = (
-        "Latency jitter (std of the intervals between batches) is "
-        f"{milliseconds(first.jitter_ms)} with {_label(first)}"
-    )
-    if other is first:
-        return f"{said}; a batch is waited for {milliseconds(first.wait_ms)} in the mean."
+    jitter, wait = milliseconds(first.jitter_ms), milliseconds(first.waits.mean)
+    if other is not first:
+        jitter += f" with {_label(first)} and {milliseconds(other.jitter_ms)}"
+        wait += f" and {milliseconds(other.waits.mean)}"
     return (
-        f"{said} and {milliseconds(other.jitter_ms)} with {other.prefetch_factor}; a batch is "
-        f"waited for {milliseconds(first.wait_ms)} and {milliseconds(other.wait_ms)} in the mean."
-    )
-
-
-def _ahead(record: PrefetchRecord, point: PrefetchRow) -> str:
-    ahead = point.prefetch_factor * record.workers
-    return (
-        f"prefetch_factor × num_workers batches of {megabytes(record.batch_bytes)} are made ahead: "
-        f"{megabytes(ahead * record.batch_bytes)} with {_label(point)}."
+        f"Latency jitter (std of the intervals between batches) is {jitter} with "
+        f"{_label(first) if other is first else other.prefetch_factor}; a batch is waited for "
+        f"{wait} in the mean."
     )
 
 
@@ -237,7 +229,7 @@ def _waits(rows: tuple[PrefetchRow, ...]) -> Chart:
         end, dash = (", pinned", "dot") if is_pinned else ("", "solid")
         for name, color, values in (
             ("jitter", PLAIN, [row.jitter_ms for row in some]),
-            ("mean wait", MARK, [row.wait_ms for row in some]),
+            ("mean wait", MARK, [row.waits.mean for row in some]),
         ):
             factors = [row.prefetch_factor for row in some]
             style: dict[str, Any] = {"line": {"dash": dash}, "marker": {"size": 8}}
@@ -258,10 +250,6 @@ def _waits(rows: tuple[PrefetchRow, ...]) -> Chart:
     )
 
 
-def _ms(value: float | None, missing: str) -> str:
-    return missing if value is None else decimal(value)
-
-
 PREFETCH: Final[Benchmark[PrefetchConfig, PrefetchRecord, PrefetchRow]] = Benchmark(
     name="prefetch",
     summary="Time a training loop for each prefetch_factor of a DataLoader, on a GPU also pinned.",
@@ -276,14 +264,12 @@ PREFETCH: Final[Benchmark[PrefetchConfig, PrefetchRecord, PrefetchRow]] = Benchm
     columns=(
         Column("prefetch", lambda row: str(row.prefetch_factor)),
         Column("pinned", lambda row: "yes" if row.is_pinned else "no"),
-        Column("frames/s", lambda row: decimal(row.rate.median)),
-        Column("slowest", lambda row: decimal(row.rate.lowest)),
-        Column("fastest", lambda row: decimal(row.rate.highest)),
+        *rate_columns("frames/s"),
         Column("jitter ms", lambda row: decimal(row.jitter_ms)),
-        Column("wait ms", lambda row: decimal(row.wait_ms)),
-        Column("p95 ms", lambda row: _ms(row.wait_p95_ms, TOO_SMALL)),
-        Column("copy ms", lambda row: _ms(row.copy_ms, "-")),
-        Column("MB", lambda row: megabytes(row.memory_bytes).removesuffix(" MB")),
+        Column("wait ms", lambda row: decimal(row.waits.mean)),
+        Column("p95 ms", lambda row: decimal(row.waits.p95, TOO_SMALL)),
+        Column("copy ms", lambda row: decimal(row.copy_ms)),
+        median_column("MB", lambda turn: turn.memory_bytes / 1e6),
     ),
     reading=lambda record, rows: (
         "Medians over the turns, of the same clips with every setting; the first "

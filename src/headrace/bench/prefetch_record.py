@@ -1,7 +1,7 @@
 """What `bench prefetch` is asked and what it measured, as values, and the rows made of it."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import median, pstdev
 from typing import Annotated, Final
 
@@ -10,7 +10,7 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveIn
 from headrace.bench.benchmark import BenchmarkRecord
 from headrace.bench.config import BenchmarkConfig
 from headrace.measuring.config_fields import FrameSize, Option
-from headrace.measuring.interleaved import Spread, Turn, cores_of_others, grouped
+from headrace.measuring.interleaved import Turn, TurnsRow, grouped
 from headrace.runtime.distribution import Distribution
 from headrace.sampling.boundary import Boundary
 
@@ -72,6 +72,11 @@ class PrefetchTurn(Turn):
     memory_bytes: NonNegativeInt
     """Of all processes when the last batch was there; what they share is counted once."""
 
+    @property
+    def rate(self) -> float:
+        """Frames per second."""
+        return self.frames / self.seconds
+
 
 class PrefetchRecord(BenchmarkRecord):
     """What was measured."""
@@ -88,43 +93,35 @@ class PrefetchRecord(BenchmarkRecord):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrefetchRow:
-    """The turns of one setting; medians."""
+class PrefetchRow(TurnsRow[PrefetchTurn]):
+    """The turns of one setting."""
 
     prefetch_factor: int
     is_pinned: bool
-    rate: Spread
-    """Frames per second."""
-    others: float | None
-    jitter_ms: float
-    """Standard deviation of the intervals between batches."""
-    wait_ms: float
-    """Mean of what a batch is waited for."""
-    wait_p95_ms: float | None
-    """Of all turns together; None after too few batches."""
-    copy_ms: float | None
-    """None without a GPU."""
-    memory_bytes: int
+
+    @property
+    def jitter_ms(self) -> float:
+        """Standard deviation of the intervals between batches."""
+        return self.median(lambda turn: pstdev(turn.intervals_ms))
+
+    @cached_property
+    def waits(self) -> Distribution:
+        """How long batches of all turns were waited for, in milliseconds."""
+        waits = Distribution.of([ms for turn in self.turns for ms in turn.waits_ms])
+        assert waits is not None
+        return waits
+
+    @property
+    def copy_ms(self) -> float | None:
+        """None without a GPU."""
+        copies = [ms for turn in self.turns for ms in turn.copies_ms]
+        return median(copies) if copies else None
 
 
 def rows_of(record: PrefetchRecord) -> tuple[PrefetchRow, ...]:
     """Return a row for each setting: those without pinned memory first, each ascending."""
     groups = grouped(record.turns, lambda turn: (turn.is_pinned, turn.prefetch_factor))
-    return tuple(_row(turns) for _, turns in sorted(groups.items()))
-
-
-def _row(turns: Sequence[PrefetchTurn]) -> PrefetchRow:
-    waits = Distribution.of([ms for turn in turns for ms in turn.waits_ms])
-    copies = [ms for turn in turns for ms in turn.copies_ms]
-    assert waits is not None
-    return PrefetchRow(
-        prefetch_factor=turns[0].prefetch_factor,
-        is_pinned=turns[0].is_pinned,
-        rate=Spread.of([turn.frames / turn.seconds for turn in turns]),
-        others=cores_of_others(turns),
-        jitter_ms=median(pstdev(turn.intervals_ms) for turn in turns),
-        wait_ms=waits.mean,
-        wait_p95_ms=waits.p95,
-        copy_ms=median(copies) if copies else None,
-        memory_bytes=int(median(turn.memory_bytes for turn in turns)),
+    return tuple(
+        PrefetchRow(turns=turns, is_pinned=is_pinned, prefetch_factor=factor)
+        for (is_pinned, factor), turns in sorted(groups.items())
     )

@@ -1,20 +1,26 @@
 """Random frames delivered in several ways from the user's videos, timed beside a baseline."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Final, Literal, get_args
 
-from headrace.bench.benchmark import Context
+from pydantic import Field, PositiveInt
+
+from headrace.bench.benchmark import BenchmarkRecord
 from headrace.bench.config import BenchmarkConfig
-from headrace.bench.sampling_record import LADDER, WAYS, SamplingRecord, Way, label
-from headrace.errors import ConfigError
 from headrace.measuring.config_fields import FrameSize, Option
-from headrace.measuring.interleaved import take_turns
-from headrace.measuring.steady_state import take_turn
+from headrace.measuring.steady_state import DeliveryTurn
+from headrace.profiling.provenance import Record
+from headrace.report.numbers import decimal
 from headrace.sampling.rho import TAKEN_RHO
 from headrace.sizes import parse_bytes
 
-if TYPE_CHECKING:
-    from headrace.bench.sampling_variants import Setting
+Way = Literal["baseline", "dataset", "naive", "look-ahead", "quarter", "permutation", "bursts"]
+"""What `--strategies` takes."""
+WAYS: Final[tuple[Way, ...]] = get_args(Way)
+LADDER: Final[tuple[Way, ...]] = ("naive", "quarter", "look-ahead")
+"""Ways that draw the very same frames, in ever more memory: no frame held, a quarter, all of it."""
+QUARTER: Final = 4
+"""The memory is divided by this to show what less of it does."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +52,11 @@ class SamplingConfig(BenchmarkConfig):
         parse_bytes(self.memory)
 
     @property
+    def memory_bytes(self) -> int:
+        """`memory` as a number."""
+        return parse_bytes(self.memory)
+
+    @property
     def ways(self) -> tuple[Way, ...]:
         """What is measured, the baseline first."""
         return tuple(way for way in WAYS if way == "baseline" or way in self.strategies)
@@ -63,65 +74,106 @@ def among_all(videos: tuple[str, ...]) -> SamplingConfig:
     )
 
 
-def measure_sampling(config: SamplingConfig, context: Context) -> SamplingRecord:
-    """Prove that frames are equal, then time `config.repeats` turns of each strategy.
+class Strategy(Record):
+    """One way, and what it does to gradients; `docs/sampling.md` derives the numbers."""
 
-    Nothing else should run on the machine.
+    name: Way
+    bias: float
+    """How far the expected gradient may be off, in σ of a frame's gradient."""
+    design_effect: float
+    """Variance of a batch ÷ that of independent frames."""
+    inflation: float
+    """The same over ever more batches, as if drawn with replacement: the worst case."""
+    why_not: str = ""
+    """Why it cannot be run here; empty if it can."""
 
-    Raises:
-        ConfigError: a batch is larger than the set, or the memory does not hold three batches.
-        MediaError: a video cannot be read, or the baseline's frames are not headrace's.
-        StageError: a worker of a DataLoader failed.
+
+class SamplingRecord(BenchmarkRecord):
+    """What was measured."""
+
+    version: Literal[2] = 2
+    """1 had sentences in it."""
+    videos: PositiveInt
+    frames: PositiveInt
+    """In all videos."""
+    gops: PositiveInt
+    batch_size: PositiveInt
+    workers: PositiveInt
+    memory_budget: PositiveInt
+    """Bytes."""
+    burst: PositiveInt
+    """Frames in a burst."""
+    rho: Annotated[float, Field(ge=0, le=1)]
+    """Correlation of the gradients of two frames of a burst, as it was taken."""
+    compared: PositiveInt
+    """Frames that came out equal, bit for bit, from the baseline and from headrace."""
+    strategies: tuple[Strategy, ...]
+    turns: tuple[DeliveryTurn, ...]
+    """As they were timed; strategies take turns, so that none has all the luck."""
+
+
+def label(way: Way, memory_budget: int, burst: int) -> str:
+    """Return what tables and progress call a way, in so many bytes, with bursts of so many frames.
+
+    >>> label("quarter", 2**30, 8)
+    'look-ahead 256 MiB'
     """
-    from headrace.bench.frame_equality import check_equal
-    from headrace.bench.sampling_variants import describe_way, open_way
-
-    made = context.provenance(config, strategies=config.ways)
-    setting = _setting(config, context)
-    videos = setting.videos
-    strategies = tuple(describe_way(way, setting) for way in config.ways)
-    compared = check_equal(setting)
-    turns = take_turns(
-        [each.name for each in strategies if not each.why_not],
-        lambda way: take_turn(way, open_way(way, setting), config.seconds, context.clock),
-        repeats=config.repeats,
-        label=lambda way: label(way, setting.memory_budget, config.burst),
-        on_progress=context.on_progress,
-    )
-    return SamplingRecord(
-        provenance=made,
-        videos=len(videos.indexes),
-        frames=videos.population.num_frames,
-        gops=videos.population.num_gops,
-        batch_size=config.batch_size,
-        workers=config.workers,
-        memory_budget=setting.memory_budget,
-        burst=config.burst,
-        rho=config.rho,
-        compared=compared,
-        strategies=strategies,
-        turns=turns,
-    )
+    return {
+        "baseline": "baseline",
+        "dataset": "FrameDataset",
+        "naive": "naive",
+        "look-ahead": f"look-ahead {_mebibytes(memory_budget)}",
+        "quarter": f"look-ahead {_mebibytes(memory_budget / QUARTER)}",
+        "permutation": f"permutation {_mebibytes(memory_budget)}",
+        "bursts": f"bursts of {burst}",
+    }[way]
 
 
-def _setting(config: SamplingConfig, context: Context) -> "Setting":
-    from headrace.bench.sampling_variants import Setting
-    from headrace.training.video_set import VideoSet
+def how(way: Way, record: SamplingRecord) -> str:
+    """Return what a way is, in a sentence."""
+    batch, burst = record.batch_size, record.burst
+    return {
+        "baseline": "a stock DataLoader; for each frame it opens the file, seeks and decodes",
+        "dataset": "FrameDataset in a stock DataLoader; files stay open, a GOP is decoded once "
+        "for all of its frames in a batch",
+        "naive": "FrameLoader(lookahead=1); threads, files stay open, no frame is held for later",
+        "look-ahead": "FrameLoader(); a GOP is decoded once for as many batches as fit the memory",
+        "quarter": "the same in a quarter of the memory",
+        "permutation": "FrameLoader(sampling=Permutation()), planned likewise",
+        "bursts": f"FrameLoader(sampling=Bursts(frames_per_burst={burst}, lanes={batch}), "
+        f"lookahead={burst_lookahead(burst, batch)}); holds what its bursts need, however much "
+        "memory there is",
+    }[way]
 
-    videos = VideoSet.open(config.videos, store=context.store)
-    frames = videos.population.num_frames
-    if config.batch_size > frames:
-        raise ConfigError(
-            f"a batch of {config.batch_size} is larger than the set: the videos have {frames} "
-            f"frames in all; at most {frames} are possible"
+
+def draws(strategy: Strategy, record: SamplingRecord) -> str:
+    """Return which frames a way draws and what that is worth; alike for the same batches."""
+    batch, burst = record.batch_size, record.burst
+    if strategy.name == "permutation":
+        return (
+            "each frame once an epoch, in shuffled order. No bias, nothing alike in a batch but by "
+            f"chance; a batch of {batch} is worth {batch} independent frames, and more over an "
+            "epoch, because the noise evens out"
         )
-    return Setting(
-        videos=videos,
-        batch_size=config.batch_size,
-        size=config.size,
-        memory_budget=parse_bytes(config.memory),
-        frames_per_burst=config.burst,
-        workers=config.workers,
-        rho=config.rho,
-        store=context.store,
+    if strategy.name == "bursts":
+        return (
+            f"each frame once an epoch, {burst} from one decoding. No bias, and no two of a burst "
+            f"in a batch; but they come soon after one another, and over many steps a batch of "
+            f"{batch} is worth as little as {batch / strategy.inflation:.0f} independent frames "
+            f"(D = 1 + {burst - 1} x {record.rho:g} = {decimal(strategy.inflation)}), until whole "
+            "epochs even it out"
+        )
+    return (
+        "independent frames, the very same batches. No bias, no more noise than random frames "
+        f"have; a batch of {batch} is worth {batch}"
     )
+
+
+def burst_lookahead(burst: int, batch_size: int) -> int:
+    """Return the least with which a burst is decoded once."""
+    return (burst - 1) * batch_size + 1
+
+
+def _mebibytes(number: float) -> str:
+    mebibytes = number / 2**20
+    return f"{mebibytes:,.0f} MiB" if mebibytes >= 10 else f"{mebibytes:.2g} MiB"

@@ -1,64 +1,106 @@
 """What bench sampling shows: what limits the fastest, and where memory saturates."""
 
 from dataclasses import dataclass
-from statistics import median
 from typing import Final
 
 import plotly.graph_objects as go
 
-from headrace.bench.benchmark import Benchmark
+from headrace.bench.benchmark import Benchmark, Context
 from headrace.bench.charts import chart, dashed, error_bars
 from headrace.bench.ladder import Saturation
-from headrace.bench.sampling import SamplingConfig, among_all, measure_sampling
-from headrace.bench.sampling_record import LADDER, SamplingRecord, Strategy, Way, draws, how, label
+from headrace.bench.sampling import (
+    LADDER,
+    SamplingConfig,
+    SamplingRecord,
+    Strategy,
+    Way,
+    among_all,
+    draws,
+    how,
+    label,
+)
 from headrace.bench.suite.suite_spec import Terms
-from headrace.measuring import decode_counts
-from headrace.measuring.decode_counts import CountedRow, counted_row
-from headrace.measuring.interleaved import AGAIN, Trust, as_fast, fastest, grouped
-from headrace.measuring.steady_state import FILLING
+from headrace.measuring.decode_counts import DECODED, READ, CountedRow
+from headrace.measuring.interleaved import AGAIN, Trust, as_fast, fastest, grouped, take_turns
+from headrace.measuring.steady_state import FILLING, DeliveryTurn, take_turn
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.report.drawing import MARK, PLAIN, Chart, bar
 from headrace.report.experiment import Column
-from headrace.report.numbers import count, counted, decimal, megabytes, percent
+from headrace.report.numbers import count, counted, decimal, percent
+
+
+def measure_sampling(config: SamplingConfig, context: Context) -> SamplingRecord:
+    """Prove that frames are equal, then time `config.repeats` turns of each strategy.
+
+    Nothing else should run on the machine.
+
+    Raises:
+        ConfigError: a batch is larger than the set, or the memory does not hold three batches.
+        MediaError: a video cannot be read, or the baseline's frames are not headrace's.
+        StageError: a worker of a DataLoader failed.
+    """
+    from headrace.bench.sampling_ways import SamplingWays
+
+    made = context.provenance(config, strategies=config.ways)
+    ways = SamplingWays.open(config, context.store)
+    strategies = tuple(ways.describe(way) for way in config.ways)
+    compared = ways.check_equal()
+    turns = take_turns(
+        [strategy.name for strategy in strategies if not strategy.why_not],
+        lambda way: take_turn(way, ways.delivery(way), config.seconds, context.clock),
+        repeats=config.repeats,
+        label=lambda way: label(way, config.memory_bytes, config.burst),
+        on_progress=context.on_progress,
+    )
+    return SamplingRecord(
+        provenance=made,
+        videos=len(ways.videos.indexes),
+        frames=ways.videos.population.num_frames,
+        gops=ways.videos.population.num_gops,
+        batch_size=config.batch_size,
+        workers=config.workers,
+        memory_budget=config.memory_bytes,
+        burst=config.burst,
+        rho=config.rho,
+        compared=compared,
+        strategies=strategies,
+        turns=turns,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
-class SamplingRow(CountedRow):
-    """The turns of one strategy; medians, each count per frame delivered."""
+class SamplingRow(CountedRow[DeliveryTurn]):
+    """The turns of one strategy."""
 
     strategy: Strategy
     label: str
-    times: float
-    """Images per second ÷ those of the baseline."""
-    cpu_ms: float
-    """Processor time of all processes."""
-    held_bytes: int
-    """The most that waited, in any turn."""
-    frames: int
-    """Measured in all turns."""
-    is_filled: bool
-    """False if it was measured while its window was still filling."""
+    baseline: "SamplingRow | None"
+    """None: it is this row."""
+
+    @property
+    def times(self) -> float:
+        """Images per second ÷ those of the baseline."""
+        return self.rate.median / (self.baseline or self).rate.median
+
+    @property
+    def cpu_ms(self) -> float:
+        """Processor time of all processes for a frame."""
+        return 1e3 * self.per_frame("cpu_seconds")
+
+    @property
+    def is_filled(self) -> bool:
+        """False if it was measured while its window was still filling."""
+        return all(turn.is_filled for turn in self.turns)
 
 
 def rows_of(record: SamplingRecord) -> tuple[SamplingRow, ...]:
     """Return a row for each strategy that was run, the baseline first."""
     groups = grouped(record.turns, lambda turn: turn.strategy)
-    baseline = median(turn.frames / turn.seconds for turn in groups["baseline"])
-    rows = []
+    rows: list[SamplingRow] = []
     for strategy in record.strategies:
         if turns := groups.get(strategy.name):
-            medians = counted_row(turns)
-            row = SamplingRow(
-                **medians,
-                strategy=strategy,
-                label=label(strategy.name, record.memory_budget, record.burst),
-                times=medians["rate"].median / baseline,
-                cpu_ms=median(1e3 * turn.cpu_seconds / turn.frames for turn in turns),
-                held_bytes=max(turn.held_bytes for turn in turns),
-                frames=sum(turn.frames for turn in turns),
-                is_filled=all(turn.is_filled for turn in turns),
-            )
-            rows.append(row)
+            name, first = _label(strategy.name, record), rows[0] if rows else None
+            rows.append(SamplingRow(turns=turns, strategy=strategy, label=name, baseline=first))
     return tuple(rows)
 
 
@@ -68,7 +110,15 @@ def ladder_of(rows: tuple[SamplingRow, ...]) -> Saturation[SamplingRow] | None:
     ladder = [ran[name] for name in LADDER if name in ran]
     if len(ladder) < 2:
         return None
-    return Saturation(rows=ladder, unit="images/s", label=lambda row: row.label, subject="memory")
+    return Saturation(
+        rows=ladder,
+        unit="images/s",
+        label=lambda row: row.label,
+        subject="memory",
+        setting=lambda row: f"As much memory as {row.label}",
+        surplus="the rest is of more use to the model",
+        further="twice the --memory, if the machine has it,",
+    )
 
 
 BUSY: Final = 0.9
@@ -185,13 +235,7 @@ def _memory(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> Finding:
         evidence.append(
             f"Still filling while measured, so faster in the long run: {', '.join(filling)}."
         )
-    return ladder.finding(
-        Trust.of(ladder.rows, record.provenance.machine.usable_cores),
-        evidence,
-        setting=f"As much memory as {point.label}",
-        surplus="the rest is of more use to the model",
-        further="twice the --memory, if the machine has it,",
-    )
+    return ladder.finding(Trust.of(ladder.rows, record.provenance.machine.usable_cores), evidence)
 
 
 def _names(best: SamplingRow, rows: tuple[SamplingRow, ...]) -> str:
@@ -313,11 +357,11 @@ SAMPLING: Final[Benchmark[SamplingConfig, SamplingRecord, SamplingRow]] = Benchm
             "from - to", lambda row: f"{decimal(row.rate.lowest)} - {decimal(row.rate.highest)}"
         ),
         Column("times", lambda row: decimal(row.times)),
-        decode_counts.DECODED,
+        DECODED,
         Column("CPU ms", lambda row: decimal(row.cpu_ms)),
-        *decode_counts.READ,
-        Column("held MB", lambda row: megabytes(row.held_bytes).removesuffix(" MB")),
-        Column("frames", lambda row: count(row.frames)),
+        *READ,
+        Column("held MB", lambda row: decimal(max(turn.held_bytes for turn in row.turns) / 1e6)),
+        Column("frames", lambda row: count(sum(turn.frames for turn in row.turns))),
         Column("bias", lambda row: decimal(row.strategy.bias)),
         Column("deff", lambda row: decimal(row.strategy.design_effect)),
         Column("D", lambda row: decimal(row.strategy.inflation)),

@@ -1,6 +1,5 @@
 """One pipeline in two modes: a video as fast as it can, and as it would be played."""
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Annotated, ClassVar, Final, Literal
@@ -12,14 +11,7 @@ from headrace.bench.charts import chart, line
 from headrace.bench.config import ThreadedModelConfig, indexes_of
 from headrace.bench.live_load import LiveTurn, live_plan, take_live_turn
 from headrace.measuring.config_fields import Option
-from headrace.measuring.interleaved import (
-    AGAIN,
-    Spread,
-    Trust,
-    cores_of_others,
-    grouped,
-    take_turns,
-)
+from headrace.measuring.interleaved import AGAIN, Trust, TurnsRow, grouped, take_turns
 from headrace.profiling.findings.finding import Finding
 from headrace.report.drawing import MARK, PLAIN, Chart
 from headrace.report.experiment import Column
@@ -58,23 +50,26 @@ class ModesRecord(BenchmarkRecord):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModesRow:
-    """The turns of one mode; medians."""
+class ModesRow(TurnsRow[ModesTurn]):
+    """The turns of one mode."""
 
     mode: Mode
-    rate: Spread
-    """Frames that came out in a second."""
-    others: float | None
-    cores: float
-    service_p50: float | None
-    latency_p50: float | None
-    latency_p95: float | None
-    jitter: float | None
-    fps_cv: float | None
-    drop_share: float
-    """Of all turns together."""
-    per_second: tuple[int, ...]
-    """Frames that came out in each whole second of one turn."""
+
+    def known(self, figure: str) -> float | None:
+        """Return the median of a figure; None where it is not known of a turn."""
+        values = [getattr(turn, figure) for turn in self.turns]
+        return None if None in values else median(values)
+
+    @property
+    def drop_share(self) -> float:
+        """Of all turns together."""
+        dropped = sum(turn.num_dropped for turn in self.turns)
+        return dropped / (dropped + sum(turn.delivered for turn in self.turns)) if dropped else 0.0
+
+    @property
+    def per_second(self) -> tuple[int, ...]:
+        """Frames that came out in each whole second of the longest turn."""
+        return max((turn.per_second for turn in self.turns), key=len)
 
 
 def measure_modes(config: ModesConfig, context: Context) -> ModesRecord:
@@ -113,31 +108,8 @@ def measure_modes(config: ModesConfig, context: Context) -> ModesRecord:
 
 def rows_of(record: ModesRecord) -> tuple[ModesRow, ...]:
     """Return a row for each mode."""
-    return tuple(_row(turns) for turns in grouped(record.turns, lambda turn: turn.mode).values())
-
-
-def _row(turns: Sequence[ModesTurn]) -> ModesRow:
-    dropped = sum(sum(turn.dropped.values()) for turn in turns)
-    delivered = sum(turn.delivered for turn in turns)
-    return ModesRow(
-        mode=turns[0].mode,
-        rate=Spread.of([turn.fps for turn in turns]),
-        others=cores_of_others(turns),
-        cores=median(turn.cores for turn in turns),
-        service_p50=_median(turn.service_p50 for turn in turns),
-        latency_p50=_median(turn.latency_p50 for turn in turns),
-        latency_p95=_median(turn.latency_p95 for turn in turns),
-        jitter=_median(turn.jitter for turn in turns),
-        fps_cv=_median(turn.fps_cv for turn in turns),
-        drop_share=dropped / (delivered + dropped) if dropped else 0.0,
-        per_second=max(turns, key=lambda turn: len(turn.per_second)).per_second,
-    )
-
-
-def _median(values: Iterable[float | None]) -> float | None:
-    """Return the median; None where one is not known."""
-    known = list(values)
-    return None if None in known else median(value for value in known if value is not None)
+    groups = grouped(record.turns, lambda turn: turn.mode)
+    return tuple(ModesRow(turns=turns, mode=mode) for mode, turns in groups.items())
 
 
 _STEADY: Final = 0.05
@@ -145,13 +117,15 @@ _STEADY: Final = 0.05
 _ROOM: Final = 1.1
 """Times the rate of the video from which a pipeline keeps up on the whole."""
 _WORDS: Final = {"offline": "offline", "realtime": "real time"}
+_MISSING_P95: Final = {"offline": "-", "realtime": "n small"}
 
 
 def _answer(record: ModesRecord, rows: tuple[ModesRow, ...]) -> tuple[Finding, ...]:
     offline, live = rows
     asked = f"{decimal(record.frame_rate)} frames/s"
     trust = Trust.of(rows, record.provenance.machine.usable_cores)
-    p95 = "" if live.latency_p95 is None else f", p95 latency {milliseconds(live.latency_p95)}"
+    latency = live.known("latency_p95")
+    p95 = "" if latency is None else f", p95 latency {milliseconds(latency)}"
     if live.drop_share:
         headline = (
             f"In real time {percent(live.drop_share)} of the frames are dropped: "
@@ -176,23 +150,26 @@ def _answer(record: ModesRecord, rows: tuple[ModesRow, ...]) -> tuple[Finding, .
 
 
 def _no_latency(offline: ModesRow) -> str:
-    if offline.service_p50 is None:
+    service = offline.known("service_p50")
+    if service is None:
         return "Offline there is no latency: a frame is there before it is asked for."
     return (
-        f"Offline a batch takes {milliseconds(offline.service_p50)} of work (median); that is no "
-        "latency, as a frame of a file is there before it is asked for."
+        f"Offline a batch takes {milliseconds(service)} of work (median); that is no latency, as a "
+        "frame of a file is there before it is asked for."
     )
 
 
 def _steadiness(offline: ModesRow, live: ModesRow) -> list[str]:
     said = []
-    if offline.jitter is not None and live.jitter is not None:
-        smaller = "less" if live.jitter < offline.jitter else "no less"
+    jitter = offline.known("jitter"), live.known("jitter")
+    if jitter[0] is not None and jitter[1] is not None:
+        smaller = "less" if jitter[1] < jitter[0] else "no less"
         said.append(
             f"Latency jitter (std of the intervals between results) is {smaller} in real time: "
-            f"{milliseconds(live.jitter)}, offline {milliseconds(offline.jitter)}."
+            f"{milliseconds(jitter[1])}, offline {milliseconds(jitter[0])}."
         )
-    if offline.fps_cv is None or live.fps_cv is None:
+    cv = offline.known("fps_cv"), live.known("fps_cv")
+    if cv[0] is None or cv[1] is None:
         said.append("FPS CV needs ten whole seconds: give --seconds 13 or more.")
         return said
     words = {
@@ -200,9 +177,9 @@ def _steadiness(offline: ModesRow, live: ModesRow) -> list[str]:
         (True, False): "Frames per second are steady in real time, where the timetable makes them",
         (False, True): "Frames per second are steady offline only",
         (False, False): "Frames per second are steady in neither mode",
-    }[live.fps_cv < _STEADY, offline.fps_cv < _STEADY]
+    }[cv[1] < _STEADY, cv[0] < _STEADY]
     said.append(
-        f"{words}: FPS CV {decimal(live.fps_cv)} in real time, {decimal(offline.fps_cv)} offline "
+        f"{words}: FPS CV {decimal(cv[1])} in real time, {decimal(cv[0])} offline "
         f"(steady is below {_STEADY:g})."
     )
     return said
@@ -255,10 +232,6 @@ def _frame_rates(rows: tuple[ModesRow, ...]) -> Chart:
     )
 
 
-def _ms(value: float | None, missing: str = "-") -> str:
-    return missing if value is None else decimal(value)
-
-
 MODES: Final[Benchmark[ModesConfig, ModesRecord, ModesRow]] = Benchmark(
     name="modes",
     summary="Run one video offline and as it would be played; compare latency and steadiness.",
@@ -272,13 +245,11 @@ MODES: Final[Benchmark[ModesConfig, ModesRecord, ModesRow]] = Benchmark(
     columns=(
         Column("mode", lambda row: _WORDS[row.mode]),
         Column("frames/s", lambda row: decimal(row.rate.median)),
-        Column("service ms", lambda row: _ms(row.service_p50)),
-        Column("p50 ms", lambda row: _ms(row.latency_p50)),
-        Column(
-            "p95 ms", lambda row: _ms(row.latency_p95, "-" if row.mode == "offline" else "n small")
-        ),
-        Column("jitter ms", lambda row: _ms(row.jitter)),
-        Column("FPS CV", lambda row: _ms(row.fps_cv)),
+        Column("service ms", lambda row: decimal(row.known("service_p50"))),
+        Column("p50 ms", lambda row: decimal(row.known("latency_p50"))),
+        Column("p95 ms", lambda row: decimal(row.known("latency_p95"), _MISSING_P95[row.mode])),
+        Column("jitter ms", lambda row: decimal(row.known("jitter"))),
+        Column("FPS CV", lambda row: decimal(row.known("fps_cv"))),
         Column("dropped", lambda row: percent(row.drop_share)),
         Column("CPU", lambda row: percent(row.cores)),
     ),

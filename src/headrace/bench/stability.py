@@ -1,25 +1,17 @@
 """From which batch size and queue depth on the frame rate of a run is steady."""
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median, pstdev
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final, TypeAlias
 
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
 from headrace.bench.benchmark import BenchmarkRecord, Context
 from headrace.bench.config import ThreadedModelConfig, indexes_of
-from headrace.bench.stability_search import (
-    Candidate,
-    StabilityTurn,
-    fps_by_iteration,
-    next_candidate,
-    warm_up_of,
-)
 from headrace.errors import ConfigError
 from headrace.measuring.config_fields import Option
-from headrace.measuring.interleaved import Spread, Stopwatch, cores_of_others, grouped
+from headrace.measuring.interleaved import Stopwatch, Turn
 from headrace.report.numbers import counted, seconds
 from headrace.runtime.clock import Clock
 from headrace.runtime.pipeline import Pipeline
@@ -55,6 +47,73 @@ class StabilityConfig(ThreadedModelConfig):
     ] = 90.0
 
 
+@dataclass(frozen=True, kw_only=True, order=True)
+class Candidate:
+    """A way to run; the smaller one has the smaller batches, then the shorter queues."""
+
+    batch_size: int
+    queue_depth: int
+
+    def __str__(self) -> str:
+        """`batch size 4, queue depth 2`."""
+        return f"batch size {self.batch_size}, queue depth {self.queue_depth}"
+
+
+def candidates(
+    batch_sizes: Sequence[int], queue_depths: Sequence[int], held: Mapping[Candidate, bool]
+) -> Iterator[Candidate]:
+    """Yield what to try; before the next is asked for, `held` says whether it held.
+
+    Batch sizes go up, each with the deepest queues, until one holds; then the shortest queues that
+    hold with it are found by halving. That a deeper queue is no worse is taken for granted.
+    """
+    depths = sorted(set(queue_depths))
+    for batch_size in sorted(set(batch_sizes)):
+        tried = [Candidate(batch_size=batch_size, queue_depth=depth) for depth in depths]
+        yield tried[-1]
+        if held[tried[-1]]:
+            broken, holding = -1, len(tried) - 1
+            while holding - broken > 1:
+                place = (broken + holding) // 2
+                yield tried[place]
+                broken, holding = (broken, place) if held[tried[place]] else (place, holding)
+            return
+
+
+class StabilityTurn(Turn):
+    """One candidate, once."""
+
+    batch_size: PositiveInt
+    queue_depth: PositiveInt
+    """Batches that could wait behind each stage."""
+    warm_up: PositiveInt
+    """Results that came before those that count."""
+    fps: tuple[PositiveFloat, ...]
+    """Of each iteration: frames of the batch ÷ time since the result before it came out."""
+    frames_per_second: PositiveFloat
+    """Frames ÷ time, all iterations together."""
+
+    @property
+    def rate(self) -> float:
+        """Frames per second."""
+        return self.frames_per_second
+
+    @property
+    def candidate(self) -> Candidate:
+        """What was tried."""
+        return Candidate(batch_size=self.batch_size, queue_depth=self.queue_depth)
+
+    @property
+    def cv(self) -> float:
+        """Standard deviation ÷ mean of the FPS by iteration. 0 is a metronome."""
+        return _cv(self.fps)
+
+    @property
+    def interval_cv(self) -> float:
+        """The same of the times between results, in which none counts more than it took."""
+        return _cv([1 / fps for fps in self.fps])
+
+
 class StabilityRecord(BenchmarkRecord):
     """What was measured."""
 
@@ -75,33 +134,6 @@ class StabilityRecord(BenchmarkRecord):
     """As they were timed."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class StabilityRow:
-    """The turns of one candidate."""
-
-    candidate: Candidate
-    cv: Spread
-    rate: Spread
-    """Frames per second."""
-    others: float | None
-    interval_cv: float
-    """Of the times between results; median."""
-    fps: tuple[float, ...]
-    """By iteration, of the turn whose CV is nearest the median."""
-    warm_up: int
-    target: float
-
-    @property
-    def holds(self) -> bool:
-        """Whether it is steady, by the median."""
-        return self.cv.median < self.target
-
-    @property
-    def is_certain(self) -> bool:
-        """Whether every turn says the same."""
-        return self.cv.highest < self.target or self.cv.lowest >= self.target
-
-
 def announce(config: StabilityConfig) -> str:
     """Say how long it can take."""
     return (
@@ -119,23 +151,21 @@ def measure_stability(config: StabilityConfig, context: Context) -> StabilityRec
     batch_sizes = _possible(config.batch_sizes, len(index), str(index.source))
     made = context.provenance(config)
     clock, turns = context.clock, list[StabilityTurn]()
-    tried, unbegun = list[tuple[Candidate, bool]](), None
+    held, unbegun = dict[Candidate, bool](), None
     with operation_threads(config.threads):
         work, model_seconds = ready_work(config.compute_options(max(batch_sizes)), clock)
         began_ns = clock.now_ns()
-        while (one := next_candidate(tried, batch_sizes, config.queue_depths)) is not None:
+        for one in candidates(batch_sizes, config.queue_depths, held):
             left = config.max_seconds - (clock.now_ns() - began_ns) / 1e9
-            if tried and _needed_seconds(turns, one, config.repeats) > left:
+            if held and _needed_seconds(turns, one, config.repeats) > left:
                 unbegun = (one.batch_size, one.queue_depth)
                 break
-            own = []
             for _ in range(config.repeats):
                 context.on_progress(str(one), len(turns), 0)
-                own.append(
+                turns.append(
                     take_stability_turn(work, index, one, iterations=config.iterations, clock=clock)
                 )
-                turns.append(own[-1])
-            tried.append((one, median(turn.cv for turn in own) < config.target))
+            held[one] = median(turn.cv for turn in turns[-config.repeats :]) < config.target
     return StabilityRecord(
         provenance=made,
         target=config.target,
@@ -147,27 +177,6 @@ def measure_stability(config: StabilityConfig, context: Context) -> StabilityRec
         left_out=tuple(size for size in config.batch_sizes if size not in batch_sizes),
         unbegun=unbegun,
         turns=tuple(turns),
-    )
-
-
-def rows_of(record: StabilityRecord) -> tuple[StabilityRow, ...]:
-    """Return a row for each candidate, the smallest first."""
-    groups = grouped(record.turns, lambda turn: turn.candidate)
-    return tuple(_row(record, groups[candidate]) for candidate in sorted(groups))
-
-
-def _row(record: StabilityRecord, turns: Sequence[StabilityTurn]) -> StabilityRow:
-    cv = Spread.of([turn.cv for turn in turns])
-    typical = min(turns, key=lambda turn: math.fabs(turn.cv - cv.median))
-    return StabilityRow(
-        candidate=turns[0].candidate,
-        cv=cv,
-        rate=Spread.of([turn.frames_per_second for turn in turns]),
-        others=cores_of_others(turns),
-        interval_cv=median(turn.interval_cv for turn in turns),
-        fps=typical.fps,
-        warm_up=typical.warm_up,
-        target=record.target,
     )
 
 
@@ -244,3 +253,32 @@ def take_stability_turn(
         fps=tuple(fps),
         frames_per_second=total * 1e9 / nanoseconds,
     )
+
+
+def warm_up_of(queue_depth: int) -> int:
+    """Return how many results do not count: until the queues before the model can have filled."""
+    return max(10, 3 * (queue_depth + 1))
+
+
+def fps_by_iteration(
+    out_ns: Sequence[int], frames: Sequence[int], batch_size: int
+) -> tuple[list[float], int, int]:
+    """Return the FPS of each iteration, and the frames and nanoseconds they rest on.
+
+    Args:
+        out_ns: When each result came out, ascending; the first one is where counting begins.
+        frames: How many frames each has. Batches that are shorter, such as the last of a video,
+            do not count.
+        batch_size: Of a whole batch.
+    """
+    fps, nanoseconds = [], 0
+    for before, now, number in zip(out_ns, out_ns[1:], frames[1:], strict=False):
+        if number == batch_size:
+            interval_ns = max(1, now - before)
+            fps.append(batch_size * 1e9 / interval_ns)
+            nanoseconds += interval_ns
+    return fps, batch_size * len(fps), nanoseconds
+
+
+def _cv(values: Sequence[float]) -> float:
+    return pstdev(values) / fmean(values)

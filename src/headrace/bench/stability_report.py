@@ -1,5 +1,7 @@
 """What `bench stability` shows: the smallest setting that is steady, and how steady others are."""
 
+from dataclasses import dataclass
+from functools import cached_property
 from statistics import fmean, pstdev
 from typing import Final
 
@@ -9,19 +11,58 @@ from headrace.bench.benchmark import Benchmark
 from headrace.bench.charts import chart, dashed, error_bars, line, marks
 from headrace.bench.stability import (
     ITERATIONS,
+    Candidate,
     StabilityConfig,
     StabilityRecord,
-    StabilityRow,
+    StabilityTurn,
     announce,
     measure_stability,
-    rows_of,
 )
 from headrace.bench.suite.suite_spec import Terms
-from headrace.measuring.interleaved import AGAIN, Trust
+from headrace.measuring.decode_counts import median_column
+from headrace.measuring.interleaved import AGAIN, Spread, Trust, TurnsRow, grouped
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.report.drawing import MARK, PLAIN, Chart
 from headrace.report.experiment import Column
 from headrace.report.numbers import counted, decimal, percent, seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class StabilityRow(TurnsRow[StabilityTurn]):
+    """The turns of one candidate."""
+
+    candidate: Candidate
+    target: float
+
+    @cached_property
+    def cv(self) -> Spread:
+        """CV of the FPS by iteration."""
+        return Spread.of([turn.cv for turn in self.turns])
+
+    @property
+    def fps(self) -> tuple[float, ...]:
+        """FPS by iteration, of the turn whose CV is nearest the median."""
+        return min(self.turns, key=lambda turn: abs(turn.cv - self.cv.median)).fps
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is steady, by the median."""
+        return self.cv.median < self.target
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether every turn says the same."""
+        return self.cv.highest < self.target or self.cv.lowest >= self.target
+
+
+def rows_of(record: StabilityRecord) -> tuple[StabilityRow, ...]:
+    """Return a row for each candidate, the smallest first."""
+    groups = grouped(record.turns, lambda turn: turn.candidate)
+    return tuple(
+        StabilityRow(turns=turns, candidate=candidate, target=record.target)
+        for candidate, turns in sorted(groups.items())
+    )
+
 
 Rows = tuple[StabilityRow, ...]
 _BURST: Final = 3.0
@@ -108,11 +149,12 @@ def _evidence(record: StabilityRecord, rows: Rows, best: StabilityRow) -> list[s
         spread = f"{decimal(best.cv.lowest)} to {decimal(best.cv.highest)}"
         sides = "all on one side of" if best.is_certain else "on both sides of"
         said.append(f"Its turns came to {spread}, {sides} {record.target:g}.")
+    intervals = decimal(best.median(lambda turn: turn.interval_cv))
     if max(best.fps) > _BURST * fmean(best.fps):
         said.append(
             f"Results that came out right after each other are iterations of up to "
             f"{decimal(max(best.fps))} frames/s, which weigh most in it; the intervals between "
-            f"results have a CV of {decimal(best.interval_cv)}."
+            f"results have a CV of {intervals}."
         )
     if record.iterations < ITERATIONS:
         said.append(f"Fewer than {ITERATIONS} iterations are a look at it, no figure to quote.")
@@ -122,15 +164,16 @@ def _evidence(record: StabilityRecord, rows: Rows, best: StabilityRow) -> list[s
             "only where the deepest is steady."
         )
     if record.unbegun is not None:
-        size, depth = record.unbegun
+        unbegun = Candidate(batch_size=record.unbegun[0], queue_depth=record.unbegun[1])
         said.append(
-            f"The search was cut short: there was no time for batch size {size}, queue depth "
-            f"{depth} (--max-seconds {record.max_seconds:g})."
+            f"The search was cut short: there was no time for {unbegun} (--max-seconds "
+            f"{record.max_seconds:g})."
         )
     if record.left_out:
         sizes = ", ".join(map(str, record.left_out))
         said.append(f"Not tried, as the video has fewer frames: batch size {sizes}.")
-    fewest, most = min(row.warm_up for row in rows), max(row.warm_up for row in rows)
+    left_out = [turn.warm_up for row in rows for turn in row.turns]
+    fewest, most = min(left_out), max(left_out)
     results = f"{fewest}" if fewest == most else f"{fewest} to {most}"
     said.append(
         f"Left out: the first {results} results of each turn, by the depth of the queues, while "
@@ -228,7 +271,7 @@ STABILITY: Final[Benchmark[StabilityConfig, StabilityRecord, StabilityRow]] = Be
         Column("CV", lambda row: decimal(row.cv.median)),
         Column("lowest", lambda row: decimal(row.cv.lowest)),
         Column("highest", lambda row: decimal(row.cv.highest)),
-        Column("intervals", lambda row: decimal(row.interval_cv)),
+        median_column("intervals", lambda turn: turn.interval_cv),
         Column("mean FPS", lambda row: decimal(fmean(row.fps))),
         Column("std FPS", lambda row: decimal(pstdev(row.fps))),
         Column("frames/s", lambda row: decimal(row.rate.median)),

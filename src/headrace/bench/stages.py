@@ -11,6 +11,7 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from headrace.bench.benchmark import BenchmarkRecord, Context
 from headrace.bench.config import ThreadedModelConfig
+from headrace.bench.suite.suite_spec import StageWork, alone_ms, pace_ms
 from headrace.decode.open import open_index
 from headrace.measuring.config_fields import Option
 from headrace.measuring.interleaved import Spread, Stopwatch, Turn, cores_of_others, take_turns
@@ -101,6 +102,11 @@ def rows_of(record: StagesRecord) -> tuple[StagesRow, ...]:
     )
 
 
+def work_of(rows: Sequence[StagesRow]) -> dict[Role, StageWork]:
+    """Return what each stage does to a frame."""
+    return {row.role: StageWork(ms=row.ms, cpu_ms=row.cpu_ms) for row in rows}
+
+
 def _per_frame(batches_ms: Sequence[float], frames: int) -> Distribution:
     found = Distribution.of([ms / frames for ms in batches_ms])
     assert found is not None
@@ -127,32 +133,19 @@ class Bound:
     @classmethod
     def of(cls, rows: Sequence[StagesRow], cores: int) -> Self:
         """Return what the rows of the stages tell, for so many usable cores."""
-        alone, together = _slowest(rows, cores), _together(rows, cores)
-        is_cores = together >= _ms(alone, cores)
-        culprit = max(rows, key=lambda row: row.cpu_ms) if is_cores else alone
-        ms, rest = _least_ms(rows, cores), [row for row in rows if row is not culprit]
-        return cls(role=culprit.role, is_cores=is_cores, ms=ms, most=ms / _least_ms(rest, cores))
+        work = work_of(rows)
+        alone = {role: alone_ms(role, each, cores) for role, each in work.items()}
+        ms = pace_ms(work, cores)
+        is_cores = sum(row.cpu_ms for row in rows) / cores >= max(alone.values())
+        takes = {row.role: row.cpu_ms for row in rows} if is_cores else alone
+        role = max(takes, key=lambda role: takes[role])
+        rest = {other: each for other, each in work.items() if other != role}
+        return cls(role=role, is_cores=is_cores, ms=ms, most=ms / pace_ms(rest, cores))
 
     @property
     def rate(self) -> float:
         """Frames per second, at best."""
         return 1e3 / self.ms
-
-
-def _least_ms(rows: Sequence[StagesRow], cores: int) -> float:
-    return max(_together(rows, cores), _ms(_slowest(rows, cores), cores))
-
-
-def _slowest(rows: Sequence[StagesRow], cores: int) -> StagesRow:
-    return max(rows, key=lambda row: _ms(row, cores))
-
-
-def _ms(row: StagesRow, cores: int) -> float:
-    return row.ms / cores if row.role == "decode" else row.ms
-
-
-def _together(rows: Sequence[StagesRow], cores: int) -> float:
-    return sum(row.cpu_ms for row in rows) / cores
 
 
 _SETTLING_SECONDS: Final = 1.0

@@ -15,8 +15,10 @@ from headrace.bench.stages import (
     StagesRow,
     measure_stages,
     rows_of,
+    work_of,
 )
-from headrace.bench.suite.suite_spec import StageWork, Terms
+from headrace.bench.suite.suite_spec import Terms
+from headrace.measuring.decode_counts import rate_columns
 from headrace.measuring.interleaved import AGAIN, Trust
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.findings.lighter import (
@@ -40,7 +42,7 @@ def _answer(record: StagesRecord, rows: tuple[StagesRow, ...]) -> tuple[Finding,
         *([f"By the medians {_ratio(rows)}."] if trust.doubt else []),
         _sequence(rows),
         *([] if trust.doubt else [_limit(rows, bound, cores)]),
-        *(_on_gpu() if record.setup.device != "cpu" else []),
+        *([_ON_GPU] if record.setup.device != "cpu" else []),
         f"The model was ready after {seconds(record.model_seconds)}; that, and the batches of "
         "about a second before the first turn, are left out.",
         *_trace(record),
@@ -97,11 +99,10 @@ def _limit(rows: Sequence[StagesRow], bound: Bound, cores: int) -> str:
     )
 
 
-def _on_gpu() -> list[str]:
-    return [
-        "Times are those of the host's clock: a transfer ends when its event has come, the model "
-        "when its labels are on the CPU, so that all the work on the GPU is in them."
-    ]
+_ON_GPU: Final = (
+    "Times are those of the host's clock: a transfer ends when its event has come, the model "
+    "when its labels are on the CPU, so that all the work on the GPU is in them."
+)
 
 
 def _trace(record: StagesRecord) -> list[str]:
@@ -115,11 +116,9 @@ def _trace(record: StagesRecord) -> list[str]:
 
 def _change(record: StagesRecord, rows: Sequence[StagesRow], bound: Bound) -> Change:
     row = next(row for row in rows if row.role == bound.role)
-    figure = f"{ROLES[row.role].phrase} takes {decimal(row.ms)} ms a frame"
-    if bound.is_cores:
-        figure = (
-            f"{ROLES[row.role].phrase} takes {decimal(row.cpu_ms)} ms of processor time a frame"
-        )
+    took = (
+        f"{decimal(row.cpu_ms)} ms of processor time" if bound.is_cores else f"{decimal(row.ms)} ms"
+    )
     setup, most = record.setup, bound.most
     change = {
         "decode": smaller_video(record.size, most=most),
@@ -127,7 +126,7 @@ def _change(record: StagesRecord, rows: Sequence[StagesRow], bound: Bound) -> Ch
         "transfer": larger_copies(setup, most=most),
         "model": smaller_model(setup, most=most),
     }[row.role]
-    return replace(change, rests_on=figure)
+    return replace(change, rests_on=f"{ROLES[row.role].phrase} takes {took} a frame")
 
 
 def _chart(rows: tuple[StagesRow, ...]) -> Chart:
@@ -192,13 +191,11 @@ STAGES: Final[Benchmark[StagesConfig, StagesRecord, StagesRow]] = Benchmark(
     columns=(
         Column("stage", lambda row: row.role),
         Column("ms", lambda row: decimal(row.ms)),
-        Column("p95 ms", lambda row: TOO_SMALL if row.p95_ms is None else decimal(row.p95_ms)),
+        Column("p95 ms", lambda row: decimal(row.p95_ms, TOO_SMALL)),
         Column("share", lambda row: percent(row.share)),
         Column("parts", lambda row: f"{row.parts:,.1f}"),
         Column("CPU ms", lambda row: decimal(row.cpu_ms)),
-        Column("frames/s", lambda row: decimal(row.rate.median)),
-        Column("slowest", lambda row: decimal(row.rate.lowest)),
-        Column("fastest", lambda row: decimal(row.rate.highest)),
+        *rate_columns("frames/s"),
     ),
     reading=_reading,
     answer=_answer,
@@ -207,8 +204,6 @@ STAGES: Final[Benchmark[StagesConfig, StagesRecord, StagesRow]] = Benchmark(
     terms=Terms(
         config=lambda videos: StagesConfig(videos=videos[:1], repeats=3),
         seconds=40,
-        work=lambda record: {
-            row.role: StageWork(ms=row.ms, cpu_ms=row.cpu_ms) for row in rows_of(record)
-        },
+        work=lambda record: work_of(rows_of(record)),
     ),
 )

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from statistics import median
 from typing import Annotated, Final
 
 from pydantic import NonNegativeInt, PositiveInt
@@ -11,12 +10,19 @@ from headrace.bench.benchmark import Benchmark, BenchmarkRecord, Context
 from headrace.bench.config import BenchmarkConfig
 from headrace.bench.ladder import Saturation
 from headrace.bench.suite.suite_spec import Terms
-from headrace.measuring import decode_counts
 from headrace.measuring.config_fields import FrameSize, Option
+from headrace.measuring.decode_counts import (
+    COLUMNS,
+    READING,
+    CountedRow,
+    EpochTurn,
+    median_column,
+    rate_columns,
+)
 from headrace.measuring.interleaved import Trust, grouped, take_turns
 from headrace.profiling.findings.finding import Finding
 from headrace.report.experiment import Column
-from headrace.report.numbers import counted, decimal, megabytes, percent, seconds
+from headrace.report.numbers import counted, decimal, percent, seconds
 from headrace.runtime.affinity import available_cores
 from headrace.sampling.boundary import Boundary
 
@@ -51,7 +57,7 @@ class WorkersConfig(BenchmarkConfig):
         return self.clips_per_video or max(1, math.ceil(enough / len(self.videos)))
 
 
-class Epoch(decode_counts.EpochTurn):
+class Epoch(EpochTurn):
     """One epoch, from asking for the first batch until the last was there."""
 
     workers: NonNegativeInt
@@ -68,13 +74,12 @@ class WorkersRecord(BenchmarkRecord):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WorkersRow(decode_counts.CountedRow):
-    """The epochs with one number of workers; medians."""
+class WorkersRow(CountedRow[Epoch]):
+    """The epochs with one number of workers."""
 
     workers: int
-    clips_per_second: float
-    first_batch_seconds: float
-    memory_bytes: int
+    clips: int
+    """In an epoch."""
 
 
 def measure_workers(config: WorkersConfig, context: Context) -> WorkersRecord:
@@ -114,26 +119,23 @@ def measure_workers(config: WorkersConfig, context: Context) -> WorkersRecord:
 
 def rows_of(record: WorkersRecord) -> tuple[WorkersRow, ...]:
     """Return a row for each number of workers, ascending."""
+    groups = grouped(record.epochs, lambda epoch: epoch.workers)
     return tuple(
-        WorkersRow(
-            **decode_counts.counted_row(epochs),
-            workers=workers,
-            clips_per_second=median(record.clips / epoch.seconds for epoch in epochs),
-            first_batch_seconds=median(epoch.first_batch_seconds for epoch in epochs),
-            memory_bytes=int(median(epoch.memory_bytes for epoch in epochs)),
-        )
-        for workers, epochs in sorted(grouped(record.epochs, lambda each: each.workers).items())
+        WorkersRow(turns=epochs, workers=workers, clips=record.clips)
+        for workers, epochs in sorted(groups.items())
     )
 
 
 def _saturation(rows: tuple[WorkersRow, ...]) -> Saturation[WorkersRow]:
-    # Without workers nothing is decoded while the model is trained, however fast it is here.
-    beside = tuple(row for row in rows if row.workers)
     return Saturation(
         rows=rows,
-        candidates=beside or rows,
+        # Without workers nothing is decoded while the model is trained, however fast it is here.
+        candidates=tuple(row for row in rows if row.workers),
         unit="frames/s",
         label=lambda row: counted(row.workers, "worker"),
+        setting=lambda row: f"num_workers={row.workers}",
+        surplus="more only take memory and time to start",
+        further="--workers with a larger number",
     )
 
 
@@ -148,12 +150,7 @@ def _answer(record: WorkersRecord, rows: tuple[WorkersRow, ...]) -> tuple[Findin
         f"{counted(cores, 'core')} usable.",
         *trust.sentences("Epochs with the same number of workers"),
     ]
-    setting, surplus = (
-        f"num_workers={found.point.workers}",
-        "more only take memory and time to start",
-    )
-    further = "--workers with a larger number"
-    return (found.finding(trust, evidence, setting=setting, surplus=surplus, further=further),)
+    return (found.finding(trust, evidence),)
 
 
 def _among_all(videos: tuple[str, ...]) -> WorkersConfig:
@@ -176,17 +173,17 @@ WORKERS: Final[Benchmark[WorkersConfig, WorkersRecord, WorkersRow]] = Benchmark(
     rows=rows_of,
     columns=(
         Column("workers", lambda row: str(row.workers)),
-        *decode_counts.rate_columns("frames/s"),
-        Column("clips/s", lambda row: decimal(row.clips_per_second)),
-        Column("first batch", lambda row: seconds(row.first_batch_seconds)),
+        *rate_columns("frames/s"),
+        Column("clips/s", lambda row: decimal(row.median(lambda epoch: row.clips / epoch.seconds))),
+        median_column("first batch", lambda epoch: epoch.first_batch_seconds, seconds),
         Column("CPU", lambda row: percent(row.cores)),
-        Column("MB", lambda row: megabytes(row.memory_bytes).removesuffix(" MB")),
-        *decode_counts.COLUMNS,
+        median_column("MB", lambda epoch: epoch.memory_bytes / 1e6),
+        *COLUMNS,
     ),
     reading=lambda record, rows: (
         "Medians over the epochs; 0 workers is the training process "
         "itself. Memory is that of all processes when the last batch was there, what they share "
-        f"counted once. {decode_counts.READING}"
+        f"counted once. {READING}"
     ),
     answer=_answer,
     charts=lambda rows: (

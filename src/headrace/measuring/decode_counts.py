@@ -1,14 +1,13 @@
 """Costs: what decoding took for each frame that was delivered in a turn."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from statistics import median
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from headrace.decode.protocol import DecodeCounters
-from headrace.measuring.interleaved import Spread, Turn, cores_of_others
+from headrace.measuring.interleaved import Timed, Turn, TurnsRow
 from headrace.report.experiment import Column
 from headrace.report.numbers import decimal
 
@@ -24,6 +23,11 @@ class CountedTurn(Turn):
     bytes_read: NonNegativeInt
     """Bytes in the packets that were read; 0 if they are not counted."""
 
+    @property
+    def rate(self) -> float:
+        """Frames per second."""
+        return self.frames / self.seconds
+
 
 class EpochTurn(CountedTurn):
     """An epoch of a DataLoader, from asking for the first batch until the last was there."""
@@ -34,31 +38,34 @@ class EpochTurn(CountedTurn):
     """Of all processes when the last batch was there; what they share is counted once."""
 
 
+Counting = TypeVar("Counting", bound=CountedTurn)
+
+
 @dataclass(frozen=True, kw_only=True)
-class CountedRow:
-    """The turns of one contender; medians, each count per frame delivered."""
+class CountedRow(TurnsRow[Counting]):
+    """The turns of one contender, and what a frame that was delivered cost."""
 
-    rate: Spread
-    """Frames per second."""
-    cores: float
-    """Processor time ÷ wall time: 1 is one core busy throughout."""
-    others: float | None
-    """The same of anything else that ran on these cores; None if that is unknown."""
-    decoded: float
-    """Near 1 is as cheap as reading in order, below 1 frames are used again."""
-    seeks: float
-    opens: float
-    bytes_read: float
+    @property
+    def decoded(self) -> float:
+        """Near 1 is as cheap as reading in order, below 1 frames are used again."""
+        return self.per_frame("decoded")
+
+    def per_frame(self, count: str) -> float:
+        """Return a count of the turns per frame, the median."""
+        return self.median(lambda turn: getattr(turn, count) / turn.frames)
 
 
-DECODED: Final[Column[CountedRow]] = Column("decoded", lambda row: decimal(row.decoded))
-READ: Final[tuple[Column[CountedRow], ...]] = (
-    Column("seeks", lambda row: decimal(row.seeks)),
-    Column("opens", lambda row: decimal(row.opens)),
-    Column("kB read", lambda row: decimal(row.bytes_read / 1e3) if row.bytes_read else "-"),
+def _read(row: CountedRow[Any]) -> str:
+    read = row.per_frame("bytes_read")
+    return decimal(read / 1e3) if read else "-"
+
+
+DECODED: Final[Column[CountedRow[Any]]] = Column("decoded", lambda row: decimal(row.decoded))
+READ: Final[tuple[Column[CountedRow[Any]], ...]] = (
+    Column("seeks", lambda row: decimal(row.per_frame("seeks"))),
+    Column("opens", lambda row: decimal(row.per_frame("opens"))),
+    Column("kB read", _read),
 )
-
-
 COLUMNS: Final = (DECODED, *READ)
 READING: Final = (
     "CPU is processor time ÷ wall time, 100 % being one core. Decoded, seeks, opens and kB read "
@@ -66,13 +73,20 @@ READING: Final = (
 )
 
 
-def rate_columns(unit: str) -> tuple[Column[CountedRow], ...]:
+def rate_columns(unit: str) -> tuple[Column[Timed], ...]:
     """Return the columns of the rate: its median under `unit`, its least and its most."""
     return (
         Column(unit, lambda row: decimal(row.rate.median)),
         Column("slowest", lambda row: decimal(row.rate.lowest)),
         Column("fastest", lambda row: decimal(row.rate.highest)),
     )
+
+
+def median_column(
+    head: str, figure: Callable[[Any], float], shown: Callable[[float], str] = decimal
+) -> Column[TurnsRow[Any]]:
+    """Return the column of a figure of turns: its median, as `shown` writes it."""
+    return Column(head, lambda row: shown(row.median(figure)))
 
 
 def counted_turn(turn: Turn, frames: int, spent: DecodeCounters) -> dict[str, Any]:
@@ -84,15 +98,4 @@ def counted_turn(turn: Turn, frames: int, spent: DecodeCounters) -> dict[str, An
         "seeks": spent.seeks,
         "opens": spent.opens,
         "bytes_read": spent.bytes_read,
-    }
-
-
-def counted_row(turns: Sequence[CountedTurn]) -> dict[str, Any]:
-    """Return the fields of a `CountedRow`, for one that has more of them."""
-    costs = ("decoded", "seeks", "opens", "bytes_read")
-    return {
-        "rate": Spread.of([turn.frames / turn.seconds for turn in turns]),
-        "cores": median(turn.cpu_seconds / turn.seconds for turn in turns),
-        "others": cores_of_others(turns),
-        **{name: median(getattr(turn, name) / turn.frames for turn in turns) for name in costs},
     }

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import median
-from typing import Final, Protocol, Self, TypeVar
+from typing import Final, Generic, Protocol, Self, TypeVar
 
 from pydantic import NonNegativeFloat, PositiveFloat
 
@@ -51,6 +52,16 @@ class Turn(Record):
     others_cpu_seconds: NonNegativeFloat | None = None
     """Processor time that anything else took meanwhile on the same cores; None in records made
     before it was kept."""
+
+    @property
+    def rate(self) -> float:
+        """What was achieved in a second: turns, until an experiment says what it counts."""
+        return 1 / self.seconds
+
+    @property
+    def cores(self) -> float:
+        """Processor time ÷ wall time: 1 is one core busy throughout."""
+        return self.cpu_seconds / self.seconds
 
 
 class Stopwatch:
@@ -143,6 +154,35 @@ def disturbance(others: float, cores: int) -> list[str]:
         f"Other programs kept up to {decimal(others)} of {counted(cores, 'usable core')} busy "
         "meanwhile: times are longer than on a quiet machine, and not all by as much."
     ]
+
+
+Timing = TypeVar("Timing", bound=Turn)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnsRow(Generic[Timing]):
+    """The turns of one contender, at least one, and medians over them."""
+
+    turns: Sequence[Timing]
+
+    @cached_property
+    def rate(self) -> Spread:
+        """What each turn achieved in a second."""
+        return Spread.of([turn.rate for turn in self.turns])
+
+    @property
+    def cores(self) -> float:
+        """Processor time ÷ wall time: 1 is one core busy throughout."""
+        return self.median(lambda turn: turn.cores)
+
+    @property
+    def others(self) -> float | None:
+        """Cores that other programs kept busy meanwhile; None if that is unknown."""
+        return cores_of_others(self.turns)
+
+    def median(self, figure: Callable[[Timing], float]) -> float:
+        """Return the median over the turns of what `figure` gives for a turn."""
+        return median(figure(turn) for turn in self.turns)
 
 
 class Timed(Protocol):

@@ -18,8 +18,10 @@ def counted(number: int, word: str) -> str:
     return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
 
 
-def decimal(number: float) -> str:
-    """Three digits, whole from 100 up: `0`, `0.047`, `3.29`, `69.6`, `1,234`."""
+def decimal(number: float | None, missing: str = "-") -> str:
+    """Three digits, whole from 100 up: `0`, `0.047`, `3.29`, `69.6`, `1,234`; None is `missing`."""
+    if number is None:
+        return missing
     if not number:
         return "0"
     magnitude = abs(number)

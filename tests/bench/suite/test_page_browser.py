@@ -6,10 +6,10 @@ import pytest
 from plotly.offline import get_plotlyjs
 
 from bench import (
-    sampling_records,
     test_cameras_report,
     test_live,
     test_overlap,
+    test_sampling,
     test_scenarios,
     test_workers,
 )
@@ -22,8 +22,8 @@ from report.test_html_browser import DRAWN
 
 RECORDS = {
     "workers": test_workers.recorded(test_workers.USUAL),
-    "sampling": sampling_records.recorded(
-        sampling_records.turns("baseline", [500]), sampling_records.turns("look-ahead", [4000])
+    "sampling": test_sampling.recorded(
+        test_sampling.turns("baseline", [500]), test_sampling.turns("look-ahead", [4000])
     ),
     "cameras": test_cameras_report.MEASURED,
     "overlap": test_overlap.recorded(test_overlap.USUAL),

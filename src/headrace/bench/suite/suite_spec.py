@@ -99,7 +99,7 @@ def end_to_end_gain(gain: float, role: Role, work: StageCosts) -> EndToEndGain |
     faster = {**now, role: StageWork(ms=stage.ms / gain, cpu_ms=stage.cpu_ms / gain)}
     return EndToEndGain(
         in_turn=_sum(now) / _sum(faster),
-        overlapped=_pace(now, work.cores) / _pace(faster, work.cores),
+        overlapped=pace_ms(now, work.cores) / pace_ms(faster, work.cores),
     )
 
 
@@ -107,11 +107,15 @@ def _sum(stages: Mapping[Role, StageWork]) -> float:
     return sum(stage.ms for stage in stages.values())
 
 
-def _pace(stages: Mapping[Role, StageWork], cores: int) -> float:
-    """Milliseconds between frames, if stages overlap as well as they can.
+def alone_ms(role: Role, work: StageWork, cores: int) -> float:
+    """Return the milliseconds between frames of a stage that no other holds up.
 
     A run decodes with a thread for each core and has one thread for each other stage.
     """
-    alone = (stage.ms / (cores if role == "decode" else 1) for role, stage in stages.items())
-    shared = sum(stage.cpu_ms for stage in stages.values()) / cores
-    return max(*alone, shared)
+    return work.ms / cores if role == "decode" else work.ms
+
+
+def pace_ms(stages: Mapping[Role, StageWork], cores: int) -> float:
+    """Return the milliseconds between frames, if stages overlap as well as they can."""
+    shared = sum(work.cpu_ms for work in stages.values()) / cores
+    return max(shared, *(alone_ms(role, work, cores) for role, work in stages.items()))

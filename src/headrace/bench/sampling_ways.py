@@ -1,0 +1,165 @@
+"""The ways to random frames that are compared: what each draws, and how it is delivered."""
+
+from dataclasses import dataclass
+from typing import Final, Self
+
+import torch
+
+from headrace.bench.sampling import QUARTER, SamplingConfig, Strategy, Way, burst_lookahead
+from headrace.decode.index_store import IndexStore
+from headrace.errors import ConfigError, DecodeError
+from headrace.measuring.loader_adapters import DataLoaderDelivery, LoaderDelivery
+from headrace.measuring.seek_baseline import SeekPerFrame
+from headrace.measuring.steady_state import Delivery
+from headrace.sampling.bias import design_effect, long_run_inflation, mate_lags
+from headrace.sampling.bursts import Bursts
+from headrace.sampling.frames import Permutation, Uniform
+from headrace.sampling.sampler import Sampler
+from headrace.training.datasets import FrameDataset
+from headrace.training.epoch_sampler import EpochSampler
+from headrace.training.loader import FrameLoader
+from headrace.training.video_set import VideoSet
+from headrace.video.source import Source
+
+_COMPARED: Final = 16
+"""Frames held against the baseline's before anything is timed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingWays:
+    """What delivers random frames of some videos, in every way."""
+
+    config: SamplingConfig
+    videos: VideoSet
+    store: IndexStore | None = None
+
+    @classmethod
+    def open(cls, config: SamplingConfig, store: IndexStore | None) -> Self:
+        """Open the videos.
+
+        Raises:
+            MediaError: a video cannot be read.
+            ConfigError: a batch is larger than the set.
+        """
+        videos = VideoSet.open(config.videos, store=store)
+        frames = videos.population.num_frames
+        if config.batch_size > frames:
+            raise ConfigError(
+                f"a batch of {config.batch_size} is larger than the set: the videos have {frames} "
+                f"frames in all; at most {frames} are possible"
+            )
+        return cls(config=config, videos=videos, store=store)
+
+    def delivery(self, way: Way) -> Delivery:
+        """Return what delivers; nothing runs yet.
+
+        Raises:
+            ConfigError: it is not possible with these videos, or in this memory.
+        """
+        config = self.config
+        if way in ("baseline", "dataset"):
+            return DataLoaderDelivery(
+                SeekPerFrame(self.videos, config.size) if way == "baseline" else self._dataset(),
+                EpochSampler(self.videos.population, self.sampler(way)),
+                batch_size=config.batch_size,
+                workers=config.workers,
+                batch_bytes=config.batch_size * self._frame_bytes,
+            )
+        lookahead = {"naive": 1, "bursts": burst_lookahead(config.burst, config.batch_size)}
+        loader = FrameLoader(
+            self._sources,
+            batch_size=config.batch_size,
+            size=config.size,
+            sampling=self.sampler(way),
+            memory_budget=config.memory_bytes // (QUARTER if way == "quarter" else 1),
+            lookahead=lookahead.get(way),
+            workers=config.workers,
+            store=self.store,
+        )
+        return LoaderDelivery(loader)
+
+    def sampler(self, way: Way) -> Sampler:
+        """Return what a way draws frames with; most draw the very same ones."""
+        if way == "permutation":
+            return Permutation()
+        if way == "bursts":
+            return Bursts(frames_per_burst=self.config.burst, lanes=self.config.batch_size)
+        return Uniform()
+
+    def describe(self, way: Way) -> Strategy:
+        """Return a way with its statistics, and whether it can be run.
+
+        Only a quarter of the memory and bursts, which are there for comparison, may be impossible.
+
+        Raises:
+            ConfigError: another one is not possible.
+        """
+        batch, rho = self.config.batch_size, self.config.rho
+        lags = mate_lags(self.config.burst if way == "bursts" else 1, batch, batch)
+        why_not = ""
+        try:
+            self.delivery(way)
+        except ConfigError as error:
+            if way not in ("quarter", "bursts"):
+                raise
+            why_not = str(error)
+        return Strategy(
+            name=way,
+            bias=0.0,  # all of them are uniform over frames
+            design_effect=design_effect(rho, lags),
+            inflation=long_run_inflation(rho, lags),
+            why_not=why_not,
+        )
+
+    def check_equal(self, plain: SeekPerFrame | None = None) -> int:
+        """Hold random frames of the baseline against a dataset's and a loader's of headrace.
+
+        Returns how many were compared, at most 16. `plain` is the baseline.
+
+        Raises:
+            DecodeError: one differs in any bit, or cannot be decoded; names the frame.
+        """
+        plain = plain or SeekPerFrame(self.videos, self.config.size)
+        count = min(_COMPARED, self.config.batch_size, len(plain))
+        with FrameLoader(
+            self._sources,
+            batch_size=count,
+            size=self.config.size,
+            sampling=Uniform(),
+            memory_budget=4 * count * self._frame_bytes,
+            lookahead=1,
+            workers=1,
+            store=self.store,
+        ) as loader:
+            loaded = next(iter(loader)).frames
+        wanted = Uniform().order(self.videos.population, 0)[:count].tolist()
+        with self._dataset() as dataset:
+            items = dataset.__getitems__(wanted)
+        for frame, item, other in zip(wanted, items, loaded, strict=True):
+            expected = plain[frame]
+            if not (torch.equal(item["frame"], expected) and torch.equal(other, expected)):
+                raise self._unequal(item["video"], item["index"])
+        return count
+
+    @property
+    def _sources(self) -> list[Source]:
+        return [index.source for index in self.videos.indexes]
+
+    @property
+    def _frame_bytes(self) -> int:
+        """Of a frame at the size of the model, uint8 RGB."""
+        height, width = self.config.size
+        return height * width * 3
+
+    def _dataset(self) -> FrameDataset:
+        return FrameDataset(self._sources, size=self.config.size, store=self.store)
+
+    def _unequal(self, video: int, place: int) -> DecodeError:
+        index = self.videos.indexes[video]
+        return DecodeError(
+            f"frame {place} of {index.source} (at {index.seconds(place):.3f} s) is not the same "
+            "from the baseline and from headrace, so nothing was timed; "
+            "`headrace doctor --parity` tells whether a linear read agrees with headrace",
+            source=str(index.source),
+            pts=int(index.pts[place]),
+        )
