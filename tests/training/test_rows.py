@@ -250,24 +250,9 @@ def test_a_sampler_is_adapted_to_the_videos_that_were_opened(adapted, videos, st
 def test_what_cannot_be_sampled_is_refused(
     manifest, videos, store, loader, clips, adapted, refused
 ):
-    too_long = RandomClips(num_frames=5, fps=10)
-    address = "https://u:pass@h/a.mp4"
-
-    def of_others():
-        state = loader(files=manifest).state_dict()
-        loader(files=manifest.subset([0, 1, 2, 3, 5])).load_state_dict(state)
-
-    calls = {
-        "a row that is too short": lambda: clips(manifest, clips=too_long),
-        "a row in whose time nothing begins": lambda: loader(files=late(videos)),
-        "no row that is left": lambda: loader(files=late(videos).subset([1]), on_error="skip"),
-        "a state of other rows": of_others,
-        "a manifest for videos": lambda: VideoSet.open(manifest, store=store),
-        "a video that is too short": lambda: adapted(RandomClips(num_frames=19)),
-        "a video that is too short for even clips": lambda: adapted(
-            UniformClips(num_clips=2, num_frames=19)
-        ),
-        "an address": lambda: VideoSet.open(address, skip_bad=True, store=store),
-        "a list of an address": lambda: VideoSet.open([address], skip_bad=True, store=store),
+    names = {
+        **{"manifest": manifest, "videos": videos, "store": store, "loader": loader},
+        **{"clips": clips, "adapted": adapted, "address": "https://u:pass@h/a.mp4"},
+        **{"too_long": RandomClips(num_frames=5, fps=10)},
     }
-    refused("rows", calls)
+    refused("rows", of_others=loader(files=manifest.subset([0, 1, 2, 3, 5])), **names)

@@ -162,26 +162,12 @@ def test_frames_from_the_gpu_are_those_from_the_cpu(dataset, sampler, opener):
 
 
 def test_impossible_requests_are_refused(opener, dataset, sampler, tmp_path, refused):
-    def joined(**options):
-        order = sampler(group_num=1, **options)
-        return order, DataLoader(dataset, batch_sampler=order)
-
-    within, _ = half = joined(**TWO)
+    within = sampler(group_num=1, **TWO)
     within.set_epoch(0, skip=1)
-    first = next(iter(joined()[1]))
-    items = ({"gpu": 99}, {"gpu": -1}, {"num_of_set": 0}, {"cameras": ["left"]})
-    orders = ({"group_num": 0}, {"num_workers": -1}, {"seq_split": 1.5}, {"num_workers": 2})
-    calls = {
-        **{str(each): lambda each=each: opener("camera items", **each) for each in items},
-        **{f"sampler, {each}": lambda each=each: sampler(**each) for each in orders},
-        "a skip below 0": lambda: sampler().set_epoch(0, skip=-1),
-        "a skip beyond the epoch": lambda: sampler(group_num=5).set_epoch(0, skip=30),
-        "no batch sampler": lambda: next(iter(DataLoader(dataset, batch_size=2))),
-        "a sampler of a path": lambda: CameraStreamSampler("index_frame.json"),
-        "joined within a step": lambda: list(within.joined(half[1])),
-        "joined of a batch alone": lambda: list(joined(**TWO)[0].joined([first])),
-    }
-    refused("camera_datasets", calls)
+    first = next(iter(DataLoader(dataset, batch_sampler=sampler(group_num=1))))
+    names = {"opener": opener, "dataset": dataset, "sampler": sampler}
+    half = DataLoader(dataset, batch_sampler=within)
+    refused("camera_datasets", within=within, half=half, first=first, **names)
     with pytest.raises(ConfigError, match=r"num_of_file=2000000 .*ulimit -n"):
         opener("camera items", num_of_file=2_000_000)
 
