@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
+from forked import raised_by_a_worker
 from headrace import DecodeCounters, IndexStore, OpenError, load_clip, read_clip
 from headrace.testing.synth import write_clip
 from training.videos import CLIPS, SIZE, open_videos, with_counters
@@ -136,7 +137,7 @@ def test_a_file_that_changes_is_named_in_a_worker_too(loader, tmp_path):
     path.write_bytes(path.read_bytes() + b"\0")
     with pytest.raises(OpenError, match=r"clip\.mp4 has changed"):
         dataset[0]
-    with pytest.raises(RuntimeError, match=r"clip\.mp4 has changed"):
+    with raised_by_a_worker(RuntimeError, r"clip\.mp4 has changed"):
         list(DataLoader(dataset, num_workers=1))
 
 

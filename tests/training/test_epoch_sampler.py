@@ -17,6 +17,7 @@ from training.videos import CLIPS
 
 POPULATION = Population.of([np.array([5, 9, 2]), np.array([30]), np.array([4, 4, 3])])
 FRAMES = POPULATION.num_frames
+BURSTS = Bursts(frames_per_burst=3, lanes=10)
 
 
 @pytest.fixture
@@ -154,8 +155,9 @@ def test_a_batch_size_means_nothing_where_no_frames_are_mates():
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-@pytest.mark.parametrize("sampling", [Uniform(seed=2), Bursts(frames_per_burst=3, lanes=10)])
+@pytest.mark.parametrize(
+    ("sampling", "method"), [(Uniform(seed=2), "fork"), (BURSTS, "fork"), (BURSTS, "spawn")]
+)
 def test_a_dataloader_gives_the_batches_of_the_loader(loader, frames, sampling, method):
     each = loader(sampling=sampling)
     sampler = EpochSampler(frames, sampling, batch_size=10)

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
+from forked import raised_by_a_worker
 from headrace import CameraStreamSampler, ClipMoment, ConfigError, MomentTable, WithSample
 from training.cameras.clips import CAMERAS, facts
 from training.videos import samples
@@ -140,7 +141,7 @@ def test_whatever_a_function_fails_with_is_told_and_ends_no_epoch(
         batches = cameras(small, metadata=function)
     else:
         batches = by_stock(workers, metadata=function)
-    with pytest.raises(ConfigError, match=rf"of clip '\w', moment 0 .* failed: {error}"):
+    with raised_by_a_worker(ConfigError, rf"of clip '\w', moment 0 .* failed: {error}"):
         list(batches)
 
 
