@@ -13,6 +13,7 @@ import torch
 
 import headrace
 from headrace import HeadraceError, IndexStore, Manifest
+from headrace.testing.damage import damage_packets
 from training import videos as video_kit
 from training.cameras import clips as camera_kit
 from training.cameras.clips import (
@@ -102,6 +103,13 @@ def plain_cameras(layout):
 def copied(folder, tmp_path):
     """A copy of the layout, to damage it."""
     return copy_layout(folder, tmp_path / "copied")
+
+
+@pytest.fixture
+def damaged_layout(folder, copied):
+    """A layout of which camera `front` of clip c is damaged from frame 13 on."""
+    damage_packets(folder / "c/front.mp4", copied.clips[2].file("front"), ordinals=[13])
+    return copied
 
 
 @pytest.fixture

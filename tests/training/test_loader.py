@@ -8,14 +8,21 @@ from itertools import islice
 import pytest
 import torch
 
-from headrace import Bursts, RandomClips, Source, UniformClips
+from headrace import Source, UniformClips
 from headrace.sampling.frames import InOrder, Permutation, Uniform
-from training.cameras.clips import WAYS
-from training.videos import DOORS, FRAME_BYTES, SIZE, contents, epochs, samples
+from training.videos import (
+    BURSTS,
+    CLIP_SAMPLERS,
+    DOORS,
+    FRAME_BYTES,
+    SIZE,
+    contents,
+    epochs,
+    samples,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.LeftOutWarning")
 
-BURSTS = Bursts(frames_per_burst=4, lanes=10)
 FRAMES = [
     InOrder(),
     InOrder(stride=3),
@@ -27,14 +34,7 @@ FRAMES = [
     Permutation(over="seconds"),
     BURSTS,
 ]
-CLIPS = [
-    RandomClips(num_frames=4, stride=2),
-    RandomClips(num_frames=3, stride=4, temporal_jitter=3, each_once="starts"),
-    RandomClips(num_frames=16, stride=2, boundary="repeat_last"),
-    UniformClips(num_clips=3, num_frames=5),
-    UniformClips(num_clips=2, num_frames=30, boundary="wrap"),
-]
-OF_CLIPS = [("clips", {"clips": each}) for each in CLIPS]
+OF_CLIPS = [("clips", {"clips": each}) for each in CLIP_SAMPLERS]
 
 
 @pytest.mark.parametrize(
@@ -55,61 +55,9 @@ def test_every_frame_equals_a_plain_linear_decode(loader, plain, door, options):
     assert {len(batch) for batch in batches[:-1]} <= {size}
 
 
-@pytest.mark.parametrize(
-    ("door", "options"),
-    [
-        *(("frames", {"sampling": s, "seed": 5}) for s in (FRAMES[2], FRAMES[7], BURSTS)),
-        *OF_CLIPS,
-    ],
-    ids=repr,
-)
-def test_batches_are_those_of_naive_decoding_whatever_the_plan(loader, door, options):
-    def two_epochs(**more):
-        each = loader(door, **{**options, **more})
-        return contents(each) + contents(each)
-
-    naive = two_epochs(lookahead=1, workers=1)
-    batch_frames = 2 * options["clips"].num_frames if door == "clips" else 10
-    for more in [
-        {"workers": 1},
-        {"workers": 3, "lookahead": 9},
-        {"lookahead": 2000},
-        {"memory_budget": 4 * batch_frames * FRAME_BYTES},
-        {"memory_budget": 8 * batch_frames * FRAME_BYTES, "workers": 3},
-    ]:
-        assert two_epochs(**more) == naive, more
-
-
-@pytest.mark.parametrize(
-    ("door", "options", "budget", "count"),
-    [
-        ("cameras", {"shuffle": True}, 3 * 6 * FRAME_BYTES, 2),
-        *(("windows", WAYS[way], 2**21, 1) for way in WAYS),
-    ],
-    ids=["cameras", *(f"windows-{way}" for way in WAYS)],
-)
-def test_batches_of_cameras_are_the_same_with_any_memory_and_workers(
-    loader, door, options, budget, count
-):
-    def batches(**more):
-        return contents(epochs(loader(door, **{**options, **more}), count))
-
-    naive = batches(lookahead=1, workers=1)
-    for more in [{"workers": 3}, {"lookahead": 7}, {"memory_budget": budget}]:
-        assert batches(**more) == naive, more
-
-
 @pytest.mark.parametrize("sampling", [Uniform(), BURSTS], ids=repr)
-def test_frames_held_as_yuv420_are_the_same_whatever_the_plan_and_near_the_exact_ones(
-    loader, plain, sampling
-):
-    def epoch(**options):
-        return list(loader(sampling=sampling, hold="yuv420", **options))
-
-    naive = epoch(lookahead=1, workers=1)
-    for options in [{"workers": 3}, {"memory_budget": 40 * FRAME_BYTES}]:
-        assert contents(epoch(**options)) == contents(naive), options
-    for batch in naive:
+def test_frames_held_as_yuv420_are_near_the_exact_ones(loader, plain, sampling):
+    for batch in loader(sampling=sampling, hold="yuv420"):
         assert (batch.frames.float() - plain.of(batch).float()).abs().mean() < 4
 
 
@@ -241,7 +189,7 @@ def test_a_batch_that_no_epoch_fills_holds_all_of_it(loader, plain):
     resumed = loader(**options)
     resumed.load_state_dict(each.state_dict())
     assert contents(resumed) == contents(each)
-    [batch] = loader("clips", clips=CLIPS[3], batch_size=99)
+    [batch] = loader("clips", clips=CLIP_SAMPLERS[3], batch_size=99)
     assert sorted(batch.video.tolist()) == [each for each in range(4) for _ in range(3)]
 
 

@@ -15,8 +15,6 @@ from headrace.sampling.random import Draws, Purpose
 from headrace.sampling.spread import SpreadClips
 from training.videos import FRAME_BYTES, contents, epochs
 
-NEIGHBOURS = Around(delta_seconds=(0, 1), sampling=Uniform())
-
 
 class EveryThird:
     """Each third frame, from another one on in each epoch."""

@@ -101,16 +101,6 @@ def test_a_batch_says_how_far_apart_its_frames_are(layout, cameras):
     assert errors[:, 1] == pytest.approx((times[:, 1] - times[:, 0]) * 1000)
 
 
-def test_a_slower_camera_shows_a_frame_twice_and_decodes_it_once(layout, cameras):
-    clips = tuple(replace(clip, num_frames=30) for clip in layout.clips)
-    turned = CameraLayout(clips=clips, cameras=("1_faster", "0_reference"))
-    alignment = Alignment(sync="nearest", tolerance_ms=30)
-    loader = cameras(turned, group_num=1, alignment=alignment)
-    delivered = len(list(loader)) * 2
-    assert loader.statistics.frames_delivered == delivered == 60
-    assert loader.statistics.frames_decoded == 50
-
-
 @pytest.fixture
 def copied(layout, tmp_path):
     """The same clip, and a whole one behind it, to take cameras from."""
