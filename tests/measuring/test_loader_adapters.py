@@ -2,6 +2,7 @@
 
 import pytest
 
+from forked import raised_by_a_worker
 from headrace.decode.protocol import DecodeCounters
 from headrace.errors import StageError
 from headrace.measuring.loader_adapters import DataLoaderDelivery, LoaderDelivery, failing_in_words
@@ -121,9 +122,8 @@ def test_a_frame_dataset_is_counted_alike(clips, store):
 def test_what_fails_in_a_worker_is_told_in_one_line(clips, store):
     videos = VideoSet.open(clips, store=store)
     clips[1].unlink()
-    with pytest.raises(
-        StageError, match=r"a DataLoader worker failed: cannot open .*1\.mp4"
-    ) as said:
+    words = r"a DataLoader worker failed: cannot open .*1\.mp4"
+    with raised_by_a_worker(StageError, words) as said:
         turn_of(through_data_loader(SeekPerFrame(videos, SIZE), videos))
     assert "\n" not in str(said.value)
 

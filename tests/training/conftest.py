@@ -4,12 +4,18 @@ import csv
 import re
 from contextlib import ExitStack
 from functools import partial
+from math import inf, nan
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
+import headrace
 from headrace import HeadraceError, IndexStore, Manifest
+from headrace.testing.damage import damage_packets
+from training import videos as video_kit
+from training.cameras import clips as camera_kit
 from training.cameras.clips import (
     WINDOW,
     PlainCameras,
@@ -28,6 +34,13 @@ OF_THE_MACHINE = [
 ]
 """What depends on the encoder, on GPUs, or on the version of another library, and what stands for
 it on a page."""
+NAMES = {
+    **vars(camera_kit),
+    **vars(video_kit),
+    **{name: getattr(headrace, name) for name in headrace.__all__},
+    **{"headrace": headrace, "np": np, "torch": torch, "Path": Path, "inf": inf, "nan": nan},
+}
+"""What every call of a page may use."""
 
 
 def pytest_addoption(parser):
@@ -90,6 +103,13 @@ def plain_cameras(layout):
 def copied(folder, tmp_path):
     """A copy of the layout, to damage it."""
     return copy_layout(folder, tmp_path / "copied")
+
+
+@pytest.fixture
+def damaged_layout(folder, copied):
+    """A layout of which camera `front` of clip c is damaged from frame 13 on."""
+    damage_packets(folder / "c/front.mp4", copied.clips[2].file("front"), ordinals=[13])
+    return copied
 
 
 @pytest.fixture
@@ -192,20 +212,21 @@ def page(request, tmp_path_factory):
 
 
 @pytest.fixture
-def refused(page):
-    """Return `refused(name, cases, call)`: holds all that is refused against a stored page.
+def refused(page, request):
+    """Return `refused(name, **names)`: holds the errors of a page's calls against the page.
 
-    Each of `cases` is given to `call`, or called itself; the page has a line for each, with the
-    kind of error and its whole message.
+    The page has each call behind `>>>`, and below it the kind of error and its whole message. Calls
+    use names of headrace, of the module of the test, and `names`.
     """
 
-    def check(name, cases, call=None):
+    def check(name, **names):
+        known = {**NAMES, **vars(request.module), **names}
         lines = []
-        for what, case in cases.items():
+        for call in re.findall(r"^>>> (.+)$", (PAGES / f"{name}.txt").read_text("utf-8"), re.M):
             with pytest.raises(HeadraceError) as raised:
-                case() if call is None else call(case)
+                eval(call, dict(known))
             assert "\n" not in str(raised.value)
-            lines.append(f"{what}\n    {type(raised.value).__name__}: {raised.value}\n")
+            lines.append(f">>> {call}\n{type(raised.value).__name__}: {raised.value}\n")
         page(name, "".join(lines))
 
     return check

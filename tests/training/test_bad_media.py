@@ -253,24 +253,13 @@ def test_a_line_that_was_cut_is_left_out_and_the_next_one_is_whole(loader, folde
 
 
 def test_what_is_nothing_but_bad_is_refused(loader, opener, videos, folder, two, tmp_path, refused):
-    (tmp_path / "notes.txt").write_text("remember the milk\n")
-    damaged, text = [folder / "damaged.mp4"], [folder / "text.mp4"]
+    notes = tmp_path / "notes.txt"
+    notes.write_text("remember the milk\n")
     vanished = loader(two[:1], on_error="skip", lookahead=1)
     next(iter(vanished))
     two[0].unlink()
-    of_one = {"clip_len": 30, "stride": 1, "start": 0, "on_error": "skip"}
-    calls = {
-        "no video": lambda: loader(),
-        "another file for a list": lambda: loader(videos[:1], quarantine=tmp_path / "notes.txt"),
-        "a list that cannot be written": lambda: loader(
-            videos[:1], on_error="skip", quarantine=tmp_path / "gone" / "list.jsonl"
-        ),
-        # The rest of one epoch was perhaps read ahead.
-        "nothing but bad frames": lambda: epochs(vanished),
-        "no video that can be read": lambda: loader(text, on_error="skip"),
-        "no other clip": lambda: opener("clip items", damaged, **of_one)[0],
-    }
-    refused("bad_media", calls)
+    names = {"videos": videos, "folder": folder, "tmp_path": tmp_path, "notes": notes}
+    refused("bad_media", loader=loader, opener=opener, vanished=vanished, **names)
 
 
 def test_weights_are_those_of_the_videos_that_can_be_read(loader, opener, videos):

@@ -18,7 +18,7 @@ from decode import stand_in
 from decode.backends import TORCHCODEC, needs_torchcodec
 from decode.doubles_of_gpu import GPU, Fails, stands_in
 from decode.gpus import needs_gpu, needs_no_gpu
-from forked import in_a_fork
+from forked import in_a_fork, raised_by_a_worker
 from headrace import BackendError, ConfigError, Decoding
 from headrace.decode.tolerance import Apart
 from headrace.runtime import forks
@@ -77,7 +77,7 @@ def test_a_worker_that_was_forked_is_told_before_cuda_is_touched(
     monkeypatch.setattr(forks, "_torch_has_cuda", lambda: True)
     dataset = OpensInItsWorker(videos, store)
     batches = DataLoader(dataset, num_workers=1, multiprocessing_context="fork")
-    with pytest.raises(BackendError, match=r"GPU 0 .* forked from one that uses CUDA, .*='spawn'"):
+    with raised_by_a_worker(BackendError, r"GPU 0 .* forked from one that uses CUDA, .*='spawn'"):
         next(iter(batches))
 
 
@@ -162,18 +162,11 @@ def is_close(found, expected) -> bool:
 
 
 AWAY = Decoding.on_gpu(99)
-REFUSED = [
-    *((door, asked) for door in ("frames", "clips") for asked in ({"gpu": 99}, {"decoding": AWAY})),
-    *((door, {"decoding": Decoding(), "gpu": 99}) for door in ("frames", "clips", "camera items")),
-    ("camera items", {"decoding": AWAY}),
-    *((door, {"decoding": TORCHCODEC}) for door in ("frames", "clips", "frame items")),
-]
 
 
 def test_what_does_not_decode_is_refused_when_a_loader_is_made(loader, monkeypatch, refused):
     monkeypatch.setitem(sys.modules, "torchcodec", None)
-    cases = {f"{door} {asked}": (door, asked) for door, asked in REFUSED}
-    refused("decoding", cases, lambda case: loader(case[0], **case[1]))
+    refused("decoding", loader=loader)
     with pytest.raises(ConfigError, match="by PyAV, whose frames are the same on both; got torch"):
         Decoding(backend="torchcodec", device="auto")
 

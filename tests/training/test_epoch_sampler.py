@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
-from headrace import Bursts, EpochSampler, Manifest, Population, RandomClips
+from headrace import Bursts, EpochSampler, Population
 from headrace.sampling.frames import InOrder, Permutation, Uniform
 from headrace.testing.synth import write_clip
 from training.videos import CLIPS
 
 POPULATION = Population.of([np.array([5, 9, 2]), np.array([30]), np.array([4, 4, 3])])
 FRAMES = POPULATION.num_frames
+BURSTS = Bursts(frames_per_burst=3, lanes=10)
 
 
 @pytest.fixture
@@ -136,49 +137,16 @@ def test_an_epoch_over_seconds_needs_no_more_than_the_dataset(frames):
     assert len(set(EpochSampler(frames, Uniform(over="seconds")))) > 50
 
 
-NO_FRAMES = [None, Manifest.of_rows([{"path": "a.mp4"}]), ["a.mp4"]]
-NO_STATES = [None, "slot", [("epoch", 1)]]
-OF_BURSTS = [
-    {},
-    {"batch_size": 9},
-    {"batch_size": 8, "rank": 1, "num_replicas": 2},
-    {"batch_size": 1, "rank": 1, "num_replicas": 9},
-]
-
-
 def test_what_cannot_be_sampled_and_states_of_something_else_are_refused(loader, tmp_path, refused):
     """States say the same videos, in the same places; bursts might meet in a batch."""
-    bursts = Bursts(frames_per_burst=3, lanes=8)
     first = write_clip(tmp_path / "a", CLIPS[1])
     second = shutil.copy(first, tmp_path / "b.mp4")
     here, swapped = (loader("frame items", each) for each in ([first, second], [second, first]))
-    sampler = EpochSampler(POPULATION)
     state = EpochSampler(POPULATION, Permutation()).state_dict()
     some = {name: state[name] for name in ("videos", "frames", "checksum", "epoch")}
-
-    def load(state, frames=POPULATION, *sampling):
-        return lambda: EpochSampler(frames, *sampling).load_state_dict(state)
-
-    calls = {
-        "clips": lambda: EpochSampler(POPULATION, RandomClips(num_frames=2)),
-        **{f"frames of {each}": lambda each=each: EpochSampler(each) for each in NO_FRAMES},
-        **{f"a state of {each}": load(each) for each in NO_STATES},
-        "an epoch of none": load({**sampler.state_dict(), "epoch": None}),
-        **{
-            f"a state of another order than {each}": load(state, POPULATION, each)
-            for each in (Permutation(seed=1), Uniform())
-        },
-        "a state of other videos": load(sampler.state_dict(), Population.of([np.array([57])])),
-        "a state of videos that changed places": load(EpochSampler(here).state_dict(), swapped),
-        "a state of nothing": load({}),
-        "a state of no slot": load(some),
-        **{
-            f"bursts, {each}": lambda each=each: EpochSampler(POPULATION, bursts, **each)
-            for each in OF_BURSTS
-        },
-        "more than there is": lambda: sampler.state_dict(taken=58),
-    }
-    refused("epoch_sampler", calls)
+    bursts = Bursts(frames_per_burst=3, lanes=8)
+    names = {"here": here, "swapped": swapped, "state": state, "some": some, "bursts": bursts}
+    refused("epoch_sampler", **names)
 
 
 def test_a_batch_size_means_nothing_where_no_frames_are_mates():
@@ -187,8 +155,9 @@ def test_a_batch_size_means_nothing_where_no_frames_are_mates():
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-@pytest.mark.parametrize("sampling", [Uniform(seed=2), Bursts(frames_per_burst=3, lanes=10)])
+@pytest.mark.parametrize(
+    ("sampling", "method"), [(Uniform(seed=2), "fork"), (BURSTS, "fork"), (BURSTS, "spawn")]
+)
 def test_a_dataloader_gives_the_batches_of_the_loader(loader, frames, sampling, method):
     each = loader(sampling=sampling)
     sampler = EpochSampler(frames, sampling, batch_size=10)

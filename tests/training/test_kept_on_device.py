@@ -19,7 +19,6 @@ from training.cameras.clips import (
     VIEW,
     WAYS,
     cells,
-    replace_camera,
     write_two_rates,
 )
 from training.videos import (
@@ -28,8 +27,6 @@ from training.videos import (
     SHAPE,
     check_near,
     check_pictures,
-    contents,
-    epochs,
     frames_of,
     pictures,
 )
@@ -88,15 +85,6 @@ def test_batches_differ_from_arrays_by_a_few_grey_levels_and_in_nothing_else(
         check_near(kept, came_down)
 
 
-def test_they_are_the_same_whatever_the_plan(kept_loader):
-    def two_epochs(**options):
-        return contents(epochs(kept_loader(sampling=Permutation(), seed=5, **options)))
-
-    naive = two_epochs(lookahead=1, workers=1)
-    for options in ({"lookahead": 20, "workers": 3}, {"memory_budget": 40 * FRAME_BYTES}):
-        assert two_epochs(**options) == naive, options
-
-
 def test_a_state_goes_on_with_frames_that_come_down(kept_loader):
     whole, begun = [*kept_loader(decoding=None)], kept_loader()
     seen = [*islice(begun, 3)]
@@ -113,13 +101,6 @@ def damaged(tmp_path_factory):
     clip = SynthClip(num_frames=40, size=(64, 96), gop=8, b_frames=2)
     good = write_clip(folder / "good", clip)
     return [good, damage_packets(good, folder / "bad.mp4", ordinals=[20, 21, 22])]
-
-
-@pytest.fixture
-def damaged_layout(folder, copied):
-    """A layout of which camera `front` of clip c is damaged from frame 13 on."""
-    damage_packets(folder / "c/front.mp4", copied.clips[2].file("front"), ordinals=[13])
-    return copied
 
 
 def test_a_damaged_frame_is_named(kept_loader, damaged, damaged_layout):
@@ -267,19 +248,3 @@ def test_a_frame_that_a_slow_camera_shows_again_is_copied_there(kept_loader, tmp
         check_pictures(batch, layout)
         batch.frames.zero_()  # as it is the caller's, the next one shows the frame all the same
     assert each.statistics.frames_decoded == 40
-
-
-def test_cameras_of_different_sizes_are_padded_or_listed(kept_loader, copied):
-    replace_camera(copied.clips[0].file("left"), num_frames=20, size=(96, 64), gop=6)
-    ways = [kept_loader("cameras", copied, size=None, ragged=ragged) for ragged in ("pad", "list")]
-    for padded, listed in zip(*ways, strict=True):
-        assert padded.frames.shape == (4, 3, 3, 96, 96)
-        assert torch.equal(padded.sizes, listed.sizes)
-        check_pictures(listed, copied, FrameShape())
-        both = zip(pictures(padded, copied), pictures(listed, copied), strict=True)
-        for (_, frame, whole), (*_, picture) in both:
-            height, width = picture.shape[-2:]
-            assert bool(picture.numel()) == (frame >= 0)
-            assert torch.equal(whole[:, :height, :width], picture)
-            assert not whole[:, height:].any()
-            assert not whole[..., width:].any()

@@ -33,25 +33,6 @@ def test_frames_of_odd_sides_are_near_those_of_the_cpu(kept_loader, tmp_path):
     assert apart(kept.frames, arrays.frames) <= 5
 
 
-BROUGHT_DOWN, AWAY = Decoding(device="cuda:0"), Decoding(device="cuda:99", keeps_on_device=True)
-BY_TORCHCODEC = Decoding(backend="torchcodec", keeps_on_device=True)
-TO_CPU = {"decoding": ON_GPU, "device": "cpu"}
-PINNED = {"decoding": ON_GPU, "pin_memory": True}
-REFUSED = [
-    ("frames", {"dtype": "uint16"}),
-    *((door, {"hold": "yuv420"}) for door in ("frames", "windows")),
-    *((door, PINNED) for door in ("frames", "cameras")),
-    *((door, TO_CPU) for door in ("frames", "cameras", "windows")),
-    ("frames", {"device": "cuda"}),
-    *((door, {"decoding": AWAY}) for door in ("frames", "cameras")),
-    *(
-        (door, {"decoding": decoding})
-        for door in ("frame items", "clip items", "camera items")
-        for decoding in (KEPT, ON_GPU)
-    ),
-]
-
-
 def test_what_cannot_be_kept_is_refused_when_a_loader_opens(
     kept_loader, tmp_path, one_gpu, refused
 ):
@@ -64,19 +45,8 @@ def test_what_cannot_be_kept_is_refused_when_a_loader_opens(
     for number in range(3):
         Image.new("RGB", (64, 48)).save(tmp_path / "sequence" / f"{number}.jpg", subsampling=2)
     sequence = [ImageSequence(tmp_path / "sequence", rate=10)]
-    cases = {f"{door} {options}": (door, None, options) for door, options in REFUSED}
-    cases |= {
-        **{f"{on} 4:4:4": ("frames", full, {"on_error": on}) for on in ("raise", "skip")},
-        "PNG": ("cameras", png, {"on_error": "mask"}),
-        "MJPEG": ("frames", mjpeg, {"decoding": ON_GPU}),
-        "JPEG": ("cameras", jpg, {"decoding": ON_GPU}),
-        **{
-            f"{name}, {decoding}": ("frames", files, {"decoding": decoding})
-            for name, files in (("odd sides", odd), ("pictures", sequence))
-            for decoding in (ON_GPU, BROUGHT_DOWN)
-        },
-    }
-    refused("kept", cases, lambda case: kept_loader(case[0], case[1], **case[2]))
+    names = {"full": full, "mjpeg": mjpeg, "odd": odd, "png": png, "jpg": jpg}
+    refused("kept", loader=kept_loader, sequence=sequence, **names)
     batch = next(iter(kept_loader(files=sequence, batch_size=3)))
     assert tuple(batch.frames.shape) == (3, 3, *SIZE)
 
@@ -84,7 +54,7 @@ def test_what_cannot_be_kept_is_refused_when_a_loader_opens(
 @needs_torchcodec
 def test_frames_by_torchcodec_cannot_be_kept(kept_loader):
     with pytest.raises(BackendError, match="torchcodec gives arrays; leave the backend out"):
-        kept_loader(decoding=BY_TORCHCODEC)
+        kept_loader(decoding=Decoding(backend="torchcodec", keeps_on_device=True))
 
 
 def test_batches_of_the_cpu_may_be_asked_for_there(kept_loader, one_gpu):

@@ -63,7 +63,7 @@ def test_rows_of_a_manifest_are_counted_too(mixed, loader, refused):
     with pytest.warns(LeftOutWarning, match=said):
         loader(files=Manifest.of_rows(rows), on_error="skip")
     good = Manifest.of_rows(rows[1:])
-    refused("left_out", {"two rows of four": good}, lambda files: loader(files=files))
+    refused("left_out", loader=loader, good=good)
 
 
 @pytest.mark.parametrize("door", CLIPS)

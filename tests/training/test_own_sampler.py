@@ -10,12 +10,10 @@ from headrace import EpochSampler, Order, Population, SamplerTraits
 from headrace.sampling.around import Around
 from headrace.sampling.bursts import Bursts
 from headrace.sampling.clips import RandomClips
-from headrace.sampling.frames import Permutation, Uniform
+from headrace.sampling.frames import Uniform
 from headrace.sampling.random import Draws, Purpose
 from headrace.sampling.spread import SpreadClips
-from training.videos import CLIP, FRAME_BYTES, contents, epochs
-
-NEIGHBOURS = Around(delta_seconds=(0, 1), sampling=Uniform())
+from training.videos import FRAME_BYTES, contents, epochs
 
 
 class EveryThird:
@@ -150,29 +148,5 @@ def test_the_seed_of_a_sampler_may_be_said_again(loader, door, options):
         assert loader(door, seed=seed, **options).state_dict()["seed"] == 3
 
 
-REFUSED = [
-    *(("frames", {"sampling": each}) for each in (CLIP, FirstFrames(5), NEIGHBOURS)),
-    *(("clips", {"clips": each}) for each in (Permutation(), EveryThird(), FirstFrames(19), [])),
-    *((door, {**options, "seed": 4}) for door, options in SEEDED),
-    *(("frames", {"sampling": EveryThird(), "seed": seed}) for seed in (0, 3)),
-    *(("frames", {"sampling": each}) for each in (WithoutTraits(), OfAnotherKind())),
-]
-
-
 def test_what_is_no_sampler_or_one_of_another_kind_is_refused(loader, frames, refused):
-    beyond = loader(sampling=Beyond(), workers=1, lookahead=1)
-    straddling = loader("clips", clips=Straddling(6), batch_size=4)
-    calls = {
-        f"{number}: {door} of {[type(each).__name__ for each in options.values()]}": (
-            lambda door=door, options=options: loader(door, **options)
-        )
-        for number, (door, options) in enumerate(REFUSED)
-    }
-    calls |= {
-        "an EpochSampler of clips": lambda: EpochSampler(frames, FirstFrames(5)),
-        "an EpochSampler without traits": lambda: EpochSampler(frames, WithoutTraits()),
-        "frames that there are not": lambda: list(beyond),
-        "an EpochSampler of them": lambda: list(EpochSampler(frames, Beyond())),
-        "clips of two videos": lambda: list(straddling),
-    }
-    refused("own_sampler", calls)
+    refused("own_sampler", loader=loader, frames=frames)

@@ -159,16 +159,9 @@ def test_rows_that_cannot_be_are_named_or_left_out(videos, loader, clips, refuse
     assert [item["label"] for item in map(dataset.__getitem__, range(len(dataset)))] == [1, 4]
     with pytest.raises(MediaError, match=r"gone\.mp4"):
         loader("frame items", mine)
-    odd = Manifest.of_rows([{"path": videos[0], "frame": 3}])
     other = loader("frame items", rows.subset([0, 1, 2, 3]))
-    state = EpochSampler(frames).state_dict()
-    calls = {
-        "a row behind the end": lambda: clips(mine.subset([0, 2, 3])),
-        "a row that is too short": lambda: clips(rows.subset([0, 2]), clip_len=16, stride=2),
-        "a column that a frame has": lambda: loader("frame items", odd),
-        "a state of other rows": lambda: EpochSampler(other).load_state_dict(state),
-    }
-    refused("row_datasets", calls)
+    names = {"rows": rows, "mine": mine, "other": other, "videos": videos}
+    refused("row_datasets", clips=clips, frames=frames, loader=loader, **names)
 
 
 def test_without_a_manifest_the_row_is_the_video(videos, loader, clips):

@@ -13,7 +13,21 @@ import torch
 from torch.utils.data import default_collate, get_worker_info
 
 import headrace
-from headrace import DecodeJob, FrameReader, FrameShape, IndexStore, RandomClips, StreamIndex
+from headrace import (
+    Around,
+    Bursts,
+    DecodeJob,
+    FrameReader,
+    FrameShape,
+    IndexStore,
+    InOrder,
+    Permutation,
+    RandomClips,
+    SpreadClips,
+    StreamIndex,
+    Uniform,
+    UniformClips,
+)
 from headrace.decode.open import open_device_decoder
 from headrace.testing.synth import SynthClip, write_clip
 from training.cameras.clips import SIZE
@@ -41,6 +55,25 @@ SEGMENTS = [
     (2, 0.4, "", "sit", 4, ""),
     (0, 0.49, 0.51, "blink", 1, ""),
     (3, "", 0.5, "run", 0, ""),
+]
+BURSTS = Bursts(frames_per_burst=4, lanes=10)
+CLIP_SAMPLERS = [
+    RandomClips(num_frames=4, stride=2),
+    RandomClips(num_frames=3, stride=4, temporal_jitter=3, each_once="starts"),
+    RandomClips(num_frames=16, stride=2, boundary="repeat_last"),
+    UniformClips(num_clips=3, num_frames=5),
+    UniformClips(num_clips=2, num_frames=30, boundary="wrap"),
+]
+ROW_SAMPLERS = [
+    InOrder(),
+    Uniform(over="seconds"),
+    Permutation(over="videos"),
+    Bursts(frames_per_burst=2, lanes=8),
+    Around(delta_seconds=(-0.1, 0, 0.04), sampling=Permutation()),
+    RandomClips(num_frames=3, fps=10, boundary="pad", each_once="starts"),
+    RandomClips(num_frames=5, stride=3, boundary="skip"),
+    UniformClips(num_clips=2, num_frames=4, fps=12.5, boundary="pad"),
+    SpreadClips(num_segments=4),
 ]
 OF_CAMERAS = ("cameras", "windows", "camera items")
 CLIPS = [

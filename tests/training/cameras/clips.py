@@ -2,6 +2,8 @@
 
 import shutil
 from fractions import Fraction
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 
 import numpy as np
@@ -96,7 +98,7 @@ class PlainCameras:
         """Hold every picture of a batch of slots or windows against these; others are black."""
         for place in np.ndindex(tuple(batch["frame"].shape)):
             frame = int(batch["frame"][place])
-            found = batch["frames"][place[0]][place[1:]].numpy()
+            found = reduce(getitem, place, batch["frames"]).numpy()
             right = self.of(int(batch["clip"][place[0]]), place[-1], frame) if frame >= 0 else 0
             assert np.array_equal(found, np.broadcast_to(right, found.shape))
 

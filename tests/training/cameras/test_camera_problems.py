@@ -127,10 +127,4 @@ def test_whole_files_have_no_problem(named, whole, store):
 
 
 def test_what_is_no_alignment_is_refused(named, whole, store, refused):
-    layout = layout_of(whole, store)
-    calls = {
-        "a reference that there is not": lambda: named(reference="top"),
-        "a clock of no camera": lambda: named(sync="nearest", clocks={"top": CameraClock()}),
-        "a word": lambda: list(camera_problems(layout, "nearest", store=store)),
-    }
-    refused("problems_refused", calls)
+    refused("problems_refused", named=named, layout=layout_of(whole, store), store=store)

@@ -1,13 +1,12 @@
 """Times from a file: JSON, CSV, JSON lines, Parquet; exact to a microsecond, and checked."""
 
 import json
-from functools import partial
 
 import pyarrow
 import pyarrow.parquet
 import pytest
 
-from headrace import CameraTimes, MomentTable, NuScenes
+from headrace import CameraTimes
 
 US = [1532402927612460, 1532402927695794, 1532402927779128]
 SECONDS = [each / 1e6 for each in US]
@@ -63,51 +62,9 @@ def test_parquet_and_json_lines_are_read(tmp_path):
     assert found(path) == SECONDS
 
 
-TABLES = [
-    "",
-    "clip,camera,seconds\n",
-    "clip,seconds\na,1\n",
-    "clip,camera\na,b\n",
-    "clip,camera,seconds,timestamp_us\na,b,1,1\n",
-    "clip,camera,timestamp\na,front,1\n",
-    "clip,camera,seconds\na,b,soon\n",
-    "clip,camera,seconds\na,b,nan\n",
-    "clip,camera,seconds\na,b,1e999999999\n",
-    "clip,camera,seconds\na,b,\n",
-    "clip,camera,seconds\na,,1\n",
-    "clip,camera,seconds\na,b,2\na,b,1\n",
-    "clip,camera,frame,seconds\na,b,0,2\na,b,0,1\n",
-    "clip,camera,frame,seconds\na,b,0,2\na,b,2,3\n",
-    "clip,camera,frame,seconds\na,b,x,2\n",
-]
-OBJECTS = [
-    *("{", "[]", "{}", '{"a": 3}', '{"a": {"b": 3}}', '{"a": {"b": []}}', '{"a": {"b": [true]}}'),
-    *('{"a": {"b": [NaN]}}', '{"a": {"b": [[1]]}}', "[" * 100_000),
-]
-VALUES = [[1], {}, {"a": [1.0]}, {"a": {"front": 1.0}}]
-
-
 def test_what_are_no_times_is_refused(tmp_path, refused):
     def read(text, kind):
         return CameraTimes.read(write(tmp_path / f"times.{kind}", text))
 
     times = CameraTimes.of({"a": {"front": SECONDS}})
-    calls = {
-        **{repr(each): partial(read, each, "csv") for each in TABLES},
-        **{each[:30]: partial(read, each, "json") for each in OBJECTS},
-        **{f"times of {each}": partial(CameraTimes.of, each) for each in VALUES},
-        "times in minutes": partial(CameraTimes.of, {"a": {"front": [1.0]}}, unit="min"),
-        "hours": lambda: CameraTimes.read(tmp_path / "no.csv", unit="hours"),
-        **{
-            f"no file of {kind}": partial(CameraTimes.read, tmp_path / f"no.{kind}")
-            for kind in ("json", "csv", "xlsx")
-        },
-        **{
-            f"no path for {kind.__name__}": partial(kind.read, 7)
-            for kind in (CameraTimes, MomentTable, NuScenes)
-        },
-        "another number of frames": lambda: times.of_frames("a", "front", 4),
-        "another clip": lambda: times.of_frames("b", "front", 3),
-        "another camera": lambda: times.of_frames("a", "back", 3),
-    }
-    refused("camera_times", calls)
+    refused("camera_times", read=read, times=times, tmp_path=tmp_path)

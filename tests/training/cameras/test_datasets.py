@@ -9,9 +9,10 @@ import torch
 from torch.utils.data import DataLoader
 
 from decode.gpus import needs_gpu, needs_no_gpu
-from headrace import Alignment, BackendError, CameraStreamSampler, ConfigError, SlotMemory
+from forked import raised_by_a_worker
+from headrace import BackendError, CameraStreamSampler, ConfigError, SlotMemory
 from headrace.runtime import forks
-from training.cameras.clips import CAMERAS, EVERY, LENGTHS, SIZE, write_two_rates
+from training.cameras.clips import CAMERAS, EVERY, LENGTHS, SIZE
 from training.videos import samples, with_counters
 
 TWO = {"num_workers": 2, "interleaved": True}
@@ -34,13 +35,13 @@ def sampler(dataset):
     return lambda **options: CameraStreamSampler(dataset, **{"group_num": 2, **options})
 
 
-@pytest.mark.parametrize("context", ["fork", "spawn"])
-def test_workers_decode_each_frame_once(dataset, sampler, plain_cameras, context):
+@pytest.mark.parametrize(("context", "ranks"), [("fork", 2), ("spawn", 1)])
+def test_workers_decode_each_frame_once(dataset, sampler, plain_cameras, context, ranks):
     spent: dict[int, int] = {}
     seen = []
     options = {"num_workers": 2, "multiprocessing_context": context, "collate_fn": with_counters}
-    for rank in range(2):
-        order = sampler(rank=rank, num_replicas=2, **TWO)
+    for rank in range(ranks):
+        order = sampler(rank=rank, num_replicas=ranks, **TWO)
         batches = DataLoader(dataset, batch_sampler=order, **options)
         assert len(batches) == len(order)
         for number, (batch, counters) in enumerate(batches):
@@ -65,17 +66,6 @@ def test_parts_of_one_clip_in_neighbouring_slots_have_decoders_of_their_own(data
     assert sorted(shown(DataLoader(dataset, batch_sampler=sampler(seq_split=2)))) == sorted(EVERY)
     # The second part of a clip begins in the middle of a GOP of at most 7 frames.
     assert dataset.counters.frames_decoded <= len(EVERY) * len(CAMERAS) + 6 * 3 * len(LENGTHS) + 60
-
-
-def test_a_frame_that_is_shown_twice_is_decoded_once(tmp_path, opener, cameras):
-    layout = write_two_rates(tmp_path)
-    alignment = Alignment(sync="previous", tolerance_ms=150)
-    dataset = opener("camera items", layout, alignment=alignment)
-    order = CameraStreamSampler(dataset, group_num=1)
-    batches = list(DataLoader(dataset, batch_sampler=order))
-    assert dataset.counters.frames_decoded == 40
-    for one, other in zip(cameras(layout, group_num=1, alignment=alignment), batches, strict=True):
-        alike(one, other)
 
 
 def test_a_transform_is_given_the_frames_of_an_item(opener):
@@ -147,7 +137,7 @@ def test_workers_go_to_the_gpu_unless_they_were_forked_from_one_that_uses_it(
     order = CameraStreamSampler(dataset, group_num=2, num_workers=1)
     workers = {"num_workers": 1, "multiprocessing_context": context}
     loader = DataLoader(dataset, batch_sampler=order, **workers)
-    with pytest.raises(BackendError, match=words):
+    with raised_by_a_worker(BackendError, words):
         next(iter(loader))
 
 
@@ -162,26 +152,12 @@ def test_frames_from_the_gpu_are_those_from_the_cpu(dataset, sampler, opener):
 
 
 def test_impossible_requests_are_refused(opener, dataset, sampler, tmp_path, refused):
-    def joined(**options):
-        order = sampler(group_num=1, **options)
-        return order, DataLoader(dataset, batch_sampler=order)
-
-    within, _ = half = joined(**TWO)
+    within = sampler(group_num=1, **TWO)
     within.set_epoch(0, skip=1)
-    first = next(iter(joined()[1]))
-    items = ({"gpu": 99}, {"gpu": -1}, {"num_of_set": 0}, {"cameras": ["left"]})
-    orders = ({"group_num": 0}, {"num_workers": -1}, {"seq_split": 1.5}, {"num_workers": 2})
-    calls = {
-        **{str(each): lambda each=each: opener("camera items", **each) for each in items},
-        **{f"sampler, {each}": lambda each=each: sampler(**each) for each in orders},
-        "a skip below 0": lambda: sampler().set_epoch(0, skip=-1),
-        "a skip beyond the epoch": lambda: sampler(group_num=5).set_epoch(0, skip=30),
-        "no batch sampler": lambda: next(iter(DataLoader(dataset, batch_size=2))),
-        "a sampler of a path": lambda: CameraStreamSampler("index_frame.json"),
-        "joined within a step": lambda: list(within.joined(half[1])),
-        "joined of a batch alone": lambda: list(joined(**TWO)[0].joined([first])),
-    }
-    refused("camera_datasets", calls)
+    first = next(iter(DataLoader(dataset, batch_sampler=sampler(group_num=1))))
+    names = {"opener": opener, "dataset": dataset, "sampler": sampler}
+    half = DataLoader(dataset, batch_sampler=within)
+    refused("camera_datasets", within=within, half=half, first=first, **names)
     with pytest.raises(ConfigError, match=r"num_of_file=2000000 .*ulimit -n"):
         opener("camera items", num_of_file=2_000_000)
 

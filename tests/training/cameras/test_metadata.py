@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
+from forked import raised_by_a_worker
 from headrace import CameraStreamSampler, ClipMoment, ConfigError, MomentTable, WithSample
 from training.cameras.clips import CAMERAS, facts
 from training.videos import samples
@@ -140,7 +141,7 @@ def test_whatever_a_function_fails_with_is_told_and_ends_no_epoch(
         batches = cameras(small, metadata=function)
     else:
         batches = by_stock(workers, metadata=function)
-    with pytest.raises(ConfigError, match=rf"of clip '\w', moment 0 .* failed: {error}"):
+    with raised_by_a_worker(ConfigError, rf"of clip '\w', moment 0 .* failed: {error}"):
         list(batches)
 
 
@@ -175,25 +176,5 @@ def test_rows_are_joined_by_the_nearest_time_within_the_tolerance():
         assert found == ({} if expected is None else {"x": expected})
 
 
-ODD_ROWS = [
-    [],
-    [{"frame": 1}],
-    [{"clip": "a", "x": 1}],
-    [{"clip": "", "frame": 1}],
-    [{"clip": "a", "frame": "x"}],
-    [{"clip": "a", "frame": 0.5}],
-    [{"clip": "a", "frame": -1}],
-    [{"clip": "a", "frame": 1}] * 2,
-    [{"clip": "a", "timestamp": 1}],
-]
-
-
 def test_what_are_no_metadata_is_refused(opener, small, refused):
-    calls = {
-        f"{door} of a path": lambda door=door: opener(door, small, metadata="poses.csv")
-        for door in ("cameras", "camera items", "windows")
-    }
-    no_dict = opener("cameras", small, metadata=lambda *_: [])
-    calls["a function that returns no mapping"] = lambda: next(iter(no_dict))
-    calls |= {str(rows): lambda rows=rows: MomentTable.of_rows(rows) for rows in ODD_ROWS}
-    refused("metadata", calls)
+    refused("metadata", opener=opener, small=small)

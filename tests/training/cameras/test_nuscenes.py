@@ -175,43 +175,19 @@ def changed(folder, to, table="scene", change=lambda rows: None):
     return copy
 
 
-ODD_TABLES = {
-    "no samples": ("sample", lambda rows: rows.clear()),
-    "no time": ("sample_data", lambda rows: rows[3].pop("timestamp")),
-    "a file outside": ("sample_data", lambda rows: rows[0].update(filename="../secret.jpg")),
-    "a name of no type": ("scene", lambda rows: rows[0].update(name=3)),
-    "no row": ("sensor", lambda rows: rows.append(3)),
-    "a pose that is gone": ("ego_pose", lambda rows: rows.pop()),
-}
-
-
 def test_what_is_no_set_is_refused(folder, nuscenes, layout, tmp_path, refused):
     copy = shutil.copytree(folder, tmp_path / "copy", ignore=shutil.ignore_patterns("links"))
     sorted((copy / "sweeps" / "CAM_BACK").iterdir())[0].unlink()
     gone, cut = changed(folder, tmp_path), changed(folder, tmp_path)
     (gone / "v1.0-mini" / "sample.json").unlink()
     (cut / "v1.0-mini" / "sample.json").write_text("{")
-    odd = {name: changed(folder, tmp_path, *table) for name, table in ODD_TABLES.items()}
-    nuscenes.link_pictures(tmp_path / "own", ["scene-0002"])
-    (tmp_path / "own" / "scene-0002" / "CAM_FRONT" / "own.jpg").write_bytes(b"")
+    own = tmp_path / "own"
+    nuscenes.link_pictures(own, ["scene-0002"])
+    (own / "scene-0002" / "CAM_FRONT" / "own.jpg").write_bytes(b"")
     layout.write(tmp_path / "index_frame.json")
-    lidar = Alignment(sync="nearest", reference="LIDAR", times=nuscenes.times)
-    scene, tables = "scene-0002", {"a table that is gone": gone, "a table that is cut": cut, **odd}
-    calls = {
-        **{name: partial(NuScenes.read, of) for name, of in tables.items()},
-        "another version": lambda: NuScenes.read(folder, "v1.0-trainval"),
-        "no set": lambda: NuScenes.read(tmp_path / "own"),
-        "another sensor": lambda: nuscenes.key_frames("CAM_TOP"),
-        "a missing picture": lambda: NuScenes.read(copy).link_pictures(tmp_path / "links"),
-        "other files in the way": lambda: nuscenes.link_pictures(tmp_path / "own"),
-        "scenes that are no list": lambda: nuscenes.link_pictures(tmp_path / "own", scene),
-        "another scene": lambda: nuscenes.link_pictures(tmp_path / "own", ["scene-0009"]),
-        "a frame beyond": lambda: nuscenes.metadata(scene, moment_of(CAM_FRONT=12)),
-        "metadata of another scene": lambda: nuscenes.metadata("a", moment_of()),
-        "pictures read as videos": lambda: CameraLayout.read(tmp_path / "index_frame.json"),
-        "a clock that has no times": lambda: CameraSet.open(layout, lidar),
-    }
-    refused("nuscenes", calls)
+    names = {"folder": folder, "nuscenes": nuscenes, "layout": layout, "tmp_path": tmp_path}
+    odd = partial(changed, folder, tmp_path)
+    refused("nuscenes", copy=copy, gone=gone, cut=cut, own=own, odd=odd, **names)
     assert not (tmp_path / "links").exists()
 
 
@@ -273,29 +249,15 @@ def times_with(layout, **changed):
     return CameraTimes.of({clip: {c: t for c, t in of.items() if t} for clip, of in whole.items()})
 
 
-LATE = {"CAM_BACK": [n / 12 + 100 for n in range(17)]}
-FAR = [1e3] * 40
-
-
 def test_times_that_do_not_fit_the_files_are_refused(layout, refused):
-    lidar = {"reference": "lidar"}
-    far = times_with(layout, lidar=FAR)
-    far.seconds[layout.clips[1].name]["lidar"] = np.array(FAR)
-    cases = {
-        "one time": (times_with(layout, CAM_BACK=[0.0]), {}),
-        "no times of a camera": (times_with(layout, CAM_BACK=[]), {}),
-        "a clock of one clip": (times_with(layout, lidar=[0.0]), lidar),
-        "no clock": (times_with(layout), lidar),
-        "a clock by index": (times_with(layout, lidar=[0.0]), {**lidar, "sync": "index"}),
-        "times far away": (times_with(layout, **LATE), {}),
-        "a clock far away": (far, lidar),
-    }
+    beyond = [1e3] * 40
+    far = times_with(layout, lidar=beyond)
+    far.seconds[layout.clips[1].name]["lidar"] = np.array(beyond)
 
-    def aligned(case):
-        times, options = case
-        CameraSet.open(layout, Alignment(times=times, **{"sync": "nearest", **options}))
+    def aligned(times, sync="nearest", **options):
+        CameraSet.open(layout, Alignment(times=times, sync=sync, **options))
 
-    refused("times_of_files", cases, aligned)
+    refused("times_of_files", layout=layout, far=far, aligned=aligned)
 
 
 def test_clocks_come_on_top_of_times(layout):

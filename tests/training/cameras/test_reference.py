@@ -171,21 +171,8 @@ def test_what_is_no_reference_and_no_moment_is_refused(index_file, rates, store,
     layout = CameraLayout.read(index_file())
     [clip] = CameraSet.open(layout, moments=Moments.frames({"b": [2, 5]}), store=store).clips
     assert (clip.number, clip.moments.tolist()) == (1, [2, 5])
-    references = [(layout, each) for each in ("CAM_FRONT", "CAM_BACK", "longest", None)]
-    references += [(rates, each) for each in ("top", "LONGEST", "")]
-    calls = {
-        f"unequal cameras, or reference {each!r}": lambda of=of, each=each: CameraSet.open(
-            of, Alignment(reference=each), store=store
-        )
-        for of, each in references
-    }
-    far = Alignment(on_missing="drop")
-    for alignment, moments in (
-        (None, Moments.frames({"b": [2], "z": [5]})),
-        (far, Moments.frames({"b": [999]})),
-        (None, 6),
-    ):
-        calls[str(moments)] = lambda alignment=alignment, moments=moments: CameraSet.open(
-            layout, alignment or Alignment(), moments=moments, store=store
-        )
-    refused("reference", calls)
+
+    def opened(layout, moments=None, **alignment):
+        CameraSet.open(layout, Alignment(**alignment), moments=moments, store=store)
+
+    refused("reference", layout=layout, rates=rates, opened=opened)

@@ -60,24 +60,8 @@ def test_a_memory_goes_on_from_its_state(initial, tmp_path):
 def test_what_cannot_be_remembered_is_refused(refused):
     """Memory of another kind, too: else it would be of one dtype where a clip begins in the batch,
     and of another elsewhere."""
-    memory, both, kept = SlotMemory(torch.zeros(2)), batch([0, 1], [True, True]), torch.zeros(1, 2)
-    one, named = batch([0], [True]), SlotMemory({"bev": torch.zeros(2)})
-    calls = {
-        f"a memory of {each}": lambda each=each: SlotMemory(each)
-        for each in (None, {}, {"a": 1.0}, [torch.zeros(2)])
+    names = {
+        **{"memory": SlotMemory(torch.zeros(2)), "named": SlotMemory({"bev": torch.zeros(2)})},
+        **{"both": batch([0, 1], [True, True]), "one": batch([0], [True])},
     }
-    calls |= {
-        "no clip": lambda: memory.keep(both, torch.zeros(2)),
-        "a name that there is not": lambda: memory.keep(both, {"bev": torch.zeros(2, 2)}),
-        "no name": lambda: named.keep(both, torch.zeros(2, 2)),
-        "a state of another memory": lambda: named.load_state_dict(memory.state_dict()),
-        "half as many bits": lambda: memory.keep(one, kept.to(torch.bfloat16)),
-        "another device": lambda: memory.keep(one, kept.to("meta")),
-        "no first frame": lambda: memory.of({"slot": torch.tensor([0])}),
-    }
-    for each in (5, {}, {"frames": kept}, {"slot": [3]}):
-        calls[f"memory of {each}"] = lambda each=each: memory.of(each)
-        calls[f"memory to keep of {each}"] = lambda each=each: memory.keep(each, kept)
-    for each in (5, {}, {"slots": [0]}, *({"slots": [0], "memory": m} for m in (None, {"": None}))):
-        calls[f"a state of {each}"] = lambda each=each: memory.load_state_dict(each)
-    refused("slot_memory", calls)
+    refused("slot_memory", kept=torch.zeros(1, 2), **names)

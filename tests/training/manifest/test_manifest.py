@@ -1,7 +1,6 @@
 """What a manifest says, and what is refused."""
 
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -145,66 +144,10 @@ def test_a_manifest_says_what_it_holds():
     )
 
 
-A = {"path": "a"}
-ODD_ROWS = [
-    {"label": "x"},
-    {**A, "file": "b"},
-    *({"path": each} for each in ("", None, "a\0b", 7)),
-    {**A, "label": ""},
-    {**A, "label_colour": None},
-    {**A, "start": 3},
-    {**A, "start_seconds": -1},
-    {**A, "start_seconds": 3, "end_seconds": 3},
-    {**A, "start_seconds": "soon"},
-    {**A, "end_seconds": float("inf")},
-    *({**A, "weight": each} for each in (-1, "much")),
-    *({**A, each: 3} for each in ("index", "values", "", 3)),
-    {**A, "boxes": [1, 2]},
-]
-ODD_PARTS = [[], np.zeros(3, bool), [True], [0.5], "cats", [0, 3], [-1], [[0], [1, 2]]]
-ODD_CLASSES = [
-    *(["a"], {"label": "cats"}, {"label": ["a", "a"]}),
-    {"label": ["cats", "dogs"], "lable": ["a"]},
-]
-
-
 def test_what_makes_no_sense_is_refused_in_one_line(tmp_path, refused):
-    manifest = Manifest.of_rows(ROWS)
     (tmp_path / "classes" / "dogs").mkdir(parents=True)
     (tmp_path / "a.mp4").touch()
     (tmp_path / "b.mp4").symlink_to(tmp_path / "a.mp4")
     (tmp_path / "classes" / "4.mp4").touch()
     linked = Manifest.of_rows([{"path": "a.mp4"}, {"path": "b.mp4"}], folder=tmp_path)
-    idle = Manifest.of_rows([{"path": "a.mp4", "label": "x", "weight": 0}])
-    cows = [{"path": "c.mp4", "label": "cows"}]
-    calls = {
-        **{str(row): partial(Manifest.of_rows, [row]) for row in ODD_ROWS},
-        **{
-            f"rows {rows}": partial(Manifest.of_rows, rows)
-            for rows in ([], None, {"path": ["a"]}, ["a.mp4"])
-        },
-        "a class of none": partial(Manifest.of_rows, cows, classes=manifest.classes),
-        "no folder": partial(Manifest.of_rows, ROWS, folder=None),
-        **{
-            f"classes {each}": partial(Manifest.of_rows, ROWS, classes=each) for each in ODD_CLASSES
-        },
-        "no path": partial(Manifest.read, 7),
-        "no path of a folder": partial(Manifest.of_folders, 7),
-        "a file beside the classes": partial(Manifest.of_folders, tmp_path / "classes"),
-        "a file for a folder": partial(Manifest.of_folders, tmp_path / "a.mp4"),
-        **{
-            f"split at {each}": partial(manifest.split, each)
-            for each in (0, 1, -0.5, 80, "most", None)
-        },
-        "split by chance of a word": partial(manifest.split, 0.5, seed="x"),
-        "split of a video and a link to it": partial(linked.split, 0.5),
-        **{f"balanced by {each}": partial(manifest.balanced, each) for each in ("kind", ["label"])},
-        "balanced without weight": idle.balanced,
-        **{f"subset {each}": partial(manifest.subset, each) for each in ODD_PARTS},
-        "iterated": partial(list, manifest),
-        **{
-            f"proxies {each!r}": partial(manifest.with_proxies, each)
-            for each in ("proxies", Path("proxies"), None, ["a.mp4"])
-        },
-    }
-    refused("manifest", calls)
+    refused("manifest", manifest=Manifest.of_rows(ROWS), linked=linked, folder=tmp_path)

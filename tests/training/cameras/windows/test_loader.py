@@ -6,16 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from headrace import Alignment, CameraView, MediaError, Moments, RandomClips, WithSample
-from headrace.sampling.frames import InOrder, Permutation, Uniform
-from headrace.testing.damage import damage_packets
+from headrace import Alignment, MediaError, Moments, WithSample
+from headrace.sampling.frames import InOrder
 from training.cameras.clips import (
     CAMERAS,
-    CHANCE,
     KEYS,
     LENGTHS,
     SIZE,
-    VIEW,
     WAYS,
     keys,
 )
@@ -30,14 +27,6 @@ CARS = {clip: ["car"] for clip in LENGTHS}
 @pytest.fixture
 def loader(windows):
     return windows
-
-
-@pytest.fixture
-def damaged(folder, copied):
-    """A layout of which camera 1 of clip c is damaged from frame 13 on."""
-    victim = copied.clips[2].file(CAMERAS[1])
-    damage_packets(folder / "c" / victim.name, victim, ordinals=[13])
-    return copied
 
 
 @pytest.mark.parametrize("num_ranks", [1, 2])
@@ -137,23 +126,25 @@ def test_cameras_that_lack_frames_are_black_and_masked(loader, plain_cameras, fo
 
 
 @pytest.mark.parametrize("way", ["plain", "chance"])
-def test_a_damaged_frame_is_named_or_its_windows_replaced(loader, damaged, way):
+def test_a_damaged_frame_is_named_or_its_windows_replaced(loader, damaged_layout, way):
     with pytest.raises(MediaError, match=f"{CAMERAS[1]}.mp4"):
-        [*loader(damaged)]
-    skipping = loader(damaged, on_error="skip", **WAYS[way])
+        [*loader(damaged_layout)]
+    skipping = loader(damaged_layout, on_error="skip", **WAYS[way])
     batches = epochs(skipping)
     assert skipping.statistics.samples_substituted > 0
     bad = {loss.index for loss in skipping.quarantined}
     assert bad
     for clip, frames in samples(batches, "clip", "frame"):
         assert clip != 2 or not bad & set(frames[:, 1].tolist())
-    again = loader(damaged, on_error="skip", **WAYS[way])
+    again = loader(damaged_layout, on_error="skip", **WAYS[way])
     assert [len(batch) for batch in again] == [len(batch) for batch in batches[: len(again)]]
 
 
 @pytest.mark.parametrize("way", ["plain", "chance", "flips"])
-def test_what_cannot_be_decoded_is_black_and_masked_and_the_rest_as_ever(loader, damaged, way):
-    masking, whole = loader(damaged, on_error="mask", **WAYS[way]), loader(**WAYS[way])
+def test_what_cannot_be_decoded_is_black_and_masked_and_the_rest_as_ever(
+    loader, damaged_layout, way
+):
+    masking, whole = loader(damaged_layout, on_error="mask", **WAYS[way]), loader(**WAYS[way])
     lost = 0
     for batch, right in zip(masking, whole, strict=True):
         is_lost = ~batch.valid
@@ -176,19 +167,11 @@ def test_what_cannot_be_decoded_is_black_and_masked_and_the_rest_as_ever(loader,
     assert all(f"{CAMERAS[1]}.mp4" in loss.source for loss in masking.quarantined)
 
 
-def test_masks_are_the_same_with_any_memory_list_and_after_resuming(loader, damaged, tmp_path):
+def test_masks_are_the_same_with_any_list(loader, damaged_layout, tmp_path):
     def masking(**options):
-        return loader(damaged, on_error="mask", **options)
+        return loader(damaged_layout, on_error="mask", **options)
 
-    whole = contents(masking())
-    assert contents(masking(workers=1, lookahead=1)) == whole
-    half = masking(memory_budget="2MiB")
-    steps = iter(half)
-    part = contents([next(steps) for _ in range(3)])
-    resumed = masking()
-    resumed.load_state_dict(half.state_dict())
-    assert part + contents(resumed) == whole
-    path = tmp_path / "bad.jsonl"
+    whole, path = contents(masking()), tmp_path / "bad.jsonl"
     assert contents(masking(quarantine=path)) == whole
     assert f"{CAMERAS[1]}.mp4" in path.read_text()
     again = masking(quarantine=path)
@@ -208,8 +191,8 @@ def test_a_camera_that_cannot_be_opened_is_masked_or_its_clip_left_out(loader, c
     assert masking.statistics.frames_missing == 2 * 3 * 5
 
 
-def test_a_damaged_frame_is_shown_as_it_is_where_that_is_asked_for(loader, damaged):
-    concealing = loader(damaged, on_error="conceal", **WAYS["chance"])
+def test_a_damaged_frame_is_shown_as_it_is_where_that_is_asked_for(loader, damaged_layout):
+    concealing = loader(damaged_layout, on_error="conceal", **WAYS["chance"])
     concealed = 0
     for batch, right in zip(concealing, loader(**WAYS["chance"]), strict=True):
         is_whole = ~batch.is_concealed
@@ -257,61 +240,5 @@ def test_a_transform_is_given_a_window_and_what_belongs_to_it(loader):
     assert seen[0] == ((3, 3, 3, *SIZE), "a", 0)
 
 
-REFUSED = {
-    "num_moments": (0,),
-    "stride": (0, 1.5, 2**62),
-    "keys": (3, Moments.frames([29]), Moments.frames({"z": [1]})),
-    "moments": (2.0,),
-    "boundary": ("wrap",),
-    "delta_seconds": ((), 0.5, ("a",), (float("nan"),)),
-    "tolerance_ms": ("a",),
-    "files": (3,),
-    "weights": (3, {"a": 1.0}, dict.fromkeys(LENGTHS, 0.0), dict.fromkeys(LENGTHS, -1.0)),
-    "weights of clip a": (
-        *("x", True, {29: 1.0}, None, torch.tensor(-2.0), [1] * 6 + [np.nan] + [1] * 13, [1.0]),
-        *([[1.0]] * 20, [[1.0], [1.0, 2.0]], {1.0, 2.0}, [1.0] * 29),
-    ),
-    "class_balance": tuple(dict.fromkeys(LENGTHS, each) for each in ((), "car", 3)),
-    "classes of clip d": (torch.tensor(3), {1: ["bus"]}, [["bus", 3]] * 8, [[["bus"]]] * 8),
-    "sampling": (Uniform(over="seconds"), RandomClips(num_frames=4), Permutation),
-    "memory_budget": ("10KiB",),
-    "on_error": ("ignore",),
-    "size": ([32],),
-    "augment": (0.5,),
-    "metadata": ("poses.csv",),
-}
-REFUSED_TOGETHER = [
-    {"delta_seconds": (0.0,), "stride": 2},
-    {"delta_seconds": (0.0,), "tolerance_ms": -1},
-    {"num_moments": 30, "boundary": "skip"},
-    {"weights": EVEN | {"z": 1.0}},
-    {"weights": EVEN | {("a", 29): 1.0}},
-    {"weights": EVEN | {"z": 1.0, 3: 1.0}},
-    {"class_balance": CARS | {"z": ["bus"]}},
-    {"weights": {}, "class_balance": {}},
-    {"sampling": Permutation(seed=3), "seed": 4},
-    {"batch_size": 1000, "drop_last": True},
-    {"size": None, "dtype": "uint9"},
-    {"view": VIEW, "size": SIZE},
-    {"view": VIEW, "fit": "cover"},
-    {"view": VIEW, "hold": "yuv420"},
-    {"augment": CHANCE, "dtype": "uint16"},
-    {"view": {"front": VIEW}},
-    {"view": CameraView(crop=(65, 10))},
-    {"view": dict.fromkeys(CAMERAS, VIEW) | {"left": CameraView()}},
-    {"moments": Moments.frames({"a": range(6)}), "keys": Moments.frames({"a": [3], "z": [3]})},
-]
-
-
 def test_what_cannot_be_is_refused_in_one_line(loader, refused):
-    named = {
-        "weights of clip a": lambda value: {"weights": EVEN | {"a": value}},
-        "classes of clip d": lambda value: {"class_balance": CARS | {"d": value}},
-    }
-    cases = {
-        f"{name}: {value}": named[name](value) if name in named else {name: value}
-        for name, values in REFUSED.items()
-        for value in values
-    }
-    cases |= {str(each): each for each in REFUSED_TOGETHER}
-    refused("window_loader", cases, lambda case: loader(**case))
+    refused("window_loader", loader=loader)
