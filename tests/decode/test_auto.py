@@ -206,16 +206,18 @@ def test_without_a_gpu_all_goes_to_the_cpu_and_it_is_said_once_why():
     assert "the CPU alone, as PyTorch" in str(found.decoded_by)
 
 
-def test_a_process_that_cannot_start_cuda_any_more_does_not_try(monkeypatch):
+@pytest.mark.parametrize(
+    ("place", "name", "value", "why"),
+    [
+        (forks, "_torch_knows_of_a_bad_fork", lambda: True, "forked from one that uses CUDA"),
+        (chooser, "hwdevices_available", lambda: ["drm"], "PyAV's FFmpeg is built without CUDA"),
+    ],
+    ids=["fork", "ffmpeg"],
+)
+def test_what_cannot_use_cuda_does_not_try_and_says_why(monkeypatch, place, name, value, why):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    monkeypatch.setattr(forks, "_torch_knows_of_a_bad_fork", lambda: True)
-    assert "forked from one that uses CUDA" in (why_cpu_alone(0) or "")
-
-
-def test_an_ffmpeg_without_cuda_is_told(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    monkeypatch.setattr(chooser, "hwdevices_available", lambda: ["drm"])
-    assert why_cpu_alone(0) == "PyAV's FFmpeg is built without CUDA"
+    monkeypatch.setattr(place, name, value)
+    assert why in (why_cpu_alone(0) or "")
 
 
 def test_threads_wait_for_a_gpu_besides_those_of_the_cpu(choosing):

@@ -11,7 +11,7 @@ import pytest
 
 from decode.kit import run
 from decode.linear import linear_frames
-from headrace import FrameLoader, load_clip, read_clip, read_frames
+from headrace import FrameLoader, load_clip, read_clip
 from headrace.decode.convert import FrameConverter
 from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import DecodeJob
@@ -288,17 +288,6 @@ def test_what_is_shown_when_a_seek_leads_to_other_packets_is_the_same(tmp_path):
         assert decoder.counters.packets_read > 96
     assert sorted(got) == [79, 80, 81]
     assert all(np.array_equal(got[number], expected[number]) for number in expected)
-
-
-def test_readers_mark_what_is_concealed(bad):
-    index = StreamIndex.scan(bad)
-    batches = list(read_frames([bad], on_error="conceal"))
-    numbers = np.concatenate([batch.index for batch in batches])
-    marks = np.concatenate([batch.is_concealed for batch in batches])
-    assert numbers.tolist() == list(range(len(index)))
-    skipped = np.concatenate([batch.index for batch in read_frames([bad], on_error="skip")])
-    assert sorted(numbers[~marks].tolist()) == skipped.tolist()
-    assert 0 < marks.sum() < len(marks)
 
 
 def test_clips_mark_what_is_concealed(bad):

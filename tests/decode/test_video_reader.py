@@ -6,8 +6,6 @@ import struct
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
 
 import numpy as np
 import pytest
@@ -16,6 +14,7 @@ from PIL import Image
 
 import headrace
 from decode.linear import linear_frames
+from forked import in_a_fork
 from headrace.decode.pictures import find_pictures, is_picture, read_picture, upright_size
 from headrace.errors import ConfigError, DecodeError, MediaError, OpenError
 from headrace.testing.synth import KINDS, read_number, write_clip
@@ -226,15 +225,6 @@ def test_a_closed_reader_gives_nothing_more(path):
         reader[0]
 
 
-def test_a_file_that_changed_is_refused(tmp_path):
-    path = write_clip(tmp_path / "clip", KINDS["h264"])
-    with headrace.open(path) as reader:
-        reader[0]
-        path.write_bytes(path.read_bytes() + b"\0")
-        with pytest.raises(OpenError, match="has changed since it was indexed"):
-            reader[1]
-
-
 def test_threads_take_turns(reader):
     wanted = [[k, (7 * k) % 48] for k in range(40)]
     with ThreadPoolExecutor(4) as pool:
@@ -257,21 +247,11 @@ def test_what_has_no_path_stays_in_its_process(path, held):
         pickle.dumps(reader)
 
 
-def _number_in_child(reader: headrace.VideoReader, answer: Connection) -> None:
-    answer.send(read_number(reader[9]))
-    answer.close()
-
-
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_process_reads_beside_its_parent(reader):
     reader[5]
-    ours, theirs = get_context("fork").Pipe()
-    child = get_context("fork").Process(target=_number_in_child, args=(reader, theirs))
-    child.start()
-    assert ours.recv() == 9
-    child.join()
+    assert in_a_fork(lambda: read_number(reader[9]) == 9)
     assert read_number(reader[6]) == 6
-    ours.close()
-    theirs.close()
 
 
 def test_it_says_what_it_is(path, reader):
