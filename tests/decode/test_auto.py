@@ -12,7 +12,7 @@ import torch
 import headrace
 from decode.doubles_of_gpu import GPU, Fails, PassesOver, stands_in
 from decode.gpus import needs_gpu, needs_no_gpu
-from decode.kit import frames_of
+from decode.kit import frames_of, reported_damage
 from headrace.decode import chooser
 from headrace.decode.chooser import AT_ONCE, CPU, Chooser, why_cpu_alone
 from headrace.decode.decoded_by import DecodedBy, WayDone
@@ -24,8 +24,7 @@ from headrace.errors import BackendError, DecodeError
 from headrace.planning.soonest import TRY_AGAIN
 from headrace.runtime import forks
 from headrace.runtime.gpus import why_no_gpu
-from headrace.testing import damage
-from headrace.testing.synth import KINDS, SynthClip, write_clip
+from headrace.testing.synth import SynthClip, write_clip
 from headrace.video.shape import FrameShape
 from headrace.video.stream_index import StreamIndex
 
@@ -319,8 +318,8 @@ def test_a_gpu_that_fails_on_a_file_is_not_opened_for_it_again(index, monkeypatc
     assert [each.gpu for each in made].count(0) == 1
 
 
-def test_a_file_that_the_gpu_does_not_decode_goes_to_the_cpu_with_the_reason(tmp_path, monkeypatch):
-    index = StreamIndex.scan(write_clip(tmp_path / "clip", KINDS["odd_size_444"]))
+def test_a_file_that_the_gpu_does_not_decode_goes_to_the_cpu_with_the_reason(scanned, monkeypatch):
+    index = scanned("odd_size_444")
     made = stands_in(monkeypatch)
     chooser = Sends()
     with closing(open_decoder(index, SHAPE, AUTO, chooser=chooser)) as decoder:
@@ -332,15 +331,7 @@ def test_a_file_that_the_gpu_does_not_decode_goes_to_the_cpu_with_the_reason(tmp
 
 
 def test_a_damaged_file_is_not_the_fault_of_the_gpu(tmp_path, monkeypatch):
-    good = write_clip(tmp_path / "good", SynthClip(b_frames=2))
-    bad = next(
-        path
-        for seed in range(40)
-        for path in [
-            damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[13, 15], seed=seed)
-        ]
-        if any(StreamIndex.scan(path, count_by="decode").problems)
-    )
+    bad = reported_damage(write_clip(tmp_path / "good", SynthClip(b_frames=2)))
     stands_in(monkeypatch)
     everything = DecodeJob(tuple(range(48)))
     outcomes = []

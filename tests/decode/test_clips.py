@@ -22,12 +22,12 @@ from headrace.decode.pyav import PyavDecoder
 from headrace.errors import ConfigError, DecodeError, OpenError
 from headrace.sampling.frames import InOrder
 from headrace.sampling.strategies import Permutation
-from headrace.testing.synth import KINDS, SynthClip, read_number, write_clip, write_streams
+from headrace.testing.synth import SynthClip, read_number, write_clip, write_streams
 from headrace.video.shape import Crop, FrameShape
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 from media import real_clip
-from tests.kit.synth_recipes import RECIPES, write_recipe
+from tests.kit.synth_recipes import RECIPES
 
 
 def test_the_seminars_call_gives_the_seminars_array():
@@ -39,9 +39,8 @@ def test_the_seminars_call_gives_the_seminars_array():
 
 
 @pytest.mark.parametrize("stride", [1, 2, 5, 13])
-def test_every_stride_has_its_length_and_its_frames(tmp_path, store, stride):
-    path = write_clip(tmp_path / "clip", KINDS["h264_long_gop"])
-    clip = load_clip(path, 7, 16, stride, store=store)
+def test_every_stride_has_its_length_and_its_frames(written, store, stride):
+    clip = load_clip(written("h264_long_gop"), 7, 16, stride, store=store)
     assert len(clip) == 16
     assert [read_number(frame) for frame in clip.frames] == clip.index.tolist()
     assert clip.index.tolist() == [7 + k * stride for k in range(16)]
@@ -52,14 +51,13 @@ def test_every_stride_has_its_length_and_its_frames(tmp_path, store, stride):
 @pytest.mark.parametrize(
     ("boundary", "expected"), [("repeat_last", [40, 44, 44, 44]), ("wrap", [40, 44, 40, 44])]
 )
-def test_past_the_end_the_boundary_rule_decides(tmp_path, store, boundary, expected):
-    path = write_clip(tmp_path / "clip", KINDS["h264_b_frames"])
-    clip = load_clip(path, 40, 4, 4, boundary=boundary, store=store)
+def test_past_the_end_the_boundary_rule_decides(written, store, boundary, expected):
+    clip = load_clip(written("h264_b_frames"), 40, 4, 4, boundary=boundary, store=store)
     assert [read_number(frame) for frame in clip.frames] == expected == clip.index.tolist()
 
 
-def test_a_turned_clip_comes_upright_and_resized(tmp_path, store):
-    path = write_clip(tmp_path / "clip", KINDS["rotated_90"])
+def test_a_turned_clip_comes_upright_and_resized(written, store):
+    path = written("rotated_90")
     upright = load_clip(path, 0, 2, 1, store=store)
     assert upright.frames.shape == (2, *upright.frames.shape[1:3], 3)
     assert [read_number(frame) for frame in upright.frames] == [0, 1]
@@ -70,9 +68,9 @@ TWO_SIZES = [name for name in RECIPES if "two_sizes" in name and "flv" not in na
 
 
 @pytest.fixture(scope="module", params=TWO_SIZES)
-def two_sizes(request, tmp_path_factory):
+def two_sizes(request, written):
     """(path, size of each frame, where it changes) of a file in two sizes."""
-    path = write_recipe(request.param, tmp_path_factory.mktemp("two_sizes"))
+    path = written(request.param)
     sizes = [frame.shape[:2] for frame in frames_of(StreamIndex.scan(path))]
     assert len(set(sizes)) == 2
     return path, sizes, next(n for n in range(1, len(sizes)) if sizes[n] != sizes[0])

@@ -201,11 +201,16 @@ def test_another_frame_than_the_one_asked_for_is_refused_by_its_time(index, monk
         frames_of(index, None, TORCHCODEC, [20])
 
 
-def test_without_the_package_an_error_names_the_extra(index, monkeypatch):
-    monkeypatch.setitem(sys.modules, "torchcodec", None)
-    with pytest.raises(BackendError, match=r"cannot be imported .*pip install 'headrace\[torchc"):
-        open_decoder(index, None, TORCHCODEC)
-    assert "cannot be imported" in usable_backends()["torchcodec"]
+@pytest.mark.parametrize("name", ["torchcodec", "PyNvVideoCodec"])
+def test_without_the_package_an_error_names_the_extra(index, monkeypatch, name):
+    monkeypatch.setitem(sys.modules, name, None)
+    backend = name.lower()
+    decoding = Decoding(backend=backend, device="cpu" if backend == "torchcodec" else "cuda:0")
+    with pytest.raises(
+        BackendError, match=rf"cannot be imported .*pip install 'headrace\[{backend}"
+    ):
+        open_decoder(index, None, decoding)
+    assert "cannot be imported" in usable_backends()[backend]
 
 
 def test_without_its_libraries_an_error_says_which(index, monkeypatch):

@@ -137,9 +137,10 @@ class OffByOne(PyavDecoder):
             yield from ((wanted, f) for _, f in super().run(DecodeJob((other,)), out))
 
 
-def test_a_backend_that_delivers_the_neighbour_is_caught(tmp_path):
-    path = write_clip(tmp_path / "clip", KINDS["h264_b_frames"])
-    [found] = check_parity(path, num_frames=9, open_backend=lambda i, _: OffByOne(i))
+def test_a_backend_that_delivers_the_neighbour_is_caught(written):
+    [found] = check_parity(
+        written("h264_b_frames"), num_frames=9, open_backend=lambda i, _: OffByOne(i)
+    )
     assert len(found.mismatches) >= found.compared - 1 > 5
 
 

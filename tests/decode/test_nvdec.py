@@ -35,7 +35,7 @@ from headrace.decode.convert import FrameConverter
 from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.decode.device_memory import device_memory
 from headrace.decode.gpu_frames import GpuFrames
-from headrace.decode.open import capabilities_of, open_decoder, usable_backends
+from headrace.decode.open import capabilities_of, open_decoder
 from headrace.decode.protocol import DecodeCounters, DecodeJob
 from headrace.decode.resting_codecs import RestingCodecs
 from headrace.errors import BackendError
@@ -241,13 +241,6 @@ def test_decoders_that_failed_are_not_used_again(index, made, monkeypatch):
                 list(opened.run(DecodeJob((30,))))
         assert [number for number, _ in opened.run(DecodeJob((30,)))] == [30]
     assert len(made) == 3
-
-
-def test_without_the_package_an_error_names_the_extra(index, monkeypatch):
-    monkeypatch.setitem(sys.modules, "PyNvVideoCodec", None)
-    with pytest.raises(BackendError, match=r"cannot be imported .*pip install 'headrace\[pynvvid"):
-        open_decoder(index, None, PYNVVIDEOCODEC)
-    assert "cannot be imported" in usable_backends()["pynvvideocodec"]
 
 
 @pytest.mark.parametrize(

@@ -17,15 +17,15 @@ from decode.linear import linear_frames
 from forked import in_a_fork
 from headrace.decode.pictures import find_pictures, is_picture, read_picture, upright_size
 from headrace.errors import ConfigError, DecodeError, MediaError, OpenError
-from headrace.testing.synth import KINDS, read_number, write_clip
+from headrace.testing.synth import read_number
 from headrace.video.shape import Crop
 from media import real_clip
 
 
 @pytest.fixture(scope="module")
-def path(tmp_path_factory):
+def path(written):
     """48 frames of 96x128 at 30 a second, GOPs of 12 with B-frames."""
-    return write_clip(tmp_path_factory.mktemp("clips") / "clip", KINDS["h264_b_frames"])
+    return written("h264_b_frames")
 
 
 @pytest.fixture
@@ -39,8 +39,8 @@ def numbers(frames) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", ["h264_b_frames", "hevc_open_gop", "vp9", "mjpeg", "rotated_90"])
-def test_brackets_give_the_frames_of_a_linear_decode(tmp_path, kind):
-    path = write_clip(tmp_path / "clip", KINDS[kind])
+def test_brackets_give_the_frames_of_a_linear_decode(written, kind):
+    path = written(kind)
     expected = np.stack(linear_frames(path))
     with headrace.open(path) as reader:
         assert len(reader) == len(expected)
@@ -122,8 +122,8 @@ def test_shapes_are_those_that_were_asked_for(path, reader):
         assert fitted[:2].shape == (2, 64, 64, 3)
 
 
-def test_ten_bits_are_kept_in_sixteen(tmp_path):
-    path = write_clip(tmp_path / "clip", KINDS["hevc_10_bit"])
+def test_ten_bits_are_kept_in_sixteen(written):
+    path = written("hevc_10_bit")
     with headrace.open(path, dtype="uint16") as deep, headrace.open(path) as plain:
         clip = deep.read([3, 1])
         assert clip.frames.dtype == deep[[]].dtype == np.uint16

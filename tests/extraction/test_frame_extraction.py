@@ -213,6 +213,9 @@ IMPORTS = {
         *("torch", "plotly", "pyarrow", "pandas", "jinja2")
     },
     "headrace.extraction.proxies.proxy_making": {"torch"},
+    # All of the package, but for the files that a cluster needs.
+    "headrace.cli.extract_features, headrace.extraction.features.extraction, "
+    "headrace.extraction.features.loading, headrace.extraction.ray.open": {"ray"},
 }
 
 

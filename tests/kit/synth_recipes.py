@@ -8,7 +8,7 @@ included: not every frame of these has a number that can be read.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
@@ -22,7 +22,7 @@ from headrace.testing.damage import (
     join_packets,
     keyframe_ordinals,
 )
-from headrace.testing.synth import write_clip
+from headrace.testing.synth import KINDS, write_clip
 from headrace.testing.synth_clip import Look, SynthClip
 from headrace.testing.synth_codecs import Codec
 from headrace.testing.synth_containers import Container
@@ -59,6 +59,18 @@ def write_recipe(name: str, folder: Path) -> Path:
         return recipe.make(list(map(write_clip, paths, recipe.clips)), out)
 
 
+def written_in(folder: Path) -> Callable[[str], Path]:
+    """Return a function: name of a kind or a recipe -> path of its file, which is written once."""
+
+    @cache
+    def written(name: str) -> Path:
+        if name in RECIPES:
+            return write_recipe(name, folder)
+        return write_clip(folder / name, {**KINDS, **WIDE_KINDS}[name])
+
+    return written
+
+
 def _from(clip: SynthClip, change: Change, container: Container | None = None) -> Recipe:
     return Recipe((clip,), lambda paths, out: change(paths[0], out), container or clip.container)
 
@@ -86,7 +98,7 @@ def _two_sizes(clip: SynthClip, join: Join = join_packets, to: Container | None 
 def _two_descriptions(first: SynthClip, **changes: Any) -> Recipe:
     second = replace(first, **changes)
     join = rewrite_mp4.join_descriptions
-    return Recipe((first, second), lambda paths, out: join(*paths, out), "mp4")
+    return Recipe((first, second), lambda paths, out: join(paths[0], paths[1], out), "mp4")
 
 
 def _fields(container: Container) -> Recipe:
@@ -221,7 +233,7 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         "vp9_two_sizes_webm": _two_sizes(_VP9),
         "vp9_two_sizes_mp4": _two_sizes(_clip("vp9", "mp4")),
         "vp9_scaled_references_webm": _two_sizes(
-            _RESILIENT_VP9, lambda paths, out: scale_references(*paths, out, ordinal=30)
+            _RESILIENT_VP9, lambda paths, out: scale_references(paths[0], paths[1], out, ordinal=30)
         ),
         "av1_two_sizes_webm": _two_sizes(replace(_AV1, encoder_options=(("crf", "20"),))),
         "av1_scaled_references_webm": _from(_SCALED_AV1, Path.rename),

@@ -57,7 +57,7 @@ _HEADERS = ("dump_extra=freq=keyframe",)
 _TEN_MINUTES = Timing(start_seconds=Fraction(600))
 _CERTAIN = (("error-resilient", "1"), ("auto-alt-ref", "0"))
 _OPEN_AV1 = (("svtav1-params", "irefresh-type=1"),)
-_DV = {"num_frames": 10, "size": (576, 720), "frame_rate": Fraction(25)}
+_DV: dict[str, Any] = {"num_frames": 10, "size": (576, 720), "frame_rate": Fraction(25)}
 
 WIDE_KINDS: Mapping[str, SynthClip] = MappingProxyType(
     {
