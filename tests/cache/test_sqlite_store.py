@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cache.made import arrays, found, key, results, same
+from cache.made import arrays, found, key, results
 from headrace.cache.cache import Cache
 from headrace.cache.open import FILE, open_cache
 from headrace.cache.sqlite_file import shared_file_system
@@ -67,11 +67,6 @@ def digests(chunks) -> list[str]:
 def without_pages(content: bytes) -> bytes:
     """All pages overwritten but the first, which says what the file is."""
     return content[:16384] + b"\xa5" * (len(content) - 16384)
-
-
-def test_results_are_the_same_only_with_all_their_numbers():
-    assert same(arrays(), arrays())
-    assert not same(arrays(), arrays(1))
 
 
 def test_results_outlive_the_process_that_made_them(kept):

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from headrace.decode.index_store import IndexStore
-from headrace.testing.synth import KINDS, write_clip
 from headrace.video.stream_index import StreamIndex
+from tests.kit.synth_recipes import written_in
 
 
 @pytest.fixture(autouse=True)
@@ -18,15 +18,7 @@ def own_cache(tmp_path, monkeypatch) -> None:
 @pytest.fixture(scope="session")
 def written(tmp_path_factory) -> Callable[[str], Path]:
     """Return a function: name of a kind -> path of its clip, written once."""
-    folder = tmp_path_factory.mktemp("kinds")
-    paths: dict[str, Path] = {}
-
-    def path_of(kind: str) -> Path:
-        if kind not in paths:
-            paths[kind] = write_clip(folder / kind, KINDS[kind])
-        return paths[kind]
-
-    return path_of
+    return written_in(tmp_path_factory.mktemp("kinds"))
 
 
 @pytest.fixture

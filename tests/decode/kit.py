@@ -6,6 +6,8 @@ from headrace.decode.decoding import ON_CPU
 from headrace.decode.open import open_decoder, open_device_decoder
 from headrace.decode.protocol import DecodeJob
 from headrace.errors import DecodeError
+from headrace.testing import damage
+from headrace.video.stream_index import StreamIndex
 
 
 def frames_of(index, shape=None, decoding=ON_CPU, wanted=None):
@@ -28,3 +30,20 @@ def run(decoder, wanted, *, goes_on=True, conceals=False):
     except DecodeError as error:
         return came, error.missing
     return came, ()
+
+
+def reported_damage(good):
+    """Return a copy of a clip with damage in its second GOP that FFmpeg reports."""
+    for seed in range(40):
+        bad = good.with_name(f"bad{good.suffix}")
+        damage.damage_packets(good, bad, ordinals=[13, 15], seed=seed)
+        if any(StreamIndex.scan(bad, count_by="decode").problems):
+            return bad
+    raise AssertionError("no damage that FFmpeg reports")
+
+
+def with_junk(good, at):
+    """Return the index of a copy of a clip of VP9 with a packet that gives nothing."""
+    junk, bad = b"\x86\xff\xff\xff" * 4, good.with_name(f"bad{good.suffix}")
+    damage.rewrite_packets(good, bad, lambda ordinal, payload: [junk if ordinal == at else payload])
+    return StreamIndex.scan(bad, count_by="packets")

@@ -7,7 +7,6 @@ import numpy as np
 
 from extraction.proxies.proxying import make
 from headrace.decode.proxies import Proxies
-from headrace.decode.proxy_rows import read_rows
 from headrace.testing.synth import SynthClip, write_clip
 
 CODECS = ("h264", "hevc", "av1", "mjpeg")
@@ -29,11 +28,6 @@ def made_proxies(videos: list[Path], out: Path, store: Path, **given) -> Proxies
     gop = 1 if given.get("codec") == "mjpeg" else 8
     make(videos, out, store, **{"size": "64", "gop": gop, **given})
     return Proxies(out)
-
-
-def rows_of(proxies: Proxies):
-    """Return the lines of the list, in order."""
-    return list(read_rows(proxies.folder))
 
 
 def random_jobs(frames: int, count: int = 12) -> list[tuple[int, ...]]:

@@ -12,7 +12,7 @@ import torch
 import headrace
 from decode.doubles_of_gpu import GPU, Fails, PassesOver, stands_in
 from decode.gpus import needs_gpu, needs_no_gpu
-from decode.kit import frames_of
+from decode.kit import frames_of, reported_damage
 from headrace.decode import chooser
 from headrace.decode.chooser import AT_ONCE, CPU, Chooser, why_cpu_alone
 from headrace.decode.decoded_by import DecodedBy, WayDone
@@ -24,8 +24,7 @@ from headrace.errors import BackendError, DecodeError
 from headrace.planning.soonest import TRY_AGAIN
 from headrace.runtime import forks
 from headrace.runtime.gpus import why_no_gpu
-from headrace.testing import damage
-from headrace.testing.synth import KINDS, SynthClip, write_clip
+from headrace.testing.synth import SynthClip, write_clip
 from headrace.video.shape import FrameShape
 from headrace.video.stream_index import StreamIndex
 
@@ -206,16 +205,18 @@ def test_without_a_gpu_all_goes_to_the_cpu_and_it_is_said_once_why():
     assert "the CPU alone, as PyTorch" in str(found.decoded_by)
 
 
-def test_a_process_that_cannot_start_cuda_any_more_does_not_try(monkeypatch):
+@pytest.mark.parametrize(
+    ("place", "name", "value", "why"),
+    [
+        (forks, "_torch_knows_of_a_bad_fork", lambda: True, "forked from one that uses CUDA"),
+        (chooser, "hwdevices_available", lambda: ["drm"], "PyAV's FFmpeg is built without CUDA"),
+    ],
+    ids=["fork", "ffmpeg"],
+)
+def test_what_cannot_use_cuda_does_not_try_and_says_why(monkeypatch, place, name, value, why):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    monkeypatch.setattr(forks, "_torch_knows_of_a_bad_fork", lambda: True)
-    assert "forked from one that uses CUDA" in (why_cpu_alone(0) or "")
-
-
-def test_an_ffmpeg_without_cuda_is_told(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    monkeypatch.setattr(chooser, "hwdevices_available", lambda: ["drm"])
-    assert why_cpu_alone(0) == "PyAV's FFmpeg is built without CUDA"
+    monkeypatch.setattr(place, name, value)
+    assert why in (why_cpu_alone(0) or "")
 
 
 def test_threads_wait_for_a_gpu_besides_those_of_the_cpu(choosing):
@@ -317,8 +318,8 @@ def test_a_gpu_that_fails_on_a_file_is_not_opened_for_it_again(index, monkeypatc
     assert [each.gpu for each in made].count(0) == 1
 
 
-def test_a_file_that_the_gpu_does_not_decode_goes_to_the_cpu_with_the_reason(tmp_path, monkeypatch):
-    index = StreamIndex.scan(write_clip(tmp_path / "clip", KINDS["odd_size_444"]))
+def test_a_file_that_the_gpu_does_not_decode_goes_to_the_cpu_with_the_reason(scanned, monkeypatch):
+    index = scanned("odd_size_444")
     made = stands_in(monkeypatch)
     chooser = Sends()
     with closing(open_decoder(index, SHAPE, AUTO, chooser=chooser)) as decoder:
@@ -330,15 +331,7 @@ def test_a_file_that_the_gpu_does_not_decode_goes_to_the_cpu_with_the_reason(tmp
 
 
 def test_a_damaged_file_is_not_the_fault_of_the_gpu(tmp_path, monkeypatch):
-    good = write_clip(tmp_path / "good", SynthClip(b_frames=2))
-    bad = next(
-        path
-        for seed in range(40)
-        for path in [
-            damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[13, 15], seed=seed)
-        ]
-        if any(StreamIndex.scan(path, count_by="decode").problems)
-    )
+    bad = reported_damage(write_clip(tmp_path / "good", SynthClip(b_frames=2)))
     stands_in(monkeypatch)
     everything = DecodeJob(tuple(range(48)))
     outcomes = []

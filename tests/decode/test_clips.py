@@ -22,12 +22,12 @@ from headrace.decode.pyav import PyavDecoder
 from headrace.errors import ConfigError, DecodeError, OpenError
 from headrace.sampling.frames import InOrder
 from headrace.sampling.strategies import Permutation
-from headrace.testing.synth import KINDS, SynthClip, read_number, write_clip, write_streams
+from headrace.testing.synth import SynthClip, read_number, write_clip, write_streams
 from headrace.video.shape import Crop, FrameShape
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 from media import real_clip
-from tests.kit.synth_recipes import RECIPES, write_recipe
+from tests.kit.synth_recipes import RECIPES
 
 
 def test_the_seminars_call_gives_the_seminars_array():
@@ -39,9 +39,8 @@ def test_the_seminars_call_gives_the_seminars_array():
 
 
 @pytest.mark.parametrize("stride", [1, 2, 5, 13])
-def test_every_stride_has_its_length_and_its_frames(tmp_path, store, stride):
-    path = write_clip(tmp_path / "clip", KINDS["h264_long_gop"])
-    clip = load_clip(path, 7, 16, stride, store=store)
+def test_every_stride_has_its_length_and_its_frames(written, store, stride):
+    clip = load_clip(written("h264_long_gop"), 7, 16, stride, store=store)
     assert len(clip) == 16
     assert [read_number(frame) for frame in clip.frames] == clip.index.tolist()
     assert clip.index.tolist() == [7 + k * stride for k in range(16)]
@@ -52,14 +51,13 @@ def test_every_stride_has_its_length_and_its_frames(tmp_path, store, stride):
 @pytest.mark.parametrize(
     ("boundary", "expected"), [("repeat_last", [40, 44, 44, 44]), ("wrap", [40, 44, 40, 44])]
 )
-def test_past_the_end_the_boundary_rule_decides(tmp_path, store, boundary, expected):
-    path = write_clip(tmp_path / "clip", KINDS["h264_b_frames"])
-    clip = load_clip(path, 40, 4, 4, boundary=boundary, store=store)
+def test_past_the_end_the_boundary_rule_decides(written, store, boundary, expected):
+    clip = load_clip(written("h264_b_frames"), 40, 4, 4, boundary=boundary, store=store)
     assert [read_number(frame) for frame in clip.frames] == expected == clip.index.tolist()
 
 
-def test_a_turned_clip_comes_upright_and_resized(tmp_path, store):
-    path = write_clip(tmp_path / "clip", KINDS["rotated_90"])
+def test_a_turned_clip_comes_upright_and_resized(written, store):
+    path = written("rotated_90")
     upright = load_clip(path, 0, 2, 1, store=store)
     assert upright.frames.shape == (2, *upright.frames.shape[1:3], 3)
     assert [read_number(frame) for frame in upright.frames] == [0, 1]
@@ -69,66 +67,50 @@ def test_a_turned_clip_comes_upright_and_resized(tmp_path, store):
 TWO_SIZES = [name for name in RECIPES if "two_sizes" in name and "flv" not in name]
 
 
-@pytest.fixture(params=TWO_SIZES)
-def two_sizes(request, tmp_path):
-    """(path, index, size of each frame) of a file in two sizes."""
-    path = write_recipe(request.param, tmp_path)
-    index = StreamIndex.scan(path)
-    sizes = [frame.shape[:2] for frame in frames_of(index)]
+@pytest.fixture(scope="module", params=TWO_SIZES)
+def two_sizes(request, written):
+    """(path, size of each frame, where it changes) of a file in two sizes."""
+    path = written(request.param)
+    sizes = [frame.shape[:2] for frame in frames_of(StreamIndex.scan(path))]
     assert len(set(sizes)) == 2
-    return path, index, sizes
+    return path, sizes, next(n for n in range(1, len(sizes)) if sizes[n] != sizes[0])
 
 
-def test_with_a_size_every_frame_comes(two_sizes):
-    path, index, _ = two_sizes
-    whole = load_clip(path, 0, len(index), 1, size=(96, 128))
-    assert whole.frames.shape == (len(index), 96, 128, 3)
+def test_a_clip_of_two_sizes_needs_one_or_lies_inside_one(two_sizes):
+    path, sizes, change = two_sizes
+    whole = load_clip(path, 0, len(sizes), 1, size=(96, 128))
+    assert whole.frames.shape == (len(sizes), 96, 128, 3)
     assert [read_number(frame) for frame in whole.frames[:4]] == [0, 1, 2, 3]
-
-
-def test_a_clip_inside_one_size_comes_in_it(two_sizes):
-    path, index, sizes = two_sizes
-    change = next(n for n in range(1, len(sizes)) if sizes[n] != sizes[0])
     assert load_clip(path, change - 4, 4, 1).frames.shape[1:3] == sizes[0]
-    assert load_clip(path, len(index) - 4, 4, 1).frames.shape[1:3] == sizes[-1]
-
-
-def test_a_clip_across_two_sizes_is_refused_with_both_and_the_cure(two_sizes):
-    path, _, sizes = two_sizes
-    change = next(n for n in range(1, len(sizes)) if sizes[n] != sizes[0])
+    assert load_clip(path, len(sizes) - 4, 4, 1).frames.shape[1:3] == sizes[-1]
     both = [f"{height}x{width}" for height, width in (sizes[0], sizes[-1])]
     with pytest.raises(DecodeError, match=f"from {both[0]} to {both[1]}.*give a size") as caught:
         load_clip(path, change - 2, 4, 1)
     assert caught.value.missing == (change, change + 1)
 
 
-def test_a_reader_begins_a_new_batch(two_sizes):
-    path, index, sizes = two_sizes
+def test_a_reader_begins_a_new_batch_and_a_loader_gives_all_in_its_size(two_sizes, store):
+    path, sizes, _ = two_sizes
     reader = read_frames([path], workers=1)
     batches = list(reader)
-    assert np.concatenate([batch.index for batch in batches]).tolist() == list(range(len(index)))
-    came = [batch.frames.shape[1:3] for batch in batches for _ in batch.index]
-    assert came == sizes
+    assert np.concatenate([batch.index for batch in batches]).tolist() == list(range(len(sizes)))
+    assert [batch.frames.shape[1:3] for batch in batches for _ in batch.index] == sizes
     assert reader.losses == []
-
-
-def test_a_loader_gives_all_in_its_size(two_sizes, tmp_path):
-    path, index, _ = two_sizes
-    options = {"batch_size": 8, "size": (32, 48), "store": IndexStore(tmp_path / "store")}
+    options = {"batch_size": 8, "size": (32, 48), "store": store}
     with FrameLoader([path], sampling=Permutation(), **options) as loader:
         numbers = [n for batch in loader for n in batch.index.tolist()]
-    assert sorted(numbers) == list(range(len(index)))
+    assert sorted(numbers) == list(range(len(sizes)))
 
 
 def test_a_crop_outside_the_smaller_frames_is_refused_by_name(two_sizes):
-    _, index, sizes = two_sizes
+    path, sizes, _ = two_sizes
     height, width = max(sizes)
     crop = FrameShape(crop=Crop(top=height - 8, left=0, height=8, width=8), size=(8, 8))
     fits = [n for n, size in enumerate(sizes) if size == (height, width)]
-    with closing(PyavDecoder(index, crop)) as decoder:
+    with closing(PyavDecoder(StreamIndex.scan(path), crop)) as decoder:
         with pytest.raises(DecodeError, match="cannot be cropped") as caught:
-            list(decoder.run(DecodeJob(tuple(range(len(index))))))
-        assert sorted(set(range(len(index))) - set(caught.value.missing)) == fits
+            list(decoder.run(DecodeJob(tuple(range(len(sizes))))))
+        assert sorted(set(range(len(sizes))) - set(caught.value.missing)) == fits
 
 
 CLIPS = [
@@ -182,8 +164,9 @@ def plain(path, stream):
 def test_frames_of_each_stream_are_those_of_a_plain_loop(path, number):
     expected = plain(path, number)
     assert len(expected) == CLIPS[number].num_frames
-    for stream in (number, f"v:{number}", str(number)):
-        with headrace.open(path, stream=stream) as reader:
+    assert Source.of(Source(path, number), str(number)) == Source(path, number)
+    for of, stream in ((path, number), (path.read_bytes(), f"v:{number}"), (path, str(number))):
+        with headrace.open(of, stream=stream) as reader:
             assert np.array_equal(reader[:], expected)
             assert np.array_equal(reader[[13, 2, 16]], expected[[13, 2, 16]])
             assert [s.number for s in reader.metadata.streams if s.is_read] == [number]
@@ -223,11 +206,6 @@ def test_each_stream_has_an_index_of_its_own(path, tmp_path):
         found = [len(store.load(Source(path, number))) for number in (0, 1, 2)]
         assert found == [clip.num_frames for clip in CLIPS]
     assert (store.counters.hits, store.counters.misses) == (3, 3)
-
-
-def test_bytes_have_streams_too(path):
-    with headrace.open(path.read_bytes(), stream="v:1") as reader:
-        assert np.array_equal(reader[:], plain(path, 1))
 
 
 def test_a_manifest_says_which_stream(path, tmp_path):
@@ -280,7 +258,3 @@ def test_what_is_no_video_is_refused_with_what_there_is(with_sound, stream, mess
         ) as frames,
     ):
         assert (len(frames), len(frames.left_out)) == (CLIPS[1].num_frames, 1)
-
-
-def test_the_same_stream_may_be_asked_for_twice(path):
-    assert Source.of(Source(path, 2), "2") == Source(path, 2)

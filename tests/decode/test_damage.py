@@ -9,11 +9,10 @@ from random import Random
 import numpy as np
 import pytest
 
-from decode.kit import run
+from decode.kit import reported_damage, run, with_junk
 from decode.linear import linear_frames
-from headrace import FrameLoader, load_clip, read_clip, read_frames
+from headrace import FrameLoader, load_clip, read_clip
 from headrace.decode.convert import FrameConverter
-from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import DecodeJob
 from headrace.decode.pyav import PyavDecoder
 from headrace.errors import DecodeError
@@ -217,14 +216,7 @@ def test_threads_that_meet_the_same_damage_name_it_alike(tmp_path):
 @pytest.fixture(params=["h264", "h264_open_gop", "mpeg4", "mpeg2", "vp9"])
 def bad(request, tmp_path):
     """A clip of 48 frames with damage in its second GOP that FFmpeg reports."""
-    good = write_clip(tmp_path / "good", CLIPS[request.param])
-    for seed in range(40):
-        path = damage.damage_packets(
-            good, tmp_path / f"bad{good.suffix}", ordinals=[13, 15], seed=seed
-        )
-        if any(StreamIndex.scan(path, count_by="decode").problems):
-            return path
-    raise AssertionError("no damage that FFmpeg reports")
+    return reported_damage(write_clip(tmp_path / "good", CLIPS[request.param]))
 
 
 def test_what_ffmpeg_gives_there_comes_bit_for_bit(bad):
@@ -256,12 +248,7 @@ def test_the_same_frames_are_concealed_as_are_named_otherwise(bad):
 
 
 def test_a_frame_that_never_comes_shows_the_one_before(tmp_path):
-    good = write_clip(tmp_path / "good", CLIPS["vp9"])
-    junk = b"\x86\xff\xff\xff" * 4
-    bad = damage.rewrite_packets(
-        good, tmp_path / "bad.webm", lambda ordinal, payload: [junk if ordinal == 30 else payload]
-    )
-    index = StreamIndex.scan(bad, count_by="packets")
+    index = with_junk(write_clip(tmp_path / "good", CLIPS["vp9"]), at=30)
     with closing(PyavDecoder(index)) as decoder:
         got = dict(decoder.run(DecodeJob((29, 30), conceals=True)))
         assert decoder.concealed == {30}
@@ -270,11 +257,7 @@ def test_a_frame_that_never_comes_shows_the_one_before(tmp_path):
 
 def test_what_is_shown_when_a_seek_leads_to_other_packets_is_the_same(tmp_path):
     good = write_clip(tmp_path / "good", SynthClip(codec="vp9", container="webm", num_frames=96))
-    junk = b"\x86\xff\xff\xff" * 4
-    bad = damage.rewrite_packets(
-        good, tmp_path / "bad.webm", lambda ordinal, payload: [junk if ordinal == 80 else payload]
-    )
-    index = StreamIndex.scan(bad, count_by="packets")
+    index = with_junk(good, at=80)
     wanted = DecodeJob((79, 80, 81), conceals=True)
     with closing(PyavDecoder(index)) as decoder:
         expected = dict(decoder.run(wanted))
@@ -290,37 +273,17 @@ def test_what_is_shown_when_a_seek_leads_to_other_packets_is_the_same(tmp_path):
     assert all(np.array_equal(got[number], expected[number]) for number in expected)
 
 
-def test_readers_mark_what_is_concealed(bad):
-    index = StreamIndex.scan(bad)
-    batches = list(read_frames([bad], on_error="conceal"))
-    numbers = np.concatenate([batch.index for batch in batches])
-    marks = np.concatenate([batch.is_concealed for batch in batches])
-    assert numbers.tolist() == list(range(len(index)))
-    skipped = np.concatenate([batch.index for batch in read_frames([bad], on_error="skip")])
-    assert sorted(numbers[~marks].tolist()) == skipped.tolist()
-    assert 0 < marks.sum() < len(marks)
-
-
-def test_clips_mark_what_is_concealed(bad):
-    marked = load_clip(bad, 0, 48, 1, on_error="conceal")
-    assert marked.is_concealed.any()
-    assert not marked.is_concealed[:12].any()
-    assert np.array_equal(read_clip(bad, 0, 48, 1, on_error="conceal"), marked.frames)
-
-
-def test_a_loader_marks_what_is_concealed(bad, tmp_path):
-    options = {"batch_size": 8, "size": (32, 32), "store": IndexStore(tmp_path / "store")}
+def test_clips_and_loaders_mark_what_is_concealed(bad, store):
+    clip = load_clip(bad, 0, 48, 1, on_error="conceal")
+    assert clip.is_concealed.any()
+    assert not clip.is_concealed[:12].any()
+    assert np.array_equal(read_clip(bad, 0, 48, 1, on_error="conceal"), clip.frames)
+    options = {"batch_size": 8, "size": (32, 32), "store": store}
+    marks = {}
     with FrameLoader([bad], sampling=Permutation(), on_error="conceal", **options) as loader:
-        batches = list(loader)
-    assert sorted(n for batch in batches for n in batch.index.tolist()) == list(range(48))
-    marked = {
-        n
-        for batch in batches
-        for n, mark in zip(batch.index.tolist(), batch.is_concealed.tolist(), strict=True)
-        if mark
-    }
-    expected = load_clip(bad, 0, 48, 1, on_error="conceal").is_concealed
-    assert marked == set(np.flatnonzero(expected).tolist())
+        for batch in loader:
+            marks |= zip(batch.index.tolist(), batch.is_concealed.tolist(), strict=True)
+    assert marks == dict(enumerate(clip.is_concealed.tolist()))
 
 
 CAVLC = (("x264-params", "cabac=0"),)

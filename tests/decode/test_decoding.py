@@ -39,12 +39,6 @@ from media import real_clip
 ON_GPU = Decoding(device="cuda:0")
 
 
-def test_the_number_of_a_gpu_becomes_the_value_and_back():
-    assert Decoding.on_gpu(None) == ON_CPU == Decoding()
-    assert Decoding.on_gpu(3) == Decoding(device="cuda:3")
-    assert (ON_CPU.gpu, Decoding(device="cuda:12").gpu) == (None, 12)
-
-
 @pytest.mark.parametrize(
     ("way", "decoding"),
     [
@@ -62,21 +56,17 @@ def test_the_number_of_a_gpu_becomes_the_value_and_back():
 def test_a_command_line_names_it(way, decoding):
     assert Decoding.named(way) == decoding == Decoding.named(decoding.name)
     assert Decoding.named(way, keeps_on_device=True) == replace(decoding, keeps_on_device=True)
+    plain = replace(decoding, backend="pyav")
+    assert Decoding.on_gpu(decoding.gpu) == plain
 
 
-def test_what_a_backend_declares_is_accepted(index):
+def test_what_a_backend_declares_is_accepted_and_the_cpu_refuses_nothing(index):
     codecs, formats = ("h264",), ("yuv420p",)
     Capabilities(codecs=codecs, pixel_formats=formats, largest=(96, 128)).check(ON_GPU, index)
-
-
-def test_the_cpu_refuses_nothing(index):
     interlaced = replace(index, info=replace(index.info, is_interlaced=True))
-    capabilities_of(ON_CPU).check(ON_CPU, interlaced)
-
-
-def test_a_gpu_keeps_its_frames_and_on_the_cpu_any_backend_does(index):
     kept = Decoding(device="cuda:0", keeps_on_device=True)
-    capabilities_of(kept).check(kept, index)
+    for decoding, of in ((ON_CPU, interlaced), (kept, index)):
+        capabilities_of(decoding).check(decoding, of)
     Capabilities().check(Decoding(keeps_on_device=True), index)
 
 
@@ -211,11 +201,16 @@ def test_another_frame_than_the_one_asked_for_is_refused_by_its_time(index, monk
         frames_of(index, None, TORCHCODEC, [20])
 
 
-def test_without_the_package_an_error_names_the_extra(index, monkeypatch):
-    monkeypatch.setitem(sys.modules, "torchcodec", None)
-    with pytest.raises(BackendError, match=r"cannot be imported .*pip install 'headrace\[torchc"):
-        open_decoder(index, None, TORCHCODEC)
-    assert "cannot be imported" in usable_backends()["torchcodec"]
+@pytest.mark.parametrize("name", ["torchcodec", "PyNvVideoCodec"])
+def test_without_the_package_an_error_names_the_extra(index, monkeypatch, name):
+    monkeypatch.setitem(sys.modules, name, None)
+    backend = name.lower()
+    decoding = Decoding(backend=backend, device="cpu" if backend == "torchcodec" else "cuda:0")
+    with pytest.raises(
+        BackendError, match=rf"cannot be imported .*pip install 'headrace\[{backend}"
+    ):
+        open_decoder(index, None, decoding)
+    assert "cannot be imported" in usable_backends()[backend]
 
 
 def test_without_its_libraries_an_error_says_which(index, monkeypatch):

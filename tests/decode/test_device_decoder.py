@@ -14,7 +14,6 @@ from decode.linear import linear_frames
 from headrace.decode.decoding import Decoding
 from headrace.decode.device_memory import device_memory
 from headrace.decode.gpu_frames import GpuFrames
-from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_decoder, open_device_decoder
 from headrace.decode.protocol import DecodeJob
 from headrace.decode.reading import read_whole
@@ -301,11 +300,3 @@ def test_frames_of_the_gpu_that_stay_are_those_made_on_the_cpu(path, read):
     found = read(path, ON_GPU)
     assert str(found.device) == "cuda:0"
     assert (found.cpu().int() - read(path, ON_CPU).int()).abs().max() <= 1
-
-
-@needs_gpu
-def test_all_frames_of_the_gpu_that_stay_are_read_in_batches_of_one_size(path, there):
-    store = IndexStore()
-    reader = FrameReader([path], size=SIZE, batch_size=7, decoding=ON_GPU, store=store)
-    frames = torch.cat([torch.as_tensor(batch.frames) for batch in reader])
-    assert (frames.cpu().int() - there.int()).abs().max() <= 1

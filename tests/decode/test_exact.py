@@ -70,10 +70,16 @@ def scattered(index, count: int) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_synthetic_frame_reached_at_random_equals_linear_decode(written, linear, kind):
+def test_every_synthetic_frame_equals_linear_decode_and_carries_its_number(written, linear, kind):
+    """Reached at random, in one job, and by jobs that nothing follows."""
     index, expected = linear(written(kind))
-    assert len(index) == len(expected) == KINDS[kind].num_frames
+    assert [read_number(frame) for frame in expected] == list(range(KINDS[kind].num_frames))
+    assert len(index) == len(expected)
+    everything = range(len(index))
     assert differing(index, expected, FULL, scattered(index, 60)) == []
+    assert differing(index, expected, FULL, [everything]) == []
+    jobs = [*scattered(index, 30), everything, *scattered(index, 8)]
+    assert differing(index, expected, FULL, jobs, goes_on=False) == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -82,39 +88,16 @@ def test_frames_shaped_while_converting_equal_linear_decode(written, linear, kin
     assert differing(index, expected, SMALL, scattered(index, 16)) == []
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_frames_carry_the_number_of_their_index(written, linear, kind):
-    index, expected = linear(written(kind))
-    assert [read_number(frame) for frame in expected] == list(range(len(index)))
-    assert differing(index, expected, FULL, [range(len(index))]) == []
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_job_that_nothing_follows_brings_the_same_frames(written, linear, kind):
-    index, expected = linear(written(kind))
-    jobs = [*scattered(index, 30), range(len(index)), *scattered(index, 8)]
-    assert differing(index, expected, FULL, jobs, goes_on=False) == []
-
-
-@pytest.mark.parametrize("path", real_clips())
-def test_a_real_job_that_nothing_follows_brings_the_same_frames(path, linear):
-    index, expected = linear(path)
-    assert differing(index, expected, FULL, scattered(index, 12), goes_on=False) == []
-
-
 @pytest.mark.parametrize("path", real_clips())
 def test_every_real_frame_equals_linear_decode(path, linear):
-    """All of them in one job, then some reached at random."""
+    """All of them in one job, then some reached at random; and at full size, as single frames."""
     shape = FrameShape(size=(96, 96))
     index, expected = linear(path, shape)
     assert len(index) == len(expected)
     assert differing(index, expected, shape, [range(len(index)), *scattered(index, 40)]) == []
-
-
-@pytest.mark.parametrize("path", real_clips())
-def test_real_frames_at_full_size_equal_linear_decode(path):
-    index, expected = StreamIndex.scan(path), linear_frames(path)
-    assert differing(index, expected, FULL, scattered(index, 6)) == []
+    whole = linear(path)[1]
+    assert differing(index, whole, FULL, scattered(index, 6)) == []
+    assert differing(index, whole, FULL, scattered(index, 12), goes_on=False) == []
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -154,9 +137,10 @@ class OffByOne(PyavDecoder):
             yield from ((wanted, f) for _, f in super().run(DecodeJob((other,)), out))
 
 
-def test_a_backend_that_delivers_the_neighbour_is_caught(tmp_path):
-    path = write_clip(tmp_path / "clip", KINDS["h264_b_frames"])
-    [found] = check_parity(path, num_frames=9, open_backend=lambda i, _: OffByOne(i))
+def test_a_backend_that_delivers_the_neighbour_is_caught(written):
+    [found] = check_parity(
+        written("h264_b_frames"), num_frames=9, open_backend=lambda i, _: OffByOne(i)
+    )
     assert len(found.mismatches) >= found.compared - 1 > 5
 
 

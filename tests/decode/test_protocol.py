@@ -147,6 +147,7 @@ def test_a_decoder_that_rested_goes_on(decoder):
 def test_a_frame_that_is_not_there_is_refused(decoder, wanted):
     with pytest.raises(ConfigError, match="which has 48 frames"):
         run(decoder, wanted)
+    assert decoder.counters == type(decoder.counters)()
 
 
 def test_a_file_that_changed_or_is_gone_is_no_longer_read(tmp_path, written, decoding):

@@ -19,7 +19,7 @@ from headrace.decode.protocol import DecodeCounters, DecodeJob
 from headrace.decode.pyav import PyavDecoder
 from headrace.decode.reading import read, read_whole
 from headrace.decode.resting_codecs import RestingCodecs
-from headrace.errors import ConfigError, DecodeError, OpenError
+from headrace.errors import DecodeError, OpenError
 from headrace.testing import damage
 from headrace.testing.synth import SynthClip, read_number, write_clip
 from headrace.video.shape import Crop, FrameShape
@@ -90,12 +90,6 @@ def test_each_job_tells_what_it_cost_itself(decoder):
     assert (first.opens, second.opens) == (1, 0)
 
 
-def test_jobs_are_read_into_one_array(decoder):
-    frames, concealed = read_whole(decoder, [DecodeJob((2, 5)), DecodeJob((40,))])
-    assert [read_number(frame) for frame in frames] == [2, 5, 40]
-    assert concealed == frozenset()
-
-
 def test_what_must_be_whole_and_is_not_is_an_error_that_names_all_of_its_job(decoder):
     with pytest.raises(DecodeError) as caught:
         read_whole(decoder, [DecodeJob((2, 5)), DecodeJob((29, 30, 33))])
@@ -120,13 +114,6 @@ def test_a_linear_read_costs_each_packet_once(bikes):
     assert cost.bytes_read == sum(len(p.payload) for p in read_packets(real_clip(BIKES)))
 
 
-def test_jobs_that_follow_each_other_go_on_without_a_seek(bikes):
-    for start in range(0, 240, 16):
-        run(bikes, range(start, start + 16))
-    assert (bikes.counters.seeks, bikes.counters.opens) == (0, 1)
-    assert bikes.counters.frames_decoded <= 250
-
-
 def test_a_frame_is_reached_from_its_keyframe_and_no_further(bikes):
     index = bikes.index
     start, _ = index.gop_range(3)
@@ -142,29 +129,6 @@ def test_frames_nobody_asked_for_and_none_refers_to_are_not_decoded(bikes):
     between = int((~index.is_droppable[start:stop]).sum())
     assert between <= bikes.counters.frames_decoded <= between + 4
     assert index.is_droppable[start:stop].sum() > 10
-
-
-def test_asking_again_for_the_same_frame_seeks(bikes):
-    assert [*run(bikes, [100])[0]] == [*run(bikes, [100])[0]] == [100]
-    assert bikes.counters.seeks == 2
-
-
-def test_counters_add_up():
-    one, two = DecodeCounters(seeks=1, opens=2), DecodeCounters(seeks=3, bytes_read=4)
-    assert one + two == DecodeCounters(seeks=4, opens=2, bytes_read=4)
-
-
-def test_frames_are_written_where_the_caller_says(bikes):
-    out = np.zeros((2, 272, 640, 3), np.uint8)
-    views = dict(bikes.run(DecodeJob((7, 90)), out))
-    assert np.shares_memory(views[90], out[1])
-    assert out.any(axis=(1, 2, 3)).all()
-
-
-def test_a_frame_beyond_the_end_is_refused_before_anything_is_decoded(bikes):
-    with pytest.raises(ConfigError, match="frame 250 was asked"):
-        run(bikes, [3, 250])
-    assert bikes.counters == DecodeCounters()
 
 
 def test_a_job_that_nothing_follows_decodes_no_frame_behind_its_last(bikes):

@@ -18,7 +18,7 @@ from headrace.decode.resampling import (
 )
 from headrace.decode.yuv420 import Yuv420Unpacker
 from headrace.errors import DecodeError
-from headrace.testing.synth import BARS, KINDS, read_bars, write_clip
+from headrace.testing.synth import BARS, read_bars
 from headrace.video.shape import Crop, FrameShape, Orientation
 from headrace.video.stream_index import StreamIndex
 from media import real_clip
@@ -151,8 +151,8 @@ def test_a_real_frame_comes_back_within_a_level_in_the_mean():
 @pytest.mark.parametrize(
     "kind", ["bt601", "bt709", "bt709_full", "bt2020", "rotated_90", "mirrored_and_rotated"]
 )
-def test_every_matrix_range_and_turn_comes_back(tmp_path, kind):
-    path = write_clip(tmp_path / kind, KINDS[kind])
+def test_every_matrix_range_and_turn_comes_back(written, kind):
+    path = written(kind)
     upright = StreamIndex.scan(path).info.upright_size
     rgb, back = through_planes(path, 3, (upright[0] // 4 * 2, upright[1] // 4 * 2))
     assert np.median(np.abs(back - rgb)) <= 2
@@ -160,9 +160,8 @@ def test_every_matrix_range_and_turn_comes_back(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", ["bt601", "bt709", "bt709_full", "bt2020"])
-def test_tagged_colours_come_out_as_they_went_in(tmp_path, kind):
-    index = StreamIndex.scan(write_clip(tmp_path / kind, KINDS[kind]))
-    [frame] = frames_of(index, wanted=[3])
+def test_tagged_colours_come_out_as_they_went_in(scanned, kind):
+    [frame] = frames_of(scanned(kind), wanted=[3])
     assert frame.dtype == np.uint8
     assert np.abs(read_bars(frame) - BARS).max() <= 4
 

@@ -12,7 +12,7 @@ from headrace.decode.colours import colour_is_left
 from headrace.decode.convert import FrameConverter
 from headrace.decode.tensor_convert import TensorConverter
 from headrace.errors import BackendError
-from headrace.testing.synth import KINDS, write_clip
+from headrace.testing.synth import KINDS
 from headrace.video.shape import Crop, FrameShape, Orientation
 from headrace.video.stream_index import StreamIndex
 from media import read_frames, real_clips
@@ -147,8 +147,8 @@ def test_frames_as_gpus_store_them_become_the_very_tensors_of_planar_ones(
         *("bt601", "bt709", "bt709_full", "bt2020"),
     ],
 )
-def test_decoded_pictures_are_near_those_of_swscale_wherever_a_codec_puts_colour(tmp_path, kind):
-    frame = read_frames(write_clip(tmp_path / kind, KINDS[kind]))[3]
+def test_decoded_pictures_are_near_those_of_swscale_wherever_a_codec_puts_colour(written, kind):
+    frame = read_frames(written(kind))[3]
     left = colour_is_left(KINDS[kind].codec)
     for size, limits in ((None, (5, 2.2)), ((40, 56), (5, 2.2)), ((40, 57), (1, 0.1))):
         most, mean = differences(frame, FrameShape(size=size), left=left)

@@ -131,11 +131,6 @@ def test_bad_media_ends_the_reading_at_its_place_or_is_left_out_and_listed(
     }
 
 
-def test_a_reading_that_is_given_up_leaves_nothing_running_or_open(several, read_all):
-    with closing(iter(read_all(several, workers=3))) as batches:
-        assert len(next(batches))
-
-
 @pytest.mark.parametrize(("batch_size", "budget_frames"), [(None, 192), (4, 60)])
 def test_a_consumer_that_stands_still_bounds_what_is_decoded(long, batch_size, budget_frames):
     reader = FrameReader(
@@ -349,9 +344,3 @@ def test_there_is_a_worker_for_each_core_as_far_as_the_budget_holds(
     room = ReadingRoom.of(size, batch_size=batch_size, workers=workers, budget=budget)
     found = (room.workers, room.job_frames, room.jobs)
     assert all(want in (None, value) for want, value in zip(expected, found, strict=True))
-
-
-def test_a_room_that_does_not_hold_a_batch_is_refused():
-    words = "1000000 bytes does not hold a batch of 100 frames of 64x96, 1843200 by"
-    with pytest.raises(ConfigError, match=words):
-        ReadingRoom.of(SMALL, batch_size=100, workers=1, budget=1_000_000)

@@ -9,10 +9,9 @@ import torch
 from decode.gpus import needs_gpu
 from extraction.extracting import write_clips
 from headrace.decode.decoding import Decoding
-from headrace.errors import BackendError, DecodeError
+from headrace.errors import BackendError
 from headrace.extraction.frames import FrameReader
 from headrace.models.out_of_memory import is_out_of_memory
-from headrace.testing import damage
 from headrace.testing.synth import KINDS, SynthClip, write_clip
 from headrace.video.stream_index import StreamIndex
 
@@ -24,12 +23,6 @@ ON_GPU = Decoding(device="cuda:0", keeps_on_device=True)
 def index(tmp_path_factory):
     [path] = write_clips(tmp_path_factory.mktemp("kept"), [100], b_frames=0)
     return StreamIndex.scan(path)
-
-
-@pytest.fixture
-def bad(tmp_path):
-    good = write_clip(tmp_path / "good", SynthClip())
-    return StreamIndex.scan(damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[30]))
 
 
 def both(indexes, decoding=ON_CPU, **options):
@@ -69,21 +62,6 @@ def test_videos_follow_each_other_in_their_own_sizes(tmp_path, index):
     kept, arrays, _ = both([index, *map(StreamIndex.scan, others)])
     check(kept, arrays)
     assert {tuple(batch.frames.shape[1:3]) for batch in kept} == {(96, 128), (128, 96)}
-
-
-@pytest.mark.parametrize("on_error", ["skip", "conceal"])
-def test_damage_is_left_out_or_shown_and_listed_as_for_arrays(bad, on_error):
-    kept, arrays, readers = both([bad], on_error=on_error)
-    check(kept, arrays)
-    assert readers[0].losses == readers[1].losses != []
-
-
-def test_damage_ends_the_reading_behind_what_is_good(bad):
-    batches = iter(FrameReader([bad], batch_size=8, decoding=ON_CPU))
-    came = [number for _ in range(4) for number in next(batches).index.tolist()]
-    assert came == list(range(30))
-    with pytest.raises(DecodeError):
-        next(batches)
 
 
 def test_places_are_what_is_left_of_a_batch_without_its_pixels(index):

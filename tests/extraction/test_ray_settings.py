@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from extraction.faults import modules_of
 from headrace.errors import ConfigError
 from headrace.extraction.ray import open as opening
 from headrace.extraction.ray.rows import ChunkRow, answered, asked, chunks_of, rows_of
@@ -80,10 +79,3 @@ def test_without_ray_the_extra_is_named(monkeypatch):
     for call in (opening.on_ray, opening.sized):
         with pytest.raises(opening.BackendError, match=r"pip install 'headrace\[ray\]'"):
             call(RaySettings())
-
-
-def test_who_does_not_ask_for_a_cluster_never_imports_ray():
-    """All of the package is imported, but for the files that a cluster needs."""
-    features = "headrace.extraction.features"
-    imports = f"headrace.cli.extract_features, {features}.extraction, {features}.loading"
-    assert "ray" not in modules_of(f"{imports}, headrace.extraction.ray.open")

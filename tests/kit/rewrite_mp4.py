@@ -3,22 +3,16 @@
 What is patched belongs to the first video track; each function returns the file that it wrote.
 Source: ISO/IEC 14496-12, sections 4.2 and 8."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Literal, NamedTuple
-
-from headrace.errors import ConfigError
 
 
 def lie_about_keyframes(
     path: Path, out: Path, *, lie: Literal["every", "first", "shifted"]
 ) -> Path:
-    """Change the sync sample table: every sample is a keyframe, only the first, or the next ones.
-
-    Raises:
-        ConfigError: the file has no sync sample table, so that every sample is a keyframe already.
-    """
+    """Change the sync sample table: every sample is a keyframe, the first, or the next ones."""
     data = bytearray(path.read_bytes())
     table = video_box(data, *SAMPLE_TABLE, "stss")
     if lie == "every":
@@ -27,9 +21,9 @@ def lie_about_keyframes(
     elif lie == "first":
         put(data, table.payload + 4, 1)
     else:
-        for place in range(table.payload + 12, table.stop, 4):
-            put(data, place, get(data, place) + 1)
-    return _written(out, data)
+        add(data, range(table.payload + 12, table.stop, 4), 1)
+    out.write_bytes(data)
+    return out
 
 
 def split_edit_list(
@@ -43,35 +37,28 @@ def split_edit_list(
     edits = video_box(data, "edts", "elst")
     media_ticks = get(data, video_box(data, "mdia", "mdhd").payload + 12)
     movie_ticks = get(data, find(data, whole(data), "moov", "mvhd").payload + 12)
-    if data[edits.payload]:
-        raise ConfigError(f"{path} has a 64-bit edit list; write the clip with a start below 2^31")
     first_media_time = get(data, edits.stop - 8)
-    payload = bytearray(4) + len(segments).to_bytes(4, "big")
+    numbers = [0, len(segments)]
     for start_seconds, duration_seconds in segments:
-        payload += round(duration_seconds * movie_ticks).to_bytes(4, "big")
-        payload += (first_media_time + round(start_seconds * media_ticks)).to_bytes(4, "big")
-        payload += 0x0001_0000.to_bytes(4, "big")
-    replace_payload(data, edits, bytes(payload))
-    return _written(out, data)
+        start = first_media_time + round(start_seconds * media_ticks)
+        numbers += [round(duration_seconds * movie_ticks), start, 0x0001_0000]
+    replace_payload(data, edits, packed(*numbers))
+    out.write_bytes(data)
+    return out
 
 
 def hold_times(path: Path, out: Path, *, hold: int = 3) -> Path:
-    """Give `hold` samples in a row the same time: all but the last of them last zero ticks.
-
-    Raises:
-        ConfigError: the durations of the samples differ already.
-    """
+    """Give `hold` samples in a row the same time: all but the last of them last zero ticks."""
     data = bytearray(path.read_bytes())
     table = video_box(data, *SAMPLE_TABLE, "stts")
-    if get(data, table.payload + 4) != 1:
-        raise ConfigError(f"{path} has durations that differ; write the clip without them")
-    count, duration = get(data, table.payload + 8), get(data, table.payload + 12)
-    payload = bytearray(4) + count.to_bytes(4, "big")
+    runs, count, duration = (get(data, table.payload + place) for place in (4, 8, 12))
+    assert runs == 1, f"{path} has durations that differ; write the clip without them"
+    numbers = [0, count]
     for ordinal in range(count):
-        lasts = hold * duration if ordinal % hold == hold - 1 else 0
-        payload += (1).to_bytes(4, "big") + lasts.to_bytes(4, "big")
-    replace_payload(data, table, bytes(payload))
-    return _written(out, data)
+        numbers += [1, hold * duration if ordinal % hold == hold - 1 else 0]
+    replace_payload(data, table, packed(*numbers))
+    out.write_bytes(data)
+    return out
 
 
 def lie_about_dimensions(path: Path, out: Path, *, side: int = 65_535) -> Path:
@@ -82,14 +69,16 @@ def lie_about_dimensions(path: Path, out: Path, *, side: int = 65_535) -> Path:
         put(data, place, side << 16)
     entry = video_box(data, *SAMPLE_TABLE, "stsd").payload + 8
     put(data, entry + 32, side << 16 | side)
-    return _written(out, data)
+    out.write_bytes(data)
+    return out
 
 
 def lie_about_sample_count(path: Path, out: Path, *, count: int = 0x7FFF_FFFF) -> Path:
     """Have the sample size table say that `count` sizes follow, with no more bytes than before."""
     data = bytearray(path.read_bytes())
     put(data, video_box(data, *SAMPLE_TABLE, "stsz").payload + 8, count)
-    return _written(out, data)
+    out.write_bytes(data)
+    return out
 
 
 def zero_display_matrix(path: Path, out: Path) -> Path:
@@ -97,10 +86,6 @@ def zero_display_matrix(path: Path, out: Path) -> Path:
     data = bytearray(path.read_bytes())
     header = video_box(data, "tkhd")
     data[header.stop - 44 : header.stop - 8] = bytes(36)
-    return _written(out, data)
-
-
-def _written(out: Path, data: bytearray) -> Path:
     out.write_bytes(data)
     return out
 
@@ -111,115 +96,68 @@ def join_descriptions(first: Path, second: Path, out: Path) -> Path:
     Each half keeps its own sample description, so that size, profile and parameter sets may
     change between them. Both must be clips of `synth` in one codec, either with B-frames both or
     without.
-
-    Raises:
-        ConfigError: one has composition offsets and the other has none.
     """
     data, other = bytearray(first.read_bytes()), bytearray(second.read_bytes())
-    ours, theirs = _tables_of(data), _tables_of(other)
-    if bool(ours.shifts) != bool(theirs.shifts):
-        raise ConfigError(f"of {first} and {second} one has B-frames; write both with or without")
+    ours, theirs = (
+        {kind: entries_of(each, kind) for kind in (*TABLES, "stco")} for each in (data, other)
+    )
+    add(theirs["stss"], range(0, len(theirs["stss"]), 4), len(ours["stsz"]) // 4)
+    runs = theirs["stsc"]  # the first chunk, the samples in each, the description they need
+    add(runs, range(0, len(runs), 12), len(ours["stco"]) // 4)
+    add(runs, range(8, len(runs), 12), 1)
     _stretch(data, other)
-    _put_table(data, "stsd", 4, ours.descriptions + theirs.descriptions)
-    _put_table(data, "stts", 8, ours.durations + theirs.durations)
-    if ours.shifts:
-        _put_table(data, "ctts", 8, ours.shifts + theirs.shifts)
-    if ours.keyframes:
-        later = _moved(theirs.keyframes, by=len(ours.sizes) // 4)
-        _put_table(data, "stss", 4, ours.keyframes + later)
-    _put_sizes(data, ours.sizes + theirs.sizes)
-    _put_chunk_runs(data, ours, theirs)
+    for kind in TABLES:
+        if ours[kind]:
+            _put_table(data, kind, ours[kind] + theirs[kind])
     # Last, because every table that grows moves the chunks.
-    growth = len(theirs.chunks)
-    chunks = _moved(_entries(data, "stco"), by=growth)
-    end = len(data) + growth
-    _put_table(data, "stco", 4, chunks + _moved(theirs.chunks, by=end - theirs.media_start))
-    media = other[theirs.media_start : theirs.media_stop]
-    out.write_bytes(data + media)
+    media, chunks = find(other, whole(other), "mdat"), entries_of(data, "stco")
+    later = theirs["stco"]
+    add(chunks, range(0, len(chunks), 4), len(later))
+    add(later, range(0, len(later), 4), len(data) + len(later) - media.start)
+    _put_table(data, "stco", chunks + later)
+    out.write_bytes(data + other[media.start : media.stop])
     return out
 
 
-class _Tables(NamedTuple):
-    """The tables of a track, as bytes without the counts in front."""
-
-    descriptions: bytes
-    durations: bytes
-    shifts: bytes
-    keyframes: bytes
-    sizes: bytes
-    chunk_runs: bytes
-    chunks: bytes
-    media_start: int
-    media_stop: int
+TABLES = {"stsd": 0, "stts": 8, "ctts": 8, "stss": 4, "stsz": 4, "stsc": 12}
+"""Kinds of tables of a track, but for that of chunks, and the bytes of an entry."""
 
 
-def _tables_of(data: bytearray) -> _Tables:
+def entries_of(data: bytearray, kind: str) -> bytearray:
+    """Return a table without what stands in front, nothing where there is none."""
     table = video_box(data, *SAMPLE_TABLE)
-    media = find(data, whole(data), "mdat")
-    return _Tables(
-        descriptions=_entries(data, "stsd"),
-        durations=_entries(data, "stts"),
-        shifts=_entries(data, "ctts") if has(data, table, "ctts") else b"",
-        keyframes=_entries(data, "stss") if has(data, table, "stss") else b"",
-        sizes=bytes(data[find(data, table, "stsz").payload + 12 : find(data, table, "stsz").stop]),
-        chunk_runs=_entries(data, "stsc"),
-        chunks=_entries(data, "stco"),
-        media_start=media.start,
-        media_stop=media.stop,
-    )
+    head = 12 if kind == "stsz" else 8
+    found = (box for box in children(data, table) if box.kind == kind)
+    return next((data[box.payload + head : box.stop] for box in found), bytearray())
 
 
-def _entries(data: bytearray, kind: str) -> bytes:
-    box = video_box(data, *SAMPLE_TABLE, kind)
-    return bytes(data[box.payload + 8 : box.stop])
+def _put_table(data: bytearray, kind: str, entries: bytearray) -> None:
+    count = 2 if kind == "stsd" else len(entries) // TABLES.get(kind, 4)
+    head = packed(0, 0, count) if kind == "stsz" else packed(0, count)
+    replace_payload(data, video_box(data, *SAMPLE_TABLE, kind), head + entries)
 
 
-def _put_table(data: bytearray, kind: str, entry_bytes: int, entries: bytes) -> None:
-    box = video_box(data, *SAMPLE_TABLE, kind)
-    count = 2 if kind == "stsd" else len(entries) // entry_bytes
-    head = bytes(data[box.payload : box.payload + 4]) + count.to_bytes(4, "big")
-    replace_payload(data, box, head + entries)
+def add(data: bytearray, places: Iterable[int], number: int) -> None:
+    """Add to the 32-bit numbers at `places`."""
+    for place in places:
+        put(data, place, get(data, place) + number)
 
 
-def _put_sizes(data: bytearray, sizes: bytes) -> None:
-    box = video_box(data, *SAMPLE_TABLE, "stsz")
-    head = bytes(8) + (len(sizes) // 4).to_bytes(4, "big")
-    replace_payload(data, box, head + sizes)
-
-
-def _put_chunk_runs(data: bytearray, ours: _Tables, theirs: _Tables) -> None:
-    """Runs of chunks: the first chunk, the samples in each, the description they need."""
-    runs = ours.chunk_runs
-    later = bytearray(theirs.chunk_runs)
-    for place in range(0, len(later), 12):
-        put(later, place, get(later, place) + len(ours.chunks) // 4)
-        put(later, place + 8, 2)
-    _put_table(data, "stsc", 12, runs + bytes(later))
-
-
-def _moved(numbers: bytes, *, by: int) -> bytes:
-    moved = bytearray(numbers)
-    for place in range(0, len(moved), 4):
-        put(moved, place, get(moved, place) + by)
-    return bytes(moved)
+def packed(*numbers: int) -> bytes:
+    """Return 32-bit numbers."""
+    return b"".join(number.to_bytes(4, "big") for number in numbers)
 
 
 def _stretch(data: bytearray, other: bytearray) -> None:
     """Make track and movie as long as both halves."""
-    for names, place in ((("mdia", "mdhd"), 16), (("tkhd",), 20)):
-        ours, theirs = video_box(data, *names), video_box(other, *names)
-        put(
-            data,
-            ours.payload + place,
-            get(data, ours.payload + place) + get(other, theirs.payload + place),
-        )
-    header = find(data, whole(data), "moov", "mvhd").payload + 16
-    later = find(other, whole(other), "moov", "mvhd").payload + 16
-    put(data, header, get(data, header) + get(other, later))
-    track = video_box(data)
-    if any(box.kind == "edts" for box in children(data, track)):
-        edits, more = video_box(data, "edts", "elst"), video_box(other, "edts", "elst")
-        put(data, edits.payload + 8, get(data, edits.payload + 8) + get(other, more.payload + 8))
+    places = [(("mdia", "mdhd"), 16), (("tkhd",), 20)]
+    if any(box.kind == "edts" for box in children(data, video_box(data))):
+        places.append((("edts", "elst"), 8))
+    for names, place in places:
+        more = get(other, video_box(other, *names).payload + place)
+        add(data, [video_box(data, *names).payload + place], more)
+    ours, theirs = (find(each, whole(each), "moov", "mvhd").payload + 16 for each in (data, other))
+    add(data, [ours], get(other, theirs))
 
 
 SAMPLE_TABLE = ("mdia", "minf", "stbl")
@@ -238,34 +176,19 @@ class Box(NamedTuple):
 
 def video_box(data: bytearray, *names: str) -> Box:
     """Find a box by its path inside the first track that has a video media header."""
-    movie = find(data, whole(data), "moov")
-    for track in children(data, movie):
-        if track.kind == "trak" and has(data, track, "mdia", "minf", "vmhd"):
-            return find(data, track, *names)
-    raise ConfigError("no video track in this file; give an MP4 with video")
+    for track in children(data, find(data, whole(data), "moov")):
+        if track.kind == "trak":
+            kinds = [box.kind for box in children(data, find(data, track, "mdia", "minf"))]
+            if "vmhd" in kinds:
+                return find(data, track, *names)
+    raise LookupError("no video track in this file; give an MP4 with video")
 
 
 def find(data: bytearray, parent: Box, *names: str) -> Box:
-    """Find a box by its path inside `parent`.
-
-    Raises:
-        ConfigError: there is none.
-    """
+    """Find a box by its path inside `parent`."""
     for name in names:
-        matches = [box for box in children(data, parent) if box.kind == name]
-        if not matches:
-            raise ConfigError(f"no box {name!r} in {parent.kind!r}; found none to patch")
-        parent = matches[0]
+        [parent, *_] = [box for box in children(data, parent) if box.kind == name]
     return parent
-
-
-def has(data: bytearray, parent: Box, *names: str) -> bool:
-    """Return whether `parent` holds a box at this path."""
-    try:
-        find(data, parent, *names)
-    except ConfigError:
-        return False
-    return True
 
 
 def children(data: bytearray, parent: Box) -> Iterator[Box]:
@@ -291,11 +214,9 @@ def replace_payload(data: bytearray, box: Box, payload: bytes) -> None:
     movie, *_ = around = _ancestors(data, box)
     for track in (child for child in children(data, movie) if child.kind == "trak"):
         offsets = find(data, track, *SAMPLE_TABLE, "stco")
-        for place in range(offsets.payload + 8, offsets.stop, 4):
-            if get(data, place) >= box.stop:
-                put(data, place, get(data, place) + growth)
-    for grown in (*around, box):
-        put(data, grown.start, get(data, grown.start) + growth)
+        places = range(offsets.payload + 8, offsets.stop, 4)
+        add(data, [place for place in places if get(data, place) >= box.stop], growth)
+    add(data, [grown.start for grown in (*around, box)], growth)
     data[box.payload : box.stop] = payload
 
 

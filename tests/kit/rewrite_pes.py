@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
-from headrace.errors import ConfigError
-
 _TS_PACKET = 188
 _TS_SYNC = 0x47
 _VIDEO_IDS = range(0xE0, 0xF0)
@@ -43,10 +41,9 @@ def _headers(data: bytearray) -> list[int]:
     """Where the PES packets of the video start."""
     if data[0] == _TS_SYNC:
         starts = _transport_payloads(data)
-    elif data[:4] == b"\x00\x00\x01\xba":
-        starts = _program_packets(data)
     else:
-        raise ConfigError("neither a transport nor a program stream; give a ts, mpg or vob")
+        assert data[:4] == b"\x00\x00\x01\xba", "neither a transport nor a program stream"
+        starts = _program_packets(data)
     return [s for s in starts if data[s : s + 3] == b"\x00\x00\x01" and data[s + 3] in _VIDEO_IDS]
 
 

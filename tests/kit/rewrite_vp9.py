@@ -5,13 +5,12 @@ no picture adapts to the one before: ("error-resilient", "1") and ("auto-alt-ref
 options. Source: the VP9 bitstream and decoding process specification, section 6.2.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import av
 
-from headrace.errors import ConfigError
 from headrace.testing.damage import rewrite_packets
 
 _SYNC_BITS, _SIZE_BITS, _KEPT_BITS = 24, 32, 8
@@ -77,8 +76,7 @@ def intra_only(
         if ordinal not in ordinals:
             return [payload]
         header = read_header(payload)
-        if not header.is_keyframe:
-            raise ConfigError(f"only a keyframe can become intra-only; packet {ordinal} is none")
+        assert header.is_keyframe, "only a keyframe can become intra-only"
         bits = "10" + "00" + "0" + "1" + "0" + "1" + "1" + header.sync + f"{kept_in:08b}"
         return _shown_later(
             payload,
@@ -131,8 +129,7 @@ def _hidden(header: Header) -> str:
 def _shown_later(payload: bytes, header: Header, bits: str, *, separate: bool) -> list[bytes]:
     hidden = _bytes_of(bits) + payload[header.length :]
     place = (header.kept_in & -header.kept_in).bit_length() - 1
-    if place < 0:
-        raise ConfigError("this picture is kept nowhere, so that nothing can show it later")
+    assert place >= 0, "this picture is kept nowhere, so that nothing can show it later"
     # The second byte says nothing; without it, some readers take the packet for a skipped frame.
     shown = _bytes_of(_SHOW_EXISTING + f"{place:03b}") + b"\x00"
     return [hidden, shown] if separate else [_superframe([hidden, shown])]
@@ -151,20 +148,12 @@ def _bytes_of(bits: str) -> bytes:
 
 
 def read_header(payload: bytes) -> Header:
-    """Cut the header of a shown picture into its pieces.
-
-    Raises:
-        ConfigError: the picture is hidden, not of profile 0, or not error resilient.
-    """
+    """Cut the header of a shown picture into its pieces."""
     bits = _Bits(payload)
     start = bits.take(8)
     is_keyframe = start[5] == "0"
-    if start != f"10000{start[5]}11":
-        raise ConfigError(
-            f"a VP9 picture must be shown, of profile 0 and error resilient, got {start}; "
-            'give the encoder ("error-resilient", "1") and ("auto-alt-ref", "0")'
-        )
-    sync = colour = references = size = ""
+    assert start == f"10000{start[5]}11", "shown, of profile 0 and error resilient"
+    sync = colour = references = ""
     kept_in = 0xFF
     if is_keyframe:
         sync, colour = bits.take(_SYNC_BITS), bits.take(4)
@@ -179,63 +168,51 @@ def read_header(payload: bytes) -> Header:
 class _Bits:
     def __init__(self, payload: bytes) -> None:
         head = payload[:200]
-        self._text = f"{int.from_bytes(head, 'big'):0{8 * len(head)}b}"
+        self.text = f"{int.from_bytes(head, 'big'):0{8 * len(head)}b}"
         self.place = 0
 
     def take(self, count: int) -> str:
         self.place += count
-        return self._text[self.place - count : self.place]
+        return self.text[self.place - count : self.place]
+
+    def is_set(self) -> bool:
+        return self.take(1) == "1"
 
     def flagged(self, count: int) -> str:
         """A flag, and `count` bits behind it where it is set."""
-        flag = self.take(1)
-        return flag + (self.take(count) if flag == "1" else "")
+        return "1" + self.take(count) if self.is_set() else "0"
+
+    def all_flagged(self, counts: Sequence[int]) -> None:
+        for count in counts:
+            self.flagged(count)
 
 
 def _size(bits: _Bits) -> str:
-    taken = ""
-    while len(taken) < 3:
-        taken += (is_found := bits.take(1))
-        if is_found == "1":
-            return taken + bits.flagged(_SIZE_BITS)
-    return taken + bits.take(_SIZE_BITS) + bits.flagged(_SIZE_BITS)
+    start = bits.place
+    if not any(bits.is_set() for _ in range(3)):  # that of a reference
+        bits.take(_SIZE_BITS)
+    bits.flagged(_SIZE_BITS)
+    return bits.text[start : bits.place]
 
 
 def _rest(bits: _Bits, *, is_keyframe: bool) -> str:
-    taken = "" if is_keyframe else _filter(bits)
-    taken += bits.take(2 + 6 + 3)
-    taken += (has_deltas := bits.take(1))
-    if has_deltas == "1":
-        taken += (updates := bits.take(1))
-        if updates == "1":
-            taken += "".join(bits.flagged(7) for _ in range(4 + 2))
-    taken += bits.take(8)
-    taken += "".join(bits.flagged(5) for _ in range(3))
-    taken += _segments(bits)
+    start = bits.place
+    if not is_keyframe:
+        bits.take(1)
+        bits.take(0 if bits.is_set() else 2)  # the filter is switchable, or it is named
+    bits.take(2 + 6 + 3)
+    if bits.is_set() and bits.is_set():  # deltas, and they change
+        bits.all_flagged([7] * (4 + 2))
+    bits.take(8)
+    bits.all_flagged([5] * 3)
+    if bits.is_set():  # segments
+        if bits.is_set():  # a map
+            bits.all_flagged([8] * 7)
+            bits.all_flagged([8] * 3 if bits.is_set() else [])
+        if bits.is_set():  # data
+            bits.take(1)
+            bits.all_flagged(8 * _FEATURE_BITS)
     # Below 512 pixels of width there is one column of tiles, and no bit about it.
-    taken += bits.flagged(1)
-    return taken + bits.take(16)
-
-
-def _filter(bits: _Bits) -> str:
-    taken = bits.take(1)
-    taken += (is_switchable := bits.take(1))
-    return taken + (bits.take(2) if is_switchable == "0" else "")
-
-
-def _segments(bits: _Bits) -> str:
-    taken = bits.take(1)
-    if taken == "0":
-        return taken
-    taken += (has_map := bits.take(1))
-    if has_map == "1":
-        taken += "".join(bits.flagged(8) for _ in range(7))
-        taken += (temporal := bits.take(1))
-        if temporal == "1":
-            taken += "".join(bits.flagged(8) for _ in range(3))
-    taken += (has_data := bits.take(1))
-    if has_data == "1":
-        taken += bits.take(1)
-        for _ in range(8):
-            taken += "".join(bits.flagged(count) for count in _FEATURE_BITS)
-    return taken
+    bits.flagged(1)
+    bits.take(16)
+    return bits.text[start : bits.place]

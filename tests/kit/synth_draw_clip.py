@@ -43,10 +43,17 @@ _TIMED: tuple[Container, ...] = ("mp4", "mov", "mkv", "webm", "ts", "m2ts")
 _FRAGMENTED = (("movflags", "frag_keyframe+empty_moov+default_base_moof"),)
 
 
+_TURNS: tuple[Literal[90, 180, 270], ...] = (90, 180, 270)
+
+
 def draw_synth_clip(rng: Random) -> SynthClip:
     """Draw a clip; the same state of `rng` gives the same one."""
-    codec = _draw_codec(rng)
+    if rng.random() < _OTHERS_SHARE:
+        codec = rng.choice(_OTHERS)
+    else:
+        codec = rng.choices([*_WEIGHTS], [*_WEIGHTS.values()])[0]
     container = rng.choice([c for c, codecs in CODECS_IN.items() if codec in codecs])
+    is_mp4 = container in ("mp4", "mov")
     structure = _draw_structure(rng, codec, container)
     gop = rng.choice([1, 2, 5, 8, 12, 12, 15, 25, 30, 30, 60, rng.randint(3, 60)])
     b_frames = _draw_b_frames(rng, codec, container, structure)
@@ -66,19 +73,13 @@ def draw_synth_clip(rng: Random) -> SynthClip:
         timing=_draw_timing(rng, codec, container, structure),
         look=Look(
             pixel_format=pixel_format,
-            rotation=_draw_rotation(rng, container),
+            rotation=rng.choice(_TURNS) if is_mp4 and rng.random() < 0.1 else 0,
             palette_turns=pixel_format == "pal8" and container == "avi" and rng.random() < 0.5,
         ),
         bitstream_filters=_draw_filters(rng, codec, container),
-        container_options=_draw_fragments(rng, container),
+        container_options=_FRAGMENTED if is_mp4 and rng.random() < 0.2 else (),
     )
     return replace(clip, encoder_options=draw_options(rng, clip))
-
-
-def _draw_codec(rng: Random) -> Codec:
-    if rng.random() < _OTHERS_SHARE:
-        return rng.choice(_OTHERS)
-    return rng.choices([*_WEIGHTS], [*_WEIGHTS.values()])[0]
 
 
 def _draw_structure(rng: Random, codec: Codec, container: Container) -> Structure | None:
@@ -149,23 +150,11 @@ def _draw_timing(
     )
 
 
-def _draw_rotation(rng: Random, container: Container) -> Literal[0, 90, 180, 270]:
-    if container in ("mp4", "mov") and rng.random() < 0.1:
-        return rng.choice([90, 180, 270])
-    return 0
-
-
 def _draw_filters(rng: Random, codec: Codec, container: Container) -> tuple[str, ...]:
     if codec == "h264" and rng.random() < 0.1:
         return ("h264_metadata=aud=insert",)
     if codec in ("h264", "hevc") and container in ("mp4", "mkv", "flv") and rng.random() < 0.1:
         return ("dump_extra=freq=keyframe",)
-    return ()
-
-
-def _draw_fragments(rng: Random, container: Container) -> tuple[tuple[str, str], ...]:
-    if container in ("mp4", "mov") and rng.random() < 0.2:
-        return _FRAGMENTED
     return ()
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from types import MappingProxyType
+from typing import Any
 
 from headrace.testing.synth_clip import Look, SynthClip, Timing
 from headrace.testing.synth_codecs import Codec
@@ -30,6 +31,7 @@ _OPEN_GOPS = SynthClip(
     structure="b_pyramid",
     encoder_options=_x264("scenecut=40"),
 )
+_QUARTER_PEL = (("flags", "+mv4+qpel"),)
 _HEVC_OPEN_GOPS = SynthClip(
     codec="hevc", num_frames=90, gop=30, b_frames=4, open_gop=True, structure="b_pyramid"
 )
@@ -38,8 +40,10 @@ _MPEG2 = SynthClip(codec="mpeg2video", container="mpg", num_frames=90, b_frames=
 _AV1 = SynthClip(codec="av1", gop=32, encoder_options=(("crf", "20"),))
 
 
-def _plain(codec: Codec, container: Container, pixel_format: str = "yuv420p") -> SynthClip:
-    return SynthClip(codec=codec, container=container, look=Look(pixel_format=pixel_format))
+def _plain(
+    codec: Codec, container: Container, pixel_format: str = "yuv420p", **more: Any
+) -> SynthClip:
+    return SynthClip(codec=codec, container=container, look=Look(pixel_format=pixel_format), **more)
 
 
 def _in(name: str, clip: SynthClip, *containers: Container) -> dict[str, SynthClip]:
@@ -48,9 +52,12 @@ def _in(name: str, clip: SynthClip, *containers: Container) -> dict[str, SynthCl
 
 
 _MPEG1 = replace(_MPEG2, codec="mpeg1video")
-_CINEPAK = SynthClip(
-    codec="cinepak", container="avi", num_frames=30, size=(48, 64), look=Look(pixel_format="rgb24")
-)
+_CINEPAK = _plain("cinepak", "avi", "rgb24", num_frames=30, size=(48, 64))
+_HEADERS = ("dump_extra=freq=keyframe",)
+_TEN_MINUTES = Timing(start_seconds=Fraction(600))
+_CERTAIN = (("error-resilient", "1"), ("auto-alt-ref", "0"))
+_OPEN_AV1 = (("svtav1-params", "irefresh-type=1"),)
+_DV: dict[str, Any] = {"num_frames": 10, "size": (576, 720), "frame_rate": Fraction(25)}
 
 WIDE_KINDS: Mapping[str, SynthClip] = MappingProxyType(
     {
@@ -70,9 +77,7 @@ WIDE_KINDS: Mapping[str, SynthClip] = MappingProxyType(
             container="ts", b_frames=2, open_gop=True, structure="interlaced", num_frames=60
         ),
         "h264_access_units": SynthClip(bitstream_filters=("h264_metadata=aud=insert",)),
-        "h264_headers_within": SynthClip(
-            b_frames=2, bitstream_filters=("dump_extra=freq=keyframe",)
-        ),
+        "h264_headers_within": SynthClip(b_frames=2, bitstream_filters=_HEADERS),
         "h264_rgb": SynthClip(b_frames=2, look=Look(pixel_format="rgb24")),
         "h264_444": SynthClip(b_frames=2, look=Look(pixel_format="yuv444p")),
         "h264_lossless": SynthClip(b_frames=2, encoder_options=(("x264-params", "qp=0"),)),
@@ -92,9 +97,7 @@ WIDE_KINDS: Mapping[str, SynthClip] = MappingProxyType(
         "mpeg2_mpg_no_b_frames": replace(_MPEG2, b_frames=0, open_gop=False),
         "mpeg2_mpg_interlaced": replace(_MPEG2, structure="interlaced"),
         "mpeg2_mpg_422": replace(_MPEG2, look=Look(pixel_format="yuv422p")),
-        "mpeg2_mpg_late_start": replace(
-            _MPEG2, container="mpg", timing=Timing(start_seconds=Fraction(600))
-        ),
+        "mpeg2_mpg_late_start": replace(_MPEG2, timing=_TEN_MINUTES),
         **_in("mpeg2", _MPEG2, "vob", "svcd"),
         "mpeg2_ts": replace(_MPEG2, container="ts"),
         "mpeg2_ts_interlaced": replace(_MPEG2, container="ts", structure="interlaced"),
@@ -106,9 +109,7 @@ WIDE_KINDS: Mapping[str, SynthClip] = MappingProxyType(
         "mpeg4_ts": SynthClip(codec="mpeg4", container="ts", b_frames=2),
         "mpeg4_m4v": SynthClip(codec="mpeg4", container="m4v", b_frames=2),
         "mpeg4_3gp": SynthClip(codec="mpeg4", container="3gp"),
-        "mpeg4_quarter_pel": SynthClip(
-            codec="mpeg4", container="mkv", b_frames=2, encoder_options=(("flags", "+mv4+qpel"),)
-        ),
+        "mpeg4_quarter_pel": _plain("mpeg4", "mkv", b_frames=2, encoder_options=_QUARTER_PEL),
         "h263_3gp": _plain("h263", "3gp"),
         "h263_avi": _plain("h263", "avi"),
         "h263_raw": _plain("h263", "h263"),
@@ -134,16 +135,8 @@ WIDE_KINDS: Mapping[str, SynthClip] = MappingProxyType(
         # Codecs of editing rooms and archives: each frame for itself.
         "prores_mov": _plain("prores", "mov", "yuv422p10le"),
         "prores_mxf": _plain("prores", "mxf", "yuv422p10le"),
-        "dnxhd_mxf": SynthClip(
-            codec="dnxhd", container="mxf", size=(128, 256), look=Look(pixel_format="yuv422p")
-        ),
-        "dvvideo_dv": SynthClip(
-            codec="dvvideo",
-            container="dv",
-            num_frames=10,
-            size=(576, 720),
-            frame_rate=Fraction(25),
-        ),
+        "dnxhd_mxf": _plain("dnxhd", "mxf", "yuv422p", size=(128, 256)),
+        "dvvideo_dv": _plain("dvvideo", "dv", **_DV),
         "cfhd_mov": _plain("cfhd", "mov", "yuv422p10le"),
         "jpeg2000_mxf": _plain("jpeg2000", "mxf", "rgb24"),
         "huffyuv_avi": _plain("huffyuv", "avi", "yuv422p"),
@@ -153,9 +146,7 @@ WIDE_KINDS: Mapping[str, SynthClip] = MappingProxyType(
         "rawvideo_avi": _plain("rawvideo", "avi"),
         "rawvideo_nut": _plain("rawvideo", "nut"),
         "png_mov": _plain("png", "mov", "rgb24"),
-        "ffv1_inter": SynthClip(
-            codec="ffv1", container="mkv", encoder_options=(("g", "12"), ("coder", "1"))
-        ),
+        "ffv1_inter": _plain("ffv1", "mkv", encoder_options=(("g", "12"), ("coder", "1"))),
         "mjpeg_avi": _plain("mjpeg", "avi", "yuvj422p"),
         "mjpeg_mov": _plain("mjpeg", "mov", "yuvj420p"),
         "mjpeg_mkv": _plain("mjpeg", "mkv", "yuvj420p"),
@@ -165,26 +156,13 @@ WIDE_KINDS: Mapping[str, SynthClip] = MappingProxyType(
         "vp8_ivf": _plain("vp8", "ivf"),
         "vp9_mp4": SynthClip(codec="vp9", gop=32),
         "vp9_ivf": SynthClip(codec="vp9", container="ivf", gop=32),
-        "vp9_444": SynthClip(codec="vp9", container="webm", look=Look(pixel_format="yuv444p")),
-        "vp9_error_resilient": SynthClip(
-            codec="vp9",
-            container="webm",
-            gop=32,
-            encoder_options=(("error-resilient", "1"), ("auto-alt-ref", "0")),
-        ),
+        "vp9_444": _plain("vp9", "webm", "yuv444p"),
+        "vp9_error_resilient": _plain("vp9", "webm", gop=32, encoder_options=_CERTAIN),
         "av1_mp4": _AV1,
         "av1_ivf": replace(_AV1, container="ivf"),
         "av1_obu": replace(_AV1, container="obu"),
-        "av1_open_gop": SynthClip(
-            codec="av1",
-            container="mkv",
-            num_frames=90,
-            gop=30,
-            encoder_options=(("svtav1-params", "irefresh-type=1"),),
-        ),
-        "av1_10_bit": SynthClip(
-            codec="av1", container="webm", look=Look(pixel_format="yuv420p10le")
-        ),
+        "av1_open_gop": _plain("av1", "mkv", num_frames=90, gop=30, encoder_options=_OPEN_AV1),
+        "av1_10_bit": _plain("av1", "webm", "yuv420p10le"),
     }
 )
 """Name of the kind to its clip."""

@@ -131,6 +131,17 @@ def values(items: Any) -> list[Any]:
     return [item.value for item in items]
 
 
+def fails_on(item: Any, error: BaseException) -> Callable[[Any], Any]:
+    """A function that gives what it is given, but for one item, where it raises."""
+
+    def function(value: Any) -> Any:
+        if value == item:
+            raise error
+        return value
+
+    return function
+
+
 def printed(script: str) -> str:
     """What it prints in an interpreter of its own, which must end in time and without a word."""
     done = subprocess.run(

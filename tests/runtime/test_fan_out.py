@@ -8,7 +8,7 @@ from headrace.errors import MediaError, StageError
 from headrace.runtime.fan_out import FanOut, Outlet
 from headrace.runtime.pipeline import Pipeline
 from headrace.testing.fake_clock import FakeClock
-from runtime.in_time import Call, happens, headrace_threads
+from runtime.in_time import Call, fails_on, happens, headrace_threads
 
 
 class Gate:
@@ -88,16 +88,6 @@ def test_a_sink_that_wants_everything_holds_back_who_puts_but_no_other_sink():
     assert [queue.blocked_seconds for queue in fan.queues()] == [3.0, 0.0]
 
 
-def failing_at(bad, error):
-    def function(result):
-        if result == bad:
-            raise error
-        if result > bad:
-            raise AssertionError("it has failed already")
-
-    return function
-
-
 def test_a_sink_that_fails_ends_alone_and_says_so_at_the_end():
     error, file, told = OSError("disk is full"), [], []
     failed = threading.Event()
@@ -129,7 +119,7 @@ def test_a_sink_that_fails_ends_alone_and_says_so_at_the_end():
 
 def test_an_error_of_headrace_arrives_as_itself_and_others_are_its_notes():
     first = MediaError("cannot be encoded", source="out.mp4")
-    sinks = outlets(video=failing_at(0, first), page=failing_at(0, OSError("gone")))
+    sinks = outlets(video=fails_on(0, first), page=fails_on(0, OSError("gone")))
 
     with pytest.raises(MediaError) as caught, FanOut(sinks) as fan:
         fan.put(0)
@@ -145,7 +135,7 @@ def test_what_was_put_is_finished_also_when_the_block_ends_with_an_error(error):
     file = Gate()
 
     def run_it():
-        with FanOut(outlets(file=file, page=failing_at(0, OSError("gone")))) as fan:
+        with FanOut(outlets(file=file, page=fails_on(0, OSError("gone")))) as fan:
             put_all(fan, range(2))
             file.opened.set()
             raise error

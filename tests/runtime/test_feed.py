@@ -14,7 +14,7 @@ from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.queue import Cancelled
 from headrace.runtime.stage import Gather, Stage
 from headrace.testing.fake_clock import FakeClock
-from runtime.in_time import happens, headrace_threads, left_by, ran
+from runtime.in_time import fails_on, happens, headrace_threads, left_by, ran
 
 MS = 1_000_000
 
@@ -51,13 +51,6 @@ def test_a_span_begins_when_the_wait_is_over():
     assert source.busy_seconds == pytest.approx(0.015)
 
 
-def test_each_run_reads_a_feed_anew():
-    line = Pipeline(source=Feed(read=lambda waiter: range(3)))
-    for _ in range(2):
-        with line.run() as run:
-            assert [item.value for item in run] == [0, 1, 2]
-
-
 def camera(begun, ended):
     """Gives one frame, then waits for what never comes."""
 
@@ -90,24 +83,21 @@ def test_a_source_that_waits_is_woken_however_the_run_ends(error, cameras):
     assert not headrace_threads()
 
 
-def test_a_failure_wakes_the_source_before_the_consumer_hears_of_it():
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_failure_ends_the_source_before_the_consumer_hears_of_it(waits):
     source_ended = threading.Event()
 
-    def read(waiter):
+    def read(waiter=None):
         try:
-            yield from range(2)
+            yield from range(2) if waits else count()
             waiter.wait_for(lambda: False)
         finally:
             source_ended.set()
 
-    def function(value):
-        if value == 1:
-            raise ValueError
-        return value
-
-    stages = [Stage(name=str(n), function=function if n == 1 else abs) for n in range(3)]
-
-    with Pipeline(source=Feed(read=read), stages=stages).run() as run:
+    stages = [
+        Stage(name=str(n), function=fails_on(1, ValueError()) if n == 1 else abs) for n in range(3)
+    ]
+    with Pipeline(source=Feed(read=read) if waits else read(), stages=stages).run() as run:
         assert next(run).value == 0
         happens(source_ended)
         with pytest.raises(StageError):

@@ -15,7 +15,7 @@ from headrace.runtime.item import Dropped, Item, Span
 from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.stage import Gather, Scatter, Stage
 from headrace.testing.fake_clock import FakeClock
-from runtime.in_time import collect, happens, ran, values
+from runtime.in_time import collect, fails_on, happens, ran, values
 
 
 def gathering(length, function=tuple, name="gather", **options):
@@ -74,17 +74,8 @@ def test_what_ended_before_passes_between_the_groups():
     assert (flow.delivered, flow.dropped) == (2, {("odd", "even"): 2})
 
 
-def failing_at(bad):
-    def function(value):
-        if value == bad:
-            raise ValueError(value)
-        return value
-
-    return function
-
-
 def test_what_is_held_when_an_item_fails_is_flushed_before_the_failure():
-    stages = [Stage(name="read", function=failing_at(5)), gathering(2)]
+    stages = [Stage(name="read", function=fails_on(5, ValueError())), gathering(2)]
     line, got = Pipeline(source=count(), stages=stages), []
     with pytest.raises(StageError, match="stage 'read' failed on item 5"):
         collect(line, got)
@@ -102,7 +93,7 @@ def test_a_group_that_cannot_be_made_fails_the_run(broken):
 
 
 def test_each_run_groups_anew():
-    line = Pipeline(source=range(3), stages=[gathering(2)])
+    line = Pipeline(source=Feed(read=lambda waiter: range(3)), stages=[gathering(2)])
     for _ in range(2):
         with line.run() as run:
             assert values(run) == [(0, 1), (2,)]

@@ -17,27 +17,21 @@ def drained(queue):
     return list(queue)
 
 
-def test_the_oldest_makes_room_for_the_newest():
-    queue = queue_of("drop_oldest")
-    assert [queue.put(item) for item in range(5)] == [None, None, 0, 1, 2]
-    assert drained(queue) == [3, 4]
-
-
-def test_the_newest_finds_no_room():
-    queue = queue_of("drop_newest")
-    assert [queue.put(item) for item in range(5)] == [None, None, 2, 3, 4]
-    assert drained(queue) == [0, 1]
-
-
 @pytest.mark.parametrize(
-    ("overflow", "left"),
-    [("drop_oldest", ["-0", "-1", 2, 3]), ("drop_newest", [0, 1, "-2", "-3"])],
+    ("overflow", "dropped", "stays", "left"),
+    [
+        ("drop_oldest", [0, 1, 2], [3, 4], ["-0", "-1", "-2", 3, 4]),
+        ("drop_newest", [2, 3, 4], [0, 1], [0, 1, "-2", "-3", "-4"]),
+    ],
 )
-def test_what_stays_stands_in_the_place_of_what_was_dropped(overflow, left):
-    queue = queue_of(overflow)
-    for item in range(4):
-        queue.put(item, place=item, instead=f"-{item}")
-    assert drained(queue) == left
+def test_the_oldest_or_the_newest_goes_or_something_stays_in_its_place(
+    overflow, dropped, stays, left
+):
+    plain, filled = queue_of(overflow), queue_of(overflow)
+    assert [plain.put(item) for item in range(5)] == [None, None, *dropped]
+    for item in range(5):
+        filled.put(item, place=item, instead=f"-{item}")
+    assert (drained(plain), drained(filled)) == (stays, left)
 
 
 def test_a_fast_lane_drops_its_own_and_leaves_those_of_others():

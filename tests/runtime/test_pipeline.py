@@ -13,6 +13,7 @@ from headrace.testing.fake_clock import FakeClock
 from runtime.in_time import (
     TIMEOUT_SECONDS,
     collect,
+    fails_on,
     happens,
     headrace_threads,
     left_by,
@@ -48,12 +49,6 @@ def test_gives_what_a_plain_loop_gives(length, workers, capacity):
     line = Pipeline(source=((i,) for i in range(length)), stages=stages, capacity=capacity)
     expected = [(i, *range(len(workers))) for i in range(length)]
     assert outputs(line) == expected
-
-
-def test_numbers_the_items_in_the_order_of_the_source():
-    line = pipeline("abc", str.upper)
-    with line.run() as run:
-        assert [(item.index, item.value) for item in run] == [(0, "A"), (1, "B"), (2, "C")]
 
 
 def test_a_later_item_that_is_done_first_waits_for_its_turn():
@@ -101,15 +96,6 @@ def test_every_thread_is_called_after_its_stage():
     )
     outputs(line)
     assert names == ["headrace-decode", "headrace-prep-0"]
-
-
-def fails_on(item, error):
-    def function(value):
-        if value == item:
-            raise error
-        return value
-
-    return function
 
 
 def source_failing_after(items, error):
@@ -179,23 +165,6 @@ def test_nothing_behind_a_failure_reaches_a_later_stage():
     with pytest.raises(StageError):
         outputs(line)
     assert seen == [0, 1, 2]
-
-
-def test_a_failure_stops_the_source_before_the_consumer_hears_of_it():
-    source_closed = threading.Event()
-
-    def source():
-        try:
-            yield from count()
-        finally:
-            source_closed.set()
-
-    line = pipeline(source(), same, fails_on(1, ValueError()), same)
-    with line.run() as run:
-        assert next(run).value == 0
-        happens(source_closed)
-        with pytest.raises(StageError):
-            next(run)
 
 
 def endless(closed_in):

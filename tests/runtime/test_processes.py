@@ -138,8 +138,8 @@ def test_each_stage_has_a_process_of_its_own():
     [
         (child_functions.failing_stage, "media", "^frame 2 is damaged$"),
         (child_functions.failing_stage, None, "stage 'work' failed: ValueError: no 2"),
-        (child_functions.dying_stage, None, "process of stage 'work' ended by signal 9"),
-        (child_functions.exiting, 0, "stage 'work' ended with exit code 0"),
+        (child_functions.ending, -9, "process of stage 'work' ended by signal 9"),
+        (child_functions.ending, 0, "stage 'work' ended with exit code 0"),
         (child_functions.unmakable, None, "stage 'work' failed: ValueError: no model"),
     ],
 )

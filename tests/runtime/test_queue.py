@@ -19,11 +19,6 @@ def filled(*items, capacity=8, **options):
     return queue
 
 
-def test_hands_items_out_in_the_order_they_came():
-    queue = filled(1, 2, 3)
-    assert [queue.get(), queue.get(), queue.get()] == [1, 2, 3]
-
-
 def put(item, **options):
     return lambda queue: queue.put(item, **options)
 

@@ -148,16 +148,13 @@ def test_no_name_is_in_both_tables():
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_a_plain_reading_finds_every_number_in_order(kind, written):
+def test_a_plain_reading_finds_every_number_in_order_also_scaled_down(kind, written):
     pictures = pictures_of(written(kind), ALL[kind].look)
     assert [read_number(picture) for picture in pictures] == list(range(ALL[kind].num_frames))
     assert {picture.shape[:2] for picture in pictures} == {ALL[kind].size}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_numbers_survive_scaling_down_to_64(kind, written):
-    small = pictures_of(written(kind), KINDS[kind].look, (64, 64))[::5]
-    assert [read_number(picture) for picture in small] == list(range(0, KINDS[kind].num_frames, 5))
+    if kind in KINDS:
+        small = pictures_of(written(kind), ALL[kind].look, (64, 64))[::5]
+        assert [read_number(each) for each in small] == list(range(0, ALL[kind].num_frames, 5))
 
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if KINDS[k].container not in ("h264", "avi")])

@@ -11,11 +11,10 @@ import headrace
 from headrace.errors import ConfigError, DecodeError, MediaError, OpenError, ScanError
 from headrace.profiling.inputs import with_content
 from headrace.testing import damage
-from headrace.testing.synth import KINDS, SynthClip, write_clip, write_streams
+from headrace.testing.synth import KINDS, SynthClip, write_clip
 from headrace.video.content import content_digest
 from headrace.video.door import at_the_door
 from headrace.video.metadata import read_metadata
-from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 from media import real_clip
 from report.recorded import SOURCE
@@ -53,15 +52,6 @@ def test_any_file_name_is_just_a_name(name, good, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / name).write_bytes(good.read_bytes())
     assert len(StreamIndex.scan(name)) == 48
-
-
-def test_a_chosen_stream_is_the_one_read(tmp_path):
-    clips = [SynthClip(num_frames=5), SynthClip(num_frames=9, size=(64, 64))]
-    path = write_streams(tmp_path / "two", clips)
-    assert len(StreamIndex.scan(Source(path, stream=0))) == 5
-    assert len(StreamIndex.scan(Source(path, stream=1))) == 9
-    with pytest.raises(OpenError, match=r"stream 7 was asked for; its video streams are 0 or "):
-        StreamIndex.scan(Source(path, stream=7))
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,10 @@ def wide_folder(folder):
     return folder
 
 
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
 @contextmanager
 def files_of_at_most(num_bytes):
     """As on a disk that is full: nothing can be written behind so many bytes of a file."""

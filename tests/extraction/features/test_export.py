@@ -15,6 +15,7 @@ from extraction.extracting import contents
 from extraction.features.feature_rows import (
     failed,
     files_of_at_most,
+    names,
     row,
     wide_folder,
     write_folder,
@@ -53,10 +54,6 @@ def wide(tmp_path, dtype):
 
 
 with_formats = pytest.mark.parametrize("format", ["npy", "safetensors", "webdataset"])
-
-
-def names(folder):
-    return sorted(path.name for path in folder.iterdir())
 
 
 def check_facts(found):

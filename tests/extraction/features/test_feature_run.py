@@ -249,12 +249,6 @@ def test_a_table_that_is_cut_off_or_deleted_is_made_again(run, out):
     assert features(out) == SAMPLES
 
 
-def test_a_folder_takes_one_request(run):
-    run()
-    with pytest.raises(ConfigError, match="damaged was left out, now concealed"):
-        run(on_error="conceal")
-
-
 def test_a_cached_result_is_the_fresh_one(run, tmp_path, results):
     run(out=tmp_path / "fresh", workers=2, **results)
     extracted = run(NOBODY, out=tmp_path / "cached", **results)

@@ -3,7 +3,14 @@
 import pyarrow.parquet
 import pytest
 
-from extraction.features.feature_rows import damage_features, facts, failed, files_of_at_most, row
+from extraction.features.feature_rows import (
+    damage_features,
+    facts,
+    failed,
+    files_of_at_most,
+    names,
+    row,
+)
 from headrace.errors import ConfigError
 from headrace.extraction.features.chunks import ChunkSpec
 from headrace.extraction.features.result import ChunkResult
@@ -27,10 +34,6 @@ def read(path):
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "features-00000.parquet"
-
-
-def names(folder):
-    return sorted(path.name for path in folder.iterdir())
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])

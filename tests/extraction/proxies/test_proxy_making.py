@@ -51,6 +51,7 @@ def test_the_packet_table_says_where_each_packet_is_and_the_index_is_the_origina
         found, packets = read_proxy_entry(out / "videos" / f"{row.name}.npz", source)
         assert np.array_equal(found.pts, index.pts)
         assert np.array_equal(found.gop_start, index.gop_start)
+        assert np.array_equal(found.duration, index.duration)
         assert (found.info, found.fingerprint) == (index.info, index.fingerprint)
         content = (out / row.proxy).read_bytes()
         for number, packet in enumerate(plain_packets(out / row.proxy)):
