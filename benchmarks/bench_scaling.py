@@ -55,7 +55,7 @@ def measured(
     ask: Ask = ask_worker,
 ) -> Row:
     """Ask a process for the set as new files, if it `scans`, and another as known ones."""
-    task = task_of("loading:load", links, **asked)
+    task = task_of("loading:load", links, counts_files=True, **asked)
 
     def take(row: Row) -> Row:
         scan_seconds = None

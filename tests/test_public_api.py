@@ -51,7 +51,9 @@ assert callable(headrace.live)
 
 
 def modules_after(*command: str) -> set[str]:
-    return set(python(f"import sys; {'; '.join(command)}; print(*sys.modules)").stdout.split())
+    done = python(f"import sys; {'; '.join(command)}; print(*sys.modules)")
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
 
 
 def test_import_loads_neither_torch_nor_ffmpeg():

@@ -54,7 +54,8 @@ def test_all_links_are_known_though_only_the_videos_were_scanned(
 
 def test_a_loader_of_links_is_opened_and_timed(links: list[Path], tmp_path: Path) -> None:
     paths = list(map(str, links))
-    found = Repeat(**load(paths=paths, store=str(tmp_path / "known"), **TASK))
+    known = str(tmp_path / "known")
+    found = Repeat(**load(paths=paths, store=known, counts_files=True, **TASK))
     assert found.is_filled
     assert found.lookahead is not None
     assert found.lookahead > 4

@@ -134,6 +134,7 @@ OTHERS = {
     "decode": [
         decode_facts(Decoding(), on_error="raise"),
         decode_facts(Decoding.on_gpu(0), on_error="raise"),
+        decode_facts(Decoding(device="auto"), on_error="raise"),
         decode_facts(Decoding(), on_error="conceal"),
     ],
     "model": [

@@ -7,6 +7,7 @@ import shutil
 from fractions import Fraction
 
 import pytest
+import torch
 
 from cli.kit import recorded, write_pictures
 from headrace.testing.synth import SynthClip, write_clip
@@ -142,7 +143,10 @@ def bench(call, tmp_path, monkeypatch):
     """Return a function: index file, words -> what a benchmark of its cameras came to.
 
     Ranks are forked: each that is spawned imports PyTorch anew, which takes seconds of a core.
+    PyTorch computes in one thread, as a forked process has none of the others.
     """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
     forked = multiprocessing.get_context("fork")
     monkeypatch.setattr("headrace.runtime.processes.multiprocessing.get_context", lambda _: forked)
 
@@ -150,7 +154,8 @@ def bench(call, tmp_path, monkeypatch):
         given = ("--index-file", file, "--size", 32, 48, "--out", tmp_path / "out")
         return call("bench", "cameras", *given, *words)
 
-    return run
+    yield run
+    torch.set_num_threads(threads)
 
 
 def test_slots_that_stay_decode_once_and_those_that_wander_do_not(bench, index_file, tmp_path):

@@ -11,6 +11,7 @@ import typer
 
 from cli.kit import recorded, write_pictures
 from decode.backends import needs_torchcodec
+from decode.gpus import needs_no_gpu
 from extraction.features import feature_workers
 from headrace.cli.extract_end import Words, conclude
 from headrace.cli.stopping import Ending
@@ -246,6 +247,21 @@ def apart(folder):
         np.concatenate([row["features"] for row in rows(folder / out)]) for out in ("out", "other")
     )
     return np.abs(ours - theirs).max()
+
+
+@needs_no_gpu
+def test_features_by_auto_are_those_of_the_cpu_and_the_record_says_what_decoded(
+    extract, clip, tmp_path
+):
+    """They go into one folder; the cache keeps them apart, as it does those of a GPU."""
+    asked = (FEATURES, clip, *FEATURES.plain)
+    assert extract(*asked)[0] == extract(*asked, "--decode", "auto")[0] == 0
+    assert extract(*asked, "--decode", "auto", out="other")[::2] == (0, "")
+    session = recorded(tmp_path / "other")
+    assert session["provenance"]["configuration"]["decode"] == "pyav:auto"
+    assert "decoded by cpu: 4 frames" in session["notes"]
+    assert any(note.startswith("decoded by the CPU alone, as ") for note in session["notes"])
+    assert apart(tmp_path) == 0
 
 
 @pytest.fixture(scope="module")

@@ -175,8 +175,9 @@ def test_workers_find_what_one_after_the_other_finds(ahead, clips, store, tmp_pa
     assert store.counters.misses == (ahead is by_workers), "workers scan all, or all but the first"
     plain = IndexStore(tmp_path / "plain")
     assert all(same(open_one(each), plain.load(each)) for each in reversed(clips))
-    assert [done for _, done, _ in shown[:4]] == [1, 2, 3, 4]
-    assert {name for name, *_ in shown[:4]} == {each.path.name for each in clips}
+    seen = shown if ahead is by_workers else shown[:4]  # the other tells of what is known, too
+    assert [done for _, done, _ in seen] == [1, 2, 3, 4]
+    assert {name for name, *_ in seen} == {each.path.name for each in clips}
 
 
 @doors
@@ -205,11 +206,14 @@ def test_the_first_error_is_that_of_the_first_bad_video(clips, bad, store, order
         [open_one(each) for each in sources]
 
 
+CRASHED = "working on it crashed.* by signal 11; leave it out, or copy it again$"
+
+
 @doors
 def test_a_video_that_ends_processes_is_named(ahead, clips, store):
     open_one = ahead(clips, store, function=extracting.crashes_at_a_scan_of_five_frames)
     assert [len(open_one(clips[place])) for place in (0, 1, 3)] == [3, 4, 6]
-    with pytest.raises(OpenError, match=r"5\.mp4: working on it crashed.* by signal 11"):
+    with pytest.raises(OpenError, match=rf"5\.mp4: {CRASHED}"):
         open_one(clips[2])
 
 

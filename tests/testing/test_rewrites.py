@@ -12,7 +12,7 @@ from headrace.testing.damage import damage_packets, keyframe_ordinals
 from headrace.testing.synth import KINDS, SynthClip, write_clip
 from media import read_frames, read_packets
 from testing.reading import decode
-from tests.kit import rewrite_mp4
+from tests.kit import rewrite_mp4, rewrite_pes
 
 
 def numbers(path, stream=0):
@@ -169,3 +169,35 @@ def test_dimensions_lie_and_the_stream_does_not(clip, tmp_path):
         assert container.streams.video[0].codec_context.width == 128
     assert lying.read_bytes().count(b"\xff\xff\x00\x00" * 2) == 1
     assert numbers(lying) == list(range(48))
+
+
+@pytest.mark.parametrize(
+    ("codec", "container"),
+    [
+        *(("h264", "ts"), ("mpeg2video", "ts"), ("mpeg2video", "vob")),
+        *(("mpeg2video", "mpg"), ("mpeg1video", "mpg")),
+    ],
+)
+@pytest.mark.parametrize("rewrite", [rewrite_pes.hold_times, rewrite_pes.drop_times])
+def test_only_the_times_change(rewrite, codec, container, tmp_path):
+    path = written(tmp_path, codec=codec, container=container, b_frames=2)
+    out = rewrite(path, tmp_path / f"rewritten.{container}")
+    before, after = path.read_bytes(), out.read_bytes()
+    assert len(before) == len(after)
+    assert before != after
+    assert all(same_pictures(path, out))
+
+
+@pytest.mark.parametrize(
+    ("rewrite", "times"),
+    [
+        (rewrite_pes.hold_times, [0, 0, 0, 9000, 9000, 9000, 18_000, 18_000, 18_000]),
+        (rewrite_pes.drop_times, [0, None, None, 9000, None, None, 18_000, None, None]),
+    ],
+)
+def test_two_of_three_times_are_held_or_gone(rewrite, times, tmp_path):
+    packets = read_packets(
+        rewrite(written(tmp_path, container="ts", num_frames=9), tmp_path / "out.ts")
+    )
+    assert [p.pts for p in packets] == times
+    assert rewrite is rewrite_pes.drop_times or [p.dts for p in packets] == times

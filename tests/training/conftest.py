@@ -227,6 +227,7 @@ def refused(page, request):
                 eval(call, dict(known))
             assert "\n" not in str(raised.value)
             lines.append(f">>> {call}\n{type(raised.value).__name__}: {raised.value}\n")
+        assert lines, f"{name}.txt has no call"
         page(name, "".join(lines))
 
     return check

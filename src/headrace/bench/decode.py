@@ -197,7 +197,7 @@ def _prepared(config: DecodeConfig, context: Context) -> Iterator[VariantSet[Dec
     with ExitStack() as stack:
         for number, method in enumerate(tried):
             context.on_progress(f"{method.way}, compared", number, len(tried))
-            fields = why_not(method, config.gpu)
+            fields = why_not(method, config.gpu) if number else {}
             if not fields:
                 with ExitStack() as opened:
                     try:

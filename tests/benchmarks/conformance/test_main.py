@@ -131,10 +131,10 @@ def test_a_way_that_ends_its_process_is_named_and_the_others_are_asked_anew(
 
 
 def test_a_process_that_hangs_is_killed_when_its_time_is_over(tmp_path: Path) -> None:
-    row = row_of(tmp_path / "hang-clip.mp4", replace(PLAN, libraries=(), limit_seconds=2))
+    row = row_of(tmp_path / "hang-clip.mp4", replace(PLAN, libraries=(), limit_seconds=5))
     assert [each.kind for each in row.verdicts] == ["right", "right", "hang"]
     # Where it hung is named only where it wrote that before it was killed.
-    assert row.verdicts[2].reason.split(" | ")[0] == "no answer within 2 seconds"
+    assert row.verdicts[2].reason.split(" | ")[0] == "no answer within 5 seconds"
 
 
 def test_a_process_that_crashes_when_all_is_answered_is_named() -> None:
