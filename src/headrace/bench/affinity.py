@@ -54,7 +54,7 @@ class CoreBinding(Record):
     """Cores and threads that were tried."""
 
     way: str
-    """What it is called: `all cores, 1 thread`."""
+    """The label: `all cores, 1 thread`."""
     cores: str | None
     """As `--core-bind` takes them; None: those that the process may use."""
     num_cores: PositiveInt
@@ -88,7 +88,7 @@ def measure_affinity(config: AffinityConfig, context: Context) -> AffinityRecord
 
 
 def core_bindings(cores: frozenset[int], *, can_bind: bool) -> tuple[CoreBinding, ...]:
-    """Return what is worth trying on these cores: all or half of them, all threads or one."""
+    """Return the variants for these cores: all or half of them, all threads or one."""
     half = sorted(cores)[: len(cores) // 2]
     every = partial(CoreBinding, cores=None, num_cores=len(cores))
     tried = [every(way="all cores", threads=None)]

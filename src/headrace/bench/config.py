@@ -78,7 +78,7 @@ class ModelConfig(BenchmarkConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ThreadedModelConfig(ModelConfig):
-    """What is measured, with a model whose operations take so many threads."""
+    """Options of a benchmark with a model, and the threads of its operations."""
 
     threads: Threads = None
 

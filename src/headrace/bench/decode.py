@@ -295,7 +295,7 @@ def last_pictures(read: Read, stretches: Sequence[Stretch]) -> list[Array]:
 
 
 def _reader(method: Method, index: StreamIndex, stack: ExitStack) -> _Frames:
-    """Return what yields frames by index."""
+    """Return a function that yields frames by index."""
     if method.decoding is None:
         return _decord_reader(index)
     decoder = open_decoder(index, None, method.decoding)

@@ -31,11 +31,11 @@ class Saturation(Generic[Ranked]):
     subject: str = ""
     """What saturates, where that must be said: `memory`."""
     setting: Callable[[Ranked], str]
-    """What gives a row: `num_workers=2`."""
+    """The setting of a row: `num_workers=2`."""
     surplus: str
-    """What more than the point does: `more only take memory`."""
+    """The effect of more than the point: `more only take memory`."""
     further: str
-    """What measures further, where nothing saturated: `--workers with more`."""
+    """The options for the next try, where nothing saturated: `--workers with more`."""
 
     @property
     def point(self) -> Ranked:
