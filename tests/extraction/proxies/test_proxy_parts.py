@@ -9,11 +9,15 @@ import pytest
 
 from headrace.errors import BackendError, ConfigError
 from headrace.extraction.proxies.codecs import check_encoder
+from headrace.extraction.proxies.encoder import Look, ProxyFile
 from headrace.extraction.proxies.likeness import Likeness
 from headrace.extraction.proxies.size import ExactSize, ShorterSide, proxy_size
 from headrace.extraction.proxies.times import PlayTimes
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.video.stream_index import StreamIndex
+
+BT601 = (5, 1)
+"""Matrix and range, limited, as FFmpeg codes them."""
 
 
 def test_an_encoder_that_is_missing_is_said_with_those_that_are_there(monkeypatch):
@@ -21,6 +25,27 @@ def test_an_encoder_that_is_missing_is_said_with_those_that_are_there(monkeypatc
     check_encoder("h264")
     with pytest.raises(BackendError, match=r"no encoder for hevc \(libx265\); .* h264, mjpeg;"):
         check_encoder("hevc")
+
+
+def test_the_same_frames_are_encoded_to_the_same_bytes_each_time(tmp_path):
+    height, width = 64, 86
+    clip = write_clip(tmp_path / "clip", SynthClip(num_frames=25, gop=10, b_frames=2))
+    with av.open(str(clip)) as container:
+        small = [
+            frame.reformat(width, height, "yuv420p").to_ndarray() for frame in container.decode()
+        ]
+    look = Look(
+        size=(height, width), codec="h264", gop=8, colour=BT601, pixel_aspect=Fraction(1)
+    )
+    times = PlayTimes(ticks_per_second=25, pts=np.arange(25), duration=np.ones(25, np.int64))
+    coded = set()
+    for _ in range(60):
+        with ProxyFile(tmp_path / "a.mp4", look, times) as file:
+            for planes in small:
+                file.write(np.append(planes, np.uint8(BT601)))
+            file.finish()
+        coded.add((tmp_path / "a.mp4").read_bytes())
+    assert len(coded) == 1
 
 
 SIZES = [
