@@ -34,9 +34,7 @@ def test_the_same_frames_are_encoded_to_the_same_bytes_each_time(tmp_path):
         small = [
             frame.reformat(width, height, "yuv420p").to_ndarray() for frame in container.decode()
         ]
-    look = Look(
-        size=(height, width), codec="h264", gop=8, colour=BT601, pixel_aspect=Fraction(1)
-    )
+    look = Look(size=(height, width), codec="h264", gop=8, colour=BT601, pixel_aspect=Fraction(1))
     times = PlayTimes(ticks_per_second=25, pts=np.arange(25), duration=np.ones(25, np.int64))
     coded = set()
     for _ in range(60):

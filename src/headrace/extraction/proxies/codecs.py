@@ -47,7 +47,7 @@ def encoding_of(codec: Codec, gop: int) -> Encoding:
                 "preset": "veryfast",
                 "tune": "fastdecode",
                 "crf": "20",
-                # MB-tree of x264 core 165 with AVX-512 gives small pictures other bytes now and then.
+                # With MB-tree and AVX-512, x264 core 165 sometimes gives other bytes.
                 "x264-params": f"{grouping}:threads=1:mbtree=0",
             },
         ),
