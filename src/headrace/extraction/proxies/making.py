@@ -1,19 +1,21 @@
 """One proxy: every frame of a video decoded, encoded, compared, and read back from the disk."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
 from pathlib import Path
 from typing import Final
 
+import av
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.decode.packet_table import ProxyPackets
 from headrace.decode.pixels import Array
 from headrace.decode.protocol import Decoder
-from headrace.errors import StageError
+from headrace.errors import MediaError, StageError
 from headrace.extraction.jobs import JobLine, jobs
 from headrace.extraction.proxies.encoder import Look, ProxyFile
 from headrace.extraction.proxies.read_back import digests_of, packets_of
@@ -95,10 +97,11 @@ def make_proxy(
 
 def _read_back(file: ProxyFile, index: StreamIndex, frames: int, lost: list[int]) -> ProxyPackets:
     """Return where the packets of a file are, which show what was compared."""
-    packets = packets_of(file.path, file.look, lost)
-    is_whole = len(packets.offsets) == frames
-    if is_whole and list(digests_of(file.path, packets)) == file.digests:
-        return packets
+    with suppress(av.error.FFmpegError, MediaError):
+        packets = packets_of(file.path, file.look, lost)
+        is_whole = len(packets.offsets) == frames
+        if is_whole and list(digests_of(file.path, packets)) == file.digests:
+            return packets
     file.path.unlink(missing_ok=True)
     raise StageError(
         f"the proxy of {index.source} reads back otherwise than it was written to {file.path}; "
