@@ -31,8 +31,9 @@ def is_rotten(*given):
     """A disk that gives back other bytes than were written, in a packet or in the MP4's boxes."""
 
     def rot(path, *rest):
+        box, after = os.environ["HEADRACE_TEST_MOMENT"].split()
         with path.open("r+b") as file:
-            file.seek(path.read_bytes().index(os.environ["HEADRACE_TEST_MOMENT"].encode()) + 1000)
+            file.seek(path.read_bytes().index(box.encode()) + int(after))
             file.write(bytes(200))
 
     before(making, "packets_of", act=rot)

@@ -104,9 +104,9 @@ def test_a_full_disk_ends_it_and_the_next_run_goes_on(whole, run, out):
     check_same(out, whole)
 
 
-@pytest.mark.parametrize("box", ["mdat", "moov"])
-def test_what_does_not_read_back_as_it_was_written_is_no_proxy(run, out, monkeypatch, box):
-    monkeypatch.setenv("HEADRACE_TEST_MOMENT", box)
+@pytest.mark.parametrize("place", ["mdat 1000", "moov 100"])
+def test_what_does_not_read_back_as_it_was_written_is_no_proxy(run, out, monkeypatch, place):
+    monkeypatch.setenv("HEADRACE_TEST_MOMENT", place)
     session = run(proxy_workers.is_rotten, workers=1).session
     assert session.outcome == "failed"
     assert "reads back otherwise than it was written" in session.error
