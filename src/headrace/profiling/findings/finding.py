@@ -58,8 +58,8 @@ class Finding:
 
 
 def counted(number: int, word: str) -> str:
-    """`1 step`, `2 steps`."""
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+    """`1 step`, `2 steps`, `1,234 steps`."""
+    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
 
 
 def times(factor: float) -> str:
