@@ -33,8 +33,7 @@ def test_a_number_is_itself(number):
 
 
 @pytest.mark.parametrize(
-    "size",
-    ["", "lots", "-1GiB", "1 GiB RAM", "1,5GiB", "1e9", "5XB", LONG, f"{LONG[:300]}TiB"],
+    "size", ["", "lots", "-1GiB", "1 GiB RAM", "1,5GiB", "1e9", "5XB", LONG, f"{LONG[:300]}TiB"]
 )
 def test_nonsense_is_refused_with_what_is_possible(size):
     with pytest.raises(ConfigError, match='a size must read like "256MiB"'):

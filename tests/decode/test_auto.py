@@ -36,7 +36,7 @@ def choosing(monkeypatch):
     """A chooser of two cores and a GPU."""
     monkeypatch.setattr(chooser, "why_cpu_alone", lambda _: None)
     found = Chooser(cores=2)
-    assert found.gpu == GPU
+    assert (found.gpu, found.num_ways, found.threads > 2) == (GPU, 2, True)
     return found
 
 
@@ -165,16 +165,6 @@ def test_no_more_jobs_are_done_at_once_than_there_are_cores():
     assert 1 <= most[0] <= 2
 
 
-def test_a_file_that_the_gpu_cannot_do_is_not_asked_of_it_again_and_says_why(choosing):
-    assert choosing.may_use_gpu("a.mp4")
-    choosing.refuse("a.mp4", BackendError("GPU 0 was asked for ffv1; leave gpu out, or encode it"))
-    assert not choosing.may_use_gpu("a.mp4")
-    assert choosing.may_use_gpu("b.mp4")
-    told = choosing.decoded_by
-    assert told.on_cpu == {"a.mp4": "GPU 0 was asked for ffv1"}
-    assert "1 of the files by the CPU alone, as a.mp4: GPU 0 was asked for ffv1" in str(told)
-
-
 def test_a_gpu_that_fails_on_the_first_files_is_given_up(choosing):
     for name in ("a", "a", "b"):
         choosing.fail(name, BackendError("no libnvcuvid; leave gpu out"))
@@ -217,16 +207,6 @@ def test_what_cannot_use_cuda_does_not_try_and_says_why(monkeypatch, place, name
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(place, name, value)
     assert why in (why_cpu_alone(0) or "")
-
-
-def test_threads_wait_for_a_gpu_besides_those_of_the_cpu(choosing):
-    assert choosing.threads > 2
-    assert choosing.num_ways == 2
-
-
-@needs_gpu
-def test_a_gpu_that_is_here_is_found():
-    assert Chooser().gpu == GPU
 
 
 AUTO = Decoding(device="auto")
@@ -326,8 +306,12 @@ def test_a_file_that_the_gpu_does_not_decode_goes_to_the_cpu_with_the_reason(sca
         assert is_right(index, FEW, list(decoder.run(FEW)))
     assert 0 not in [each.gpu for each in made]
     told = chooser.decoded_by
-    assert "h264 in yuv444p" in told.on_cpu[str(index.source)]
-    assert told.ways[GPU] == type(told.ways[GPU])()
+    name = str(index.source)
+    assert "h264 in yuv444p" in told.on_cpu[name]
+    assert f"1 of the files by the CPU alone, as {name}: GPU 0" in str(told)
+    assert "leave gpu out" not in str(told)
+    assert [chooser.may_use_gpu(each) for each in (name, "b.mp4")] == [False, True]
+    assert told.ways[GPU] == WayDone()
 
 
 def test_a_damaged_file_is_not_the_fault_of_the_gpu(tmp_path, monkeypatch):

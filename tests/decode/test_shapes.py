@@ -9,13 +9,7 @@ from torchvision.transforms import v2
 
 from decode.kit import frames_of
 from headrace.decode.convert import FrameConverter
-from headrace.decode.resampling import (
-    antialiased_cubic,
-    antialiased_linear,
-    area,
-    cubic,
-    linear,
-)
+from headrace.decode.resampling import antialiased_cubic, antialiased_linear, area, cubic, linear
 from headrace.decode.yuv420 import Yuv420Unpacker
 from headrace.errors import DecodeError
 from headrace.testing.synth import BARS, read_bars

@@ -94,11 +94,6 @@ def test_at_gives_the_frame_that_is_shown_then(reader):
     assert reader.at([1.0, 0.0, "1/30"]).index.tolist() == [30, 0, 1]
 
 
-def test_a_time_that_a_clip_tells_leads_back_to_its_frame(reader):
-    times = reader.read(range(48)).pts_seconds
-    assert reader.at(times).index.tolist() == list(range(48))
-
-
 def test_between_gives_all_frames_shown_or_those_at_a_rate(reader):
     assert reader.between(0.5, 0.6).index.tolist() == [15, 16, 17]
     assert reader.between(0.51, 0.52).index.tolist() == [15]

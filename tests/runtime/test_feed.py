@@ -31,14 +31,6 @@ def paced(clock, frames, work_seconds=0.0):
     return Feed(read=read)
 
 
-def test_a_source_paced_at_20_ms_is_starved_not_busy():
-    clock = FakeClock()
-
-    items, [source], _ = ran(paced(clock, 51), how={"clock": clock})
-    assert len(items) == 51
-    assert (source.starved_seconds, source.busy_seconds) == (1.0, 0.0)
-
-
 def test_a_span_begins_when_the_wait_is_over():
     clock = FakeClock()
 

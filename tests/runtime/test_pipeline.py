@@ -194,20 +194,6 @@ def test_a_closed_run_is_over():
     assert list(run) == []
 
 
-def test_a_forgotten_run_ends_its_threads():
-    runs = [pipeline(count(), same).run()]
-    assert next(runs[0]).value == 0
-    assert headrace_threads()
-    runs.clear()
-    assert not headrace_threads()
-
-
-def test_starts_no_thread_before_the_first_item_is_asked_for():
-    run = pipeline(count(), same).run()
-    assert not headrace_threads()
-    run.close()
-
-
 def test_ctrl_c_while_waiting_for_an_item_ends_the_program():
     script = f"""
 import signal, threading

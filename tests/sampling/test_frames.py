@@ -5,14 +5,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from headrace import (
-    Bursts,
-    ConfigError,
-    Order,
-    Population,
-    RandomClips,
-    UniformClips,
-)
+from headrace import Bursts, ConfigError, Order, Population, RandomClips, UniformClips
 from headrace.sampling.frames import InOrder, Permutation, Uniform
 from headrace.sampling.line import line_of
 from headrace.sampling.shards import Shard
@@ -62,12 +55,6 @@ def test_a_small_weight_makes_a_video_rare_and_none_makes_it_absent(sampler):
     assert abs((video == 10).mean() - 0.01) < 6 * np.sqrt(0.0099 / len(video))
 
 
-def test_uniform_draws_repeat_frames_as_chance_has_it():
-    population = Population.of([np.array([100] * 100)])
-    seen = len(np.unique(Uniform().order(population, 0)[:])) / population.num_frames
-    assert abs(seen - (1 - np.exp(-1))) < 6 * 0.0031
-
-
 def test_weights_by_length_are_a_plain_permutation_again():
     population = uneven()
     over = tuple(population.frames_per_video.astype(float))
@@ -112,11 +99,7 @@ RANDOM = [
 ]
 
 
-ALL = [
-    *RANDOM,
-    InOrder(stride=2),
-    UniformClips(num_clips=2, num_frames=3, boundary="repeat_last"),
-]
+ALL = [*RANDOM, InOrder(stride=2), UniformClips(num_clips=2, num_frames=3, boundary="repeat_last")]
 
 
 @pytest.mark.parametrize("sampler", ALL)

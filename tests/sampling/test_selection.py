@@ -199,11 +199,7 @@ def test_a_camera_that_ends_early_misses_its_last_moments():
 
 @pytest.mark.parametrize(
     ("frames", "expected"),
-    [
-        ([0, 1, -1, -1, 4], [0, 1, 1, 1, 4]),
-        ([-1, -1, 2, -1], [2, 2, 2, 2]),
-        ([-1, -1], [-1, -1]),
-    ],
+    [([0, 1, -1, -1, 4], [0, 1, 1, 1, 4]), ([-1, -1, 2, -1], [2, 2, 2, 2]), ([-1, -1], [-1, -1])],
 )
 def test_the_last_frame_comes_again(frames, expected):
     assert repeated(np.array(frames)).tolist() == expected

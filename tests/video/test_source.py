@@ -6,12 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace import ConfigError, Source, find_videos
 from headrace.bench.benchmark import make_folder
-from headrace.errors import ConfigError
 from headrace.extraction.ledger import Ledger
 from headrace.runs.outputs import claim
-from headrace.video.manifest import find_videos
-from headrace.video.source import Source
 from headrace.video.table import read_table
 
 
