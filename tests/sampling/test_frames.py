@@ -265,30 +265,23 @@ def of_different_bursts() -> float:
     return PAIRS * (GOPS * (GOPS - SIZE)).sum() / (FRAMES * (FRAMES - SIZE))
 
 
-WEIGHTS = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
+OVER = ["frames", "seconds", "videos", (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)]
+STARTS = RandomClips(num_frames=4, boundary="wrap", each_once="starts")
 
 
-@pytest.mark.parametrize("over", ["frames", "seconds", "videos", WEIGHTS])
-def test_independent_frames_meet_as_often_as_chance_has_it(over):
-    counts = pairs(first_batches(Uniform(over=over, seed=6)))
-    assert agree(counts, with_replacement(over))
-
-
-@pytest.mark.parametrize("over", ["frames", "seconds", "videos", WEIGHTS])
-def test_frames_of_a_permutation_meet_as_without_replacement(over):
-    counts = pairs(first_batches(Permutation(over=over)))
-    assert agree(counts, without_replacement(over))
-
-
-def test_frames_of_bursts_meet_only_as_bursts_of_one_gop_do():
-    counts = pairs(first_batches(Bursts(frames_per_burst=SIZE, lanes=BATCH)))
-    assert agree(counts, of_different_bursts())
-
-
-def test_clips_meet_as_their_starts_do_without_replacement():
-    sampler = RandomClips(num_frames=4, boundary="wrap", each_once="starts")
-    counts = pairs([batch[:, 0] for batch in first_batches(sampler)])
-    assert agree(counts, without_replacement("frames"))
+@pytest.mark.parametrize(
+    ("sampler", "expected"),
+    [
+        *((Uniform(over=over, seed=6), with_replacement(over)) for over in OVER),
+        *((Permutation(over=over), without_replacement(over)) for over in OVER),
+        (Bursts(frames_per_burst=SIZE, lanes=BATCH), of_different_bursts()),
+        (STARTS, without_replacement("frames")),
+    ],
+)
+def test_frames_of_a_gop_meet_in_a_batch_as_often_as_the_sampler_says(sampler, expected):
+    """Of clips their first frames, of bursts only different ones."""
+    batches = [batch.reshape(BATCH, -1)[:, 0] for batch in first_batches(sampler)]
+    assert agree(pairs(batches), expected)
 
 
 def test_independent_frames_meet_with_the_exact_variance():
