@@ -22,20 +22,8 @@ FIRST, NEXT = range(4), range(4, 8)
 def failures(work: Path) -> dict[str, list[str]]:
     """Return how jobs end: "equal", which here means that all frames came, or the error."""
     (work / "failures").mkdir()
-    return {
-        each.__name__: list(each(work / "failures", work / "pictures"))
-        for each in (
-            unknown,
-            damaged,
-            cropped,
-            resized,
-            wrong,
-            broken,
-            exhausted,
-            reused,
-            in_the_way,
-        )
-    }
+    what = unknown, damaged, cropped, resized, wrong, broken, exhausted, reused, in_the_way
+    return {each.__name__: list(each(work / "failures", work / "pictures")) for each in what}
 
 
 def unknown(work: Path, _: Path) -> Iterator[str]:
