@@ -1,6 +1,5 @@
 """The real clips are where their packages put them."""
 
-
 import pytest
 
 from media import REAL_CLIPS, real_clip

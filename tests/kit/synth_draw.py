@@ -14,13 +14,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Literal
 
-from headrace.testing.damage import (
-    concatenate,
-    cut_by_stream_copy,
-    damage_packets,
-    join_packets,
-    keyframe_ordinals,
-)
+from headrace.testing import damage
 from headrace.testing.synth import write_clip
 from headrace.testing.synth_clip import SynthClip
 from headrace.testing.synth_codecs import Codec
@@ -69,14 +63,14 @@ class Draw:
     def name(self) -> str:
         """What the file is, readable and fit for a file name, a test's name or a report."""
         flipped = ",".join(map(str, self.flipped_ordinals))
-        words = [
+        words: list[object] = [
             *_words_of(self.clip),
             self.rewrite,
             self.second_size and "then{}x{}".format(*self.second_size),
             self.start_ordinal and f"cut{self.start_ordinal}",
             flipped and f"flipped{flipped}",
         ]
-        return "-".join(filter(None, words))
+        return "-".join(str(word) for word in words if word)
 
 
 def draw_clip(rng: Random) -> Draw:
@@ -132,18 +126,18 @@ def _changes_of(draw: Draw, parts: Path) -> list[Callable[[Path, Path], Path]]:
         changes.append(_REWRITES[draw.rewrite])
     if draw.second_size:
         is_raw = draw.clip.container in ("h264", "hevc", "m2v")
-        join = concatenate if is_raw else join_packets
+        join = damage.concatenate if is_raw else damage.join_packets
         other = write_clip(parts / "second", replace(draw.clip, size=draw.second_size))
         changes.append(lambda path, out: join([path, other], out))
     if draw.start_ordinal:
-        changes.append(partial(cut_by_stream_copy, start_ordinal=draw.start_ordinal))
+        changes.append(partial(damage.cut_by_stream_copy, start_ordinal=draw.start_ordinal))
     if draw.flipped_ordinals:
-        changes.append(partial(damage_packets, ordinals=draw.flipped_ordinals))
+        changes.append(partial(damage.damage_packets, ordinals=draw.flipped_ordinals))
     return changes
 
 
 def _turn_keyframes(path: Path, out: Path) -> Path:
-    return rewrite_vp9.intra_only(path, out, ordinals=keyframe_ordinals(path)[1:])
+    return rewrite_vp9.intra_only(path, out, ordinals=damage.keyframe_ordinals(path)[1:])
 
 
 _REWRITES: dict[Rewrite, Callable[[Path, Path], Path]] = {

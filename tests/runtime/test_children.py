@@ -227,17 +227,11 @@ def test_we_look_around_while_children_run():
     assert looks
 
 
-def test_one_that_hangs_ends_and_tells_where():
-    [ending] = run_children([Call(name="worker", function=stalling, argument=0.2)])
-    assert ending.exit_code == 1
-    assert has_stalled(ending.tail)
-    assert "in stalling" in ending.tail
-
-
-def test_one_that_rests_is_left_alone():
-    [ending] = run_children([Call(name="worker", function=resting, argument=0.2)])
-    assert ending.is_good
-    assert not has_stalled(ending.tail)
+@pytest.mark.parametrize(("function", "stalls"), [(stalling, True), (resting, False)])
+def test_one_that_hangs_ends_and_tells_where_and_one_that_rests_is_left_alone(function, stalls):
+    [ending] = ran(Call(name="worker", function=function, argument=0.2))
+    assert (ending.exit_code, has_stalled(ending.tail)) == (int(stalls), stalls)
+    assert ("in stalling" in ending.tail, ending.is_good) == (stalls, not stalls)
 
 
 def fed(heard):

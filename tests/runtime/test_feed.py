@@ -19,22 +19,17 @@ from runtime.in_time import fails_on, happens, headrace_threads, left_by, ran
 MS = 1_000_000
 
 
-def paced(clock, frames, work_seconds=0.0):
-    """A frame every 20 ms, and some work for each."""
-
-    def read(waiter):
-        for frame in range(frames):
-            waiter.until(frame * 20 * MS)
-            clock.advance(work_seconds)
-            yield frame
-
-    return Feed(read=read)
-
-
-def test_a_span_begins_when_the_wait_is_over():
+def test_a_span_begins_when_the_wait_is_over_which_is_starved_and_not_busy():
+    """A frame every 20 ms, and 5 ms of work for each."""
     clock = FakeClock()
 
-    items, [source], _ = ran(paced(clock, 3, work_seconds=0.005), how={"clock": clock})
+    def read(waiter):
+        for frame in range(3):
+            waiter.until(frame * 20 * MS)
+            clock.advance(0.005)
+            yield frame
+
+    items, [source], _ = ran(Feed(read=read), how={"clock": clock})
     starts = [0, 20 * MS, 40 * MS]
     assert [item.spans for item in items] == [
         (Span("source", start, start + 5 * MS),) for start in starts

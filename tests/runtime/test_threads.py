@@ -186,17 +186,18 @@ def left_behind():
     return [thread for thread in threading.enumerate() if thread.name.startswith("headrace-test")]
 
 
-def let_go(release):
-    """End the workers that were left behind."""
+@pytest.fixture
+def release():
+    """What workers that hang wait for; at the end of the test it comes, and they end."""
+    comes = threading.Event()
+    yield comes
     left = left_behind()
-    release.set()
+    comes.set()
     for thread in left:
         thread.join()
 
 
-def test_a_worker_that_hangs_is_named_and_left_behind():
-    release = threading.Event()
-
+def test_a_worker_that_hangs_is_named_and_left_behind(release):
     def run(item):
         if item == "hangs":
             release.wait()
@@ -208,11 +209,10 @@ def test_a_worker_that_hangs_is_named_and_left_behind():
         next(outputs)
     assert caught.value.item == "hangs"
     assert len(left_behind()) == 1
-    let_go(release)
 
 
-def test_when_one_worker_hangs_others_that_seem_to_are_not_waited_for():
-    release, both = threading.Event(), threading.Barrier(2)
+def test_when_one_worker_hangs_others_that_seem_to_are_not_waited_for(release):
+    both = threading.Barrier(2)
 
     def run(item):
         both.wait(TIMEOUT_SECONDS)
@@ -223,11 +223,10 @@ def test_when_one_worker_hangs_others_that_seem_to_are_not_waited_for():
     with pytest.raises(StageError):
         next(outputs)
     assert len(left_behind()) == 2
-    let_go(release)
 
 
-def test_the_end_does_not_wait_for_ever_for_a_worker_that_hangs():
-    release, hangs = threading.Event(), threading.Event()
+def test_the_end_does_not_wait_for_ever_for_a_worker_that_hangs(release):
+    hangs = threading.Event()
 
     def run(item):
         if item == "hangs":
@@ -240,4 +239,3 @@ def test_the_end_does_not_wait_for_ever_for_a_worker_that_hangs():
     happens(hangs)
     with pytest.warns(RuntimeWarning, match="headrace-test-0 hangs and is left behind"):
         outputs.close()
-    let_go(release)

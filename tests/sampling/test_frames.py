@@ -1,11 +1,13 @@
 """Single frames and bursts: each by its share, mates apart, and pairs of a GOP as chance has it."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from headrace import Bursts, ConfigError, Order, Population, RandomClips, UniformClips
+from headrace import Bursts, ConfigError, Population, RandomClips, UniformClips
 from headrace.sampling.frames import InOrder, Permutation, Uniform
 from headrace.sampling.line import line_of
 from headrace.sampling.shards import Shard
@@ -292,11 +294,6 @@ def test_independent_frames_meet_with_the_exact_variance():
     assert agree((counts - counts.mean()) ** 2, variance)
 
 
-def in_order(rng) -> np.ndarray:
-    """Reading in order from a random start."""
-    return (rng.integers(FRAMES) + np.arange(BATCH)) % FRAMES
-
-
 def short_buffer(rng) -> np.ndarray:
     """Reading in order from a random start, through a shuffle buffer of 128 frames."""
     read = iter((rng.integers(FRAMES) + np.arange(FRAMES)) % FRAMES)
@@ -308,28 +305,27 @@ def short_buffer(rng) -> np.ndarray:
     return np.array(delivered)
 
 
-def whole_bursts(rng) -> np.ndarray:
-    """Bursts that are shuffled, and not dealt."""
-    return burst_order(rng, lanes=1)[:BATCH]
+def every(step: int, rng) -> np.ndarray:
+    """Frames at equal steps from a random start."""
+    return (rng.integers(FRAMES) + np.arange(BATCH) * step) % FRAMES
 
 
-def few_lanes(rng) -> np.ndarray:
-    """Bursts that are dealt to fewer lanes than a batch has frames."""
-    return burst_order(rng, lanes=BATCH // 2)[:BATCH]
+def bursts(lanes: int, rng) -> np.ndarray:
+    """The first batch of bursts that are shuffled and dealt."""
+    order = Bursts(frames_per_burst=SIZE, lanes=lanes).order(POPULATION, int(rng.integers(2**32)))
+    return order[:BATCH]
 
 
-def unshuffled_bursts(rng) -> np.ndarray:
-    """Bursts that are rotated and dealt, and not shuffled: lanes are always equally far apart."""
-    return (rng.integers(FRAMES) + np.arange(BATCH) * (FRAMES // BATCH)) % FRAMES
+MUTANTS = {
+    "in order from a random start": partial(every, 1),
+    "through a short buffer": short_buffer,
+    "bursts that are not dealt": partial(bursts, 1),
+    "bursts dealt to fewer lanes than a batch has frames": partial(bursts, BATCH // 2),
+    "bursts rotated and dealt, and not shuffled": partial(every, FRAMES // BATCH),
+}
 
 
-def burst_order(rng, lanes: int) -> Order:
-    return Bursts(frames_per_burst=SIZE, lanes=lanes).order(POPULATION, int(rng.integers(2**32)))
-
-
-@pytest.mark.parametrize(
-    "mutant", [in_order, short_buffer, whole_bursts, few_lanes, unshuffled_bursts]
-)
+@pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS)
 def test_what_is_uniform_in_every_slot_may_still_meet_too_often_or_too_rarely(mutant):
     rng = np.random.default_rng(9)
     batches = np.array([mutant(rng) for _ in range(EPOCHS)])

@@ -193,4 +193,3 @@ def test_draws_cover_codecs_containers_and_structures():
         shares["late"] += draw.clip.timing.start_seconds > 0
         shares["uneven"] += bool(draw.clip.timing.durations_seconds)
     assert min(shares.values()) > 30
-

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from headrace.errors import ConfigError, OpenError
-from headrace.video.camera_layout import CameraLayout
+from headrace import CameraLayout, ConfigError, OpenError
 
 
 @pytest.fixture

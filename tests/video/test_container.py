@@ -9,14 +9,13 @@ import psutil
 import pytest
 
 import headrace
-from headrace.errors import ConfigError, DecodeError, MediaError, OpenError, ScanError
+from headrace import ConfigError, DecodeError, MediaError, OpenError, ScanError, StreamIndex
 from headrace.profiling.inputs import with_content
 from headrace.testing import damage
 from headrace.testing.synth import KINDS, SynthClip, write_clip
 from headrace.video.content import content_digest
 from headrace.video.door import at_the_door
 from headrace.video.metadata import read_metadata
-from headrace.video.stream_index import StreamIndex
 from media import real_clip
 from report.recorded import SOURCE
 from tests.kit import rewrite_mp4

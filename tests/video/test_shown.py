@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.errors import ConfigError
+from headrace import ConfigError, StreamIndex
 from headrace.testing.synth import KINDS, SynthClip, write_clip
 from headrace.video.ascending import ascending, clock_shifts
 from headrace.video.shown import grid_bounds, shown_at, shown_between, shown_range
-from headrace.video.stream_index import StreamIndex
 from headrace.video.timebase import format_rate, to_seconds, to_ticks
 
 KINDS_OF_TIME = [kind for kind in KINDS if kind in ("h264", "vp9") or "vfr" in kind or "ts" in kind]
