@@ -6,6 +6,7 @@ import pytest
 from torch.utils.data import DataLoader
 
 import headrace
+from forked import raised_by_a_worker
 from headrace import ConfigError, FrameLoader, InOrder, RandomClips, Uniform, VideoDataset
 from headrace.testing.synth import KINDS, write_clip
 
@@ -64,5 +65,5 @@ def test_a_dataloader_over_a_loader_is_answered_with_what_to_do(tmp_path, num_wo
     path = write_clip(tmp_path / "clip", KINDS["h264"])
     with FrameLoader([path], store=headrace.IndexStore(tmp_path / "index")) as loader:
         stock = DataLoader(loader, num_workers=num_workers)
-        with pytest.raises(TypeError, match=r"FrameLoader gives batches .* iterate it itself"):
+        with raised_by_a_worker(TypeError, r"FrameLoader gives batches .* iterate it itself"):
             next(iter(stock))
