@@ -10,7 +10,7 @@ from headrace.errors import StageError
 from headrace.runtime.ordered import ordered_streams
 from headrace.runtime.queue import BoundedQueue, Cancelled, Closed
 from headrace.runtime.reader import Reader
-from headrace.runtime.threads import ThreadGroup
+from headrace.runtime.threads import ThreadGroup, iterating
 from headrace.runtime.waiter import Waiter
 from headrace.runtime.watch import Watch
 from headrace.testing.fake_clock import FakeClock
@@ -65,6 +65,11 @@ threads = ThreadGroup(stop.set).__enter__()
 threads.start("work", work)
 """
     assert printed(script) == "told to stop\n"
+
+
+def test_iterating_raises_what_iter_raises_with_the_first_value():
+    with iterating(5) as values, pytest.raises(TypeError, match="not iterable"):
+        next(values)
 
 
 def dropped(value):
