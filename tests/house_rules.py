@@ -44,10 +44,7 @@ OWNERS = {
             *("profiling/machine.py", "testing/*"),
         ],
     ),
-    "the clock": (
-        r"time|datetime\.(datetime|date)\.(now|utcnow|today)",
-        ["runtime/clock.py"],
-    ),
+    "the clock": (r"time|datetime\.(datetime|date)\.(now|utcnow|today)", ["runtime/clock.py"]),
     "randomness": (
         r"random|secrets|numpy\.random|torch\.(rand\w*|(manual_)?seed|normal|bernoulli|multinomial)",
         # A token must follow from nothing, a seed least of all.

@@ -4,17 +4,8 @@ import multiprocessing
 
 import pytest
 
-from headrace.errors import (
-    ConfigError,
-    DecodeError,
-    HeadraceError,
-    OpenError,
-    StageError,
-    first_line,
-    in_one_line,
-    in_words,
-    last_words,
-)
+from headrace import ConfigError, DecodeError, HeadraceError, OpenError, StageError
+from headrace.errors import first_line, in_one_line, in_words, last_words
 
 ERRORS = [
     ConfigError("too much"),

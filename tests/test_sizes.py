@@ -33,21 +33,6 @@ def test_a_number_is_itself(number):
 
 
 @pytest.mark.parametrize(
-    "size",
-    ["", "lots", "-1GiB", "1 GiB RAM", "1,5GiB", "1e9", "5XB", LONG, f"{LONG[:300]}TiB"],
-)
-def test_nonsense_is_refused_with_what_is_possible(size):
-    with pytest.raises(ConfigError, match='a size must read like "256MiB"'):
-        parse_bytes(size)
-
-
-@pytest.mark.parametrize("size", [0, "0GiB", "0.1B"])
-def test_less_than_a_byte_is_refused(size):
-    with pytest.raises(ConfigError, match="at least 1 byte"):
-        parse_bytes(size)
-
-
-@pytest.mark.parametrize(
     ("text", "seconds"),
     [("200ms", 0.2), ("1.5s", 1.5), ("2 min", 120), ("12h", 43_200), ("30d", 2_592_000)],
 )
@@ -55,9 +40,18 @@ def test_a_span_of_time_is_a_number_of_seconds(text, seconds):
     assert parse_seconds(text) == pytest.approx(seconds)
 
 
+NO_SIZES = ("", "lots", "-1GiB", "1 GiB RAM", "1,5GiB", "1e9", "5XB", LONG, f"{LONG[:300]}TiB")
+NO_SPANS = ("", "5", "-1s", "0s", "1 month", "1,5s", "1h30min", LONG + "s", 5)
+
+
 @pytest.mark.parametrize(
-    "text", ["", "5", "-1s", "0s", "1 month", "1,5s", "1h30min", LONG + "s", 5]
+    ("parse", "text", "said"),
+    [
+        *((parse_bytes, text, 'a size must read like "256MiB"') for text in NO_SIZES),
+        *((parse_bytes, text, "at least 1 byte") for text in (0, "0GiB", "0.1B")),
+        *((parse_seconds, text, 'a span of time must read like "200ms"') for text in NO_SPANS),
+    ],
 )
-def test_a_span_that_is_none_is_refused_with_what_is_possible(text):
-    with pytest.raises(ConfigError, match='a span of time must read like "200ms"'):
-        parse_seconds(text)
+def test_nonsense_is_refused_with_what_is_possible(parse, text, said):
+    with pytest.raises(ConfigError, match=said):
+        parse(text)

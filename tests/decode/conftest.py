@@ -4,10 +4,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from headrace.decode.index_store import IndexStore
 from headrace.video.stream_index import StreamIndex
 from tests.kit.synth_recipes import written_in
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread_of_torch() -> None:
+    """Tensors as small as these are slower with more threads, and far slower on a busy machine."""
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(autouse=True)

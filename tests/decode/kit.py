@@ -2,12 +2,9 @@
 
 from contextlib import closing
 
+from headrace import DecodeError, DecodeJob, StreamIndex, open_decoder, open_device_decoder
 from headrace.decode.decoding import ON_CPU
-from headrace.decode.open import open_decoder, open_device_decoder
-from headrace.decode.protocol import DecodeJob
-from headrace.errors import DecodeError
 from headrace.testing import damage
-from headrace.video.stream_index import StreamIndex
 
 
 def frames_of(index, shape=None, decoding=ON_CPU, wanted=None):

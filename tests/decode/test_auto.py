@@ -11,7 +11,7 @@ import torch
 
 import headrace
 from decode.doubles_of_gpu import GPU, Fails, PassesOver, stands_in
-from decode.gpus import needs_gpu, needs_no_gpu
+from decode.gpus import needs_no_gpu, want_backend_of_gpu
 from decode.kit import frames_of, reported_damage
 from headrace.decode import chooser
 from headrace.decode.chooser import AT_ONCE, CPU, Chooser, why_cpu_alone
@@ -36,7 +36,7 @@ def choosing(monkeypatch):
     """A chooser of two cores and a GPU."""
     monkeypatch.setattr(chooser, "why_cpu_alone", lambda _: None)
     found = Chooser(cores=2)
-    assert found.gpu == GPU
+    assert (found.gpu, found.num_ways, found.threads > 2) == (GPU, 2, True)
     return found
 
 
@@ -165,16 +165,6 @@ def test_no_more_jobs_are_done_at_once_than_there_are_cores():
     assert 1 <= most[0] <= 2
 
 
-def test_a_file_that_the_gpu_cannot_do_is_not_asked_of_it_again_and_says_why(choosing):
-    assert choosing.may_use_gpu("a.mp4")
-    choosing.refuse("a.mp4", BackendError("GPU 0 was asked for ffv1; leave gpu out, or encode it"))
-    assert not choosing.may_use_gpu("a.mp4")
-    assert choosing.may_use_gpu("b.mp4")
-    told = choosing.decoded_by
-    assert told.on_cpu == {"a.mp4": "GPU 0 was asked for ffv1"}
-    assert "1 of the files by the CPU alone, as a.mp4: GPU 0 was asked for ffv1" in str(told)
-
-
 def test_a_gpu_that_fails_on_the_first_files_is_given_up(choosing):
     for name in ("a", "a", "b"):
         choosing.fail(name, BackendError("no libnvcuvid; leave gpu out"))
@@ -219,16 +209,6 @@ def test_what_cannot_use_cuda_does_not_try_and_says_why(monkeypatch, place, name
     assert why in (why_cpu_alone(0) or "")
 
 
-def test_threads_wait_for_a_gpu_besides_those_of_the_cpu(choosing):
-    assert choosing.threads > 2
-    assert choosing.num_ways == 2
-
-
-@needs_gpu
-def test_a_gpu_that_is_here_is_found():
-    assert Chooser().gpu == GPU
-
-
 AUTO = Decoding(device="auto")
 
 
@@ -252,8 +232,9 @@ def is_right(index, job, found):
     return all(np.array_equal(a, b) for (_, a), b in zip(found, frames, strict=True))
 
 
-def test_jobs_go_both_ways_and_frames_are_the_same(index, monkeypatch):
-    stands_in(monkeypatch)
+@pytest.mark.parametrize("where", ["doubled", "on the gpu"])
+def test_jobs_go_both_ways_and_frames_are_the_same(index, monkeypatch, where):
+    stands_in(monkeypatch) if where == "doubled" else want_backend_of_gpu("pyav")
     chooser, chance = Chooser(cores=1), random.Random(5)
     with closing(open_decoder(index, SHAPE, AUTO, chooser=chooser)) as decoder:
         delivered = 0
@@ -265,7 +246,7 @@ def test_jobs_go_both_ways_and_frames_are_the_same(index, monkeypatch):
             decoder.rest()
         assert decoder.counters.frames_delivered == delivered
     told = chooser.decoded_by
-    assert all(each.jobs for each in told.ways.values())
+    assert all(each.jobs for each in told.ways.values()), str(told)
     assert sum(each.jobs for each in told.ways.values()) == 12
     assert sum(each.frames for each in told.ways.values()) == delivered
     assert (told.no_gpu, told.on_cpu) == (None, {})
@@ -299,13 +280,10 @@ def test_what_the_gpu_does_not_do_the_cpu_does_and_nothing_comes_twice(
         decoder.rest()
         assert is_right(index, FEW, list(decoder.run(FEW)))
     told = chooser.decoded_by
-    assert told.ways[CPU].jobs == 2
-    assert told.ways[GPU].jobs == 0
     came = 2 if double is Fails else 3
-    assert told.ways[GPU].frames == came
-    assert told.ways[CPU].frames == 10 - came
-    number = 2 if double is Fails else 3
-    assert f"gave no frame {number}" in told.on_cpu[str(index.source)]
+    found = {way: (each.jobs, each.frames) for way, each in told.ways.items()}
+    assert found == {CPU: (2, 10 - came), GPU: (0, came)}
+    assert f"gave no frame {came}" in told.on_cpu[str(index.source)]
     assert "leave gpu out" not in str(told)
 
 
@@ -326,8 +304,12 @@ def test_a_file_that_the_gpu_does_not_decode_goes_to_the_cpu_with_the_reason(sca
         assert is_right(index, FEW, list(decoder.run(FEW)))
     assert 0 not in [each.gpu for each in made]
     told = chooser.decoded_by
-    assert "h264 in yuv444p" in told.on_cpu[str(index.source)]
-    assert told.ways[GPU] == type(told.ways[GPU])()
+    name = str(index.source)
+    assert "h264 in yuv444p" in told.on_cpu[name]
+    assert f"1 of the files by the CPU alone, as {name}: GPU 0" in str(told)
+    assert "leave gpu out" not in str(told)
+    assert [chooser.may_use_gpu(each) for each in (name, "b.mp4")] == [False, True]
+    assert told.ways[GPU] == WayDone()
 
 
 def test_a_damaged_file_is_not_the_fault_of_the_gpu(tmp_path, monkeypatch):
@@ -412,14 +394,3 @@ def test_without_a_gpu_tensors_are_made_on_the_cpu(index):
     auto = Decoding(device="auto", keeps_on_device=True)
     with closing(open_device_decoder(index, SHAPE, auto)) as decoder:
         assert {str(frame.device) for _, frame in decoder.run(FEW)} == {"cpu"}
-
-
-@needs_gpu
-def test_frames_from_the_gpu_and_the_cpu_by_turns_are_the_same(index):
-    chooser = Chooser(cores=1)
-    with closing(open_decoder(index, SHAPE, AUTO, chooser=chooser)) as decoder:
-        for first in range(20):
-            job = DecodeJob((first, first + 3), goes_on=False)
-            assert is_right(index, job, list(decoder.run(job)))
-            decoder.rest()
-    assert all(each.jobs for each in chooser.decoded_by.ways.values()), str(chooser.decoded_by)

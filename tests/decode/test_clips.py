@@ -56,14 +56,6 @@ def test_past_the_end_the_boundary_rule_decides(written, store, boundary, expect
     assert [read_number(frame) for frame in clip.frames] == expected == clip.index.tolist()
 
 
-def test_a_turned_clip_comes_upright_and_resized(written, store):
-    path = written("rotated_90")
-    upright = load_clip(path, 0, 2, 1, store=store)
-    assert upright.frames.shape == (2, *upright.frames.shape[1:3], 3)
-    assert [read_number(frame) for frame in upright.frames] == [0, 1]
-    assert load_clip(path, 0, 2, 1, size=(64, 80), store=store).frames.shape == (2, 64, 80, 3)
-
-
 TWO_SIZES = [name for name in RECIPES if "two_sizes" in name and "flv" not in name]
 
 

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
 
 from decode.backends import TORCHCODEC, needs_torchcodec
 from decode.gpus import needs_gpu
@@ -17,17 +16,9 @@ from headrace.decode import by_torchcodec, torchcodec_file
 from headrace.decode.capabilities import Capabilities
 from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.decode.index_store import IndexStore
-from headrace.decode.open import (
-    capabilities_of,
-    open_decoder,
-    open_index,
-    usable_backends,
-)
-from headrace.decode.option_words import in_option_words, saying_option
-from headrace.decode.pixels import Stack
+from headrace.decode.open import capabilities_of, open_decoder, open_index, usable_backends
+from headrace.decode.option_words import saying_option
 from headrace.decode.protocol import DecodeJob
-from headrace.decode.pyav import PyavDecoder
-from headrace.decode.reading import read_whole
 from headrace.decode.tolerance import Apart
 from headrace.errors import BackendError, ConfigError, DecodeError, OpenError
 from headrace.testing import damage
@@ -70,45 +61,6 @@ def test_what_a_backend_declares_is_accepted_and_the_cpu_refuses_nothing(index):
     Capabilities().check(Decoding(keeps_on_device=True), index)
 
 
-class TensorConverter:
-    """Makes frames into tensors, as a backend that keeps them on its device would."""
-
-    def shape_of(self, frame):
-        return frame.height, frame.width, 3
-
-    def new(self, shape):
-        return torch.empty(shape, dtype=torch.uint8)
-
-    def convert(self, frame, out):
-        out = self.new(self.shape_of(frame)) if out is None else out
-        out.copy_(torch.from_numpy(frame.to_ndarray(format="rgb24")))
-        return out
-
-
-@pytest.mark.parametrize("by_stack", [False, True])
-def test_a_decoder_hands_out_what_its_converter_makes(index, by_stack):
-    wanted = DecodeJob((3, 4, 20), goes_on=False)
-    expected = np.array(linear_frames(index.source.path, FrameShape()))[[3, 4, 20]]
-    with closing(PyavDecoder(index, None, ON_CPU, TensorConverter())) as decoder:
-        if by_stack:
-            frames, concealed = read_whole(decoder, [wanted])
-            assert concealed == frozenset()
-        else:
-            frames = torch.stack([frame for _, frame in decoder.run(wanted)])
-    assert isinstance(frames, torch.Tensor)
-    assert np.array_equal(frames.numpy(), expected)
-
-
-def test_a_stack_takes_its_memory_from_whoever_makes_the_pixels():
-    stack = Stack(2)
-    place = stack.place(1, (4, 6, 3), lambda shape: torch.zeros(shape, dtype=torch.uint8))
-    place[...] = 7
-    assert stack.frames.shape == (2, 4, 6, 3)
-    assert (int(stack.frames[0].sum()), int(stack.frames[1].min())) == (0, 7)
-    stack.place(0, (2, 6, 3), torch.empty)
-    assert stack.misfits == [0]
-
-
 def test_a_decoder_opens_from_a_path_or_an_index(tmp_path):
     path, store = write_clip(tmp_path / "clip", KINDS["h264"]), IndexStore(tmp_path / "store")
     for source in (str(path), path, open_index(path, store)):
@@ -126,16 +78,11 @@ def test_opening_touches_no_video_until_a_job_runs(tmp_path):
         open_decoder(tmp_path / "missing.mp4", store=store)
 
 
-def test_the_cure_is_the_option():
-    said = "GPU 0 was asked for to decode a.mp4; leave gpu out, or encode the file anew"
-    assert in_option_words(said) == said.replace("gpu out", "--decode out")
-    assert in_option_words("install it, or leave backend out").endswith("leave --decode out")
-
-
-def test_the_cause_stays_and_other_errors_are_left_alone():
-    cause = MemoryError()
-    with pytest.raises(BackendError, match="leave --decode out") as caught, saying_option():
-        raise BackendError("none; leave gpu out") from cause
+@pytest.mark.parametrize("what", ["gpu", "backend"])
+def test_the_cure_is_the_option_the_cause_stays_and_other_errors_are_left_alone(what):
+    cause, said = MemoryError(), "^none; leave --decode out, or encode it$"
+    with pytest.raises(BackendError, match=said) as caught, saying_option():
+        raise BackendError(f"none; leave {what} out, or encode it") from cause
     assert caught.value.__cause__ is cause
     with pytest.raises(ConfigError, match="leave gpu out"), saying_option():
         raise ConfigError("leave gpu out")

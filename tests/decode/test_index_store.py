@@ -9,17 +9,15 @@ import pytest
 
 from decode import scanning_workers
 from extraction import extracting
+from headrace import OpenError, Source, StreamIndex
 from headrace.decode import index_store
 from headrace.decode.index_store import IndexStore, StoreCounters
 from headrace.decode.indexing import scan_ahead, workers_that_pay
 from headrace.decode.scanning import scan_videos
-from headrace.errors import OpenError
 from headrace.extraction.indexing import indexes_of
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import KINDS, SynthClip, write_clip
 from headrace.video.held import HeldSource
-from headrace.video.source import Source
-from headrace.video.stream_index import StreamIndex
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from decode.pictures_made import semiplanar
 from decode.pynvvideocodec_played import plays
 from decode.stand_in import SHAPES
 from forked import in_a_fork
-from headrace import FrameLoader
+from headrace import BackendError, DecodeCounters, DecodeJob, FrameLoader
 from headrace.decode import nvdec
 from headrace.decode import open as opening
 from headrace.decode.convert import FrameConverter
@@ -36,9 +36,7 @@ from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.decode.device_memory import device_memory
 from headrace.decode.gpu_frames import GpuFrames
 from headrace.decode.open import capabilities_of, open_decoder
-from headrace.decode.protocol import DecodeCounters, DecodeJob
 from headrace.decode.resting_codecs import RestingCodecs
-from headrace.errors import BackendError
 from headrace.runtime import forks
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.video.codec import PlainCodec, Shown, new_codec, packets_of

@@ -81,6 +81,7 @@ def test_videos_keep_their_own_paths_and_order(made, originals):
     assert [source.path for source in found] == [*reversed(originals)]
     assert len(made) == len(originals) == 4
     assert [source.proxy.parent.name for source in found] == ["videos"] * 4
+    assert [*made] == made.videos == made.all(made)
 
 
 def test_a_relative_path_is_kept_as_it_was_given(made, originals, monkeypatch):
@@ -131,11 +132,6 @@ def test_clips_and_whole_videos_are_read_from_proxies(made, originals):
     with headrace.open(sources[0]) as proxy:
         np.testing.assert_array_equal(clip.frames, proxy[3:7])
         np.testing.assert_array_equal(batches[0].frames[:4], proxy[:4])
-
-
-def test_all_of_them_are_taken_where_a_list_of_videos_is(made, originals):
-    assert [source.path for source in made] == originals
-    assert [*made] == made.videos == made.all(made)
 
 
 @pytest.mark.parametrize("wrong", [{"proxy": 3}, {"fingerprint": []}, {"name": None}, {"path": 1}])

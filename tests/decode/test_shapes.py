@@ -9,13 +9,7 @@ from torchvision.transforms import v2
 
 from decode.kit import frames_of
 from headrace.decode.convert import FrameConverter
-from headrace.decode.resampling import (
-    antialiased_cubic,
-    antialiased_linear,
-    area,
-    cubic,
-    linear,
-)
+from headrace.decode.resampling import antialiased_cubic, antialiased_linear, area, cubic, linear
 from headrace.decode.yuv420 import Yuv420Unpacker
 from headrace.errors import DecodeError
 from headrace.testing.synth import BARS, read_bars
@@ -198,18 +192,17 @@ def test_what_is_even_stays_so_and_no_sample_from_outside_is_asked_for(kernel, s
     np.testing.assert_allclose(resized([5.0] * samples, results, kernel), 5)
 
 
-def test_area_is_the_average_of_what_each_result_covers():
-    np.testing.assert_allclose(resized([1, 3, 5, 9], 2, area), [2, 7])
-    # A third of the middle sample of five goes one way: 5 samples make 2.5 for each result.
-    np.testing.assert_allclose(resized([0, 0, 10, 0, 0], 2, area), [2, 2])
-
-
-def test_linear_goes_straight_from_sample_to_sample_and_stays_at_the_border():
-    np.testing.assert_allclose(resized([0, 8], 4, linear), [0, 2, 6, 8])
-
-
-def test_a_shift_moves_results_by_parts_of_a_sample():
-    np.testing.assert_allclose(resized([0, 8, 16], 3, linear, 0.25), [2, 10, 16])
+@pytest.mark.parametrize(
+    ("samples", "kernel", "shift", "expected"),
+    [
+        ([1, 3, 5, 9], area, 0, [2, 7]),  # the average of what each result covers
+        ([0, 0, 10, 0, 0], area, 0, [2, 2]),  # half of the middle sample
+        ([0, 8], linear, 0, [0, 2, 6, 8]),  # straight from sample to sample, not at the border
+        ([0, 8, 16], linear, 0.25, [2, 10, 16]),
+    ],
+)
+def test_kernels_give_what_is_worked_out_by_hand(samples, kernel, shift, expected):
+    np.testing.assert_allclose(resized(samples, len(expected), kernel, shift), expected)
 
 
 @pytest.mark.parametrize(

@@ -46,13 +46,13 @@ def by_tensors(frame, shape=SHAPES["as it is"], turn=UPRIGHT, *, device="cpu", l
     return made.cpu().numpy()
 
 
-def differences(frame, shape, turn=UPRIGHT, *, left=False):
-    """Return by how much pictures of tensors and of swscale differ: the most, and the mean."""
+def assert_near(frame, shape, turn=UPRIGHT, *, left=False, most=5, mean=2.2):
+    """Hold tensors against the picture of swscale: grey levels apart, the most and the mean."""
     expected = FrameConverter(shape, turn, "clip").convert(frame, None).astype(int)
     found = by_tensors(frame, shape, turn, left=left).astype(int)
     assert found.shape == expected.shape
     apart = np.abs(found - expected)
-    return apart.max(), apart.mean()
+    assert (apart.max() <= most, apart.mean() <= mean) == (True, True), (shape, apart.max())
 
 
 def exact(frame):
@@ -106,24 +106,20 @@ def test_pictures_are_near_those_of_swscale(pixel_format, matrix, is_full, is_no
     for name, shape in SHAPES.items():
         if name == "larger" and is_noise:
             continue  # swscale clips there on the way, and so differs by up to 46
-        most, mean = differences(frame, shape)
-        assert most <= 5, name
-        assert mean <= 2.2, name
+        assert_near(frame, shape)
 
 
 @pytest.mark.parametrize("shape", [FrameShape(size=(41, 57)), FrameShape(size=(8, 9))])
 @pytest.mark.parametrize("size", [(97, 129), (96, 129), (75, 57)])
 def test_smaller_pictures_of_an_odd_width_are_those_of_swscale_to_one_grey_level(size, shape):
     for is_noise in (False, True):
-        most, mean = differences(made_frame(size, is_noise=is_noise), shape)
-        assert most <= 1
-        assert mean <= 0.1
+        assert_near(made_frame(size, is_noise=is_noise), shape, most=1, mean=0.1)
 
 
 @pytest.mark.parametrize("size", [(97, 129), (96, 129), (97, 128), (5, 3), (1, 1), (6, 4)])
 def test_frames_of_any_size_are_near_those_of_swscale(size):
     for shape in (FrameShape(), FrameShape(size=(5, 7)), FrameShape(size=(4, 4))):
-        assert differences(made_frame(size), shape)[0] <= 5
+        assert_near(made_frame(size), shape, mean=5)
 
 
 @pytest.mark.parametrize("left", [False, True])
@@ -150,10 +146,8 @@ def test_frames_as_gpus_store_them_become_the_very_tensors_of_planar_ones(
 def test_decoded_pictures_are_near_those_of_swscale_wherever_a_codec_puts_colour(written, kind):
     frame = read_frames(written(kind))[3]
     left = colour_is_left(KINDS[kind].codec)
-    for size, limits in ((None, (5, 2.2)), ((40, 56), (5, 2.2)), ((40, 57), (1, 0.1))):
-        most, mean = differences(frame, FrameShape(size=size), left=left)
-        assert most <= limits[0]
-        assert mean <= limits[1]
+    for size, most, mean in ((None, 5, 2.2), ((40, 56), 5, 2.2), ((40, 57), 1, 0.1)):
+        assert_near(frame, FrameShape(size=size), left=left, most=most, mean=mean)
 
 
 @pytest.mark.parametrize("path", real_clips()[::3])
@@ -162,9 +156,7 @@ def test_pictures_of_real_clips_are_near_those_of_swscale(path):
     frame = read_frames(path)[0]
     left = colour_is_left(index.info.codec)
     for shape in (FrameShape(), FrameShape(size=(112, 112), fit="cover")):
-        most, mean = differences(frame, shape, index.info.orientation, left=left)
-        assert most <= 5
-        assert mean <= 2.2
+        assert_near(frame, shape, index.info.orientation, left=left)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +169,7 @@ def test_pictures_of_real_clips_are_near_those_of_swscale(path):
 def test_pictures_are_turned_upright(turn):
     frame = made_frame((96, 128))
     for shape in (FrameShape(), FrameShape(size=(30, 50)), SHAPES["crop"], SHAPES["contain"]):
-        assert differences(frame, shape, turn)[0] <= 5
+        assert_near(frame, shape, turn, mean=5)
 
 
 def test_each_picture_has_memory_of_its_own_or_is_written_where_it_is_asked_for():

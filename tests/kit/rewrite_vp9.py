@@ -58,12 +58,7 @@ def show_existing(
 
 
 def intra_only(
-    path: Path,
-    out: Path,
-    *,
-    ordinals: Collection[int],
-    kept_in: int = 0xFF,
-    separate: bool = False,
+    path: Path, out: Path, *, ordinals: Collection[int], kept_in: int = 0xFF, separate: bool = False
 ) -> Path:
     """Turn the keyframes at `ordinals` into hidden intra-only pictures that are shown at once.
 

@@ -14,13 +14,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Literal
 
-from headrace.testing.damage import (
-    concatenate,
-    cut_by_stream_copy,
-    damage_packets,
-    join_packets,
-    keyframe_ordinals,
-)
+from headrace.testing import damage
 from headrace.testing.synth import write_clip
 from headrace.testing.synth_clip import SynthClip
 from headrace.testing.synth_codecs import Codec
@@ -68,16 +62,15 @@ class Draw:
     @property
     def name(self) -> str:
         """What the file is, readable and fit for a file name, a test's name or a report."""
-        words = _words_of(self.clip)
-        if self.rewrite:
-            words.append(self.rewrite)
-        if self.second_size:
-            words.append("then{}x{}".format(*self.second_size))
-        if self.start_ordinal:
-            words.append(f"cut{self.start_ordinal}")
-        if self.flipped_ordinals:
-            words.append("flipped" + ",".join(map(str, self.flipped_ordinals)))
-        return "-".join(words)
+        flipped = ",".join(map(str, self.flipped_ordinals))
+        words: list[object] = [
+            *_words_of(self.clip),
+            self.rewrite,
+            self.second_size and "then{}x{}".format(*self.second_size),
+            self.start_ordinal and f"cut{self.start_ordinal}",
+            flipped and f"flipped{flipped}",
+        ]
+        return "-".join(str(word) for word in words if word)
 
 
 def draw_clip(rng: Random) -> Draw:
@@ -126,40 +119,35 @@ def write_draw(path: Path, draw: Draw) -> Path:
 
 def _changes_of(draw: Draw, parts: Path) -> list[Callable[[Path, Path], Path]]:
     changes: list[Callable[[Path, Path], Path]] = []
-    if draw.rewrite:
-        changes.append(_rewriting(draw))
+    if draw.rewrite == "held_times":
+        is_pes = draw.clip.container in _PES
+        changes.append(rewrite_pes.hold_times if is_pes else rewrite_mp4.hold_times)
+    elif draw.rewrite:
+        changes.append(_REWRITES[draw.rewrite])
     if draw.second_size:
         is_raw = draw.clip.container in ("h264", "hevc", "m2v")
-        join = concatenate if is_raw else join_packets
+        join = damage.concatenate if is_raw else damage.join_packets
         other = write_clip(parts / "second", replace(draw.clip, size=draw.second_size))
         changes.append(lambda path, out: join([path, other], out))
     if draw.start_ordinal:
-        changes.append(partial(cut_by_stream_copy, start_ordinal=draw.start_ordinal))
+        changes.append(partial(damage.cut_by_stream_copy, start_ordinal=draw.start_ordinal))
     if draw.flipped_ordinals:
-        changes.append(partial(damage_packets, ordinals=draw.flipped_ordinals))
+        changes.append(partial(damage.damage_packets, ordinals=draw.flipped_ordinals))
     return changes
 
 
-def _rewriting(draw: Draw) -> Callable[[Path, Path], Path]:
-    match draw.rewrite:
-        case "held_times" if draw.clip.container in _PES:
-            return rewrite_pes.hold_times
-        case "held_times":
-            return rewrite_mp4.hold_times
-        case "missing_times":
-            return rewrite_pes.drop_times
-        case "no_index":
-            return rewrite_streams.strip_index
-        case "every_sample_sync":
-            return partial(rewrite_mp4.lie_about_keyframes, lie="every")
-        case "show_existing":
-            return partial(rewrite_vp9.show_existing, ordinals=range(1, draw.clip.num_frames, 7))
-        case _:
-            return _turn_keyframes
-
-
 def _turn_keyframes(path: Path, out: Path) -> Path:
-    return rewrite_vp9.intra_only(path, out, ordinals=keyframe_ordinals(path)[1:])
+    return rewrite_vp9.intra_only(path, out, ordinals=damage.keyframe_ordinals(path)[1:])
+
+
+_REWRITES: dict[Rewrite, Callable[[Path, Path], Path]] = {
+    "missing_times": rewrite_pes.drop_times,
+    "no_index": rewrite_streams.strip_index,
+    "every_sample_sync": partial(rewrite_mp4.lie_about_keyframes, lie="every"),
+    "show_existing": partial(rewrite_vp9.show_existing, ordinals=range(1, 1000, 7)),
+    "intra_only": _turn_keyframes,
+}
+"""What rewrites a file; held times are of its container."""
 
 
 def _rewrites_of(clip: SynthClip) -> list[Rewrite]:
@@ -206,28 +194,20 @@ def _can_join(clip: SynthClip) -> bool:
     )
 
 
-def _words_of(clip: SynthClip) -> list[str]:
+def _words_of(clip: SynthClip) -> list[object]:
+    """Return the words of a name; what is false stands for none."""
     timing, look = clip.timing, clip.look
-    words = [
+    return [
         *(clip.codec, clip.container, "{}x{}".format(*clip.size), look.pixel_format),
         *(f"{clip.num_frames}frames", f"gop{clip.gop}", f"b{clip.b_frames}"),
+        clip.open_gop and "open",
+        clip.structure,
+        *(f"{name}={value}" for name, value in clip.encoder_options),
+        *clip.bitstream_filters,
+        clip.container_options and "fragmented",
+        timing.durations_seconds and "vfr",
+        timing.start_seconds and f"start{float(timing.start_seconds):g}s",
+        timing.preroll and f"preroll{timing.preroll}",
+        look.palette_turns and "palettes",
+        look.rotation and f"rotated{look.rotation}",
     ]
-    if clip.open_gop:
-        words.append("open")
-    if clip.structure:
-        words.append(clip.structure)
-    words += [f"{name}={value}" for name, value in clip.encoder_options]
-    words += clip.bitstream_filters
-    if clip.container_options:
-        words.append("fragmented")
-    if timing.durations_seconds:
-        words.append("vfr")
-    if timing.start_seconds:
-        words.append(f"start{float(timing.start_seconds):g}s")
-    if timing.preroll:
-        words.append(f"preroll{timing.preroll}")
-    if look.palette_turns:
-        words.append("palettes")
-    if look.rotation:
-        words.append(f"rotated{look.rotation}")
-    return words

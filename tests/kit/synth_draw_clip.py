@@ -3,7 +3,7 @@
 Only what FFmpeg agrees to encode and to mux is drawn.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from random import Random
@@ -43,6 +43,11 @@ _TIMED: tuple[Container, ...] = ("mp4", "mov", "mkv", "webm", "ts", "m2ts")
 _FRAGMENTED = (("movflags", "frag_keyframe+empty_moov+default_base_moof"),)
 
 
+_STRUCTURES: dict[Codec, tuple[Structure | None, ...]] = {
+    "h264": (None, None, "b_pyramid", "b_pyramid", "intra_refresh", "interlaced"),
+    "hevc": (None, "b_pyramid"),
+    "mpeg2video": (None, None, "interlaced"),
+}
 _TURNS: tuple[Literal[90, 180, 270], ...] = (90, 180, 270)
 
 
@@ -83,17 +88,9 @@ def draw_synth_clip(rng: Random) -> SynthClip:
 
 
 def _draw_structure(rng: Random, codec: Codec, container: Container) -> Structure | None:
-    choices: Sequence[Structure | None] = (None,)
-    match codec:
-        case "h264":
-            choices = (None, None, "b_pyramid", "b_pyramid", "intra_refresh", "interlaced")
-        case "hevc":
-            choices = (None, "b_pyramid")
-        case "mpeg2video":
-            choices = (None, None, "interlaced")
-        case "vp8" | "vp9" if container in ("webm", "mkv"):
-            choices = (None, None, "hidden_packets")
-    return rng.choice(choices)
+    has_hidden = codec in ("vp8", "vp9") and container in ("webm", "mkv")
+    hidden: tuple[Structure | None, ...] = (None, None, "hidden_packets")
+    return rng.choice(hidden if has_hidden else _STRUCTURES.get(codec, (None,)))
 
 
 def _draw_b_frames(
@@ -163,23 +160,7 @@ Options = tuple[tuple[str, str], ...]
 
 def draw_options(rng: Random, clip: SynthClip) -> Options:
     """Return further options for the encoder of `clip`, none of which it refuses."""
-    match clip.codec:
-        case "h264":
-            return _x264(rng, clip)
-        case "hevc":
-            return _x265(rng, clip)
-        case "vp8" | "vp9":
-            return _vpx(rng, clip)
-        case "av1":
-            return _av1(rng)
-        case "mpeg1video" | "mpeg2video":
-            return _mpeg(rng, clip)
-        case "mpeg4":
-            return rng.choice([(), (("flags", "+mv4"),), (("flags", "+qpel"),)])
-        case "ffv1":
-            return (("g", str(rng.choice([1, 1, 12]))),)
-        case _:
-            return ()
+    return _OPTIONS[clip.codec](rng, clip) if clip.codec in _OPTIONS else ()
 
 
 def _x264(rng: Random, clip: SynthClip) -> Options:
@@ -238,7 +219,7 @@ def _vpx(rng: Random, clip: SynthClip) -> Options:
     return tuple(options)
 
 
-def _av1(rng: Random) -> Options:
+def _av1(rng: Random, _: SynthClip) -> Options:
     parameters: dict[str, int | str] = {
         "irefresh-type": rng.choice([1, 2, 2]),
         "pred-struct": rng.choice([1, 2, 2]),
@@ -258,6 +239,19 @@ def _mpeg(rng: Random, clip: SynthClip) -> Options:
         options.append(("intra_vlc", str(rng.choice([0, 1]))))
         options.append(("non_linear_quant", str(rng.choice([0, 1]))))
     return tuple(options)
+
+
+_OPTIONS: dict[Codec, Callable[[Random, SynthClip], Options]] = {
+    "h264": _x264,
+    "hevc": _x265,
+    "vp8": _vpx,
+    "vp9": _vpx,
+    "av1": _av1,
+    "mpeg1video": _mpeg,
+    "mpeg2video": _mpeg,
+    "mpeg4": lambda rng, _: rng.choice([(), (("flags", "+mv4"),), (("flags", "+qpel"),)]),
+    "ffv1": lambda rng, _: (("g", str(rng.choice([1, 1, 12]))),),
+}
 
 
 def _joined(parameters: dict[str, int | str]) -> str:

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.errors import ConfigError
 from headrace.live.clips import ClipShape, is_gap
 from live.live_frames import frame, item
 
@@ -69,9 +68,3 @@ def test_no_clip_reaches_over_a_gap_or_two_sources_and_each_frame_ends_once(shap
             assert len({(f.source, f.run) for f in clip}) == 1
             between = {f.number for f in frames if f.source == clip[0].source}
             assert between >= set(range(first, clip[-1].number + 1))
-
-
-@pytest.mark.parametrize("name", ["num_frames", "stride", "hop"])
-def test_a_length_below_1_is_refused(name):
-    with pytest.raises(ConfigError, match="must be an integer >= 1, got 0"):
-        ClipShape(**{"num_frames": 4, name: 0})

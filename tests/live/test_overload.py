@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.errors import ConfigError
 from headrace.live.overload import STALE, AgeLimit, FreshOnly, Overload, OverloadWatch, Turns
 from headrace.runtime.grouping import Windows
 from headrace.testing.fake_clock import FakeClock
@@ -28,21 +27,6 @@ def test_a_name_means_what_the_pace_makes_of_it(name, is_live, keeps_all, queue)
     chosen = Overload.chosen(name, is_live=is_live)
     assert (chosen.keeps_all, chosen.queue) == (keeps_all, queue)
     assert Overload.chosen(name, is_live=is_live, queue=7).queue == 7
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"name": "newest", "is_live": True}, "one of auto, every-frame, freshest, got 'newest'"),
-        ({"name": "freshest", "is_live": False}, "give --pace realtime"),
-        ({"name": "auto", "is_live": False, "max_staleness_seconds": 1.0}, "never too many or too"),
-        ({"name": "auto", "is_live": True, "queue": 0}, "queue must be an integer >= 1, got 0"),
-        ({"name": "auto", "is_live": True, "max_staleness_seconds": 0.0}, "must be > 0"),
-    ],
-)
-def test_what_cannot_be_is_refused(options, message):
-    with pytest.raises(ConfigError, match=message):
-        Overload.chosen(options.pop("name"), **options)
 
 
 @pytest.mark.parametrize(

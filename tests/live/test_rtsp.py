@@ -2,13 +2,12 @@
 
 import threading
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from certificates import made
-from headrace.errors import ConfigError, OpenError
+from headrace.errors import OpenError
 from headrace.live.address import addresses_of
 from headrace.live.back_off import BackOff
 from headrace.runtime.item import Dropped
@@ -229,21 +228,6 @@ def test_a_server_that_speaks_no_tls_has_no_wrong_certificate(rtsp):
     with pytest.raises(OpenError) as raised:
         in_time(lambda: Read(f"{url}#verify").take(1))
     assert "certificate" not in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("end", "words"),
-    [
-        ("#t=10", "behind # stands verify or ca=FILE"),
-        ("#ca=no.pem", "no such file or directory; give a file of certificates"),
-        ("#ca=empty.pem", "it holds no certificate"),
-    ],
-)
-def test_what_cannot_verify_is_refused_at_once(tmp_path, monkeypatch, end, words):
-    monkeypatch.chdir(tmp_path)
-    Path("empty.pem").write_text("")
-    with pytest.raises(ConfigError, match=words):
-        addresses_of([f"rtsps://user:secret@h/x{end}"])
 
 
 def test_what_stands_behind_it_is_sent_to_nobody(camera):

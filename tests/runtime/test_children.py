@@ -4,13 +4,14 @@ import os
 import signal
 import sys
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
 from headrace.runtime import children
-from headrace.runtime.child import Call, Command, Ending
+from headrace.runtime.child import Call, Command
 from headrace.runtime.child_process import ChildProcess
 from headrace.runtime.children import run_children
 from headrace.runtime.fed_child import FedChild
@@ -77,27 +78,22 @@ def test_one_that_fails_ends_no_other_and_how_each_ended_is_a_value():
         Call(name="good", function=squared, argument=5),
         on_end=told.append,
     )
-    by_name = {ending.name: ending for ending in endings}
-    assert list(by_name) == [
-        *("raises", "dies", "is silent", "gives a set", "program", "killed", "missing", "good")
+    assert sorted(map(id, told)) == sorted(map(id, endings))
+    *bad, good = endings
+    assert (good.is_good, good.exit_code, good.result) == (True, 0, 25)
+    assert not any(ending.is_good for ending in bad)
+    assert [(ending.exit_code, ending.describe()) for ending in bad] == [
+        (1, "raises failed: ValueError: no 7"),
+        (3, "dies ended with exit code 3"),
+        (0, "is silent failed: it ended without a result"),
+        (1, "gives a set failed: TypeError: Object of type set is not JSON serializable"),
+        (1, "program ended with exit code 1: no disk"),
+        (-9, "killed ended by signal 9"),
+        (None, "missing failed: it cannot be started: No such file or directory"),
     ]
-    assert {ending.name for ending in told} == set(by_name)
-    assert by_name["good"].result == 25
-    assert [name for name, ending in by_name.items() if ending.is_good] == ["good"]
-    assert [ending.exit_code for ending in endings] == [1, 3, 0, 1, 1, -9, None, 0]
-    assert by_name["raises"].error == "ValueError: no 7"
-    assert by_name["raises"].tail.startswith("about to fail\nTraceback")
-    assert by_name["program"].tail == "out\nno disk\n"
-    good = Ending(name="a", exit_code=0, has_timed_out=False, seconds=1.0, tail="")
-    assert good.describe() == "a ended well after 1.0 s"
-    assert [ending.describe() for ending in endings[1:7]] == [
-        "dies ended with exit code 3",
-        "is silent failed: it ended without a result",
-        "gives a set failed: TypeError: Object of type set is not JSON serializable",
-        "program ended with exit code 1: no disk",
-        "killed ended by signal 9",
-        "missing failed: it cannot be started: No such file or directory",
-    ]
+    assert bad[0].tail.startswith("about to fail\nTraceback")
+    assert bad[4].tail == "out\nno disk\n"
+    assert replace(good, name="a", seconds=1.0).describe() == "a ended well after 1.0 s"
 
 
 def test_only_the_end_of_long_output_is_kept():
@@ -231,17 +227,11 @@ def test_we_look_around_while_children_run():
     assert looks
 
 
-def test_one_that_hangs_ends_and_tells_where():
-    [ending] = run_children([Call(name="worker", function=stalling, argument=0.2)])
-    assert ending.exit_code == 1
-    assert has_stalled(ending.tail)
-    assert "in stalling" in ending.tail
-
-
-def test_one_that_rests_is_left_alone():
-    [ending] = run_children([Call(name="worker", function=resting, argument=0.2)])
-    assert ending.is_good
-    assert not has_stalled(ending.tail)
+@pytest.mark.parametrize(("function", "stalls"), [(stalling, True), (resting, False)])
+def test_one_that_hangs_ends_and_tells_where_and_one_that_rests_is_left_alone(function, stalls):
+    [ending] = ran(Call(name="worker", function=function, argument=0.2))
+    assert (ending.exit_code, has_stalled(ending.tail)) == (int(stalls), stalls)
+    assert ("in stalling" in ending.tail, ending.is_good) == (stalls, not stalls)
 
 
 def fed(heard):
@@ -301,56 +291,44 @@ def test_a_program_that_is_not_there_gives_no_answer():
 TOLD = {"a": "good", "b": "bad", "c": "good"}
 
 
-@pytest.fixture
-def through(tmp_path):
-    """Have workers do three chunks, the second of which is bad; return why which are left out."""
-
-    def run(plan, workers=1):
-        claims = tmp_path / "claims"
-        claims.mkdir()
-        done = []
-        work = Work(
-            function=working,
-            argument={"notes": str(tmp_path / "notes"), "plan": plan},
-            claims=claims,
-            workers=workers,
-            stall_seconds=60.0,
-        )
-        outcome = work_through(work, TOLD, on_done=done.append)
-        assert sorted([*done, *outcome.fallen]) == ["a", "b", "c"]
-        return outcome.fallen
-
-    return run
-
-
 CRASHED = "crashed: the process ended by signal"
+KILLED = "it was killed, as where memory runs out: the process ended by signal 9"
+ABORTS = {"signal": signal.SIGABRT, "reads": ["good", "bad"]}
+SINGLY = {"one_by_one": True}
 
 
 @pytest.mark.parametrize(
-    ("plan", "workers", "why"),
+    ("plan", "workers", "why", "noted"),
     [
-        ({"signal": signal.SIGSEGV}, 2, f"working on it {CRASHED} 11"),
+        ({"signal": signal.SIGSEGV}, 2, f"working on it {CRASHED} 11", None),
+        (ABORTS, 1, f"the model on it {CRASHED} 6", None),
+        (SINGLY, 1, "memory ran out while it was worked on", None),
+        ({"signal": signal.SIGKILL, **SINGLY}, 1, KILLED, None),
+        # All at once; the others, which were read, once more together; the suspect by itself.
         (
-            {"signal": signal.SIGABRT, "reads": ["good", "bad"]},
+            {"signal": signal.SIGSEGV, "reads": ["good"]},
             1,
-            f"the model on it {CRASHED} 6",
-        ),
-        ({"one_by_one": True}, 1, "memory ran out while it was worked on"),
-        (
-            {"signal": signal.SIGKILL, "one_by_one": True},
-            1,
-            "it was killed, as where memory runs out: the process ended by signal 9",
+            f"working on it {CRASHED} 11",
+            ["a b c", "a c", "b"],
         ),
     ],
 )
-def test_of_several_begun_chunks_only_the_guilty_one_is_left_out(through, plan, workers, why):
-    assert through(plan, workers) == {"b": why}
-
-
-def test_what_was_read_is_not_suspected_while_something_was_being_decoded(through, tmp_path):
-    assert list(through({"signal": signal.SIGSEGV, "reads": ["good"]})) == ["b"]
-    # All at once; the others, which were read, once more together; the suspect by itself.
-    assert (tmp_path / "notes").read_text().splitlines() == ["a b c", "a c", "b"]
+def test_of_several_begun_chunks_only_the_guilty_one_is_left_out(
+    tmp_path, plan, workers, why, noted
+):
+    """The second of three; what was read is no suspect while something is being decoded."""
+    claims, notes, done = tmp_path / "claims", tmp_path / "notes", []
+    claims.mkdir()
+    work = Work(
+        function=working,
+        argument={"notes": str(notes), "plan": plan},
+        claims=claims,
+        workers=workers,
+        stall_seconds=60.0,
+    )
+    assert work_through(work, TOLD, on_done=done.append).fallen == {"b": why}
+    assert sorted(done) == ["a", "c"]
+    assert noted in (None, notes.read_text().splitlines())
 
 
 def test_a_chunk_is_claimed_once(tmp_path):

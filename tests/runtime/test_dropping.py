@@ -15,7 +15,7 @@ from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.room import Room
 from headrace.runtime.stage import Gather, Stage
 from headrace.testing.fake_clock import FakeClock
-from runtime.in_time import happens, headrace_threads, ran, values
+from runtime.in_time import fails_on, happens, headrace_threads, ran, values
 
 BLURRED = Dropped("blurred")
 
@@ -95,13 +95,8 @@ def test_a_run_that_is_left_early_says_what_was_on_its_way():
 
 
 def test_the_item_that_failed_never_ended():
-    def fail(value):
-        raise ValueError
-
-    with (
-        Pipeline(source=range(1), stages=[Stage(name="model", function=fail)]).run() as run,
-        pytest.raises(StageError),
-    ):
+    stage = Stage(name="model", function=fails_on(0, ValueError()))
+    with Pipeline(source=[0], stages=[stage]).run() as run, pytest.raises(StageError):
         list(run)
     assert (run.flow().arrived, run.flow().in_flight) == (1, 1)
 
@@ -119,12 +114,9 @@ def test_a_source_that_is_too_fast_drops_in_place(overflow, delivered):
         yield from range(1, 10)
         source_is_done.set()
 
-    def function(value):
-        begun.set()
-        happens(source_is_done)
-        return value
-
-    stage = Stage(name="model", function=function)
+    stage = Stage(
+        name="model", function=lambda value: begun.set() or happens(source_is_done) or value
+    )
     items, statistics, flow = ran(source(), stage, overflow=overflow)
     assert [item.index for item in items] == list(range(10))
     assert [item.value for item in items if not item.is_dropped] == delivered
@@ -136,7 +128,8 @@ def test_a_source_that_is_too_fast_drops_in_place(overflow, delivered):
 
 def test_items_stay_in_the_queue_before_until_there_is_room_for_their_group():
     """So that what comes meanwhile may be dropped there, and what is taken is fresh."""
-    room, overflowed = Room(1, clock=FakeClock()), threading.Event()
+    room = Room(1, clock=FakeClock())
+    taken, overflowed = threading.Event(), threading.Event()
 
     def source():
         yield 0
@@ -144,13 +137,7 @@ def test_items_stay_in_the_queue_before_until_there_is_room_for_their_group():
         yield from range(1, 30)
         overflowed.set()
 
-    taken = threading.Event()
-
-    def function(values):
-        taken.set()
-        return values
-
-    batch = windows(1, function, room=room)
+    batch = windows(1, lambda values: taken.set() or values, room=room)
     line = Pipeline(source=source(), stages=[batch], overflow="drop_oldest", capacity=1)
     found = []
     with line.run(clock=FakeClock()) as run:

@@ -74,22 +74,34 @@ def test_what_ended_before_passes_between_the_groups():
     assert (flow.delivered, flow.dropped) == (2, {("odd", "even"): 2})
 
 
-def test_what_is_held_when_an_item_fails_is_flushed_before_the_failure():
-    stages = [Stage(name="read", function=fails_on(5, ValueError())), gathering(2)]
-    line, got = Pipeline(source=count(), stages=stages), []
-    with pytest.raises(StageError, match="stage 'read' failed on item 5"):
-        collect(line, got)
-    assert got == [(0, 1), (2, 3), (4,)]
+def fail(*_):
+    raise ValueError("no clip")
 
 
-@pytest.mark.parametrize("broken", ["function", "grouping"])
-def test_a_group_that_cannot_be_made_fails_the_run(broken):
-    def fail(*_):
-        raise ValueError("no clip")
+def torn(value):
+    yield value
+    raise ValueError("torn")
 
-    stage = gathering(2, fail) if broken == "function" else gathering(2, key=fail)
-    with pytest.raises(StageError, match="stage 'gather' failed on item 0: ValueError: no clip"):
-        ran(count(), stage)
+
+@pytest.mark.parametrize(
+    ("stages", "said", "got"),
+    [
+        (
+            [Stage(name="read", function=fails_on(5, OSError())), gathering(2)],
+            "'read' failed on item 5: OSError",
+            [(0, 1), (2, 3), (4,)],
+        ),
+        ([gathering(2, fail)], "'gather' failed on item 0: ValueError: no clip", []),
+        ([gathering(2, key=fail)], "'gather' failed on item 0: ValueError: no clip", []),
+        ([Scatter(name="cut", function=torn)], "'cut' failed on item 1: ValueError: torn", [0]),
+    ],
+    ids=["before a group, which is flushed", "function", "grouping", "a scatter on the way"],
+)
+def test_a_failure_comes_behind_what_was_made_before_it(stages, said, got):
+    found = []
+    with pytest.raises(StageError, match=f"^stage {said}"):
+        collect(Pipeline(source=count(), stages=stages), found)
+    assert found == got
 
 
 def test_each_run_groups_anew():
@@ -141,17 +153,6 @@ def test_what_a_scatter_yields_is_handed_on_before_more_is_asked_for():
     with Pipeline(source=[7], stages=[Scatter(name="cut", function=endless)]).run() as run:
         assert next(run).value == 7
         taken.set()
-
-
-def test_a_scatter_that_fails_on_the_way_gives_what_it_had():
-    def function(value):
-        yield value
-        raise ValueError("torn")
-
-    line, got = Pipeline(source=[1, 2], stages=[Scatter(name="cut", function=function)]), []
-    with pytest.raises(StageError, match="stage 'cut' failed on item 1: ValueError: torn"):
-        collect(line, got)
-    assert got == [1]
 
 
 @settings(max_examples=60)
@@ -221,13 +222,7 @@ def breaks(before, item):
             [4, 2, 2],
             0,
         ),
-        (
-            Windows(length=3, stride=2),
-            range(12),
-            [(0, 2, 4), (6, 8, 10), (11,)],
-            [5, 6, 1],
-            1,
-        ),
+        (Windows(length=3, stride=2), range(12), [(0, 2, 4), (6, 8, 10), (11,)], [5, 6, 1], 1),
         (Windows(length=2, hop=5), range(7), [(0, 1), (5, 6)], [2, 5], 0),
         (
             Windows(length=2, breaks=breaks),
@@ -236,13 +231,7 @@ def breaks(before, item):
             [2, 1, 2, 1],
             0,
         ),
-        (
-            drops(length=2, key=by_source),
-            "aAbBc",
-            [("a", "b"), ("A", "B"), ("c",)],
-            [2, 2, 1],
-            1,
-        ),
+        (drops(length=2, key=by_source), "aAbBc", [("a", "b"), ("A", "B"), ("c",)], [2, 2, 1], 1),
     ],
     ids=["batches", "overlap", "nothing left", "stride", "between clips", "break", "key"],
 )

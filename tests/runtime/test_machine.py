@@ -3,7 +3,7 @@
 import os
 import signal
 from contextlib import contextmanager, suppress
-from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -15,30 +15,27 @@ from headrace.runtime.affinity import available_cores, bind, bound, cores_text, 
 from headrace.runtime.forks import check_cuda_after_fork
 from headrace.runtime.gpus import why_no_gpu
 from headrace.runtime.interrupts import held_interrupts
-from runtime.in_time import printed
+from runtime.in_time import in_time, printed
 
 
 @pytest.mark.parametrize(
-    ("text", "cores"),
+    ("text", "cores", "written"),
     [
-        ("0", {0}),
-        ("0-3", {0, 1, 2, 3}),
-        ("0-3,6", {0, 1, 2, 3, 6}),
-        (" 6 , 0-1 ", {0, 1, 6}),
-        ("2-2,2", {2}),
+        ("0", {0}, "0"),
+        ("0-3", {0, 1, 2, 3}, "0-3"),
+        ("0-3,6", {0, 1, 2, 3, 6}, "0-3,6"),
+        (" 6 , 0-1 ", {0, 1, 6}, "0-1,6"),
+        ("2-2,2", {2}, "2"),
+        ("3,5", {3, 5}, "3,5"),
     ],
 )
-def test_reads_a_list_of_cores(text, cores):
+def test_a_list_of_cores_is_read_and_written(text, cores, written):
     assert parse_cores(text) == cores
+    assert cores_text(cores) == written
 
 
 def test_all_means_the_cores_this_process_has():
     assert parse_cores("all") == available_cores() == os.sched_getaffinity(0)
-
-
-@pytest.mark.parametrize("text", ["0", "0-3", "0-1,4,6-8", "3,5"])
-def test_cores_are_written_as_they_are_read(text):
-    assert cores_text(parse_cores(text)) == text
 
 
 LIKE = 'must read like "0-3,6" or "all"'
@@ -107,19 +104,11 @@ def test_a_block_is_bound_and_what_comes_after_it_is_not(error):
         assert available_cores() == before
 
 
-class Driver:
+def driver(version):
     """A driver that says for which CUDA it is, as 1000 * major + 10 * minor."""
-
-    def __init__(self, version):
-        self._version = version
-
-    def __getattr__(self, name):
-        assert name == "cuDriverGetVersion"
-        return self._version_into
-
-    def _version_into(self, found):
-        found._obj.value = self._version
-        return 0
+    return SimpleNamespace(
+        cuDriverGetVersion=lambda found: setattr(found._obj, "value", version) or 0
+    )
 
 
 def absent(name):
@@ -140,10 +129,10 @@ NOT_BLAMED = ["the NVIDIA driver is here and gives"]
     [
         pytest.param(None, absent, NO_CUDA, id="before any other reason"),
         pytest.param("13.2", absent, NO_DRIVER, id="no driver, and the cure for containers"),
-        pytest.param("13.2", lambda _: Driver(12_040), TOO_OLD, id="too old"),
-        pytest.param("13.2", lambda _: Driver(13_000), NOT_BLAMED, id="the same major version"),
-        pytest.param("13.2", lambda _: Driver(13_020), NOT_BLAMED, id="the same version"),
-        pytest.param("13.2", lambda _: Driver(14_000), NOT_BLAMED, id="a later one"),
+        pytest.param("13.2", lambda _: driver(12_040), TOO_OLD, id="too old"),
+        pytest.param("13.2", lambda _: driver(13_000), NOT_BLAMED, id="the same major version"),
+        pytest.param("13.2", lambda _: driver(13_020), NOT_BLAMED, id="the same version"),
+        pytest.param("13.2", lambda _: driver(14_000), NOT_BLAMED, id="a later one"),
         pytest.param("13.2", lambda _: object(), NOT_BLAMED, id="one that tells no version"),
     ],
 )
@@ -224,31 +213,20 @@ def test_where_this_file_was_not_loaded_before_the_fork_torch_is_believed(monkey
     assert is_refused()
 
 
-@pytest.mark.parametrize(("code", "is_used"), [(3, False), (0, True), (100, True)])
+@pytest.mark.parametrize(("code", "is_used"), [(None, False), (3, False), (0, True), (100, True)])
 def test_the_driver_says_whether_somebody_started_it(monkeypatch, code, is_used):
-    """3 is CUDA_ERROR_NOT_INITIALIZED: it is loaded, and nobody called cuInit."""
-
-    class Driver:
-        def __init__(self, name, mode):
-            assert name == "libcuda.so.1"
-
-        def cuDeviceGetCount(self, _):  # noqa: N802
-            return code
-
-    monkeypatch.setattr(forks.ctypes, "CDLL", Driver)
-    assert forks._driver_has_cuda() == is_used
-
-
-def test_a_driver_that_is_not_loaded_is_not_loaded_to_ask_it(monkeypatch):
+    """None: it is not loaded, nor to ask it. 3 is CUDA_ERROR_NOT_INITIALIZED: no call of cuInit."""
     asked = []
 
     def load(name, mode):
-        asked.append(mode)
-        raise OSError(name)
+        asked.append((name, mode))
+        if code is None:
+            raise OSError
+        return SimpleNamespace(cuDeviceGetCount=lambda _: code)
 
     monkeypatch.setattr(forks.ctypes, "CDLL", load)
-    assert not forks._driver_has_cuda()
-    assert asked == [forks.os.RTLD_NOLOAD]
+    assert forks._driver_has_cuda() == is_used
+    assert asked == [("libcuda.so.1", forks.os.RTLD_NOLOAD)]
 
 
 def held(done, depth=1, error=None):
@@ -286,13 +264,8 @@ def test_what_python_does_not_handle_stays_as_it_is(handler):
 
 
 def test_another_thread_holds_nothing():
-    seen = []
-
     def look():
         with held_interrupts():
-            seen.append(signal.getsignal(signal.SIGINT))
+            return signal.getsignal(signal.SIGINT)
 
-    thread = Thread(target=look)
-    thread.start()
-    thread.join()
-    assert seen == [signal.default_int_handler]
+    assert in_time(look) is signal.default_int_handler

@@ -36,7 +36,7 @@ def test_each_item_is_marked_in_the_source_and_in_each_stage_by_the_thread_that_
     assert threads == {("source", "source"), ("double", "double-0")}
 
 
-def test_a_range_holds_the_time_of_the_work_without_the_wait_for_it(recorder):
+def test_a_range_holds_the_time_of_the_work_without_the_wait_for_it():
     clock = FakeClock()
     recorder = RangeRecorder(clock)
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.runtime.ordered import ordered_streams
+from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.queue import BoundedQueue
 from headrace.runtime.room import Room
 from headrace.runtime.unordered import unordered_streams
@@ -42,16 +43,6 @@ def test_keeps_the_order_when_a_later_item_is_done_first():
             second_done.set()
 
     assert list(streams(function, [1, 2])) == [10, 11, 20, 21]
-
-
-def test_runs_as_many_items_at_once_as_there_are_workers():
-    together = threading.Barrier(3)
-
-    def function(item):
-        together.wait(TIMEOUT_SECONDS)
-        return [item]
-
-    assert list(streams(function, range(6), workers=3)) == list(range(6))
 
 
 @settings(max_examples=20)
@@ -227,18 +218,22 @@ def test_leaving_early_closes_every_generator_where_it_ran(door, error):
     assert [entry.replace("close", "open") for entry in closed] == opened
 
 
-def test_a_forgotten_generator_ends_its_threads():
-    outputs = streams(*endless([]), capacity=1)
-    assert next(outputs) == 0
+@pytest.mark.parametrize(
+    "begin",
+    [
+        lambda: streams(*endless([]), capacity=1),
+        lambda: unordered(*endless([]), capacity=1),
+        lambda: Pipeline(source=count()).run(),
+    ],
+    ids=["ordered", "unordered", "pipeline"],
+)
+def test_threads_begin_with_the_first_output_and_end_with_who_asks(begin):
+    outputs = begin()
+    assert not headrace_threads()
+    next(outputs)
     assert headrace_threads()
     outputs = None
     assert not headrace_threads()
-
-
-def test_starts_no_thread_before_the_first_output_is_asked_for():
-    outputs = streams(*endless([]))
-    assert not headrace_threads()
-    outputs.close()
 
 
 def test_items_that_wait_for_room_do_not_keep_an_error_from_its_reader():

@@ -17,32 +17,6 @@ def drained(queue):
     return list(queue)
 
 
-@pytest.mark.parametrize(
-    ("overflow", "dropped", "stays", "left"),
-    [
-        ("drop_oldest", [0, 1, 2], [3, 4], ["-0", "-1", "-2", 3, 4]),
-        ("drop_newest", [2, 3, 4], [0, 1], [0, 1, "-2", "-3", "-4"]),
-    ],
-)
-def test_the_oldest_or_the_newest_goes_or_something_stays_in_its_place(
-    overflow, dropped, stays, left
-):
-    plain, filled = queue_of(overflow), queue_of(overflow)
-    assert [plain.put(item) for item in range(5)] == [None, None, *dropped]
-    for item in range(5):
-        filled.put(item, place=item, instead=f"-{item}")
-    assert (drained(plain), drained(filled)) == (stays, left)
-
-
-def test_a_fast_lane_drops_its_own_and_leaves_those_of_others():
-    queue = queue_of("drop_oldest", capacity=4, lanes=2)
-    assert queue.put("slow", lane=1) is None
-    dropped = [queue.put(f"fast {k}", lane=0) for k in range(9)]
-    assert dropped == [None, None, *(f"fast {k}" for k in range(7))]
-    assert queue.statistics().max_occupancy == 0.75
-    assert drained(queue) == ["slow", "fast 7", "fast 8"]
-
-
 @given(
     puts=st.lists(st.integers(0, 2), max_size=40),
     overflow=st.sampled_from(["drop_oldest", "drop_newest"]),

@@ -10,16 +10,7 @@ from headrace.runtime.item import Item, Span
 from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.stage import Stage
 from headrace.testing.fake_clock import FakeClock
-from runtime.in_time import (
-    TIMEOUT_SECONDS,
-    collect,
-    fails_on,
-    happens,
-    headrace_threads,
-    left_by,
-    outputs,
-    printed,
-)
+from runtime import in_time
 
 
 def same(value):
@@ -48,7 +39,7 @@ def test_gives_what_a_plain_loop_gives(length, workers, capacity):
     ]
     line = Pipeline(source=((i,) for i in range(length)), stages=stages, capacity=capacity)
     expected = [(i, *range(len(workers))) for i in range(length)]
-    assert outputs(line) == expected
+    assert in_time.outputs(line) == expected
 
 
 def test_a_later_item_that_is_done_first_waits_for_its_turn():
@@ -56,12 +47,12 @@ def test_a_later_item_that_is_done_first_waits_for_its_turn():
 
     def function(value):
         if value == 0:
-            happens(second_done)
+            in_time.happens(second_done)
         else:
             second_done.set()
         return value
 
-    assert outputs(pipeline(range(4), function, workers=2)) == [0, 1, 2, 3]
+    assert in_time.outputs(pipeline(range(4), function, workers=2)) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("items", [[(0, 1, 2)], [(2,), (1,), (0,)]], ids=["workers", "stages"])
@@ -72,13 +63,13 @@ def test_workers_of_a_stage_and_stages_run_at_once(items):
     def meets_at(*those):
         def function(value):
             if value in those:
-                together.wait(TIMEOUT_SECONDS)
+                together.wait(in_time.TIMEOUT_SECONDS)
             return value
 
         return function
 
     line = pipeline(range(3), *(meets_at(*those) for those in items), workers=4 - len(items))
-    assert outputs(line) == [0, 1, 2]
+    assert in_time.outputs(line) == [0, 1, 2]
 
 
 def test_every_thread_is_called_after_its_stage():
@@ -94,7 +85,7 @@ def test_every_thread_is_called_after_its_stage():
     line = Pipeline(
         source=source(), stages=[Stage(name="prep", function=note)], source_name="decode"
     )
-    outputs(line)
+    in_time.outputs(line)
     assert names == ["headrace-decode", "headrace-prep-0"]
 
 
@@ -107,33 +98,33 @@ def source_failing_after(items, error):
 @pytest.mark.parametrize("stage", [1, 2, 3])
 def test_a_failing_stage_ends_the_run_at_its_item(stage, workers):
     error = ValueError("bad pixel")
-    functions = [fails_on(5, error) if n == stage else same for n in (1, 2, 3)]
+    functions = [in_time.fails_on(5, error) if n == stage else same for n in (1, 2, 3)]
     got = []
     with pytest.raises(StageError) as caught:
-        collect(pipeline(count(), *functions, workers=workers), got)
+        in_time.collect(pipeline(count(), *functions, workers=workers), got)
     assert got == [0, 1, 2, 3, 4]
     assert (caught.value.stage, caught.value.item) == (f"stage {stage}", 5)
     assert caught.value.__cause__ is error
     assert str(caught.value) == f"stage 'stage {stage}' failed on item 5: ValueError: bad pixel"
-    assert not headrace_threads()
+    assert not in_time.headrace_threads()
 
 
 def test_a_failing_source_ends_the_run_after_its_items():
     error = OSError("unplugged")
     got = []
     with pytest.raises(StageError) as caught:
-        collect(pipeline(source_failing_after(3, error), same, workers=2), got)
+        in_time.collect(pipeline(source_failing_after(3, error), same, workers=2), got)
     assert got == [0, 1, 2]
     assert (caught.value.stage, caught.value.item) == ("source", None)
     assert caught.value.__cause__ is error
     with pytest.raises(StageError, match="'source' failed on item 0: TypeError"):
-        outputs(pipeline(5, same))
+        in_time.outputs(pipeline(5, same))
 
 
 def test_an_error_of_headrace_arrives_as_itself_with_a_note():
     error = MediaError("cannot be decoded", source="a.mp4", pts=7)
     with pytest.raises(MediaError) as caught:
-        outputs(pipeline(range(9), same, fails_on(2, error)))
+        in_time.outputs(pipeline(range(9), same, in_time.fails_on(2, error)))
     assert caught.value is error
     assert error.__notes__ == ["in stage 'stage 2', item 2"]
 
@@ -141,7 +132,7 @@ def test_an_error_of_headrace_arrives_as_itself_with_a_note():
 @pytest.mark.parametrize("error", [SystemExit(3), StopIteration(), GeneratorExit()])
 def test_no_exception_of_a_stage_is_lost(error):
     with pytest.raises(StageError) as caught:
-        outputs(pipeline(range(9), fails_on(2, error)))
+        in_time.outputs(pipeline(range(9), in_time.fails_on(2, error)))
     assert caught.value.__cause__ is error
 
 
@@ -151,19 +142,19 @@ def test_the_earliest_item_that_failed_counts_not_the_first_failure():
     def function(value):
         if value == 1:
             later_failed.set()
-        happens(later_failed)
+        in_time.happens(later_failed)
         raise ValueError(value)
 
     with pytest.raises(StageError) as caught:
-        outputs(pipeline(range(2), function, workers=2))
+        in_time.outputs(pipeline(range(2), function, workers=2))
     assert caught.value.item == 0
 
 
 def test_nothing_behind_a_failure_reaches_a_later_stage():
     seen = []
-    line = pipeline(count(), fails_on(3, ValueError()), lambda value: seen.append(value))
+    line = pipeline(count(), in_time.fails_on(3, ValueError()), lambda value: seen.append(value))
     with pytest.raises(StageError):
-        outputs(line)
+        in_time.outputs(line)
     assert seen == [0, 1, 2]
 
 
@@ -180,11 +171,11 @@ def test_leaving_early_ends_every_thread_and_closes_the_source_where_it_ran(work
     closed_in = []
 
     line = pipeline(endless(closed_in), same, same, workers=workers)
-    with left_by(error) as leave, line.run() as run:
+    with in_time.left_by(error) as leave, line.run() as run:
         assert next(run).value == 0
         leave()
     assert closed_in == ["headrace-source"]
-    assert not headrace_threads()
+    assert not in_time.headrace_threads()
 
 
 def test_a_closed_run_is_over():
@@ -192,20 +183,6 @@ def test_a_closed_run_is_over():
     next(run)
     run.close()
     assert list(run) == []
-
-
-def test_a_forgotten_run_ends_its_threads():
-    runs = [pipeline(count(), same).run()]
-    assert next(runs[0]).value == 0
-    assert headrace_threads()
-    runs.clear()
-    assert not headrace_threads()
-
-
-def test_starts_no_thread_before_the_first_item_is_asked_for():
-    run = pipeline(count(), same).run()
-    assert not headrace_threads()
-    run.close()
 
 
 def test_ctrl_c_while_waiting_for_an_item_ends_the_program():
@@ -216,7 +193,7 @@ from headrace.runtime.stage import Stage
 interrupted = threading.Event()
 def slow(value):
     signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-    interrupted.wait({TIMEOUT_SECONDS})
+    interrupted.wait({in_time.TIMEOUT_SECONDS})
 class Interrupted(Exception): pass
 def handler(number, frame):
     interrupted.set()
@@ -228,7 +205,7 @@ try:
 except KeyboardInterrupt:
     print("interrupted,", threading.active_count(), "thread")
 """
-    assert printed(script) == "interrupted, 1 thread\n"
+    assert in_time.printed(script) == "interrupted, 1 thread\n"
 
 
 def test_a_run_left_open_does_not_keep_the_program_from_ending():
@@ -238,7 +215,7 @@ from headrace.runtime.pipeline import Pipeline
 run = Pipeline(source=count()).run()
 print(next(run).value)
 """
-    assert printed(script) == "0\n"
+    assert in_time.printed(script) == "0\n"
 
 
 def test_each_item_knows_when_each_stage_worked_on_it():
@@ -289,7 +266,7 @@ def test_the_last_queue_counts_how_long_the_consumer_waited():
         consumer_waits = threading.Event()
 
         def source():
-            happens(consumer_waits)
+            in_time.happens(consumer_waits)
             clock.advance(4)
             yield 0
 
@@ -298,7 +275,7 @@ def test_the_last_queue_counts_how_long_the_consumer_waited():
 
             def now_ns(self):
                 now_ns = clock.now_ns()
-                if threading.current_thread() is consumer and headrace_threads():
+                if threading.current_thread() is consumer and in_time.headrace_threads():
                     consumer_waits.set()
                 return now_ns
 

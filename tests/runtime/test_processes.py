@@ -33,10 +33,6 @@ def failing(number, ready):
     signal.pause()
 
 
-def dying(number, ready):
-    os._exit(number)
-
-
 def start_method(number, ready):
     ready()
     return multiprocessing.get_start_method()
@@ -56,20 +52,16 @@ def test_each_argument_has_a_process():
 
 
 @pytest.mark.parametrize(
-    ("work", "timeout", "said"),
+    ("work", "arguments", "timeout", "said"),
     [
-        (dying, 60, "ended without an answer"),
-        pytest.param(failing, 10, "gave no answer for 10 s", marks=pytest.mark.slow),
+        (child_functions.dying, [0, 1], 60, "ended without an answer"),
+        (failing, [1, 0], 60, "a process failed: ValueError: no 1"),
+        pytest.param(failing, [0, 1], 3, "gave no answer for 3 s", marks=pytest.mark.slow),
     ],
 )
-def test_a_process_that_fails_ends_all(work, timeout, said):
+def test_a_process_that_fails_ends_all_and_what_it_raised_is_said(work, arguments, timeout, said):
     with pytest.raises(StageError, match=said):
-        run_together(work, [0, 1], timeout_seconds=timeout)
-
-
-def test_what_a_process_raised_is_said():
-    with pytest.raises(StageError, match="a process failed: ValueError: no 1"):
-        run_together(failing, [1, 0], timeout_seconds=60)
+        run_together(work, arguments, timeout_seconds=timeout)
 
 
 def pressing(folder, ready):
@@ -90,12 +82,8 @@ def test_ctrl_c_is_heard_by_the_caller_alone_and_ends_all(tmp_path, capfd):
     folders = [tmp_path / "presses", tmp_path / "waits"]
     for folder in folders:
         folder.mkdir()
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            run_together(pressing, folders, timeout_seconds=60)
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with pytest.raises(KeyboardInterrupt):
+        run_together(pressing, folders, timeout_seconds=60)
     assert all((folder / "closed").exists() for folder in folders)
     assert capfd.readouterr().err == ""
 

@@ -140,17 +140,13 @@ def test_measures_how_long_items_lay_inside():
     assert (wait_ms.count, wait_ms.p50, wait_ms.maximum) == (2, 2000.0, 3000.0)
 
 
-@pytest.mark.parametrize("end", ["drained before close", "drained after close", "cancelled"])
+@pytest.mark.parametrize("end", [("get", "close"), ("close", "get"), ("cancel",)], ids=str)
 def test_the_watch_stops_with_the_queue(end):
     clock = FakeClock()
     queue = filled(1, clock=clock)
     clock.advance(4)
-    if end == "cancelled":
-        queue.cancel()
-    elif end == "drained before close":
-        queue.get(), queue.close()
-    else:
-        queue.close(), queue.get()
+    for step in end:
+        getattr(queue, step)()
     clock.advance(100)
     assert queue.statistics().elapsed_seconds == 4.0
 
@@ -190,28 +186,6 @@ def test_every_item_arrives_once_and_in_its_producers_order(capacity, producers,
     statistics = queue.statistics()
     assert statistics.puts == statistics.gets == producers * items
     assert statistics.max_occupancy <= 1.0
-
-
-@settings(max_examples=60)
-@given(capacity=st.integers(1, 3), workers=st.integers(1, 4), items=st.integers(0, 40))
-def test_numbered_items_keep_their_order_through_any_number_of_workers(capacity, workers, items):
-    inbox = BoundedQueue(capacity, "inbox")
-    outbox = BoundedQueue(capacity, "outbox", producers=workers)
-
-    def feed():
-        for number in range(items):
-            inbox.put(number)
-        inbox.close()
-
-    def work():
-        for number in inbox:
-            outbox.put(number, place=number)
-        outbox.close()
-
-    calls = [Call(feed), *(Call(work) for _ in range(workers))]
-    assert list(outbox) == list(range(items))
-    for call in calls:
-        call.result()
 
 
 @settings(max_examples=40)

@@ -1,59 +1,52 @@
 """What threads and processes share or use again: shelves, memory of batches, locks."""
 
 import gc
-import os
 import pickle
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
+import pytest
 import torch
 
+from forked import in_a_fork
 from headrace.runtime.lock import file_lock
 from headrace.runtime.memory import BatchBuffers
 from headrace.runtime.shelf import Shelf
 from headrace.runtime.thread_lock import ThreadLock
+from runtime.in_time import Call
 
 
-class Thing:
-    def __init__(self):
-        self.is_closed = False
+@pytest.fixture
+def shelf():
+    """A shelf for two things, and which of them it has closed."""
+    closed = []
 
-    def close(self):
-        self.is_closed = True
+    def thing(name):
+        return SimpleNamespace(close=lambda: closed.append(name))
 
-
-def test_what_was_put_is_taken_once():
-    shelf, thing = Shelf(2), Thing()
-    shelf.put("a", thing)
-    assert shelf.take("b") is None
-    assert shelf.take("a") is thing
-    assert shelf.take("a") is None
-    assert not thing.is_closed
+    return Shelf(2), thing, closed
 
 
-def test_what_has_lain_longest_is_closed_when_there_are_too_many():
-    shelf, things = Shelf(2), [Thing() for _ in range(3)]
-    shelf.put(0, things[0])
-    shelf.put(1, things[1])
+def test_what_was_put_is_taken_once_and_a_second_thing_under_its_key_closes_the_first(shelf):
+    shelf, thing, closed = shelf
+    second = thing("second")
+    shelf.put("a", thing("first"))
+    shelf.put("a", second)
+    assert [shelf.take(key) for key in "baa"] == [None, second, None]
+    assert closed == ["first"]
+
+
+def test_what_has_lain_longest_is_closed_when_there_are_too_many_and_all_at_the_end(shelf):
+    shelf, thing, closed = shelf
+    for key in (0, 1):
+        shelf.put(key, thing(key))
     shelf.put(0, shelf.take(0))
-    shelf.put(2, things[2])
-    assert [thing.is_closed for thing in things] == [False, True, False]
-    assert len(shelf) == 2
-
-
-def test_a_second_thing_under_a_key_closes_the_first():
-    shelf, first, second = Shelf(2), Thing(), Thing()
-    shelf.put(0, first)
-    shelf.put(0, second)
-    assert (first.is_closed, second.is_closed) == (True, False)
-    assert shelf.take(0) is second
-
-
-def test_closing_closes_what_lies_there_and_the_shelf_goes_on():
-    shelf, thing = Shelf(2), Thing()
-    shelf.put(0, thing)
+    shelf.put(2, thing(2))
+    assert (len(shelf), closed) == (2, [1])
     shelf.close()
-    assert thing.is_closed
+    assert closed == [1, 0, 2]
     assert shelf.take(0) is None
 
 
@@ -140,18 +133,14 @@ def test_those_that_share_a_lock_keep_out_those_that_do_not(tmp_path):
 def test_one_thread_at_a_time_holds_it():
     lock, inside, most = ThreadLock(), [], []
 
-    def work() -> None:
-        for _ in range(200):
-            with lock, lock:
-                inside.append(None)
-                most.append(len(inside))
-                inside.pop()
+    def work(_):
+        with lock, lock:
+            inside.append(None)
+            most.append(len(inside))
+            inside.pop()
 
-    threads = [threading.Thread(target=work) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(3) as threads:
+        list(threads.map(work, range(600)))
     assert most == [1] * 600
 
 
@@ -171,13 +160,12 @@ def test_it_is_free_in_a_process_that_was_forked_while_another_thread_held_it():
             holds.set()
             ends.wait()
 
-    thread = threading.Thread(target=hold)
-    thread.start()
-    holds.wait()
-    child = os.fork()
-    if child == 0:
+    def is_free() -> bool:
         with lock:
-            os._exit(7)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+            return True
+
+    holding = Call(hold)
+    holds.wait()
+    assert in_a_fork(is_free)
     ends.set()
-    thread.join()
+    holding.result()

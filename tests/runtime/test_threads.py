@@ -67,21 +67,6 @@ threads.start("work", work)
     assert printed(script) == "told to stop\n"
 
 
-def test_iterating_closes_a_generator_where_it_ran():
-    closed_in = []
-
-    def numbers():
-        try:
-            yield from range(10)
-        finally:
-            closed_in.append(threading.current_thread())
-
-    with iterating(numbers()) as values:
-        value, thread = next(values), threading.current_thread()
-    assert value == 0
-    assert closed_in == [thread]
-
-
 def test_iterating_raises_what_iter_raises_with_the_first_value():
     with iterating(5) as values, pytest.raises(TypeError, match="not iterable"):
         next(values)
@@ -131,54 +116,52 @@ def test_never_waits_for_who_takes(keep, instead, found):
     assert taken(reader) == found
 
 
+class Stuck:
+    """What is read: 1, once it may go on, or by a waiter that nobody wakes but the reader."""
+
+    def __init__(self):
+        self.goes_on, self.ended = threading.Event(), threading.Event()
+
+    def by_itself(self, _):
+        try:
+            happens(self.goes_on)
+            yield 1
+        finally:
+            self.ended.set()
+
+    def by_the_waiter(self, waiter):
+        try:
+            waiter.pause(10_000)
+            yield 1
+        finally:
+            self.ended.set()
+
+
 def test_a_moment_may_come_first():
-    goes_on = threading.Event()
-
-    def read(_):
-        happens(goes_on)
-        yield 1
-
-    reader = reader_of(read)
+    stuck = Stuck()
+    reader = reader_of(stuck.by_itself)
     with pytest.raises(TimeoutError):
         reader.take(until_ns=1)
-    goes_on.set()
+    stuck.goes_on.set()
     assert taken(reader) == [1]
 
 
 def test_waking_the_waiter_ends_a_take_at_once_and_the_thread_ends_by_itself():
-    goes_on, is_closed = threading.Event(), threading.Event()
-
-    def read(_):
-        try:
-            happens(goes_on)
-            yield 1
-        finally:
-            is_closed.set()
-
-    waiter = Waiter()
-    reader = reader_of(read, waiter)
+    stuck, waiter = Stuck(), Waiter()
+    reader = reader_of(stuck.by_itself, waiter)
     call = Call(reader.take)
     waiter.wake()
     with pytest.raises(Cancelled):
         call.result()
     reader.give_up()
-    goes_on.set()
-    happens(is_closed)
+    stuck.goes_on.set()
+    happens(stuck.ended)
 
 
 def test_giving_up_ends_what_the_thread_itself_waits_for():
-    ended = threading.Event()
-
-    def read(waiter):
-        try:
-            waiter.pause(10_000)
-            yield 1
-        finally:
-            ended.set()
-
-    reader = reader_of(read, Waiter())
-    reader.give_up()
-    happens(ended)
+    stuck = Stuck()
+    reader_of(stuck.by_the_waiter, Waiter()).give_up()
+    happens(stuck.ended)
 
 
 def test_who_hangs_is_told_by_the_clock_it_was_given():
@@ -208,17 +191,18 @@ def left_behind():
     return [thread for thread in threading.enumerate() if thread.name.startswith("headrace-test")]
 
 
-def let_go(release):
-    """End the workers that were left behind."""
+@pytest.fixture
+def release():
+    """What workers that hang wait for; at the end of the test it comes, and they end."""
+    comes = threading.Event()
+    yield comes
     left = left_behind()
-    release.set()
+    comes.set()
     for thread in left:
         thread.join()
 
 
-def test_a_worker_that_hangs_is_named_and_left_behind():
-    release = threading.Event()
-
+def test_a_worker_that_hangs_is_named_and_left_behind(release):
     def run(item):
         if item == "hangs":
             release.wait()
@@ -230,11 +214,10 @@ def test_a_worker_that_hangs_is_named_and_left_behind():
         next(outputs)
     assert caught.value.item == "hangs"
     assert len(left_behind()) == 1
-    let_go(release)
 
 
-def test_when_one_worker_hangs_others_that_seem_to_are_not_waited_for():
-    release, both = threading.Event(), threading.Barrier(2)
+def test_when_one_worker_hangs_others_that_seem_to_are_not_waited_for(release):
+    both = threading.Barrier(2)
 
     def run(item):
         both.wait(TIMEOUT_SECONDS)
@@ -245,11 +228,10 @@ def test_when_one_worker_hangs_others_that_seem_to_are_not_waited_for():
     with pytest.raises(StageError):
         next(outputs)
     assert len(left_behind()) == 2
-    let_go(release)
 
 
-def test_the_end_does_not_wait_for_ever_for_a_worker_that_hangs():
-    release, hangs = threading.Event(), threading.Event()
+def test_the_end_does_not_wait_for_ever_for_a_worker_that_hangs(release):
+    hangs = threading.Event()
 
     def run(item):
         if item == "hangs":
@@ -262,4 +244,3 @@ def test_the_end_does_not_wait_for_ever_for_a_worker_that_hangs():
     happens(hangs)
     with pytest.warns(RuntimeWarning, match="headrace-test-0 hangs and is left behind"):
         outputs.close()
-    let_go(release)

@@ -13,7 +13,7 @@ from headrace.runtime.ticker import ticking
 from headrace.runtime.turns import Turns
 from headrace.runtime.waiter import Waiter
 from headrace.testing.fake_clock import FakeClock
-from runtime.in_time import Call, WatchedClock
+from runtime.in_time import Call, WatchedClock, happens
 
 SECOND = 1_000_000_000
 
@@ -25,24 +25,13 @@ class ByHand(WatchedClock):
         condition.wait()
 
 
-def test_waits_until_a_moment_and_counts_it():
+@pytest.mark.parametrize(("moment", "waited", "resumed"), [(7, 2, 7), (5, 0, 0)])
+def test_waits_until_a_moment_that_is_not_past_and_counts_it(moment, waited, resumed):
     clock = FakeClock(now_ns=5 * SECOND)
     waiter = Waiter(clock)
-    waiter.until(7 * SECOND)
-    assert (clock.now_ns(), waiter.waited_ns, waiter.resumed_ns) == (7 * SECOND, 2 * SECOND, 7e9)
-
-
-def test_a_moment_that_is_past_costs_no_wait():
-    clock = FakeClock(now_ns=5 * SECOND)
-    waiter = Waiter(clock)
-    waiter.until(5 * SECOND)
-    assert (clock.now_ns(), waiter.waited_ns, waiter.resumed_ns) == (5 * SECOND, 0, 0)
-
-
-def test_pauses_for_some_seconds():
-    clock = FakeClock(now_ns=SECOND)
-    Waiter(clock).pause(0.5)
-    assert clock.now_ns() == 1.5 * SECOND
+    waiter.until(moment * SECOND)
+    found = clock.now_ns(), waiter.waited_ns, waiter.resumed_ns
+    assert found == (moment * SECOND, waited * SECOND, resumed * SECOND)
 
 
 def test_waits_until_something_is_there():
@@ -95,7 +84,7 @@ def test_by_the_clock_of_the_machine_a_wait_ends_at_its_moment_and_when_woken():
         return False
 
     call = Call(lambda: waiter.wait_for(is_there, until_ns=waiter.clock.now_ns() + 10**15))
-    assert begun.wait(30)
+    happens(begun)
     waiter.wake()
     with pytest.raises(Cancelled):
         call.result()
@@ -161,14 +150,13 @@ def test_a_turn_waits_for_those_before_it_and_not_for_other_keys():
         with turns.turn("a", 1):
             done.append("a1")
 
-    thread = threading.Thread(target=second)
-    thread.start()
-    assert second_waits.wait(10)
+    waiting = Call(second)
+    happens(second_waits)
     with turns.turn("b", 0):
         done.append("b0")
     with turns.turn("a", 0):
         done.append("a0")
-    thread.join(10)
+    waiting.result()
     assert done == ["b0", "a0", "a1"]
 
 
@@ -206,10 +194,9 @@ def test_who_waits_is_told_from_another_thread():
         waiting = [asyncio.create_task(newest.wait(0, LONG)) for _ in range(3)]
         await asyncio.sleep(0)
         assert newest.waiting == 3
-        thread = threading.Thread(target=newest.put, args=("a",))
-        thread.start()
+        putting = Call(lambda: newest.put("a"))
         found = await asyncio.gather(*waiting)
-        thread.join()
+        putting.result()
         return found, newest.waiting
 
     assert asyncio.run(wait()) == ([True] * 3, 0)
@@ -260,7 +247,7 @@ def test_it_looks_every_so_often_until_the_block_ends():
             is_enough.set()
 
     with ticking(look, 2.5, clock):
-        assert is_enough.wait(60)
+        happens(is_enough)
     assert looked[:3] == [2.5, 5.0, 7.5]
     assert not [each for each in threading.enumerate() if each.name == "headrace-ticker"]
 

@@ -6,24 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace import Bursts, ConfigError, Permutation, Population, Uniform
-from headrace.sampling.bias import (
-    LAGS,
-    assess,
-    autocorrelation,
-    bias,
-    bias_bound,
-    design_effect,
-    epoch_autocorrelation,
-    epoch_inflation,
-    long_run_inflation,
-    mate_lags,
-    run_correlation,
-    sgd_inflation,
-    unbiased_weights,
-)
+from headrace.sampling import bias
 from headrace.sampling.costs import burst_cost, lookahead_cost
 from headrace.sampling.estimate import burst_correlation, measured_mate_lags
-from sampling.kit import binomial_bounds, burst_of, uneven
+from sampling.kit import binomial_bounds, uneven
 
 
 def z_score(samples, mean: float) -> float:
@@ -37,12 +23,12 @@ def test_a_uniform_video_then_frame_is_biased_by_how_length_and_content_vary_tog
     gradients += np.repeat(lengths, lengths) / 20
     means = np.array([part.mean() for part in np.split(gradients, population.video_start[1:-1])])
     expected = -np.cov(lengths, means, bias=True)[0, 1] / lengths.mean()
-    (found,) = bias(1 / lengths, lengths, means[:, None])
+    (found,) = bias.bias(1 / lengths, lengths, means[:, None])
     assert found == pytest.approx(expected)
     order = Uniform(over="videos")
     drawn = np.concatenate([order.order(population, epoch)[:] for epoch in range(100)])
     assert abs(z_score(gradients[drawn] - gradients.mean(), expected)) < 5
-    weights = unbiased_weights(1 / lengths, lengths)[population.video_of(drawn)]
+    weights = bias.unbiased_weights(1 / lengths, lengths)[population.video_of(drawn)]
     assert abs(z_score(weights * gradients[drawn], gradients.mean())) < 5
 
 
@@ -55,10 +41,10 @@ def test_keyframes_only_are_biased_by_phase_and_length_and_no_weights_help():
     length = -np.cov(gops, key, bias=True)[0, 1] / gops.mean()
     seen = np.concatenate([np.ones(len(gops)), np.zeros(len(gops))])
     frames = np.concatenate([np.ones_like(gops), gops - 1])
-    (found,) = bias(seen, frames, np.concatenate([key, other])[:, None])
+    (found,) = bias.bias(seen, frames, np.concatenate([key, other])[:, None])
     assert found == pytest.approx(phase + length)
     with pytest.raises(ConfigError, match="589 of 643 frames are never sampled; no weights"):
-        unbiased_weights(seen, frames)
+        bias.unbiased_weights(seen, frames)
 
 
 cells = st.lists(
@@ -70,12 +56,12 @@ cells = st.lists(
 def test_no_gradients_are_more_biased_than_the_bound_and_some_reach_it(cells):
     frequency, frames, values = (np.array(column) for column in zip(*cells, strict=True))
 
-    bound = bias_bound(frequency, frames)
+    bound = bias.bias_bound(frequency, frames)
 
     def bias_and_sigma(means) -> tuple[float, float]:
         centred = means - frames @ means / frames.sum()
         sigma = float(np.sqrt(frames @ centred**2 / frames.sum()))
-        return abs(float(bias(frequency, frames, means[:, None])[0])), sigma
+        return abs(float(bias.bias(frequency, frames, means[:, None])[0])), sigma
 
     size, sigma = bias_and_sigma(values)
     assert size <= bound * sigma + 1e-9
@@ -84,30 +70,17 @@ def test_no_gradients_are_more_biased_than_the_bound_and_some_reach_it(cells):
 
 
 def test_uniform_sampling_has_no_bias():
-    assert bias_bound(np.full(5, 0.2), np.array([1, 2, 3, 4, 5])) == pytest.approx(0, abs=1e-12)
+    assert bias.bias_bound(np.full(5, 0.2), np.array([1, 2, 3, 4, 5])) == pytest.approx(
+        0, abs=1e-12
+    )
 
 
 @given(size=st.integers(1, 40), lanes=st.integers(1, 300), batch=st.integers(1, 300))
 def test_every_mate_is_delivered_somewhere(size, lanes, batch):
-    lags = mate_lags(size, lanes, batch)
+    lags = bias.mate_lags(size, lanes, batch)
     assert lags.sum() == pytest.approx(size - 1)
     assert lags.min() >= 0
     assert lanes < batch or lags[0] == 0
-
-
-@pytest.mark.parametrize(("lanes", "batch"), [(32, 32), (48, 32), (12, 32)])
-def test_mates_are_delivered_as_many_batches_apart_as_predicted(lanes, batch):
-    population = Population.of([np.full(16, 8)] * 256)
-    order = Bursts(frames_per_burst=8, lanes=lanes).order(population, 0)
-    burst = burst_of(population, 8)[order[:]]
-    batches = np.argsort(burst, kind="stable").reshape(-1, 8) // batch
-    apart = np.abs(batches[:, :, None] - batches[:, None, :]).ravel()
-    expected = mate_lags(8, lanes, batch)
-    found = np.bincount(apart)[: len(expected)] / population.num_frames
-    found[0] -= 1
-    # Ends of lanes cut up to 3 % of the bursts; their mates are elsewhere.
-    assert np.abs(found - expected).max() < 0.05 * 7
-    assert found == pytest.approx(expected, abs=0.08)
 
 
 RHO, SIZE, RUNS = 0.5, 8, 200
@@ -136,32 +109,32 @@ def sgd(errors, contraction: float, skip: int) -> np.ndarray:
 def test_bursts_inflate_the_noise_of_sgd_as_predicted(lanes, batch):
     slots = dealt_bursts(lanes, 400 * batch // lanes, np.random.default_rng(3))
     batches = slots[:, : slots.shape[1] // batch * batch].reshape(RUNS, -1, batch).mean(2)
-    lags = mate_lags(SIZE, lanes, batch)
+    lags = bias.mate_lags(SIZE, lanes, batch)
     in_batch = (batches**2).mean(1) * batch
-    assert abs(z_score(in_batch, design_effect(RHO, lags))) < 5
+    assert abs(z_score(in_batch, bias.design_effect(RHO, lags))) < 5
     contraction = 0.05
     by_chance = 1 / batch / (1 - (1 - contraction) ** 2)
     inflation = sgd(batches, contraction, skip=150) / by_chance
-    assert abs(z_score(inflation, sgd_inflation(RHO, lags, contraction))) < 5
+    assert abs(z_score(inflation, bias.sgd_inflation(RHO, lags, contraction))) < 5
 
 
 @pytest.mark.parametrize(("lanes", "batch"), [(32, 32), (40, 32), (12, 32)])
 def test_batches_of_bursts_correlate_as_predicted(lanes, batch):
     slots = dealt_bursts(lanes, 400 * batch // lanes, np.random.default_rng(5))
     batches = slots[:, : slots.shape[1] // batch * batch].reshape(RUNS, -1, batch).mean(2)
-    effect = design_effect(RHO, mate_lags(SIZE, lanes, batch))
-    expected = autocorrelation(RHO, mate_lags(SIZE, lanes, batch), 4)
+    effect = bias.design_effect(RHO, bias.mate_lags(SIZE, lanes, batch))
+    expected = bias.autocorrelation(RHO, bias.mate_lags(SIZE, lanes, batch), 4)
     for lag in (1, 2, 4):
         products = (batches[:, lag:] * batches[:, :-lag]).mean(1) * batch / effect
         assert abs(z_score(products, expected[lag - 1])) < 5, lag
 
 
 def test_the_slower_sgd_moves_the_less_it_averages_bursts_out():
-    lags = mate_lags(SIZE, 12, 32)
-    felt = [sgd_inflation(RHO, lags, contraction) for contraction in (1, 0.3, 0.03, 0)]
-    assert felt[0] == design_effect(RHO, lags) > 1
+    lags = bias.mate_lags(SIZE, 12, 32)
+    felt = [bias.sgd_inflation(RHO, lags, contraction) for contraction in (1, 0.3, 0.03, 0)]
+    assert felt[0] == bias.design_effect(RHO, lags) > 1
     assert felt == sorted(felt)
-    assert felt[-1] == pytest.approx(long_run_inflation(RHO, lags)) == 1 + (SIZE - 1) * RHO
+    assert felt[-1] == pytest.approx(bias.long_run_inflation(RHO, lags)) == 1 + (SIZE - 1) * RHO
 
 
 def epochs_of(size, lanes, batch, runs=60):
@@ -194,14 +167,16 @@ def test_epochs_inflate_the_noise_of_sgd_as_predicted(size, lanes, contraction):
     batches, variance, rho = epochs_of(size, lanes, 64)
     found = sgd(batches, contraction, skip=EPOCH["frames"] // 64)
     by_chance = variance / 64 / (1 - (1 - contraction) ** 2)
-    expected = epoch_inflation(rho, mate_lags(size, lanes, 64), contraction=contraction, **EPOCH)
+    expected = bias.epoch_inflation(
+        rho, bias.mate_lags(size, lanes, 64), contraction=contraction, **EPOCH
+    )
     assert abs(z_score(found / by_chance, expected)) < 5
 
 
 @pytest.mark.parametrize(("size", "lanes"), [(8, 64), (8, 24)])
 def test_batches_of_an_epoch_correlate_as_predicted(size, lanes):
     batches, _, rho = epochs_of(size, lanes, 64)
-    expected = epoch_autocorrelation(rho, mate_lags(size, lanes, 64), 6, **EPOCH)
+    expected = bias.epoch_autocorrelation(rho, bias.mate_lags(size, lanes, 64), 6, **EPOCH)
     for lag in (1, 3, 6):
         products = (batches[:, lag:] * batches[:, :-lag]).mean(1) / (batches**2).mean()
         assert abs(z_score(products, expected[lag - 1])) < 5, lag
@@ -210,21 +185,21 @@ def test_batches_of_an_epoch_correlate_as_predicted(size, lanes):
 
 def test_frames_that_come_once_repel_each_other_from_batch_to_batch():
     """Two batches of an epoch of 2: each is what the other is not, and half of all pairs are so."""
-    found = epoch_autocorrelation(0.5, np.zeros(1), 3, frames=128, batch_size=64)
+    found = bias.epoch_autocorrelation(0.5, np.zeros(1), 3, frames=128, batch_size=64)
     assert found == pytest.approx([-0.5, 0, 0])
 
 
 @given(size=st.integers(1, 9), lanes=st.integers(1, 99), rho=st.floats(0, 1))
 def test_a_whole_epoch_has_no_noise_at_all(size, lanes, rho):
-    lags = mate_lags(size, lanes, 32)
-    felt = epoch_inflation(rho, lags, frames=32 * 400, batch_size=32, contraction=0)
+    lags = bias.mate_lags(size, lanes, 32)
+    felt = bias.epoch_inflation(rho, lags, frames=32 * 400, batch_size=32, contraction=0)
     assert felt == pytest.approx(0, abs=1e-9)
 
 
 def test_runs_correlate_as_the_mean_over_their_pairs():
     correlation = np.array([0.9, 0.6, 0.1])
     pairs = [correlation[abs(i - j) - 1] for i in range(4) for j in range(4) if i != j]
-    assert run_correlation(correlation) == pytest.approx(np.mean(pairs))
+    assert bias.run_correlation(correlation) == pytest.approx(np.mean(pairs))
 
 
 GOPS = np.array([250, 80, 30, 120, 20] * 20)
@@ -246,19 +221,19 @@ GOPS = np.array([250, 80, 30, 120, 20] * 20)
     ],
 )
 def test_one_call_tells_all_of_a_strategy_on_a_set(sampler, options, cost, inflation, next_batch):
-    found = assess(sampler, GOPS, batch_size=64, frame_bytes=1000, **options)
+    found = bias.assess(sampler, GOPS, batch_size=64, frame_bytes=1000, **options)
     assert (found.bias_bound, found.design_effect) == (0, 1)
     assert found.inflation == inflation
     assert found.cost.amplification == pytest.approx(cost.amplification)
     assert found.cost.seeks == pytest.approx(cost.seeks)
     assert found.held_bytes == pytest.approx(1000 * cost.held_frames, abs=1)
-    assert len(found.autocorrelation) == LAGS
+    assert len(found.autocorrelation) == bias.LAGS
     assert found.autocorrelation[0] == pytest.approx(next_batch, abs=0.001)
 
 
 def test_fewer_lanes_than_a_batch_show_in_the_design_effect():
-    found = assess(Bursts(frames_per_burst=8, lanes=16), GOPS, batch_size=64, rho=0.9)
-    assert found.design_effect == design_effect(0.9, mate_lags(8, 16, 64)) > 3
+    found = bias.assess(Bursts(frames_per_burst=8, lanes=16), GOPS, batch_size=64, rho=0.9)
+    assert found.design_effect == bias.design_effect(0.9, bias.mate_lags(8, 16, 64)) > 3
 
 
 def bursts(rng, rho: float, *, videos: int = 20, per_video: int = 4, dims: int = 3):
@@ -303,7 +278,7 @@ def test_mates_are_counted_where_bursts_deliver_them(lanes):
     population = Population.of([np.full(16, 8)] * 256)
     order = Bursts(frames_per_burst=8, lanes=lanes).order(population, 0)
     gops = population.gop_of(order[:]).reshape(-1, 32)
-    expected = mate_lags(8, lanes, 32)
+    expected = bias.mate_lags(8, lanes, 32)
     found = measured_mate_lags(gops, population.gop_lengths, len(expected))
     assert found == pytest.approx(expected, abs=0.1)
 

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from headrace import ConfigError, Population, RandomClips, UniformClips
 from headrace.sampling.boundary import clip_indices, clip_span
-from headrace.sampling.sampler import SamplerUse, adapted
 from sampling.kit import even, frame_times, population_of, populations, shown_by_hand
 
 
@@ -67,11 +66,6 @@ def test_a_clip_is_what_clip_indices_says(population, num_frames, stride, bounda
         total = int(population.frames_per_video[video[0]])
         expected = clip_indices(total, int(index[0]), num_frames, stride, boundary)
         assert index.tolist() == expected.tolist()
-
-
-def test_each_video_comes_once():
-    clips = RandomClips(num_frames=4, stride=2).order(FOUR, 0)[:]
-    assert sorted(FOUR.video_of(clips[:, 0]).tolist()) == [0, 1, 2, 3]
 
 
 def test_each_start_comes_once():
@@ -203,8 +197,7 @@ def test_uniform_clips_skip_too():
 
 
 @given(
-    weights=st.lists(st.integers(0, 5), min_size=1, max_size=8).filter(any),
-    epoch=st.integers(0, 3),
+    weights=st.lists(st.integers(0, 5), min_size=1, max_size=8).filter(any), epoch=st.integers(0, 3)
 )
 def test_videos_come_as_often_as_their_weights_say_up_to_one(weights, epoch):
     population = Population.of([np.array([6])] * len(weights))
@@ -214,32 +207,6 @@ def test_videos_come_as_often_as_their_weights_say_up_to_one(weights, epoch):
     expected = np.array(weights) / sum(weights) * len(weights)
     assert came.sum() == len(order) == len(weights)
     assert (np.abs(came - expected) < 1).all()
-
-
-def test_weights_over_many_epochs_are_exact_in_the_mean():
-    population = Population.of([np.array([6])] * 3)
-    sampler = RandomClips(num_frames=2, weights=(1.0, 2.0, 6.0))
-    came = sum(
-        np.bincount(population.video_of(sampler.order(population, epoch)[:][:, 0]), minlength=3)
-        for epoch in range(600)
-    )
-    assert np.abs(came / 1800 - np.array([1, 2, 6]) / 9).max() < 0.02
-
-
-def test_weights_belong_to_the_videos_that_were_given():
-    use = SamplerUse(videos=np.array([0, 2]), videos_given=3)
-    sampler = adapted(RandomClips(num_frames=2, weights=(1.0, 5.0, 2.0)), use)
-    assert sampler.weights == (1.0, 2.0)
-    with pytest.raises(
-        ConfigError, match="one weight is needed for each of 3 videos or rows, got 5"
-    ):
-        adapted(RandomClips(num_frames=2, weights=(1.0,) * 5), use)
-
-
-def test_weights_are_the_same_however_they_are_given():
-    given_ = [(1.0, 2.0), [1, 2], np.array([1, 2]), ("1", "2")]
-    clips = [RandomClips(num_frames=4, weights=weights) for weights in given_]
-    assert len({clip.traits.identity for clip in clips}) == 1
 
 
 def test_a_rate_is_the_same_however_it_is_written():

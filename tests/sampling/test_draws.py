@@ -14,15 +14,7 @@ from headrace import Bursts, Permutation, Population, RandomClips, Uniform
 from headrace.sampling.feistel import Feistel
 from headrace.sampling.random import Draws, Purpose, philox
 from headrace.sampling.visits import Visits
-from sampling.kit import (
-    binomial_bounds,
-    dkw_threshold,
-    faults,
-    g_statistic,
-    g_threshold,
-    share,
-    uneven,
-)
+from sampling import kit
 
 NUMBERED = Draws(seed=12, epoch=3, purpose=Purpose.FRAME)
 
@@ -74,24 +66,24 @@ def test_integers_are_the_high_word_of_the_exact_product(number, below):
 def coarse_g(values, below: int) -> float:
     """G of 12 equal parts of the range."""
     cells = values.astype(np.float64) // (below / 12)
-    return g_statistic(np.bincount(cells.astype(int), minlength=12), np.full(12, 1 / 12))
+    return kit.g_statistic(np.bincount(cells.astype(int), minlength=12), np.full(12, 1 / 12))
 
 
 @pytest.mark.parametrize("below", [12, 1200, 3 << 30, 3 << 61])
 def test_integers_are_uniform_in_any_range(below):
-    assert coarse_g(NUMBERED.integers(np.arange(20_000), below), below) < g_threshold(12)
+    assert coarse_g(NUMBERED.integers(np.arange(20_000), below), below) < kit.g_threshold(12)
 
 
 def test_words_modulo_a_range_are_told_from_uniform_integers():
     below = 3 << 30
     modulo = (NUMBERED.words(np.arange(20_000)) & np.uint64(2**32 - 1)) % np.uint64(below)
-    assert coarse_g(modulo, below) > g_threshold(12)
+    assert coarse_g(modulo, below) > kit.g_threshold(12)
 
 
 def test_fractions_are_uniform_and_below_1():
     fractions = NUMBERED.fractions(np.arange(20_000))
     assert 0 <= fractions.min() < fractions.max() < 1
-    assert coarse_g(fractions * 12, 12) < g_threshold(12)
+    assert coarse_g(fractions * 12, 12) < kit.g_threshold(12)
 
 
 def test_every_draw_has_its_own_range():
@@ -121,7 +113,9 @@ def test_all_orders_of_few_things_are_as_frequent(size):
     places = np.arange(size)
     orders = [number[tuple(shuffle(size, seed).at(places).tolist())] for seed in range(1500)]
     counts = np.bincount(orders, minlength=len(number))
-    assert g_statistic(counts, np.full(len(number), 1 / len(number))) < g_threshold(len(number))
+    assert kit.g_statistic(counts, np.full(len(number), 1 / len(number))) < kit.g_threshold(
+        len(number)
+    )
 
 
 @pytest.mark.parametrize(("size", "seeds"), [(6, 4000), (12, 1500)])
@@ -131,14 +125,16 @@ def test_neighbours_are_any_pair(size, seeds):
     counts = np.bincount(pairs @ [size, 1], minlength=size * size).reshape(size, size)
     assert not np.diag(counts).any()
     counts = counts[~np.eye(size, dtype=bool)]
-    assert g_statistic(counts, np.full(len(counts), 1 / len(counts))) < g_threshold(len(counts))
+    assert kit.g_statistic(counts, np.full(len(counts), 1 / len(counts))) < kit.g_threshold(
+        len(counts)
+    )
 
 
 def test_steps_between_neighbours_in_a_long_order_are_spread():
     size = 1_000_003
     steps = np.diff(shuffle(size).at(np.arange(20_000))) % size
     counts = np.bincount(steps * 50 // size, minlength=50)
-    assert g_statistic(counts, np.full(50, 1 / 50)) < g_threshold(50)
+    assert kit.g_statistic(counts, np.full(50, 1 / 50)) < kit.g_threshold(50)
 
 
 WEIGHTS = np.array([2.5, 1.5, 0.4, 0.3, 0.3])
@@ -240,7 +236,7 @@ def one_in_stream(frames, is_delivered, rng) -> np.ndarray:
     return stream[rng.integers(len(stream), size=len(frames))]
 
 
-POPULATION = uneven()
+POPULATION = kit.uneven()
 
 
 DRAWS = 2000
@@ -252,7 +248,7 @@ OVER = ["frames", "seconds", "videos", tuple(range(1, 13))]
 @pytest.mark.parametrize("over", OVER)
 def test_independent_draws_have_the_law_that_was_asked_for(over):
     order = [Uniform(over=over, seed=2).order(POPULATION, epoch)[:] for epoch in range(40)]
-    assert faults(np.concatenate(order), POPULATION, share(POPULATION, over)) == []
+    assert kit.faults(np.concatenate(order), POPULATION, kit.share(POPULATION, over)) == []
 
 
 @pytest.mark.parametrize(
@@ -270,31 +266,31 @@ def test_first_middle_and_last_slot_of_an_epoch_have_it_over_epochs(sampler, ove
     slots = np.array([0, last // 2, last])
     held = np.array([sampler.order(POPULATION, epoch).at(slots) for epoch in range(DRAWS)])
     for column in held.reshape(DRAWS, 3, -1)[:, :, 0].T:
-        assert faults(column, POPULATION, share(POPULATION, over)) == []
+        assert kit.faults(column, POPULATION, kit.share(POPULATION, over)) == []
 
 
 @pytest.mark.parametrize("over", OVER[1:])
 def test_what_is_uniform_over_something_else_is_told_from_uniform_over_frames(over):
     order = [Uniform(over=over, seed=2).order(POPULATION, epoch)[:] for epoch in range(40)]
-    assert faults(np.concatenate(order), POPULATION, share(POPULATION, "frames"))
+    assert kit.faults(np.concatenate(order), POPULATION, kit.share(POPULATION, "frames"))
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_a_broken_sampler_is_told_from_a_uniform_one(mutant):
     frames = mutant(POPULATION, DRAWS, np.random.default_rng(5))
-    assert faults(frames, POPULATION, share(POPULATION, "frames"))
+    assert kit.faults(frames, POPULATION, kit.share(POPULATION, "frames"))
 
 
 def test_thresholds_for_20000_draws_in_50_cells():
-    assert g_threshold(50) == pytest.approx(217.6, abs=0.05)
-    assert binomial_bounds(20_000, 1 / 50, 1e-9 / 50) == (275, 540)
-    assert dkw_threshold(20_000) == pytest.approx(0.0231, abs=0.00005)
+    assert kit.g_threshold(50) == pytest.approx(217.6, abs=0.05)
+    assert kit.binomial_bounds(20_000, 1 / 50, 1e-9 / 50) == (275, 540)
+    assert kit.dkw_threshold(20_000) == pytest.approx(0.0231, abs=0.00005)
 
 
 def test_uniform_draws_of_another_generator_have_no_faults():
-    population = uneven()
+    population = kit.uneven()
     total = population.num_frames
     rng = np.random.default_rng(11)
     for _ in range(50):
         draws = rng.integers(total, size=4000)
-        assert faults(draws, population, np.full(total, 1 / total)) == []
+        assert kit.faults(draws, population, np.full(total, 1 / total)) == []

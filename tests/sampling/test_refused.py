@@ -1,5 +1,7 @@
 """What cannot be sampled is refused, in the words of a page."""
 
+import importlib
+import pkgutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,29 +9,15 @@ import numpy as np
 import pytest
 
 import headrace
-from headrace.sampling import (
-    alignment,
-    bias,
-    boundary,
-    costs,
-    estimate,
-    line,
-    random,
-    sampler,
-    selection,
-    shards,
-    slots,
-    speed,
-    strategies,
-    times,
-)
+from headrace import sampling
+from headrace.sampling import bias, estimate, random, sampler, slots, speed
 from sampling import kit
 from tests.kit.pages import calls_of, check_message
 
-MODULES = (alignment, bias, boundary, costs, estimate, line, random, selection, shards, slots)
 NAMES = {name: getattr(headrace, name) for name in headrace.__all__}
-for module in (*MODULES, sampler, speed, strategies, times, kit):
-    NAMES |= vars(module)
+for found in pkgutil.iter_modules(sampling.__path__):
+    NAMES |= vars(importlib.import_module(f"{sampling.__name__}.{found.name}"))
+NAMES |= vars(kit)
 
 
 TRAITS = sampler.SamplerTraits(identity="mine", is_random=False, has_replacement=False)

@@ -9,32 +9,25 @@ import pytest
 import torch
 
 from headrace import Bursts, ConfigError, Order, Population, Source, SpreadClips
+from headrace.sampling import sampler as samplers
 from headrace.sampling.clips import RandomClips, UniformClips
 from headrace.sampling.frames import InOrder, Permutation, Uniform
-from headrace.sampling.sampler import (
-    AdaptableSampler,
-    Sampler,
-    SamplerTraits,
-    SamplerUse,
-    adapted,
-    check_order,
-)
 
 POPULATION = Population.of([np.array([5, 9, 2]), np.array([30])])
-TRAITS = SamplerTraits(identity="mine", is_random=False, has_replacement=False)
-USE = SamplerUse(videos=np.arange(2), videos_given=2, batch_size=4)
+TRAITS = samplers.SamplerTraits(identity="mine", is_random=False, has_replacement=False)
+USE = samplers.SamplerUse(videos=np.arange(2), videos_given=2, batch_size=4)
 
 
 class EveryTenth:
     """As the docstring of `Sampler` has it."""
 
-    traits = SamplerTraits(identity="every 10th", is_random=False, has_replacement=False)
+    traits = samplers.SamplerTraits(identity="every 10th", is_random=False, has_replacement=False)
 
     def order(self, population: Population, epoch: int) -> Order:
         return Order(length=-(-population.num_frames // 10), frames_at=lambda n: n * 10)
 
 
-BUILT_IN: list[Sampler] = [
+BUILT_IN: list[samplers.Sampler] = [
     *(InOrder(), InOrder(stride=3), Uniform(seed=2), Uniform(over="seconds"), Permutation(seed=2)),
     *(Permutation(over=(1.0, 3.0)), Bursts(frames_per_burst=3, lanes=4)),
     *(RandomClips(num_frames=3, stride=2), RandomClips(num_frames=16, boundary="wrap")),
@@ -46,9 +39,9 @@ BUILT_IN: list[Sampler] = [
 def test_traits_say_what_orders_show(sampler):
     timed = Population.of([np.array([5, 9, 2]), np.array([30])], [np.ones(16), np.ones(30)])
     population = timed if sampler.traits.needs_durations else POPULATION
-    sampler = adapted(sampler, USE)
+    sampler = samplers.adapted(sampler, USE)
     orders = [sampler.order(population, epoch) for epoch in (0, 1)]
-    check_order(orders[0], sampler, population)
+    samplers.check_order(orders[0], sampler, population)
     traits = sampler.traits
     first, second = (order[:] for order in orders)
     assert traits.is_random == (not np.array_equal(first, second))
@@ -59,8 +52,8 @@ def test_traits_say_what_orders_show(sampler):
         use = replace(USE, seed=traits.seed + 1)
         if traits.seed:
             with pytest.raises(ConfigError, match="leave out one of the two"):
-                adapted(sampler, use)
-        other = adapted(replace(sampler, seed=0), use)
+                samplers.adapted(sampler, use)
+        other = samplers.adapted(replace(sampler, seed=0), use)
         assert other.traits.seed == traits.seed + 1
         assert other.traits.identity != traits.identity
         assert not np.array_equal(other.order(population, 0)[:], first)
@@ -68,11 +61,11 @@ def test_traits_say_what_orders_show(sampler):
 
 @pytest.mark.parametrize("sampler", [each for each in BUILT_IN if each.traits.is_random], ids=repr)
 def test_what_is_random_takes_a_seed(sampler):
-    assert isinstance(sampler, AdaptableSampler)
+    assert isinstance(sampler, samplers.AdaptableSampler)
 
 
 def test_a_plain_class_with_two_members_is_a_sampler():
-    assert adapted(sampler := EveryTenth(), USE) is sampler
+    assert samplers.adapted(sampler := EveryTenth(), USE) is sampler
     assert sampler.order(POPULATION, 0)[:].tolist() == [0, 10, 20, 30, 40]
 
 
@@ -83,10 +76,10 @@ def test_a_seed_is_refused_by_a_random_sampler_that_takes_none(asked):
 
     use = replace(USE, seed=asked)
     with pytest.raises(ConfigError, match=f"seed={asked} was asked for, and Mine takes none"):
-        adapted(Mine(), use)
-    assert isinstance(adapted(EveryTenth(), use), EveryTenth)
+        samplers.adapted(Mine(), use)
+    assert isinstance(samplers.adapted(EveryTenth(), use), EveryTenth)
     Mine.traits = replace(TRAITS, is_random=True, seed=asked)
-    assert isinstance(adapted(Mine(), use), Mine)
+    assert isinstance(samplers.adapted(Mine(), use), Mine)
 
 
 KINDS = {
@@ -95,7 +88,9 @@ KINDS = {
     "RandomClips": lambda weights: RandomClips(num_frames=2, weights=weights),
     "SpreadClips": lambda weights: SpreadClips(num_segments=2, weights=weights),
 }
-OPENED = SamplerUse(videos=np.array([0, 2, 3]), videos_given=4, paths=("a.mp4", "c.mp4", "d.mp4"))
+OPENED = samplers.SamplerUse(
+    videos=np.array([0, 2, 3]), videos_given=4, paths=("a.mp4", "c.mp4", "d.mp4")
+)
 BY_PATH = {"a.mp4": 1.0, "c.mp4": 0.0, "d.mp4": 2.5, "elsewhere.mp4": 9.0}
 
 kinds = pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
@@ -122,7 +117,7 @@ def kept(sampler):
     ids=str,
 )
 def test_weights_in_any_form_are_those_of_the_videos_that_were_opened(kind, weights):
-    assert kept(adapted(kind(weights), OPENED)) == (1.0, 0.0, 2.5)
+    assert kept(samplers.adapted(kind(weights), OPENED)) == (1.0, 0.0, 2.5)
 
 
 @kinds
@@ -136,4 +131,4 @@ def test_what_is_changed_later_changes_nothing(kind):
     given = dict(BY_PATH)
     sampler = kind(given)
     given["a.mp4"] = 5.0
-    assert kept(adapted(sampler, OPENED)) == (1.0, 0.0, 2.5)
+    assert kept(samplers.adapted(sampler, OPENED)) == (1.0, 0.0, 2.5)

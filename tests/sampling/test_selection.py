@@ -173,23 +173,14 @@ ASCENDING = st.lists(st.integers(0, 10_000), min_size=1, max_size=40, unique=Tru
 
 
 @given(moments=ASCENDING, times=ASCENDING, tolerance=st.integers(0, 3_000))
-def test_no_other_frame_is_nearer(moments, times, tolerance):
-    found = nearest(np.array(moments) / 1, np.array(times) / 1, tolerance)
-    for moment, frame in zip(moments, found.tolist(), strict=True):
-        distances = [abs(time - moment) for time in times]
-        if min(distances) > tolerance:
-            assert frame == MISSING
-        else:
-            assert frame == distances.index(min(distances))
-
-
-@given(moments=ASCENDING, times=ASCENDING, tolerance=st.integers(0, 3_000))
-def test_no_frame_of_the_future_is_taken(moments, times, tolerance):
-    found = previous(np.array(moments) / 1, np.array(times) / 1, tolerance)
-    for moment, frame in zip(moments, found.tolist(), strict=True):
-        before = [k for k, time in enumerate(times) if time <= moment]
-        is_there = before and moment - times[before[-1]] <= tolerance
-        assert frame == (before[-1] if is_there else MISSING)
+def test_no_other_frame_is_nearer_or_none_of_the_future_is_taken(moments, times, tolerance):
+    given_ = np.array(moments) / 1, np.array(times) / 1, tolerance
+    found = nearest(*given_).tolist(), previous(*given_).tolist()
+    for moment, near, before in zip(moments, *found, strict=True):
+        apart = [abs(time - moment) for time in times]
+        assert near == (apart.index(min(apart)) if min(apart) <= tolerance else MISSING)
+        past = [k for k, time in enumerate(times) if moment - tolerance <= time <= moment]
+        assert before == (past[-1] if past else MISSING)
 
 
 def test_a_camera_that_ends_early_misses_its_last_moments():
@@ -199,11 +190,7 @@ def test_a_camera_that_ends_early_misses_its_last_moments():
 
 @pytest.mark.parametrize(
     ("frames", "expected"),
-    [
-        ([0, 1, -1, -1, 4], [0, 1, 1, 1, 4]),
-        ([-1, -1, 2, -1], [2, 2, 2, 2]),
-        ([-1, -1], [-1, -1]),
-    ],
+    [([0, 1, -1, -1, 4], [0, 1, 1, 1, 4]), ([-1, -1, 2, -1], [2, 2, 2, 2]), ([-1, -1], [-1, -1])],
 )
 def test_the_last_frame_comes_again(frames, expected):
     assert repeated(np.array(frames)).tolist() == expected

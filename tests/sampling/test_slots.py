@@ -31,18 +31,25 @@ def frames(lengths):
     return {(sequence, k) for sequence, length in enumerate(lengths) for k in range(length)}
 
 
-@given(lengths=LENGTHS, slots=st.integers(1, 12), shuffle=st.booleans(), epoch=st.integers(0, 9))
-def test_padded_slots_deliver_each_frame_exactly_once(lengths, slots, shuffle, epoch):
-    found = counted(schedule(lengths, slots, shuffle=shuffle).plan(epoch))
-    assert set(found) == frames(lengths)
-    assert set(found.values()) == {1}
-
-
-@given(lengths=LENGTHS, slots=st.integers(1, 12), tail=st.sampled_from(["pad", "drop", "refill"]))
-def test_a_sequence_is_read_from_its_first_frame_on_in_one_slot(lengths, slots, tail):
+@given(
+    lengths=LENGTHS,
+    slots=st.integers(1, 12),
+    tail=st.sampled_from(["pad", "drop", "refill"]),
+    shuffle=st.booleans(),
+    epoch=st.integers(0, 9),
+)
+def test_each_frame_comes_once_in_one_slot_but_for_what_the_tail_changes(
+    lengths, slots, tail, shuffle, epoch
+):
+    """Dropping leaves frames out, refilling repeats some; padding alone leaves slots empty."""
     if tail == "drop" and slots > len(lengths):
         return
-    for row in grid(schedule(lengths, slots, tail=tail).plan(0)):
+    plan = schedule(lengths, slots, tail=tail, shuffle=shuffle).plan(epoch)
+    found = counted(plan)
+    assert tail == "drop" or set(found) == frames(lengths)
+    assert tail == "refill" or set(found.values()) == {1}
+    assert tail == "pad" or sum(found.values()) == plan.num_steps * slots
+    for row in grid(plan):
         for (before, k), (after, next_k) in itertools.pairwise(row):
             if before == EMPTY:
                 assert after == EMPTY
@@ -50,24 +57,6 @@ def test_a_sequence_is_read_from_its_first_frame_on_in_one_slot(lengths, slots, 
                 assert (after, next_k) == (before, k + 1)
             else:
                 assert next_k in (0, EMPTY)
-
-
-@given(lengths=LENGTHS, slots=st.integers(1, 12))
-def test_dropping_leaves_no_slot_empty_and_repeats_nothing(lengths, slots):
-    if slots > len(lengths):
-        return
-    plan = schedule(lengths, slots, tail="drop").plan(0)
-    found = counted(plan)
-    assert set(found.values()) == {1}
-    assert sum(found.values()) == plan.num_steps * slots
-
-
-@given(lengths=LENGTHS, slots=st.integers(1, 12))
-def test_refilling_leaves_no_slot_empty_and_no_frame_out(lengths, slots):
-    plan = schedule(lengths, slots, tail="refill").plan(0)
-    found = counted(plan)
-    assert set(found) == frames(lengths)
-    assert sum(found.values()) == plan.num_steps * slots
 
 
 @given(lengths=LENGTHS, slots=st.integers(1, 12))
@@ -211,19 +200,16 @@ def test_each_epoch_has_an_order_of_its_own_and_a_seed_names_it():
 
 @given(length=st.integers(1, 200), ranks=st.integers(1, 9))
 def test_ranks_together_deliver_the_epoch_step_by_step(length, ranks):
-    shards = [Shard(rank=rank, ranks=ranks) for rank in range(ranks)]
-    dealt = np.stack([shard.slots(0, shard.count(length), length) for shard in shards], axis=1)
-    slots = dealt.ravel()
-    assert slots[:length].tolist() == list(range(length))
-    assert slots[length:].tolist() == [slot % length for slot in range(len(slots) - length)]
-    assert len(slots) - length < ranks
+    """And its first slots again, or not the last ones."""
 
+    def dealt(**remainder):
+        shards = [Shard(rank=rank, ranks=ranks, **remainder) for rank in range(ranks)]
+        slots = [shard.slots(0, shard.count(length), length) for shard in shards]
+        return np.stack(slots, axis=1).ravel().tolist()
 
-@given(length=st.integers(1, 200), ranks=st.integers(1, 9))
-def test_dropping_leaves_out_the_last_slots(length, ranks):
-    shards = [Shard(rank=rank, ranks=ranks, remainder="drop") for rank in range(ranks)]
-    dealt = np.stack([shard.slots(0, shard.count(length), length) for shard in shards], axis=1)
-    assert dealt.ravel().tolist() == list(range(length - length % ranks))
+    steps = -(-length // ranks) * ranks
+    assert dealt() == [slot % length for slot in range(steps)]
+    assert dealt(remainder="drop") == list(range(length - length % ranks))
 
 
 def test_a_part_is_found_without_what_comes_before():

@@ -33,16 +33,6 @@ def test_naive_access_decodes_half_of_a_gop():
     assert row.memory_bytes == 3 * 128 * 3000
 
 
-@pytest.mark.parametrize(
-    ("later", "amplification", "off"), [(100, 9.739, 0.2), (415, 5.917, 0.2), (1600, 2.5251, 0.1)]
-)
-def test_look_ahead_costs_what_was_simulated_for_its_memory(later, amplification, off):
-    """Windows of 1, 3 and 10 requests a GOP; what they hold was simulated too."""
-    row = compared(CAMERA, later=later)["look-ahead"]
-    assert row.amplification == pytest.approx(amplification, rel=off)
-    assert row.memory_bytes <= (later + 3 * 128) * 3000
-
-
 def test_frames_that_come_once_are_calmer_than_independent_ones():
     """64 batches, contraction 0.005: 0.099 was derived and simulated."""
     rows = compared(np.full(64, 128), batch_size=128, contraction=0.005)

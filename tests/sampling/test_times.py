@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace import Around, Bursts, ConfigError, SpreadClips
-from headrace.sampling.frames import InOrder, Permutation, Uniform
+from headrace import Around, Bursts, ConfigError, InOrder, Permutation, SpreadClips, Uniform
 from headrace.sampling.sampler import SamplerUse, adapted
 from headrace.sampling.times import seconds_of
 from sampling.kit import even, frame_times, population_of, shown_by_hand

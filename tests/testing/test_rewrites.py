@@ -143,8 +143,7 @@ def indexed_keyframes(path):
 
 
 @pytest.mark.parametrize(
-    ("lie", "expected"),
-    [("every", list(range(48))), ("first", [0]), ("shifted", [0, 13, 25, 37])],
+    ("lie", "expected"), [("every", list(range(48))), ("first", [0]), ("shifted", [0, 13, 25, 37])]
 )
 def test_the_index_lies_about_keyframes(lie, expected, clip, tmp_path):
     assert indexed_keyframes(clip) == [0, 12, 24, 36]

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from headrace.testing.damage import keyframe_ordinals
-from headrace.testing.synth_codecs import PIXEL_FORMATS
 from headrace.testing.synth_containers import CODECS_IN
 from headrace.video.stream_index import StreamIndex
 from media import read_frames, read_packets
@@ -194,8 +193,3 @@ def test_draws_cover_codecs_containers_and_structures():
         shares["late"] += draw.clip.timing.start_seconds > 0
         shares["uneven"] += bool(draw.clip.timing.durations_seconds)
     assert min(shares.values()) > 30
-
-
-def test_every_codec_of_a_container_has_a_pixel_format():
-    codecs = {codec for codecs in CODECS_IN.values() for codec in codecs}
-    assert all(PIXEL_FORMATS.get(codec, ("yuv420p",)) for codec in codecs)

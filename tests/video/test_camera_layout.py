@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from headrace.errors import ConfigError, OpenError
-from headrace.video.camera_layout import CameraLayout
+from headrace import CameraLayout, ConfigError, OpenError
 
 
 @pytest.fixture
@@ -61,8 +60,7 @@ def count_of_whole(*bad):
 
 
 @pytest.mark.parametrize(
-    ("counted", "frames"),
-    [(None, {"day": 8, "night": 9}), ("front", {"day": 7, "night": 9})],
+    ("counted", "frames"), [(None, {"day": 8, "night": 9}), ("front", {"day": 7, "night": 9})]
 )
 def test_a_clip_has_as_many_frames_as_its_longest_camera_or_as_one_by_name(folder, counted, frames):
     (folder / "videos" / "night" / "front.mp4").unlink()
@@ -81,7 +79,7 @@ def test_cameras_may_be_videos_of_any_kind(folder):
     assert found.cameras == ("front", "left", "rear", "right")
     day, dark = found.clips
     assert [dark.file(camera).name for camera in found.cameras] == [
-        *("front.mp4", "left.mkv", "rear.MOV", "right.mp4"),
+        *("front.mp4", "left.mkv", "rear.MOV", "right.mp4")
     ]
     assert (day.file("left").name, day.file("rear").name) == ("left.mp4", "rear.mp4")
 

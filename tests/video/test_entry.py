@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.testing.synth import KINDS, SynthClip, write_clip
+from headrace.testing.synth import KINDS, write_clip
 from headrace.video.entry import Trust, trust
 from headrace.video.glance import DROPPABLE, HIDDEN, KEYFRAME, MAY_TELL, glance_of
 from headrace.video.stream_index import StreamIndex
@@ -85,10 +85,6 @@ def test_a_codec_without_references_is_certain_everywhere():
 def test_clips_say_what_their_keyframes_are(kind, expected, tmp_path):
     index = StreamIndex.scan(write_clip(tmp_path / kind, KINDS[kind]))
     assert {Trust(each) for each in index.gop_trust} == expected
-
-
-def test_the_start_is_certain_whatever_it_is(tmp_path):
-    index = StreamIndex.scan(write_clip(tmp_path / "clip", SynthClip(codec="mpeg4")))
     assert index.gop_trust[0] == Trust.CERTAIN
 
 

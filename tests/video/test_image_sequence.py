@@ -11,8 +11,7 @@ import torch
 from PIL import Image
 
 import headrace
-from headrace.errors import DecodeError, OpenError
-from headrace.sampling.frames import InOrder
+from headrace import DecodeError, InOrder, OpenError
 from headrace.testing.synth import KINDS, write_clip
 from headrace.video.image_sequence import ImageSequence, is_pattern, without_number
 

@@ -8,14 +8,12 @@ import numpy as np
 import pytest
 
 import headrace
-from headrace.errors import MediaError
+from headrace import CameraLayout, ImageSequence, MediaError
 from headrace.testing import damage
 from headrace.testing.synth import KINDS, write_clip
 from headrace.testing.synth_audio import write_audio
 from headrace.video import columns, frame_mappings, frames, manifest, shape, source, table
-from headrace.video.camera_layout import CameraLayout
 from headrace.video.fitting import Fitting
-from headrace.video.image_sequence import ImageSequence
 from tests.kit import rewrite_mp4
 from tests.kit.pages import calls_of, check_message
 

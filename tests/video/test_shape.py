@@ -136,51 +136,36 @@ OPEN = Gops(
 
 
 @pytest.mark.parametrize(
-    ("reported", "lost"),
+    ("came", "reported", "b_pictures", "lost"),
     [
-        ([], []),
-        ([2], [1]),  # nothing refers to it
-        ([4], [4, 5]),
-        ([1], [1, 2, 3, 4, 5]),
-        ([0], [0, 1, 2, 3, 4, 5]),
-        ([5], [5, 6, 7, 8, 9, 10, 11]),  # a keyframe, and what is shown before it
-        ([6], [5]),
-        ([7], [7, 8, 9, 10, 11]),
+        (12, [], [], []),
+        (12, [2], [], [1]),  # nothing refers to it
+        (12, [4], [], [4, 5]),
+        (12, [1], [], [1, 2, 3, 4, 5]),
+        (12, [0], [], [0, 1, 2, 3, 4, 5]),
+        (12, [5], [], [5, 6, 7, 8, 9, 10, 11]),  # a keyframe, and what is shown before it
+        (12, [6], [], [5]),
+        (12, [7], [], [7, 8, 9, 10, 11]),
+        (12, [1], [3], [3]),  # B-pictures of old codecs taint themselves alone
+        (9, [], [], [9, 10, 11]),  # what did not come
     ],
 )
-def test_damage_reaches_what_may_lean_on_it(reported, lost):
-    seen = Witnessed({n: n * 7 for n in range(12)}, set(reported), set())
-    good = undamaged(OPEN, seen, 0, 12)
-    assert sorted(set(range(12)) - good.keys()) == lost
-    assert all(digest == number * 7 for number, digest in good.items())
+def test_damage_reaches_what_may_lean_on_it(came, reported, b_pictures, lost):
+    seen = Witnessed({n: n * 7 for n in range(came)}, set(reported), set(b_pictures))
+    expected = {number: number * 7 for number in range(12) if number not in lost}
+    assert undamaged(OPEN, seen, 0, 12) == expected
 
 
-def test_b_pictures_of_old_codecs_taint_themselves_alone():
-    seen = Witnessed({n: n for n in range(12)}, {1}, {3})
-    assert sorted(set(range(12)) - undamaged(OPEN, seen, 0, 12).keys()) == [3]
-
-
-def test_frames_that_did_not_come_are_damaged():
-    seen = Witnessed({0: 1, 1: 2}, set(), set())
-    assert undamaged(OPEN, seen, 0, 6) == {0: 1, 1: 2}
-
-
-def test_nothing_is_known_until_it_is_noted():
-    verdicts = Verdicts(5)
+def test_nothing_is_known_until_it_is_noted_and_what_is_stored_says_the_same():
+    verdicts, highest = Verdicts(5), 2**32 - 1
     assert verdicts.table is None
     assert not any(verdicts.knows(n) or verdicts.is_damaged(n) for n in range(5))
-    verdicts.note(1, 4, {1: 11, 3: 33})
-    assert [verdicts.knows(n) for n in range(5)] == [False, True, True, True, False]
-    assert [verdicts.is_damaged(n) for n in range(5)] == [False, False, True, False, False]
-    assert (verdicts.differs(3, 33), verdicts.differs(3, 34)) == (False, True)
-
-
-def test_what_is_stored_says_the_same():
-    verdicts = Verdicts(3)
-    verdicts.note(0, 3, {0: 2**32 - 1, 2: 5})
-    again = Verdicts(3, verdicts.table)
-    assert [again.is_damaged(n) for n in range(3)] == [False, True, False]
-    assert not again.differs(0, 2**32 - 1)
+    verdicts.note(1, 4, {1: highest, 3: 33})
+    for each in (verdicts, Verdicts(5, verdicts.table)):
+        assert [n for n in range(5) if each.knows(n)] == [1, 2, 3]
+        assert [n for n in range(5) if each.is_damaged(n)] == [2]
+        found = [each.differs(*known) for known in ((1, highest), (3, 33), (3, 34))]
+        assert found == [False, False, True]
 
 
 FORMATS = ["yuv420p", "yuv420p10le", "yuv444p", "gray", "rgb24", "nv12", "yuyv422", "gbrp", "pal8"]

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.errors import ConfigError
+from headrace import ConfigError, StreamIndex
 from headrace.testing.synth import KINDS, SynthClip, write_clip
 from headrace.video.ascending import ascending, clock_shifts
 from headrace.video.shown import grid_bounds, shown_at, shown_between, shown_range
-from headrace.video.stream_index import StreamIndex
 from headrace.video.timebase import format_rate, to_seconds, to_ticks
 
 KINDS_OF_TIME = [kind for kind in KINDS if kind in ("h264", "vp9") or "vfr" in kind or "ts" in kind]
@@ -107,14 +106,10 @@ def joined(*parts: list[int], turn: int = 0) -> list[int]:
     return np.where(ticks == MISSING, MISSING, ticks + found).tolist()
 
 
-@pytest.mark.parametrize("count", [1, 2, 3])
-def test_a_clock_that_starts_again_goes_on(count):
-    assert joined(*[PART] * count) == [5000 + STEP * k for k in range(40 * count)]
-
-
-@pytest.mark.parametrize("length", [1, 2, 5])
-def test_a_last_part_may_be_short(length):
-    assert joined(PART, PART[:length]) == [5000 + STEP * k for k in range(40 + length)]
+@pytest.mark.parametrize("lengths", [[40], [40, 40], [40, 40, 40], [40, 1], [40, 2], [40, 5]])
+def test_a_clock_that_starts_again_goes_on_also_for_a_short_last_part(lengths):
+    parts = [PART[:length] for length in lengths]
+    assert joined(*parts) == [5000 + STEP * k for k in range(sum(lengths))]
 
 
 def test_packets_without_a_time_are_of_the_part_that_they_lie_in():
@@ -146,19 +141,15 @@ def test_a_part_that_a_gap_precedes_goes_on_too():
     assert joined(late, PART) == [*late, *[late[-1] + STEP * (k + 1) for k in range(40)]]
 
 
-def test_a_gap_stays():
-    later = [tick + 900_000 for tick in PART]
-    assert joined(PART, later) == [*PART, *later]
-
-
-@pytest.mark.parametrize("back", [1, 8999])
-def test_steps_back_of_less_than_a_tenth_of_a_second_are_no_new_clock(back):
-    lying = [*PART, PART[-1] - back]
-    assert joined(lying) == lying
-
-
-@pytest.mark.parametrize("ticks", [[], [7], [MISSING, MISSING], [0, 0, 0]])
-def test_where_no_clock_is_there_is_nothing_to_do(ticks):
+@pytest.mark.parametrize(
+    "ticks",
+    [
+        [*PART, *(tick + 900_000 for tick in PART)],  # a gap
+        *([*PART, PART[-1] - back] for back in (1, 8999)),  # less than a tenth of a second
+        *([], [7], [MISSING, MISSING], [0, 0, 0]),
+    ],
+)
+def test_where_no_new_clock_is_times_stay(ticks):
     assert joined(ticks) == ticks
 
 

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from headrace.errors import ConfigError
+from headrace import ConfigError, StreamIndex
 from headrace.testing import damage
 from headrace.testing.synth import KINDS, SynthClip, Timing, write_clip
 from headrace.video.frame_mappings import (
@@ -17,7 +17,6 @@ from headrace.video.frame_mappings import (
     index_from_frame_mappings,
     to_frame_mappings,
 )
-from headrace.video.stream_index import StreamIndex
 from media import real_clip
 from tests.kit import rewrite_mp4
 

@@ -18,13 +18,11 @@ from av.codec.context import Flags2
 from av.video.frame import VideoFrame
 from av.video.reformatter import VideoReformatter
 
-from headrace.decode.decoding import Decoding
+from headrace import Decoding, FrameShape, StreamIndex
 from headrace.decode.nvdec import Nvdec
 from headrace.video.codec import mark, new_codec, ordinal_of, packets_of
 from headrace.video.container import open_container
 from headrace.video.planes import rows_of
-from headrace.video.shape import FrameShape
-from headrace.video.stream_index import StreamIndex
 
 CAN_BE_BUILT = Path("/usr/include/ffnvcodec").exists() and shutil.which("gcc") is not None
 

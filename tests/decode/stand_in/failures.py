@@ -10,14 +10,11 @@ import av
 from av.bitstream import BitStreamFilterContext
 
 from decode import stand_in
-from headrace.decode.open import open_decoder
-from headrace.decode.protocol import DecodeJob, Decoder
+from headrace import DecodeJob, Decoder, HeadraceError, StreamIndex, open_decoder
 from headrace.decode.resting_codecs import RESTING
-from headrace.errors import HeadraceError
 from headrace.testing.damage import damage_packets
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.testing.synth_clip import Look
-from headrace.video.stream_index import StreamIndex
 
 FIRST, NEXT = range(4), range(4, 8)
 
@@ -25,20 +22,8 @@ FIRST, NEXT = range(4), range(4, 8)
 def failures(work: Path) -> dict[str, list[str]]:
     """Return how jobs end: "equal", which here means that all frames came, or the error."""
     (work / "failures").mkdir()
-    return {
-        each.__name__: list(each(work / "failures", work / "pictures"))
-        for each in (
-            unknown,
-            damaged,
-            cropped,
-            resized,
-            wrong,
-            broken,
-            exhausted,
-            reused,
-            in_the_way,
-        )
-    }
+    what = unknown, damaged, cropped, resized, wrong, broken, exhausted, reused, in_the_way
+    return {each.__name__: list(each(work / "failures", work / "pictures")) for each in what}
 
 
 def unknown(work: Path, _: Path) -> Iterator[str]:

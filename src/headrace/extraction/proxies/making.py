@@ -8,17 +8,16 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-import av
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.decode.packet_table import ProxyPackets
 from headrace.decode.pixels import Array
 from headrace.decode.protocol import Decoder
-from headrace.errors import MediaError, StageError
+from headrace.errors import StageError
 from headrace.extraction.jobs import JobLine, jobs
 from headrace.extraction.proxies.encoder import Look, ProxyFile
-from headrace.extraction.proxies.read_back import digests_of, packets_of
+from headrace.extraction.proxies.read_back import FAULTS, digests_of, packets_of
 from headrace.extraction.proxies.request import Recipe
 from headrace.extraction.proxies.times import PlayTimes
 from headrace.extraction.step_watch import StepWatch
@@ -97,7 +96,7 @@ def make_proxy(
 
 def _read_back(file: ProxyFile, index: StreamIndex, frames: int, lost: list[int]) -> ProxyPackets:
     """Return where the packets of a file are, which show what was compared."""
-    with suppress(av.error.FFmpegError, MediaError):
+    with suppress(*FAULTS):
         packets = packets_of(file.path, file.look, lost)
         is_whole = len(packets.offsets) == frames
         if is_whole and list(digests_of(file.path, packets)) == file.digests:

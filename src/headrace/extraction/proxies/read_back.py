@@ -4,18 +4,23 @@ import os
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Final, cast
 
 import numpy as np
+from av.error import FFmpegError
 from av.packet import Packet
 from av.video.stream import VideoStream
 
 from headrace.decode.packet_table import ProxyPackets
+from headrace.errors import MediaError
 from headrace.extraction.proxies.codecs import new_decoder
 from headrace.extraction.proxies.encoder import Look
 from headrace.video.container import open_container
 from headrace.video.planes import digest_of
 from headrace.video.source import Source
+
+FAULTS: Final = (FFmpegError, MediaError)
+"""Errors of a proxy that cannot be read."""
 
 
 def packets_of(path: Path, look: Look, lost: Sequence[int]) -> ProxyPackets:
