@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch.utils.data import DataLoader
 
 import headrace
-from headrace import HeadraceError, IndexStore, Manifest
+from headrace import CameraStreamSampler, HeadraceError, IndexStore, Manifest
 from headrace.testing.damage import damage_packets
 from training import videos as video_kit
 from training.cameras import clips as camera_kit
@@ -151,6 +152,12 @@ def loader(opener):
 
 
 @pytest.fixture
+def frames(opener):
+    """The frames as items for a stock DataLoader."""
+    return opener("frame items")
+
+
+@pytest.fixture
 def kept_loader(opener):
     """The same, of frames that stay where they were decoded, on the CPU."""
     usual = {"frames": {"batch_size": 9}, "cameras": {"group_num": 4}}
@@ -176,6 +183,19 @@ def windows(opener):
 def dataset(opener):
     """The cameras as items for a stock DataLoader."""
     return opener("camera items")
+
+
+@pytest.fixture
+def by_stock(opener):
+    """Return `by_stock(files, workers, order, **options)`: items of cameras, and their batches."""
+
+    def batches(files=None, workers=0, order=None, **options):
+        items = opener("camera items", files, **options)
+        asked = {"group_num": 1, "num_workers": workers, "interleaved": True, **(order or {})}
+        sampler = CameraStreamSampler(items, **asked)
+        return items, DataLoader(items, batch_sampler=sampler, num_workers=workers)
+
+    return batches
 
 
 @pytest.fixture

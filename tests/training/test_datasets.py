@@ -21,11 +21,6 @@ WORKERS = [0, 1, 2]
 
 
 @pytest.fixture
-def frames(loader):
-    return loader("frame items")
-
-
-@pytest.fixture
 def clips(loader):
     return loader("clip items")
 
@@ -121,14 +116,6 @@ def test_no_more_files_are_open_than_allowed(loader, tmp_path):
         assert len(open_videos(tmp_path)) == min(2, frame // 25 + 1)
     dataset.close()
     assert not open_videos(tmp_path)
-
-
-def test_a_transform_gets_each_frame_or_clip(loader, videos):
-    assert loader("frame items", transform=lambda frame: frame.shape)[7]["frame"] == (3, *SIZE)
-    doubled = {"clip_len": 2, "stride": 1, "transform": lambda clip: clip.float() * 2, "start": 0}
-    found = loader("clip items", **doubled)[0]["frames"].movedim(-3, -1)
-    plain_clip = read_clip(videos[0], 0, 2, 1, size=SIZE)
-    assert np.array_equal(found, plain_clip.astype(np.float32) * 2)
 
 
 def test_a_file_that_changes_is_named_in_a_worker_too(loader, tmp_path):

@@ -20,11 +20,6 @@ FRAMES = POPULATION.num_frames
 BURSTS = Bursts(frames_per_burst=3, lanes=10)
 
 
-@pytest.fixture
-def frames(loader):
-    return loader("frame items")
-
-
 def ranks(number, sampling, **options):
     return [
         EpochSampler(POPULATION, sampling, rank=rank, num_replicas=number, **options)

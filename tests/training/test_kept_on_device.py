@@ -174,17 +174,6 @@ def test_a_batch_is_the_tensor_that_was_filled_and_the_callers_own(kept_loader):
     assert first.frames.untyped_storage().nbytes() == first.frames.numel()
 
 
-@pytest.mark.parametrize("door", ["frames", "cameras"])
-def test_transforms_are_given_them(kept_loader, door):
-    plain = next(iter(kept_loader(door)))
-    each = kept_loader(
-        door,
-        transform=lambda frames: frames.float().mean((-1, -2)),
-        batch_transform=lambda all_: all_ * 2,
-    )
-    assert torch.equal(next(iter(each)).frames, plain.frames.float().mean((-1, -2)) * 2)
-
-
 def test_the_budget_counts_them(kept_loader):
     each = kept_loader(memory_budget=60 * FRAME_BYTES)
     list(each)

@@ -193,17 +193,6 @@ def test_a_batch_that_no_epoch_fills_holds_all_of_it(loader, plain):
     assert sorted(batch.video.tolist()) == [each for each in range(4) for _ in range(3)]
 
 
-def test_a_transform_is_given_uint8_frames_on_the_device(loader):
-    def transform(frames):
-        assert frames.dtype == torch.uint8
-        assert frames.device.type == "cpu"
-        return frames.float() / 255
-
-    batch = next(iter(loader(transform=transform, device="cpu")))
-    assert batch.frames.dtype == torch.float32
-    assert 0.5 < batch.frames.max() <= 1
-
-
 def test_own_size_is_kept_where_it_is_one(loader, videos):
     assert next(iter(loader(files=videos[:1], size=None))).frames.shape == (10, 3, 64, 96)
 

@@ -87,11 +87,6 @@ class WithoutTraits:
     order = EveryThird.order
 
 
-@pytest.fixture
-def frames(loader):
-    return loader("frame items")
-
-
 def test_frames_are_those_of_the_sampler(loader, plain):
     each = loader(sampling=EveryThird())
     batches = epochs(each)

@@ -8,7 +8,7 @@ import torch
 from torch.utils.data import DataLoader
 from torchvision.transforms import v2
 
-from headrace import EpochSampler, InOrder, Manifest, Permutation, Uniform, UniformClips, WithSample
+from headrace import EpochSampler, InOrder, Manifest, Permutation, Uniform, UniformClips
 from headrace.errors import MediaError
 from training.videos import SEGMENTS, epochs
 
@@ -118,20 +118,6 @@ def test_clips_that_begin_at_the_start_are_the_loaders(rows, loader, clips):
         one = of_three(rows.subset([row]), start=int(shift))
         assert torch.equal(one[0]["frames"], batch.frames[row])
         assert one[0]["index"].tolist() == batch.index[row].tolist()
-
-
-def test_transforms_see_what_the_manifest_says(rows, loader, clips):
-    def labelled(frames, sample):
-        return frames[..., :1, :1].float() * 0 + sample["label"] + 10 * sample["row"]
-
-    labels = [rows.classes["label"].index(SEGMENTS[row][3]) for row in ROWS]
-    transform = WithSample(labelled)
-    frames = loader("frame items", rows, transform=transform)
-    starts = frames.population.video_start[:4]
-    shown = [float(frames[int(at)]["frame"].max()) for at in starts]
-    assert shown == [10 * row + labels[row] for row in range(4)]
-    dataset = clips(clip_len=2, stride=1, transform=transform, boundary="repeat_last")
-    assert float(dataset[3]["frames"].max()) == 30 + labels[3]
 
 
 def test_chance_follows_from_the_row(clips):
