@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from headrace import EpochSampler, Order, Population, SamplerTraits
-from headrace.sampling.around import Around
-from headrace.sampling.bursts import Bursts
-from headrace.sampling.clips import RandomClips
+from headrace import Around, Bursts, EpochSampler, Order, Population, RandomClips, SamplerTraits
 from headrace.sampling.frames import Uniform
 from headrace.sampling.random import Draws, Purpose
 from headrace.sampling.spread import SpreadClips

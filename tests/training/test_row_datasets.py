@@ -8,8 +8,7 @@ import torch
 from torch.utils.data import DataLoader
 from torchvision.transforms import v2
 
-from headrace import EpochSampler, InOrder, Manifest, Permutation, Uniform, UniformClips
-from headrace.errors import MediaError
+from headrace import EpochSampler, InOrder, Manifest, MediaError, Permutation, Uniform, UniformClips
 from training.videos import SEGMENTS, epochs
 
 pytestmark = [
@@ -65,16 +64,6 @@ def test_weights_of_the_rows_are_those_of_the_loader(rows, frames, loader):
     batches = DataLoader(frames, batch_size=32, sampler=EpochSampler(frames, sampling))
     assert [batch["row"].tolist() for batch in batches] == expected
     assert 4 not in {each for batch in expected for each in batch}
-
-
-def test_an_epoch_goes_on_where_it_was_left(frames):
-    sampler = EpochSampler(frames, Permutation(seed=1))
-    whole = list(sampler)
-    again = EpochSampler(frames, Permutation(seed=1))
-    begun = list(islice(again, 20))
-    resumed = EpochSampler(frames, Permutation(seed=1), rank=0, num_replicas=1)
-    resumed.load_state_dict(again.state_dict())
-    assert begun + list(resumed) == whole
 
 
 def test_a_frame_in_two_rows_is_decoded_once_and_both_have_memory_of_their_own(rows, frames, plain):

@@ -6,17 +6,8 @@ import numpy as np
 import pytest
 from torch.utils.data import DataLoader
 
-from headrace import Alignment, CameraClock, CameraTimes, Moments
-from headrace.training.cameras.stream_sampler import CameraStreamSampler
-from training.cameras.clips import (
-    CAMERAS,
-    CHANCE,
-    EVERY,
-    LENGTHS,
-    VIEW,
-    facts,
-    write_pictures,
-)
+from headrace import Alignment, CameraClock, CameraStreamSampler, CameraTimes, Moments
+from training.cameras.clips import CAMERAS, CHANCE, EVERY, LENGTHS, VIEW, facts, write_pictures
 from training.videos import contents, samples
 
 LATE = 0.004
@@ -33,10 +24,7 @@ TIMES = CameraTimes.of(
 
 
 EVERY_THIRD = {(c, k) for c, k in EVERY if k % 3 == 0}
-MASKED = {
-    "on_missing": "mask",
-    "clocks": {"left": CameraClock(offset_seconds=0.05, rate=1.0)},
-}
+MASKED = {"on_missing": "mask", "clocks": {"left": CameraClock(offset_seconds=0.05, rate=1.0)}}
 WAYS = {
     "every third": ({"moments": Moments.every(3)}, EVERY_THIRD),
     "listed": (
@@ -47,18 +35,8 @@ WAYS = {
         {"alignment": Alignment(sync="nearest", reference="front", times=TIMES), "metadata": facts},
         EVERY,
     ),
-    "late": (
-        {"alignment": Alignment(sync="previous", tolerance_ms=20, **MASKED)},
-        EVERY,
-    ),
-    "framed": (
-        {
-            "view": VIEW,
-            "augment": CHANCE,
-            "moments": Moments.rate(10.0),
-        },
-        EVERY_THIRD,
-    ),
+    "late": ({"alignment": Alignment(sync="previous", tolerance_ms=20, **MASKED)}, EVERY),
+    "framed": ({"view": VIEW, "augment": CHANCE, "moments": Moments.rate(10.0)}, EVERY_THIRD),
     "pictured": ({}, {(0, k) for k in range(7)} | {(1, k) for k in range(4)}),
 }
 

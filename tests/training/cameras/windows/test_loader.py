@@ -6,17 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from headrace import Alignment, MediaError, Moments
-from headrace.sampling.frames import InOrder
-from training.cameras.clips import (
-    CAMERAS,
-    KEYS,
-    LENGTHS,
-    SIZE,
-    WAYS,
-    keys,
-)
-from training.videos import contents, epochs, samples
+from headrace import Alignment, DecodeError, InOrder, Moments
+from training.cameras.clips import CAMERAS, KEYS, LENGTHS, SIZE, WAYS, keys
+from training.videos import KEPT, contents, epochs, samples
 
 pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.LeftOutWarning")
 
@@ -121,9 +113,7 @@ def test_cameras_that_lack_frames_are_black_and_masked(windows, plain_cameras, f
 
 
 @pytest.mark.parametrize("way", ["plain", "chance"])
-def test_a_damaged_frame_is_named_or_its_windows_replaced(windows, damaged_layout, way):
-    with pytest.raises(MediaError, match=f"{CAMERAS[1]}.mp4"):
-        [*windows(damaged_layout)]
+def test_windows_of_a_damaged_frame_are_replaced(windows, damaged_layout, way):
     skipping = windows(damaged_layout, on_error="skip", **WAYS[way])
     batches = epochs(skipping)
     assert skipping.statistics.samples_substituted > 0
@@ -135,31 +125,44 @@ def test_a_damaged_frame_is_named_or_its_windows_replaced(windows, damaged_layou
     assert [len(batch) for batch in again] == [len(batch) for batch in batches[: len(again)]]
 
 
-@pytest.mark.parametrize("way", ["plain", "chance", "flips"])
-def test_what_cannot_be_decoded_is_black_and_masked_and_the_rest_as_ever(
-    windows, damaged_layout, way
+@pytest.mark.parametrize(
+    ("door", "options"),
+    [
+        ("cameras", {"lookahead": 1}),  # none is kept, so that memory is used again
+        ("cameras", {"lookahead": 1, "decoding": KEPT}),
+        ("windows", {"lookahead": 1, "decoding": KEPT}),
+        *(("windows", WAYS[way]) for way in ("plain", "chance", "flips")),
+    ],
+    ids=repr,
+)
+def test_what_cannot_be_decoded_is_named_or_black_and_masked_and_the_rest_as_ever(
+    opener, damaged_layout, door, options
 ):
-    masking, whole = windows(damaged_layout, on_error="mask", **WAYS[way]), windows(**WAYS[way])
+    with pytest.raises(DecodeError, match=r"c/front\.mp4"):
+        list(opener(door, damaged_layout, **options))
+    masking = opener(door, damaged_layout, on_error="mask", **options)
     lost = 0
-    for batch, right in zip(masking, whole, strict=True):
-        is_lost = ~batch.valid
-        for name in ("index", "frame", "image_matrix"):
+    for batch, right in zip(masking, opener(door, **options), strict=True):
+        is_masked, is_lost = ~batch.valid, right.valid & ~batch.valid
+        for name in ("clip", "index", "frame", "image_matrix"):
             assert torch.equal(batch[name], right[name])
-        assert torch.equal(batch.pts_seconds.isnan(), is_lost)
-        assert torch.equal(batch.error_ms.isnan(), is_lost)
-        assert not batch.frames[is_lost].any()
-        assert torch.equal(batch.frames[~is_lost], right.frames[~is_lost])
-        for window, _, camera in is_lost.nonzero().tolist():
-            assert (int(batch.clip[window]), camera) == (2, 1)
+        assert torch.equal(batch.pts_seconds.isnan(), is_masked)
+        assert torch.equal(batch.error_ms.isnan(), is_masked)
+        assert not batch.frames[is_masked].any()
+        assert torch.equal(batch.frames[batch.valid], right.frames[batch.valid])
+        for row, *_, camera in is_lost.nonzero().tolist():
+            assert (int(batch.clip[row]), CAMERAS[camera]) == (2, "front")
         lost += int(is_lost.sum())
-    assert lost
-    assert set(keys(masking)) == KEYS
-    statistics = masking.statistics
-    assert (statistics.frames_lost, statistics.frames_missing) == (2 * lost, 0)
-    assert statistics.frames_delivered == 2 * (len(KEYS) * 9 - lost)
-    assert statistics.samples_substituted == 0
-    assert {loss.index for loss in masking.quarantined} <= {*range(LENGTHS["c"])}
-    assert all(f"{CAMERAS[1]}.mp4" in loss.source for loss in masking.quarantined)
+        del batch
+    assert masking.statistics.frames_lost == lost > 0
+    if door == "windows":
+        assert set(keys(masking)) == KEYS
+        statistics = masking.statistics
+        assert (statistics.frames_lost, statistics.frames_missing) == (2 * lost, 0)
+        assert statistics.frames_delivered == 2 * (len(KEYS) * 9 - lost)
+        assert statistics.samples_substituted == 0
+        assert {loss.index for loss in masking.quarantined} <= {*range(LENGTHS["c"])}
+        assert all("front.mp4" in loss.source for loss in masking.quarantined)
 
 
 def test_masks_are_the_same_with_any_list(windows, damaged_layout, tmp_path):
