@@ -6,7 +6,7 @@ from itertools import islice
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, Subset
+from torch.utils.data import ConcatDataset, DataLoader, Subset
 from torchvision.transforms import v2
 
 from headrace import (
@@ -170,24 +170,11 @@ def test_items_whose_epoch_nobody_says_draw_anew(drawing):
     assert torch.equal(drawing[3]["frame"], drawing[3]["frame"])
 
 
-class Wrapper:
-    """Asks for frames one by one."""
-
-    def __init__(self, frames):
-        self.frames = frames
-
-    def __len__(self):
-        return len(self.frames)
-
-    def __getitem__(self, frame):
-        return self.frames[frame]
-
-
 def test_a_wrapper_that_asks_for_frames_one_by_one_is_told_once(loader):
     frames, others = loader("frame items"), loader("frame items")
     sampler = EpochSampler(frames, Uniform())
     with pytest.warns(UserWarning, match=r"64 frames were asked for one by one, and \d+ de") as w:
-        list(DataLoader(Wrapper(frames), batch_size=10, sampler=sampler))
+        list(DataLoader(ConcatDataset([frames]), batch_size=10, sampler=sampler))
     assert len(w) == 1
     assert "__getitems__" in str(w[0].message)
     list(DataLoader(Subset(others, range(113)), batch_size=10))

@@ -1,7 +1,6 @@
 """Metadata comes with the moment it belongs to: by the loader, by stock workers, from tables."""
 
 import pytest
-import torch
 
 from forked import raised_by_a_worker
 from headrace import ClipMoment, ConfigError, MomentTable
@@ -64,55 +63,42 @@ def test_each_moment_of_a_window_has_what_belongs_to_it(windows, small, by_time)
     assert any(batch.is_pad.any() for batch in batches)
 
 
-def looked_for(clip, moment):
-    return next(each for each in () if each == clip)
-
-
-def compared(clip, moment):
-    assert clip == moment.number
-
-
-def computed(clip, moment):
-    return {"pose": torch.zeros(2) + torch.zeros(3)}
-
-
 class OddPoseError(Exception):
     """Of a library of the user's own."""
 
 
-def own(clip, moment):
-    raise OddPoseError("not in the map\nof Boston")
+def raising(error):
+    def metadata(clip, moment):
+        raise error
 
-
-def interrupted(clip, moment):
-    raise KeyboardInterrupt
+    return metadata
 
 
 @pytest.mark.parametrize("workers", [None, 0, 2])
 @pytest.mark.parametrize(
-    ("function", "error"),
+    ("error", "said"),
     [
-        (looked_for, "StopIteration: no reason given; it is called"),
-        (compared, "AssertionError"),
-        (computed, "RuntimeError"),
-        (own, "OddPoseError: not in the map; it is called"),
-        (lambda clip, moment: {}[clip], "KeyError"),
+        (StopIteration(), "StopIteration: no reason given; it is called"),
+        (AssertionError(), "AssertionError"),
+        (RuntimeError("of unlike sizes"), "RuntimeError: of unlike sizes; it is called"),
+        (OddPoseError("not in the map\nof Boston"), "OddPoseError: not in the map; it is called"),
+        (KeyError("a"), "KeyError"),
     ],
 )
 def test_whatever_a_function_fails_with_is_told_and_ends_no_epoch(
-    cameras, small, by_stock, function, error, workers
+    cameras, small, by_stock, error, said, workers
 ):
     """StopIteration, as of a search that finds nothing, would end the loop in silence."""
     if workers is None:
-        batches = cameras(small, metadata=function)
+        batches = cameras(small, metadata=raising(error))
     else:
-        _, batches = by_stock(small, workers, metadata=function)
-    with raised_by_a_worker(ConfigError, rf"of clip '\w', moment 0 .* failed: {error}"):
+        _, batches = by_stock(small, workers, metadata=raising(error))
+    with raised_by_a_worker(ConfigError, rf"of clip '\w', moment 0 .* failed: {said}"):
         list(batches)
 
 
 def test_ctrl_c_in_a_function_is_no_fault_of_it(cameras, small):
-    loader = cameras(small, metadata=interrupted)
+    loader = cameras(small, metadata=raising(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
         next(iter(loader))
 

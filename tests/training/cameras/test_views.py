@@ -212,18 +212,13 @@ def noise(size) -> np.ndarray:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_flipped_tensors_are_flipped_arrays(size):
+def test_tensors_are_flipped_and_rotated_as_arrays_are(size):
     picture = noise(size)
-    found = flipped(torch.from_numpy(picture))
-    assert np.array_equal(found.numpy(), flipped(picture))
-    assert np.array_equal(found.numpy()[:, ::-1], picture)
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_rotated_tensors_are_rotated_arrays(size):
-    picture = noise(size)
+    tensor = torch.from_numpy(picture)
+    assert np.array_equal(flipped(tensor).numpy(), flipped(picture))
+    assert np.array_equal(flipped(picture)[:, ::-1], picture)
     for degrees in ANGLES:
-        found = rotated(torch.from_numpy(picture), degrees)
+        found = rotated(tensor, degrees)
         assert (found.dtype, tuple(found.shape)) == (torch.uint8, picture.shape)
         assert np.array_equal(found.numpy(), rotated(picture, degrees)), degrees
 
