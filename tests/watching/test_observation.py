@@ -8,6 +8,7 @@ import torch
 from torch.utils.data import DataLoader
 
 import headrace
+from forked import raised_by_a_worker
 from headrace import ConfigError, Session
 from watching.loaders import Broken, Numbers, Stream, marked
 
@@ -153,7 +154,7 @@ def test_workers_end_with_the_loop_that_was_left() -> None:
 def test_an_error_in_the_dataset_is_the_users_own_and_is_recorded(workers: int) -> None:
     loader = DataLoader(Broken(), batch_size=4, num_workers=workers)
     seen = headrace.observe(loader, tell=None)
-    with pytest.raises(ValueError, match="item 20 is broken"), seen:
+    with raised_by_a_worker(ValueError, "item 20 is broken"), seen:
         for _ in seen:
             pass
     assert seen.session.outcome == "failed"
