@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from cache.made import BrokenStore, arrays, found, results
+from headrace import ConfigError, OpenError, Source
 from headrace.cache.cache import Cache
 from headrace.cache.contents import FILE as DIGESTS
 from headrace.cache.contents import SETTLED_SECONDS, ContentDigests
@@ -15,10 +16,8 @@ from headrace.cache.counters import CacheCounters
 from headrace.cache.open import FILE, open_cache, open_store
 from headrace.cache.redis_address import RedisAddress
 from headrace.cache.rest import FAILURES, REST_SECONDS
-from headrace.errors import ConfigError, OpenError
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing.fake_clock import FakeClock
-from headrace.video.source import Source
 
 ALL = range(4)
 KEYS = list(results(ALL))

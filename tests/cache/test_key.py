@@ -15,12 +15,11 @@ from torch import nn
 
 from cache.made import GROUPS, arrays, key
 from decode.backends import TORCHCODEC, needs_torchcodec
+from headrace import CacheError, ConfigError, Decoding
 from headrace.cache.entry import MAX_ARRAYS, Entry, decode, encode
 from headrace.cache.facts import decode_facts
 from headrace.cache.key import ChunkKey, Difference, differences
 from headrace.cache.model_facts import model_facts, numerics_facts, preprocess_facts
-from headrace.decode.decoding import Decoding
-from headrace.errors import CacheError, ConfigError
 from headrace.models.compute import Compute
 from headrace.preprocess.spec import InputSpec
 
@@ -218,9 +217,7 @@ def table(shape=(2,), name="a", dtype="<f4") -> dict[str, object]:
     return {"name": name, "dtype": dtype, "shape": shape}
 
 
-SHAPES = [
-    *([2**62], [0, 2**62, 2**62], [2**200], [-1, -2], [2.0], [True], "8", [1], [1] * 70),
-]
+SHAPES = [*([2**62], [0, 2**62, 2**62], [2**200], [-1, -2], [2.0], [True], "8", [1], [1] * 70)]
 LIES = [
     *([], {}, None, [None], [{"name": "a", "dtype": "<f4"}], [table((1,))] * 2),
     *([table(shape)] for shape in SHAPES),

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torchvision import models
 
-from headrace.decode.index_store import IndexStore
-from headrace.errors import BackendError, ConfigError
+from headrace import BackendError, ConfigError, IndexStore
 from headrace.models.batch_size import choose_batch_size, fastest, largest
 from headrace.models.load import load_classifier
 from headrace.models.memory_peaks import KnownPeaks, predicted_peak
@@ -76,10 +75,7 @@ CHOICES = [
         partial(by_memory, limit=10**9, fails_from=8),
         *(4, DOUBLES[:3], "8 do not fit into the memory"),
     ),
-    (
-        partial(by_memory, limit=500, known={1: 110, 2: 120}),
-        *(32, [32], f"{FIRST} 64 would take"),
-    ),
+    (partial(by_memory, limit=500, known={1: 110, 2: 120}), *(32, [32], f"{FIRST} 64 would take")),
     (
         partial(by_memory, limit=10**9, most=64, known={1: 1}, fails_from=8),
         *(4, [4], f"{FIRST} 8 do not fit into the memory now"),

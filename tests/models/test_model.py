@@ -7,17 +7,11 @@ from torch import nn
 from torchvision.models import MobileNet_V2_Weights
 
 from decode.gpus import needs_gpu
-from headrace.decode.clips import load_clip
-from headrace.decode.index_store import IndexStore
+from headrace import IndexStore, load_clip
 from headrace.models.box_choice import BoxChoice
 from headrace.models.compute import Compute
 from headrace.models.features import LayerTap
-from headrace.models.load import (
-    load_classifier,
-    load_clip_classifier,
-    load_detector,
-    load_features,
-)
+from headrace.models.load import load_classifier, load_clip_classifier, load_detector, load_features
 from headrace.models.pinned import PinnedCopy
 from headrace.models.prepare import prepare
 from headrace.models.transfer import copy_for, copy_to, transfer

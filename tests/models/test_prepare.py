@@ -106,11 +106,7 @@ NOT_READY = [
         {"compute": Compute(precision="float16")},
         "on cpu in float16 with ... , float32 or another --dev",
     ),
-    (
-        Mean(),
-        {"batch_size": 10**15},
-        "tiny cannot run on cpu with batches of 1000000000000",
-    ),
+    (Mean(), {"batch_size": 10**15}, "tiny cannot run on cpu with batches of 1000000000000"),
     (Mean(), raising(RuntimeError("no g++\nat all")), NO_COMPILER),
     (Mean(), raising(FileNotFoundError(2, "no cc")), NO_COMPILER),
     (

@@ -2,9 +2,8 @@
 
 import pytest
 
+from headrace import Bursts, Permutation, Uniform
 from headrace.planner.plan_probe import run_trial
-from headrace.sampling.bursts import Bursts
-from headrace.sampling.frames import Permutation, Uniform
 
 
 @pytest.fixture

@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
+from headrace import Bursts, Permutation, Population, Uniform
 from headrace.planner.plan_simulation import rehearse
-from headrace.sampling.bursts import Bursts
 from headrace.sampling.costs import burst_cost, lookahead_cost, lookahead_for
-from headrace.sampling.frames import Permutation, Uniform
-from headrace.sampling.population import Population
 
 CAMERA = Population.of([np.full(20, 30)] * 20)
 EVERYTHING = 10**9

@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace import ConfigError
+from headrace import ConfigError, StreamIndex
 from headrace.planning.batches import batch_parts
 from headrace.planning.chunks import chunks_of
 from headrace.planning.stretches import Stretch, in_order, stretches
 from headrace.testing.synth import SynthClip, write_clip
-from headrace.video.stream_index import StreamIndex
 
 PIXELS = 64 * 96
 

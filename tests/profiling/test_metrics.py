@@ -88,10 +88,7 @@ def test_a_figure_of_outputs_is_what_it_says(ends, options, expected):
     assert found == {name: pytest.approx(value) for name, value in expected.items()}
 
 
-@given(
-    st.lists(st.floats(0.01, 3.0), min_size=1, max_size=60),
-    st.integers(1, 8),
-)
+@given(st.lists(st.floats(0.01, 3.0), min_size=1, max_size=60), st.integers(1, 8))
 def test_whole_seconds_hold_exactly_the_frames_between_them(gaps, frames):
     ends = [1.0 + sum(gaps[:place]) for place in range(1, len(gaps) + 1)]
     session = session_with_outputs(ends, frames=frames)

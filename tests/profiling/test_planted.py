@@ -162,11 +162,7 @@ LOOPS = [
         Loop(fetch=90, step=5, workers=8, handover=20, batch_bytes=10_000_000),
         "hand-over",
     ),
-    (
-        "epochs of few steps",
-        Loop(fetch=10, step=10, workers=2, epochs=20, start=800),
-        "start-up",
-    ),
+    ("epochs of few steps", Loop(fetch=10, step=10, workers=2, epochs=20, start=800), "start-up"),
 ]
 
 

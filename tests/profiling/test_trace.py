@@ -53,7 +53,7 @@ def test_each_thread_has_a_row_in_the_order_their_stages_began():
         if e["name"] == "thread_sort_index"
     }
     assert [(row[0], rows[row]) for row in sorted(order, key=lambda row: (row[0], order[row]))] == [
-        *((7, "decode-0"), (7, "decode-1"), (7, "model-0"), (9, "decode-0")),
+        *((7, "decode-0"), (7, "decode-1"), (7, "model-0"), (9, "decode-0"))
     ]
     processes = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
     assert processes == {7: "headrace 7", 9: "headrace 9"}

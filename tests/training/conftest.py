@@ -1,7 +1,6 @@
 """What tests of training share: media that nobody changes, doors that open them, and pages."""
 
 import csv
-import re
 from contextlib import ExitStack
 from functools import partial
 from math import inf, nan
@@ -10,10 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch.utils.data import DataLoader
 
 import headrace
-from headrace import HeadraceError, IndexStore, Manifest
+from headrace import CameraStreamSampler, IndexStore, Manifest
 from headrace.testing.damage import damage_packets
+from tests.kit.pages import calls_of, check_message
 from training import videos as video_kit
 from training.cameras import clips as camera_kit
 from training.cameras.clips import (
@@ -27,13 +28,6 @@ from training.cameras.clips import (
 from training.videos import DOORS, KEPT, OF_CAMERAS, SEGMENTS, SIZE, PlainFrames, write_videos
 
 PAGES = Path(__file__).parent / "pages"
-OF_THE_MACHINE = [
-    (r"checksum \d+ \(here \d+\)", "checksum"),
-    (r"torch \S+ finds .*(?=; or leave)", "torch finds ..."),
-    (r"((?:Parquet file|for each|is no CSV|of nuScenes|ValueError|\.\.\.\]\}\}): ).*", r"\1..."),
-]
-"""What depends on the encoder, on GPUs, or on the version of another library, and what stands for
-it on a page."""
 NAMES = {
     **vars(camera_kit),
     **vars(video_kit),
@@ -41,12 +35,6 @@ NAMES = {
     **{"headrace": headrace, "np": np, "torch": torch, "Path": Path, "inf": inf, "nan": nan},
 }
 """What every call of a page may use."""
-
-
-def pytest_addoption(parser):
-    parser.addoption(
-        "--update-refusals", action="store_true", help="Write the pages of tests/training anew."
-    )
 
 
 @pytest.fixture(scope="session")
@@ -151,6 +139,12 @@ def loader(opener):
 
 
 @pytest.fixture
+def frames(opener):
+    """The frames as items for a stock DataLoader."""
+    return opener("frame items")
+
+
+@pytest.fixture
 def kept_loader(opener):
     """The same, of frames that stay where they were decoded, on the CPU."""
     usual = {"frames": {"batch_size": 9}, "cameras": {"group_num": 4}}
@@ -179,6 +173,19 @@ def dataset(opener):
 
 
 @pytest.fixture
+def by_stock(opener):
+    """Return `by_stock(files, workers, order, **options)`: items of cameras, and their batches."""
+
+    def batches(files=None, workers=0, order=None, **options):
+        items = opener("camera items", files, **options)
+        asked = {"group_num": 1, "num_workers": workers, "interleaved": True, **(order or {})}
+        sampler = CameraStreamSampler(items, **asked)
+        return items, DataLoader(items, batch_sampler=sampler, num_workers=workers)
+
+    return batches
+
+
+@pytest.fixture
 def one_gpu(monkeypatch):
     """PyTorch says that there is one; nothing is asked of it."""
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
@@ -190,44 +197,17 @@ def own_cache(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def page(request, tmp_path_factory):
-    """Return `page(name, text)`, which holds a text against the stored one.
-
-    `pytest tests/training --update-refusals` writes it anew. Folders of tests are left out.
-    """
-    base = re.escape(str(tmp_path_factory.getbasetemp()))
-    folders = re.compile(rf"{base}/[\w-]+(/\.\./[\w-]+)?")
-
-    def check(name, text):
-        path = PAGES / f"{name}.txt"
-        text = folders.sub("<folder>", text)
-        for found, stands_for_it in OF_THE_MACHINE:
-            text = re.sub(found, stands_for_it, text)
-        if request.config.getoption("--update-refusals"):
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(text, "utf-8")
-        assert text.splitlines() == path.read_text("utf-8").splitlines()
-
-    return check
-
-
-@pytest.fixture
-def refused(page, request):
+def refused(request):
     """Return `refused(name, **names)`: holds the errors of a page's calls against the page.
 
-    The page has each call behind `>>>`, and below it the kind of error and its whole message. Calls
-    use names of headrace, of the module of the test, and `names`.
+    The page has each call behind `>>>`, and below it the kind of error and its whole message, where
+    `...` stands for any text, and `<folder>` for one of the test. Calls use names of headrace, of
+    the module of the test, and `names`.
     """
 
     def check(name, **names):
         known = {**NAMES, **vars(request.module), **names}
-        lines = []
-        for call in re.findall(r"^>>> (.+)$", (PAGES / f"{name}.txt").read_text("utf-8"), re.M):
-            with pytest.raises(HeadraceError) as raised:
-                eval(call, dict(known))
-            assert "\n" not in str(raised.value)
-            lines.append(f">>> {call}\n{type(raised.value).__name__}: {raised.value}\n")
-        assert lines, f"{name}.txt has no call"
-        page(name, "".join(lines))
+        for call, said in calls_of(PAGES / f"{name}.txt"):
+            assert "\n" not in str(check_message(call, said.replace("<folder>", "..."), known))
 
     return check

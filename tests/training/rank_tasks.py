@@ -12,13 +12,13 @@ from headrace.training.ranks import agreement, shard_of
 
 @dataclass(frozen=True)
 class RankTask:
-    """Where two processes meet, and what this one opens."""
+    """Where two processes meet, and what this one opens, one after the other."""
 
     rendezvous: str
     rank: int
-    opens: tuple[int | None, int] | Path
-    """A checksum, None if its loader cannot be made, and how much it left out; or a folder of
-    cameras."""
+    opens: tuple[tuple[int | None, int] | Path, ...]
+    """Of each a checksum, None if its loader cannot be made, and how much it left out; or a folder
+    of cameras."""
 
 
 @contextmanager
@@ -33,19 +33,24 @@ def group(task):
 
 
 def ask_rank(task, ready):
-    """Return the rank, how many there are, and what the checks say."""
+    """Return the rank, how many there are, and what the checks say of each that is opened."""
     with group(task):
         ready()
         shard = shard_of(None, None, drop_last=False)
-        try:
-            if isinstance(task.opens, Path):
-                CameraStreamDataset(task.opens / "index.json", skip_bad=True).close()
-            else:
-                with agreement(is_asked=True) as opened:
-                    checksum, left_out = task.opens
-                    if checksum is None:
-                        raise ConfigError("nothing to read")
-                    opened.checksum, opened.left_out = checksum, left_out
-        except ConfigError as error:
-            return shard.rank, shard.ranks, str(error)
-        return shard.rank, shard.ranks, ""
+        return shard.rank, shard.ranks, [said_of(each) for each in task.opens]
+
+
+def said_of(opens):
+    """Return what the checks say."""
+    try:
+        if isinstance(opens, Path):
+            CameraStreamDataset(opens / "index.json", skip_bad=True).close()
+        else:
+            with agreement(is_asked=True) as opened:
+                checksum, left_out = opens
+                if checksum is None:
+                    raise ConfigError("nothing to read")
+                opened.checksum, opened.left_out = checksum, left_out
+    except ConfigError as error:
+        return str(error)
+    return ""

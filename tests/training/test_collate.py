@@ -4,7 +4,7 @@ import json
 import pickle
 from copy import copy as copy_of
 from dataclasses import dataclass, field
-from itertools import islice, pairwise
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -154,36 +154,22 @@ def trained(gpu, *, waits=False):
     return seen
 
 
-def test_each_batch_is_copied_during_the_work_on_the_one_before():
+@pytest.mark.parametrize(
+    ("waits", "step", "copied"),
+    [(False, WORK, [0, 3, 13, 23, 33, 43]), (True, WORK + COPY, [0, 13, 26, 39, 52, 65])],
+    ids=["the loop is ahead", "the loop waits in each step"],
+)
+def test_each_batch_is_copied_during_the_work_on_the_one_before(waits, step, copied):
+    """Once the work before that is done: a GPU slower than the loop holds two batches, not all.
+
+    It is never without work but for the first copy. A loop that waits in each step leaves nothing
+    to copy beside.
+    """
     gpu = PlayedGpu()
-    batches = trained(gpu)
+    batches = trained(gpu, waits=waits)
     assert [int(each[0, 0]) for each in batches] == [*range(6)]
-    for work, (begin, end) in zip(gpu.work, gpu.copies[1:], strict=False):
-        assert work[0] - COPY <= begin < end <= work[1]
-    for copy, work in zip(gpu.copies, gpu.work, strict=True):
-        assert copy[1] <= work[0], "no work on a batch before it is there"
-
-
-def test_the_gpu_is_never_without_work_but_for_the_first_copy():
-    gpu = PlayedGpu()
-    trained(gpu)
-    assert gpu.work[0][0] == COPY
-    assert all(one[1] == next_one[0] for one, next_one in pairwise(gpu.work))
-
-
-def test_a_batch_is_copied_when_the_work_on_the_one_before_the_last_is_done():
-    """So a GPU that is slower than the loop holds two batches, and not all of them."""
-    gpu = PlayedGpu()
-    trained(gpu)
-    for work, copy in zip(gpu.work, gpu.copies[2:], strict=False):
-        assert work[1] <= copy[0]
-
-
-def test_a_loop_that_waits_in_each_step_has_every_batch_all_the_same():
-    gpu = PlayedGpu()
-    assert len(trained(gpu, waits=True)) == 6
-    for work, copy in zip(gpu.work, gpu.copies[1:], strict=False):
-        assert copy[0] == work[1], "nothing is left to copy beside"
+    assert gpu.copies == [(begin, begin + COPY) for begin in copied]
+    assert gpu.work == [(COPY + n * step, COPY + n * step + WORK) for n in range(6)]
 
 
 def test_pictures_of_a_batch_are_copied_at_once_whatever_their_sizes():

@@ -17,12 +17,6 @@ from training.videos import CLIPS, SIZE, open_videos, with_counters
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
 RANDOM_IDS = [112, 0, 39, 40, 77, 3, 3, 95, 12, 0, 64, 41, 5, 100, 39, 8]
-WORKERS = [0, 1, 2]
-
-
-@pytest.fixture
-def frames(loader):
-    return loader("frame items")
 
 
 @pytest.fixture
@@ -84,23 +78,14 @@ def test_the_gops_of_a_batch_cost_one_entry_each(frames):
     assert frames.counters.frames_decoded > 2 * decoded
 
 
-@pytest.mark.parametrize("workers", WORKERS)
-def test_a_dataloader_gives_the_right_frames_with_any_workers(frames, plain, workers):
-    frames[0]  # a file is open here when workers are forked
-    batches = list(DataLoader(frames, batch_size=5, sampler=RANDOM_IDS, num_workers=workers))
-    for batch in batches:
-        assert torch.equal(batch["frame"], of_batch(batch, plain))
-    video, index = (torch.cat([b[name] for b in batches]).numpy() for name in ("video", "index"))
-    assert frames.population.frame_ids(video, index).tolist() == RANDOM_IDS
-
-
 def test_workers_open_files_for_themselves_and_leave_the_parents_alone(frames, plain):
     for frame in (0, 41, 66):
         frames[frame]
     mine = replace(frames.counters)
     picked = [0, 1, 2, 3, 41, 42, 43, 44]
     options = {"batch_size": 4, "num_workers": 2, "collate_fn": with_counters}
-    for _, theirs in DataLoader(frames, sampler=picked, **options):
+    for batch, theirs in DataLoader(frames, sampler=picked, **options):
+        assert torch.equal(batch["frame"], of_batch(batch, plain))
         assert theirs.opens == 1
         assert theirs.frames_delivered == 4
         mine_again = frames[44]
@@ -121,14 +106,6 @@ def test_no_more_files_are_open_than_allowed(loader, tmp_path):
         assert len(open_videos(tmp_path)) == min(2, frame // 25 + 1)
     dataset.close()
     assert not open_videos(tmp_path)
-
-
-def test_a_transform_gets_each_frame_or_clip(loader, videos):
-    assert loader("frame items", transform=lambda frame: frame.shape)[7]["frame"] == (3, *SIZE)
-    doubled = {"clip_len": 2, "stride": 1, "transform": lambda clip: clip.float() * 2, "start": 0}
-    found = loader("clip items", **doubled)[0]["frames"].movedim(-3, -1)
-    plain_clip = read_clip(videos[0], 0, 2, 1, size=SIZE)
-    assert np.array_equal(found, plain_clip.astype(np.float32) * 2)
 
 
 def test_a_file_that_changes_is_named_in_a_worker_too(loader, tmp_path):
@@ -179,16 +156,6 @@ def test_random_clips_lie_inside_their_video_and_reach_both_ends(loader, videos)
     assert [fixed.clip_indices(k).tolist() for k in range(4)] == [[5, 7, 9]] * 4
 
 
-@pytest.mark.parametrize("workers", WORKERS)
-def test_a_dataloader_batches_clips_with_any_workers(clips, workers):
-    clips.set_epoch(0)
-    [batch] = DataLoader(clips, batch_size=4, num_workers=workers)
-    assert batch["frames"].shape == (4, 4, 3, *SIZE)
-    assert batch["video"].tolist() == [0, 1, 2, 3]
-    assert batch["index"].shape == batch["pts_seconds"].shape == (4, 4)
-    assert torch.equal(batch["frames"], all_of(clips))
-
-
 def test_each_pass_has_other_clips_where_nobody_says_the_epoch(clips):
     """The same ones with any workers: how often a clip was asked for is known to all of them."""
     passes = []
@@ -207,6 +174,9 @@ def test_workers_that_live_on_are_told_of_a_new_epoch(clips):
     for epoch in (0, 1):
         clips.set_epoch(epoch)
         [batch] = loader
+        assert batch["frames"].shape == (4, 4, 3, *SIZE)
+        assert batch["video"].tolist() == [0, 1, 2, 3]
+        assert batch["index"].shape == batch["pts_seconds"].shape == (4, 4)
         assert torch.equal(batch["frames"], all_of(clips))
     del loader
 

@@ -1,13 +1,13 @@
 """The threads of a loader: they end with it, are anew in a fork, and one that hangs is named."""
 
 import gc
-import os
 import subprocess
 import sys
 import threading
 
 import pytest
 
+from forked import in_a_fork
 from headrace import FrameLoader, StageError
 from headrace.training import frame_memory
 from runtime.in_time import in_time
@@ -65,10 +65,12 @@ while not loader._running.engine.room._changed._waiters:
 def test_a_process_that_was_forked_has_threads_of_its_own(loader, plain):
     each = loader(workers=1)
     expected = contents(each)
-    if (child := os.fork()) == 0:
+
+    def gives_the_same():
         each.set_epoch(0)
-        os._exit(contents(each) != expected)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        return contents(each) == expected
+
+    assert in_a_fork(gives_the_same)
 
 
 class Hanging:

@@ -7,20 +7,10 @@ from PIL import Image
 
 from decode.backends import needs_torchcodec
 from decode.gpus import needs_gpu
-from headrace import BackendError, CameraLayout, CameraView, ClipAugment, Decoding, ImageSequence
+from headrace import BackendError, CameraView, ClipAugment, Decoding, ImageSequence
 from headrace.testing.synth import KINDS, write_clip
-from training.cameras.clips import CAMERAS, WAYS
+from training.cameras.clips import CAMERAS, WAYS, write_pictures
 from training.videos import KEPT, ON_GPU, SIZE, apart, pictures
-
-
-def pictured(folder, suffix):
-    """Return a layout of one clip of one camera, as pictures."""
-    where = folder / "clip" / "front"
-    where.mkdir(parents=True)
-    for number in range(3):
-        picture = np.random.default_rng(number).integers(0, 256, (64, 96, 3), np.uint8)
-        Image.fromarray(picture).save(where / f"{number:05d}{suffix}")
-    return CameraLayout.of_folders([folder], len, picture_rate=10)
 
 
 def test_frames_of_odd_sides_are_near_those_of_the_cpu(kept_loader, tmp_path):
@@ -40,7 +30,11 @@ def test_what_cannot_be_kept_is_refused_when_a_loader_opens(
     full, mjpeg, odd = (
         [write_clip(tmp_path / kind, KINDS[kind])] for kind in ("odd_size_444", "mjpeg", "odd_size")
     )
-    png, jpg = (pictured(tmp_path / suffix, f".{suffix}") for suffix in ("png", "jpg"))
+    noise = np.random.default_rng(0).integers(0, 256, (3, 64, 96, 3), np.uint8)
+    png, jpg = (
+        write_pictures(tmp_path / kind, {"clip": {"front": noise}}, f".{kind}")
+        for kind in ("png", "jpg")
+    )
     (tmp_path / "sequence").mkdir()
     for number in range(3):
         Image.new("RGB", (64, 48)).save(tmp_path / "sequence" / f"{number}.jpg", subsampling=2)

@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from headrace import EpochSampler, Order, Population, SamplerTraits
-from headrace.sampling.around import Around
-from headrace.sampling.bursts import Bursts
-from headrace.sampling.clips import RandomClips
+from headrace import Around, Bursts, EpochSampler, Order, Population, RandomClips, SamplerTraits
 from headrace.sampling.frames import Uniform
 from headrace.sampling.random import Draws, Purpose
 from headrace.sampling.spread import SpreadClips
@@ -85,11 +82,6 @@ class OfAnotherKind:
 
 class WithoutTraits:
     order = EveryThird.order
-
-
-@pytest.fixture
-def frames(loader):
-    return loader("frame items")
 
 
 def test_frames_are_those_of_the_sampler(loader, plain):

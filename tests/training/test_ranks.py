@@ -14,14 +14,25 @@ needs_gloo = pytest.mark.skipif(
 )
 
 
-def ask(folder, opened):
-    """Return what two ranks say that opened these."""
+@pytest.fixture(scope="module")
+def said(tmp_path_factory):
+    """What each of two ranks says, by what they opened."""
+    folder = tmp_path_factory.mktemp("ranks")
+    write_layout(folder / "videos", {"a": 3}).write(folder / "index.json")
+    (folder / "nothing").mkdir()
+    opened = {
+        "other files": [(7, 0), (8, 1)],
+        "the same files": [(7, 1), (7, 1)],
+        "frames": [(7, 0), (None, 0)],
+        "cameras": [folder, folder / "nothing"],
+    }
     tasks = [
-        RankTask(f"file://{folder}/rendezvous", rank, opens) for rank, opens in enumerate(opened)
+        RankTask(f"file://{folder}/rendezvous", rank, tuple(each[rank] for each in opened.values()))
+        for rank in (0, 1)
     ]
     found = run_together(ask_rank, tasks, timeout_seconds=120)[0]
     assert [each[:2] for each in found] == [(0, 2), (1, 2)]
-    return [said for *_, said in found]
+    return dict(zip(opened, zip(*(each[2] for each in found), strict=True), strict=True))
 
 
 def test_alone_all_is_mine_and_there_is_nobody_to_ask():
@@ -34,20 +45,18 @@ def test_alone_all_is_mine_and_there_is_nobody_to_ask():
 
 
 @needs_gloo
-def test_ranks_that_opened_other_files_are_all_told_and_others_go_on(tmp_path):
-    for said in ask(tmp_path, [(7, 0), (8, 1)]):
-        assert "left out were, of rank 0: 0, rank 1: 1;" in said
+def test_ranks_that_opened_other_files_are_all_told_and_others_go_on(said):
+    for each in said["other files"]:
+        assert "left out were, of rank 0: 0, rank 1: 1;" in each
     assert not torch.cuda.is_initialized()
-    (tmp_path / "other").mkdir()
-    assert ask(tmp_path / "other", [(7, 1), (7, 1)]) == ["", ""]
+    assert said["the same files"] == ("", "")
 
 
 @needs_gloo
-@pytest.mark.parametrize("kind", ["frames", "cameras"])
-def test_where_one_rank_fails_the_others_are_told_and_do_not_wait(tmp_path, kind):
-    write_layout(tmp_path / "videos", {"a": 3}).write(tmp_path / "index.json")
-    (tmp_path / "nothing").mkdir()
-    opened = {"frames": [(7, 0), (None, 0)], "cameras": [tmp_path, tmp_path / "nothing"]}
-    first, second = ask(tmp_path, opened[kind])
+@pytest.mark.parametrize(
+    ("kind", "words"), [("frames", "nothing to read"), ("cameras", "cannot read ")]
+)
+def test_where_one_rank_fails_the_others_are_told_and_do_not_wait(said, kind, words):
+    first, second = said[kind]
     assert first.startswith("rank 1 could not make a loader")
-    assert second.startswith({"frames": "nothing to read", "cameras": "cannot read "}[kind])
+    assert second.startswith(words)

@@ -6,21 +6,19 @@ import os
 import pickle
 import shutil
 import signal
-import subprocess
-import sys
 from functools import partial
 from itertools import islice
-from pathlib import Path
+from multiprocessing import get_context
 
 import pytest
 
 import headrace
-from headrace import ConfigError, UniformClips
+from forked import in_a_fork
+from headrace import ConfigError, IndexStore, UniformClips
 from headrace.testing.synth import write_clip
-from training.cameras.clips import CAMERAS
-from training.videos import CLIPS, contents, epochs, places, write_videos
+from training.cameras.clips import CAMERAS, layout_of
+from training.videos import CLIPS, DOORS, SIZE, contents, epochs, places, write_videos
 
-TESTS = Path(__file__).parents[1]
 TWELVE = {"batch_size": 12}
 UNIFORM = {"clips": UniformClips(num_clips=2, num_frames=5)}
 
@@ -81,13 +79,13 @@ def test_an_iteration_does_not_go_on_in_a_process_that_was_forked(each):
     opened = each(left_early="go_on")
     batches = iter(opened)
     assert contents([next(batches)]) == first
-    if (child := os.fork()) == 0:
-        try:
+
+    def goes_on_anew():
+        with pytest.raises(ConfigError):
             next(batches)
-        except ConfigError:
-            os._exit(contents([next(iter(opened))]) != second)
-        os._exit(2)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        return contents([next(iter(opened))]) == second
+
+    assert in_a_fork(goes_on_anew)
     assert len(list(batches)) == len(opened) - 1
 
 
@@ -216,51 +214,44 @@ def test_endless_streams_go_on_from_their_state_on_every_rank(loader):
         assert seen + contents(islice(resumed, 50)) == whole
 
 
-SCRIPT = """
-import json, os, sys
-from pathlib import Path
-from headrace.decode.index_store import IndexStore
-from training.cameras.clips import layout_of
-from training.videos import DOORS, SIZE, places
+def logged(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
 
-door, folder, store, log, options, kill_after = sys.argv[1:]
-kind, usual = DOORS[door]
-files = layout_of(Path(folder)) if door == "cameras" else sorted(Path(folder).glob("video-*"))
-asked = {**usual, "size": SIZE, "store": IndexStore(Path(store)), **json.loads(options)}
-lines = Path(log).read_text().splitlines() if Path(log).exists() else []
-with kind(files, **asked) as loader, Path(log).open("a") as out:
-    if lines:
-        loader.load_state_dict(json.loads(lines[-1])["state"])
-    while loader.epoch < 2:
-        for step, batch in enumerate(loader, 1):
-            line = {"seen": places(batch), "state": loader.state_dict()}
-            print(json.dumps(line), file=out, flush=True)
-            if step == int(kill_after):
-                os.kill(os.getpid(), 9)
-"""
+
+def two_epochs(door, folder, store, log, options, kill_after):
+    """Train from the last state of a log on; it notes what each batch holds, and the state."""
+    kind, usual = DOORS[door]
+    files = layout_of(folder) if door == "cameras" else sorted(folder.glob("video-*"))
+    asked = {**usual, "size": SIZE, "store": IndexStore(store), **options}
+    lines = logged(log) if log.exists() else []
+    with kind(files, **asked) as loader, log.open("a") as out:
+        if lines:
+            loader.load_state_dict(lines[-1]["state"])
+        while loader.epoch < 2:
+            for step, batch in enumerate(loader, 1):
+                line = {"seen": places(batch), "state": loader.state_dict()}
+                out.write(json.dumps(line) + "\n")
+                out.flush()
+                if step == kill_after:
+                    os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.fixture
 def run(tmp_path):
     """Return a function: runs two epochs in one process for each log, and says how they ended."""
 
-    def started(door, folder, logs, kill_after=-1, **options):
-        ranks = [{"rank": rank, "num_replicas": len(logs)} for rank in range(len(logs))]
-        commands = [
-            [door, folder, tmp_path / "index", tmp_path / log, json.dumps({**rank, **options})]
-            for log, rank in zip(logs, ranks, strict=True)
-        ]
-        processes = [
-            subprocess.Popen([sys.executable, "-c", SCRIPT, *command, str(kill_after)], cwd=TESTS)
-            for command in commands
-        ]
-        return {each.wait(timeout=300) for each in processes}
+    def started(door, folder, logs, kill_after=None, method="fork", **options):
+        ranks = []
+        for rank, log in enumerate(logs):
+            asked = {"rank": rank, "num_replicas": len(logs), **options}
+            given = (door, folder, tmp_path / "index", tmp_path / log, asked, kill_after)
+            ranks.append(get_context(method).Process(target=two_epochs, args=given))
+            ranks[-1].start()
+        for each in ranks:
+            each.join()
+        return {each.exitcode for each in ranks}
 
     return started
-
-
-def logged(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def test_a_run_killed_twice_gives_the_batches_of_one_that_was_not(run, tmp_path):
@@ -270,7 +261,7 @@ def test_a_run_killed_twice_gives_the_batches_of_one_that_was_not(run, tmp_path)
     for workers, kill_after in ((1, 7), (3, 6)):
         ended = run("frames", tmp_path, ["cut"], kill_after, workers=workers, **options)
         assert ended == {-signal.SIGKILL}
-    assert run("frames", tmp_path, ["cut"], **options) == {0}
+    assert run("frames", tmp_path, ["cut"], method="spawn", **options) == {0}
     assert (tmp_path / "cut").read_text() == (tmp_path / "whole").read_text()
 
 
@@ -278,7 +269,7 @@ def test_two_ranks_of_cameras_that_were_killed_go_on_as_if_they_had_not(run, fol
     whole, cut = ([f"{name}-{rank}" for rank in (0, 1)] for name in ("whole", "cut"))
     assert run("cameras", folder, whole, shuffle=True) == {0}
     assert run("cameras", folder, cut, 9, shuffle=True) == {-signal.SIGKILL}
-    assert run("cameras", folder, cut, shuffle=True) == {0}
+    assert run("cameras", folder, cut, method="spawn", shuffle=True) == {0}
     for one, other in zip(whole, cut, strict=True):
         assert (tmp_path / one).read_text() == (tmp_path / other).read_text()
         assert len(logged(tmp_path / one)) > 20

@@ -8,8 +8,7 @@ import torch
 from torch.utils.data import DataLoader
 from torchvision.transforms import v2
 
-from headrace import EpochSampler, InOrder, Manifest, Permutation, Uniform, UniformClips, WithSample
-from headrace.errors import MediaError
+from headrace import EpochSampler, InOrder, Manifest, MediaError, Permutation, Uniform, UniformClips
 from training.videos import SEGMENTS, epochs
 
 pytestmark = [
@@ -67,16 +66,6 @@ def test_weights_of_the_rows_are_those_of_the_loader(rows, frames, loader):
     assert 4 not in {each for batch in expected for each in batch}
 
 
-def test_an_epoch_goes_on_where_it_was_left(frames):
-    sampler = EpochSampler(frames, Permutation(seed=1))
-    whole = list(sampler)
-    again = EpochSampler(frames, Permutation(seed=1))
-    begun = list(islice(again, 20))
-    resumed = EpochSampler(frames, Permutation(seed=1), rank=0, num_replicas=1)
-    resumed.load_state_dict(again.state_dict())
-    assert begun + list(resumed) == whole
-
-
 def test_a_frame_in_two_rows_is_decoded_once_and_both_have_memory_of_their_own(rows, frames, plain):
     first = frames.population.video_start
     # Row 1 begins at 0.5 s; row 0 reaches over it.
@@ -118,20 +107,6 @@ def test_clips_that_begin_at_the_start_are_the_loaders(rows, loader, clips):
         one = of_three(rows.subset([row]), start=int(shift))
         assert torch.equal(one[0]["frames"], batch.frames[row])
         assert one[0]["index"].tolist() == batch.index[row].tolist()
-
-
-def test_transforms_see_what_the_manifest_says(rows, loader, clips):
-    def labelled(frames, sample):
-        return frames[..., :1, :1].float() * 0 + sample["label"] + 10 * sample["row"]
-
-    labels = [rows.classes["label"].index(SEGMENTS[row][3]) for row in ROWS]
-    transform = WithSample(labelled)
-    frames = loader("frame items", rows, transform=transform)
-    starts = frames.population.video_start[:4]
-    shown = [float(frames[int(at)]["frame"].max()) for at in starts]
-    assert shown == [10 * row + labels[row] for row in range(4)]
-    dataset = clips(clip_len=2, stride=1, transform=transform, boundary="repeat_last")
-    assert float(dataset[3]["frames"].max()) == 30 + labels[3]
 
 
 def test_chance_follows_from_the_row(clips):

@@ -150,17 +150,25 @@ def test_a_time_that_was_written_as_a_decimal_is_that_of_its_frame(videos, loade
     assert [index for (index,) in first] == list(range(24))
 
 
-def test_weights_by_path_are_those_of_all_rows_of_a_video(manifest, videos, opened):
-    weights = {videos[0]: 1, videos[1]: 0, str(videos[2]): 6, videos[3]: 0}
-    by_row = [weights.get(path, weights.get(str(path))) for path in manifest.videos]
-    in_order = [by_row[video] for video in manifest.video]
+@pytest.mark.parametrize("is_of_rows", [False, True])
+def test_weights_by_path_are_those_of_a_video_and_all_its_rows(
+    manifest, videos, opened, is_of_rows
+):
+    weights = {videos[0]: 1, videos[1]: 0, str(videos[2]): 6, videos[3]: 0, "other.mp4": 5}
+    in_order, drawn = [1, 0, 6, 0], set()
+    if is_of_rows:
+        in_order = [in_order[videos.index(manifest.videos[video])] for video in manifest.video]
     for kind in (
         partial(RandomClips, num_frames=1),
         partial(SpreadClips, num_segments=2),
         lambda weights: Uniform(over=weights),
     ):
-        by_path, by_place = (opened(manifest, kind(weights=each)) for each in (weights, in_order))
-        assert contents(by_path) == contents(by_place)
+        files = manifest if is_of_rows else videos
+        by_path, by_place = (opened(files, kind(weights=each)) for each in (weights, in_order))
+        batches = list(by_path)
+        assert contents(batches) == contents(by_place)
+        drawn |= {video for (video,) in samples(batches, "video")}
+    assert drawn == {0, 2}
 
 
 def test_rows_may_be_of_pictures_in_place_of_files(tmp_path, videos, loader):

@@ -71,7 +71,7 @@ def test_batches_are_the_same_whatever_the_plan_and_from_any_step_on(
     for plan in planned:
         assert contents(epochs(opens(**plan), count)) == naive, plan
     for step in steps:
-        begun, resumed = opens(), opens(workers=1, lookahead=5)
+        begun, resumed = opens(), opens(workers=1, lookahead=40)
         seen = list(islice((batch for _ in range(2) for batch in begun), step))
         resumed.load_state_dict(json.loads(json.dumps(begun.state_dict())))
         assert contents(seen + epochs(resumed, 2 - resumed.epoch)) == naive, step

@@ -6,11 +6,19 @@ from itertools import islice
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, Subset
+from torch.utils.data import ConcatDataset, DataLoader, Subset
 from torchvision.transforms import v2
 
-from headrace import ConfigError, EpochSampler, Permutation, Uniform, WithSample
-from training.videos import SIZE, contents
+from headrace import (
+    CameraStreamSampler,
+    ConfigError,
+    EpochSampler,
+    Permutation,
+    Uniform,
+    WithSample,
+)
+from training.cameras.clips import VIEW, facts
+from training.videos import KEPT, SIZE, contents
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
@@ -26,6 +34,52 @@ def is_flipped(found, was) -> bool:
     """Return whether a picture is another's mirror image; it must be that or the same."""
     assert torch.equal(found, was) or torch.equal(found, was.flip(-1))
     return not torch.equal(found, was)
+
+
+SAMPLES = [
+    # door, what else is asked for, shape that a transform is given
+    ("frames", {}, (3, *SIZE)),
+    ("frames", {"decoding": KEPT}, (3, *SIZE)),
+    ("clips", {}, (4, 3, *SIZE)),
+    ("cameras", {"view": VIEW, "metadata": facts}, (3, 3, 20, 40)),
+    ("cameras", {"decoding": KEPT}, (3, 3, *SIZE)),
+    ("windows", {"metadata": facts}, (3, 3, 3, *SIZE)),
+    ("frame items", {"files": "manifest"}, (3, *SIZE)),
+    ("clip items", {"files": "manifest", "boundary": "repeat_last"}, (4, 3, *SIZE)),
+    ("camera items", {"view": VIEW, "metadata": facts}, (3, 3, 20, 40)),
+]
+
+
+@pytest.mark.parametrize(("door", "options", "shape"), SAMPLES, ids=repr)
+def test_a_transform_is_given_uint8_pictures_and_may_be_told_which_sample_they_are(
+    request, opener, door, options, shape
+):
+    """All that is said of a sample, and what is made of a batch comes behind that."""
+
+    def look(pictures, sample):
+        assert (pictures.dtype, pictures.device.type) == (torch.uint8, "cpu")
+        assert pictures.shape == shape
+        seen.append(said(sample))
+        return pictures.float().mean((-1, -2))
+
+    def first(**more):
+        opened = opener(door, files, **given, **more)
+        if door == "camera items":
+            return opened[next(iter(CameraStreamSampler(opened, group_num=1)))[0]]
+        return opened[1] if door.endswith("items") else next(iter(opened))
+
+    def said(sample):
+        return {key: str(value) for key, value in sample.items() if key != name}
+
+    seen, given = [], dict(options)
+    files = request.getfixturevalue(given.pop("files")) if "files" in given else None
+    of_batch = {} if door.endswith("items") else {"batch_transform": lambda means: means * 2}
+    name = "frame" if door == "frame items" else "frames"
+    plain, found = first(), first(transform=WithSample(look), **of_batch)
+    expected = plain[name].float().mean((-1, -2))
+    assert torch.equal(found[name], expected * 2 if of_batch else expected)
+    rows = map(plain.sample, range(len(plain))) if of_batch else [plain]
+    assert seen == [said(row) for row in rows]
 
 
 def test_each_sample_of_a_batch_is_flipped_or_not_and_a_batch_as_one(loader, plain):
@@ -76,15 +130,6 @@ def test_the_generators_of_the_process_go_on_as_if_nothing_was_drawn(loader):
     assert state() == before
 
 
-def test_a_transform_may_be_told_which_sample_it_is_given(loader):
-    def named(frame, sample):
-        assert frame.shape == (3, *SIZE)
-        return torch.stack([sample["video"], sample["index"]])
-
-    for batch in loader(transform=WithSample(named)):
-        assert torch.equal(batch.frames, torch.stack([batch.video, batch.index], 1))
-
-
 @pytest.mark.parametrize(
     ("transform", "said"),
     [
@@ -125,31 +170,11 @@ def test_items_whose_epoch_nobody_says_draw_anew(drawing):
     assert torch.equal(drawing[3]["frame"], drawing[3]["frame"])
 
 
-def test_a_transform_of_a_dataset_may_be_told_which_item_it_is_given(loader):
-    told = WithSample(lambda _, sample: sample["video"])
-    frames, clips = (loader(door, transform=told) for door in ("frame items", "clip items"))
-    assert [item["frame"] for item in frames.__getitems__([0, 41])] == [0, 1]
-    assert [clips[video]["frames"] for video in range(4)] == [0, 1, 2, 3]
-
-
-class Wrapper:
-    """Asks for frames one by one."""
-
-    def __init__(self, frames):
-        self.frames = frames
-
-    def __len__(self):
-        return len(self.frames)
-
-    def __getitem__(self, frame):
-        return self.frames[frame]
-
-
 def test_a_wrapper_that_asks_for_frames_one_by_one_is_told_once(loader):
     frames, others = loader("frame items"), loader("frame items")
     sampler = EpochSampler(frames, Uniform())
     with pytest.warns(UserWarning, match=r"64 frames were asked for one by one, and \d+ de") as w:
-        list(DataLoader(Wrapper(frames), batch_size=10, sampler=sampler))
+        list(DataLoader(ConcatDataset([frames]), batch_size=10, sampler=sampler))
     assert len(w) == 1
     assert "__getitems__" in str(w[0].message)
     list(DataLoader(Subset(others, range(113)), batch_size=10))

@@ -128,27 +128,36 @@ def frames_of(path, shape=SHAPE) -> torch.Tensor:
 
 
 def pictures(batch, files):
-    """Yield (file, frame, picture) of all that a batch shows; frame is -1 where it shows none.
+    """Yield (file, frame, is flipped, picture) of all that a batch shows; frame -1 shows none.
 
     `files` are videos, or the layout of cameras.
     """
     frames = batch.frame if "clip" in batch else batch.index
     for place in np.ndindex(frames.shape):
+        is_flipped = False
         if "clip" in batch:
             clip = files.clips[int(batch.clip[place[0]])]
             file = clip.file(files.cameras[place[-1]])
+            is_flipped = bool(batch.image_matrix[place[0], place[-1], 0, 0] < 0)
         else:
             file = files[int(batch.video[place[0]])]
-        yield file, int(frames[place]), reduce(getitem, place, batch.frames)
+        yield file, int(frames[place]), is_flipped, reduce(getitem, place, batch.frames)
 
 
-def check_pictures(batch, files, shape=SHAPE):
-    """Hold each picture against the frame that its file has; what is not there is black."""
-    for file, frame, picture in pictures(batch, files):
+def check_pictures(batch, files, shape=SHAPE) -> set[bool]:
+    """Hold each picture against the frame that its file has; return which are flipped.
+
+    What is not there is black.
+    """
+    flips = set()
+    for file, frame, is_flipped, picture in pictures(batch, files):
         if frame < 0:
             assert not picture.any()
         else:
-            assert torch.equal(picture, frames_of(file, shape)[frame])
+            right = frames_of(file, shape)[frame]
+            assert torch.equal(picture, right.flip(-1) if is_flipped else right)
+            flips.add(is_flipped)
+    return flips
 
 
 def apart(found: torch.Tensor, expected: torch.Tensor) -> int:

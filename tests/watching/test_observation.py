@@ -8,8 +8,8 @@ import torch
 from torch.utils.data import DataLoader
 
 import headrace
-from headrace.errors import ConfigError
-from headrace.profiling.session import Session
+from forked import raised_by_a_worker
+from headrace import ConfigError, Session
 from watching.loaders import Broken, Numbers, Stream, marked
 
 Pair = namedtuple("Pair", "pictures numbers")
@@ -20,13 +20,17 @@ def as_pair(samples):
     return Pair(torch.stack(pictures), list(numbers))
 
 
-def batches(loader, *, observed: bool, epochs: int = 2):
+def batches(loader, epochs: int = 2):
     """All batches of some epochs, drawn from one seed."""
     torch.manual_seed(7)
-    if not observed:
-        return [batch for _ in range(epochs) for batch in loader]
+    return [batch for _ in range(epochs) for batch in loader]
+
+
+def observed(loader, epochs: int = 1):
+    """A loop that was observed, and its batches."""
     with headrace.observe(loader, tell=None) as seen:
-        return [batch for _ in range(epochs) for batch in seen]
+        found = batches(seen, epochs)
+    return seen, found
 
 
 def same(one, other) -> bool:
@@ -56,29 +60,23 @@ def test_batches_order_types_and_draws_are_those_of_the_loader(options) -> None:
     def loader():
         return DataLoader(Numbers(), **options)
 
-    plain, observed = batches(loader(), observed=False), batches(loader(), observed=True)
-    assert len(plain) == len(observed) > 0
-    assert all(map(same, plain, observed))
+    plain, (_, found) = batches(loader()), observed(loader(), epochs=2)
+    assert len(plain) == len(found) > 0
+    assert all(map(same, plain, found))
 
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_an_iterable_dataset_is_shared_out_as_without_observing(workers: int) -> None:
-    plain = [batch.tolist() for batch in DataLoader(Stream(), batch_size=4, num_workers=workers)]
-    with headrace.observe(
-        DataLoader(Stream(), batch_size=4, num_workers=workers), tell=None
-    ) as seen:
-        assert [batch.tolist() for batch in seen] == plain
-    assert len(seen.session.steps) == len(plain)
+    loader = DataLoader(Stream(), batch_size=4, num_workers=workers)
+    plain, (seen, found) = list(loader), observed(loader)
+    assert all(map(same, plain, found))
+    assert len(seen.session.steps) == len(plain) == len(found)
 
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_workers_tell_what_each_batch_cost_them(workers: int) -> None:
     loader = DataLoader(Numbers(), batch_size=4, num_workers=workers)
-    with headrace.observe(loader, tell=None) as seen:
-        for _ in range(2):
-            for _ in seen:
-                pass
-    session = seen.session
+    session = observed(loader, epochs=2)[0].session
     assert session.kind == "loader"
     assert [stage.name for stage in session.stages] == ["fetch", "collate", "step"]
     assert set(session.steps.work_ms) == {"fetch", "collate", "step"}
@@ -92,8 +90,8 @@ def test_workers_tell_what_each_batch_cost_them(workers: int) -> None:
 
 
 def test_a_generator_is_timed_from_outside() -> None:
-    with headrace.observe((torch.zeros(5, 2) for _ in range(12)), tell=None) as seen:
-        assert sum(len(batch) for batch in seen) == 60
+    seen, found = observed(torch.zeros(5, 2) for _ in range(12))
+    assert sum(map(len, found)) == 60
     assert [stage.name for stage in seen.session.stages] == ["step"]
     assert seen.session.steps.frames == (5,) * 12
 
@@ -110,22 +108,17 @@ def test_what_the_loader_was_is_as_it_was_afterwards() -> None:
 
 def test_workers_that_live_on_give_plain_batches_afterwards() -> None:
     loader = DataLoader(Numbers(), batch_size=4, num_workers=1, persistent_workers=True)
-    with headrace.observe(loader, tell=None) as seen:
-        observed = [batch[1].tolist() for batch in seen]
-    assert [batch[1].tolist() for batch in loader] == observed
+    seen, found = observed(loader)
+    assert [batch[1].tolist() for batch in loader] == [batch[1].tolist() for batch in found]
     assert len(seen.session.steps) == 12
 
 
 @pytest.mark.parametrize("was_observed", [False, True])
 def test_workers_that_were_there_before_are_timed_from_outside(was_observed: bool) -> None:
     loader = DataLoader(Numbers(), batch_size=4, num_workers=1, persistent_workers=True)
-    if was_observed:
-        with headrace.observe(loader, tell=None) as seen:
-            list(seen)
-    else:
-        list(loader)
-    with headrace.observe(loader, tell=None) as seen:
-        assert [len(batch[1]) for batch in seen] == [4] * 12
+    (observed if was_observed else list)(loader)
+    seen, found = observed(loader)
+    assert [len(batch[1]) for batch in found] == [4] * 12
     assert [stage.name for stage in seen.session.stages] == ["step"]
     assert len(seen.session.steps) == 12
     if not was_observed:
@@ -141,9 +134,8 @@ class Doubling(DataLoader[torch.Tensor]):
 
 
 def test_a_subclass_gives_what_it_makes_of_its_batches() -> None:
-    with headrace.observe(Doubling(Numbers(), batch_size=4), tell=None) as seen:
-        first, *_ = [batch[1].tolist() for batch in seen]
-    assert first == [0, 1, 2, 3]
+    seen, found = observed(Doubling(Numbers(), batch_size=4))
+    assert found[0][1].tolist() == [0, 1, 2, 3]
     assert [stage.name for stage in seen.session.stages] == ["fetch", "collate", "step"]
     assert len(seen.session.steps) == 12
 
@@ -162,7 +154,7 @@ def test_workers_end_with_the_loop_that_was_left() -> None:
 def test_an_error_in_the_dataset_is_the_users_own_and_is_recorded(workers: int) -> None:
     loader = DataLoader(Broken(), batch_size=4, num_workers=workers)
     seen = headrace.observe(loader, tell=None)
-    with pytest.raises(ValueError, match="item 20 is broken"), seen:
+    with raised_by_a_worker(ValueError, "item 20 is broken"), seen:
         for _ in seen:
             pass
     assert seen.session.outcome == "failed"

@@ -55,10 +55,7 @@ def test_perfetto_finds_a_row_for_each_worker_and_the_loop_and_the_way_of_each_b
         assert {(each["a"], each["b"]) for each in trace.query(ARROWS)} == {
             pair
             for step in range(12)
-            for pair in (
-                (f"fetch {step}", f"collate {step}"),
-                (f"collate {step}", f"step {step}"),
-            )
+            for pair in ((f"fetch {step}", f"collate {step}"), (f"collate {step}", f"step {step}"))
         }
         assert trace.query("select * from stats where severity = 'error' and value > 0") == []
 

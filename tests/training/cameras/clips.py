@@ -7,6 +7,7 @@ from operator import getitem
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
 from decode.linear import linear_frames
 from headrace import CameraLayout, CameraView, ClipAugment, FrameShape, Moments
@@ -62,6 +63,16 @@ def write_cameras(folder: Path, clips, num_frames: int) -> CameraLayout:
         for camera, options in cameras.items():
             write_clip(folder / clip / camera, SynthClip(**{"size": (64, 96), **options}))
     return CameraLayout.of_folders([folder], lambda file: num_frames)
+
+
+def write_pictures(folder: Path, clips, suffix=".png", rate=10) -> CameraLayout:
+    """Write {clip: {camera: pictures}} as files in folders."""
+    for clip, cameras in clips.items():
+        for camera, pictures in cameras.items():
+            (folder / clip / camera).mkdir(parents=True)
+            for number, picture in enumerate(pictures):
+                Image.fromarray(picture).save(folder / clip / camera / f"{number:05d}{suffix}")
+    return CameraLayout.of_folders([folder], len, picture_rate=rate)
 
 
 def at_rate(rate: int, **options):

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from headrace import Alignment, CameraBatch, CameraLayout
-from training.cameras.clips import write_cameras
+from training.cameras.clips import write_cameras, write_pictures
 
 NAN = float("nan")
 
@@ -86,12 +85,11 @@ def picture(clip: str, camera: str, number: int) -> np.ndarray:
 
 @pytest.fixture
 def folder(tmp_path):
-    for clip, length in LENGTHS.items():
-        for camera in CAMERAS:
-            (tmp_path / clip / camera).mkdir(parents=True)
-            for number in range(length):
-                path = tmp_path / clip / camera / f"{number:04d}.png"
-                Image.fromarray(picture(clip, camera, number)).save(path)
+    clips = {
+        clip: {camera: [picture(clip, camera, n) for n in range(length)] for camera in CAMERAS}
+        for clip, length in LENGTHS.items()
+    }
+    write_pictures(tmp_path, clips)
     return tmp_path
 
 

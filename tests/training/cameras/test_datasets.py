@@ -3,16 +3,15 @@
 import itertools
 import warnings
 
-import numpy as np
 import pytest
 import torch
 from torch.utils.data import DataLoader
 
 from decode.gpus import needs_gpu, needs_no_gpu
 from forked import raised_by_a_worker
-from headrace import BackendError, CameraStreamSampler, ConfigError, SlotMemory
+from headrace import BackendError, CameraStreamSampler, SlotMemory
 from headrace.runtime import forks
-from training.cameras.clips import CAMERAS, EVERY, LENGTHS, SIZE
+from training.cameras.clips import CAMERAS, EVERY, LENGTHS
 from training.videos import samples, with_counters
 
 TWO = {"num_workers": 2, "interleaved": True}
@@ -20,13 +19,6 @@ TWO = {"num_workers": 2, "interleaved": True}
 
 def shown(batches):
     return [place for place in samples(batches, "clip", "index") if place[0] >= 0]
-
-
-def alike(one, other):
-    """Hold what a stock DataLoader gives against what a loader does."""
-    assert one.clip_name == other.pop("clip_name")
-    for name, value in other.items():
-        assert np.array_equal(value.numpy(), one[name].numpy(), equal_nan=True), name
 
 
 @pytest.fixture
@@ -54,24 +46,10 @@ def test_workers_decode_each_frame_once(dataset, sampler, plain_cameras, context
     assert sum(spent.values()) == len(EVERY) * len(CAMERAS)
 
 
-def test_without_workers_it_is_what_the_loader_delivers(dataset, sampler, cameras):
-    order, loader = sampler(shuffle=True), cameras(shuffle=True)
-    for _ in range(2):
-        batches = zip(loader, DataLoader(dataset, batch_sampler=order), strict=True)
-        for one, other in batches:
-            alike(one, other)
-
-
 def test_parts_of_one_clip_in_neighbouring_slots_have_decoders_of_their_own(dataset, sampler):
     assert sorted(shown(DataLoader(dataset, batch_sampler=sampler(seq_split=2)))) == sorted(EVERY)
     # The second part of a clip begins in the middle of a GOP of at most 7 frames.
     assert dataset.counters.frames_decoded <= len(EVERY) * len(CAMERAS) + 6 * 3 * len(LENGTHS) + 60
-
-
-def test_a_transform_is_given_the_frames_of_an_item(opener):
-    dataset = opener("camera items", transform=lambda frames: frames.flatten(0, 1))
-    item = dataset[next(iter(CameraStreamSampler(dataset, group_num=1)))[0]]
-    assert item["frames"].shape == (9, *SIZE)
 
 
 def test_a_pass_can_begin_where_training_ended(sampler):
@@ -158,8 +136,6 @@ def test_impossible_requests_are_refused(opener, dataset, sampler, tmp_path, ref
     names = {"opener": opener, "dataset": dataset, "sampler": sampler}
     half = DataLoader(dataset, batch_sampler=within)
     refused("camera_datasets", within=within, half=half, first=first, **names)
-    with pytest.raises(ConfigError, match=r"num_of_file=2000000 .*ulimit -n"):
-        opener("camera items", num_of_file=2_000_000)
 
 
 def leaps(place):
@@ -181,15 +157,17 @@ def test_batches_of_workers_that_take_turns_mix_the_clips_of_a_place(dataset, sa
 
 
 @pytest.mark.parametrize("workers", [0, 1, 2])
-def test_joined_batches_keep_every_clip_in_its_place(dataset, sampler, workers):
-    order = sampler(group_num=1, num_workers=workers, interleaved=True, shuffle=True)
-    number = max(1, workers)
+def test_joined_batches_keep_every_clip_in_its_place(opener, small, workers):
+    items, number = opener("camera items", small), max(1, workers)
+    asked = {"group_num": 1, "num_workers": workers, "interleaved": True, "shuffle": True}
+    order = CameraStreamSampler(items, **asked)
+    every = [(clip, k) for clip, length in enumerate((6, 4, 9)) for k in range(length)]
     for skip in (0, 2):
         order.set_epoch(1, skip=skip * number)
-        steps = list(order.joined(DataLoader(dataset, batch_sampler=order, num_workers=workers)))
+        steps = list(order.joined(DataLoader(items, batch_sampler=order, num_workers=workers)))
         assert [len(step) for step in steps] == [number] * len(steps)
         assert sum(map(leaps, by_place(steps))) == 0
-        assert skip or sorted(shown(steps)) == sorted(EVERY)
+        assert skip or sorted(shown(steps)) == every
 
 
 def test_memory_by_slot_follows_the_clip_with_workers(dataset, sampler):

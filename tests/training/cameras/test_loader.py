@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from decode.gpus import needs_gpu, needs_no_gpu
-from headrace import Alignment, FrameShape, open_decoder
-from headrace.errors import BackendError, ConfigError, DecodeError, MediaError, OpenError
+from headrace import Alignment, ConfigError, FrameShape, MediaError, OpenError, open_decoder
 from headrace.training.cameras import picture_memory
 from training.cameras.clips import (
     CAMERAS,
@@ -28,20 +26,15 @@ from training.videos import KEPT, check_pictures, contents, samples
 pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.LeftOutWarning")
 
 
-@pytest.fixture
-def loader(cameras):
-    return cameras
-
-
 @pytest.mark.parametrize(
     ("num_ranks", "workers", "group_num"),
     [(ranks, 1 + 2 * ((ranks + slots) % 2), slots) for ranks in (1, 2, 4) for slots in (1, 2, 3)],
 )
 def test_every_frame_comes_once_in_order_decoded_once(
-    loader, plain_cameras, num_ranks, workers, group_num
+    cameras, plain_cameras, num_ranks, workers, group_num
 ):
     loaders = [
-        loader(rank=rank, num_replicas=num_ranks, workers=workers, group_num=group_num)
+        cameras(rank=rank, num_replicas=num_ranks, workers=workers, group_num=group_num)
         for rank in range(num_ranks)
     ]
     batches = [list(each) for each in loaders]
@@ -68,20 +61,11 @@ def test_every_frame_comes_once_in_order_decoded_once(
     assert sum(each.opens for each in cost) == len(LENGTHS) * len(CAMERAS)
 
 
-def test_epochs_are_shuffled_and_a_seed_names_them(loader):
-    first, second = (lambda each: (cells(each), cells(each)))(loader(shuffle=True))
-    assert first != second
-    again = loader(shuffle=True)
-    again.set_epoch(1)
-    assert cells(again) == second
-    assert cells(loader(shuffle=True, seed=1)) != first
-
-
 @pytest.mark.parametrize("tail", ["pad", "drop", "refill"])
-def test_a_tail_is_padded_dropped_or_refilled_and_counted(loader, tail):
-    each = loader(tail=tail)
+def test_a_tail_is_padded_dropped_or_refilled_and_counted(cameras, tail):
+    each = cameras(tail=tail)
     first, second = list(each), list(each)
-    assert len(first) == len(second) == len(loader(tail=tail)) == len(each)
+    assert len(first) == len(second) == len(cameras(tail=tail)) == len(each)
     assert all((batch.clip >= 0).all() for batch in first) == (tail != "pad")
     shown = [cell[1:] for cell in cells(first)]
     assert (set(shown) == EVERY) == (tail != "drop")
@@ -93,8 +77,8 @@ def test_a_tail_is_padded_dropped_or_refilled_and_counted(loader, tail):
     assert beyond != 0
 
 
-def test_clips_are_cut_into_sequences(loader):
-    batches = list(loader(seq_split=2))
+def test_clips_are_cut_into_sequences(cameras):
+    batches = list(cameras(seq_split=2))
     assert sorted(cell[1:] for cell in cells(batches)) == sorted(EVERY)
     shown = samples(batches, "clip", "index", "first_frame")
     firsts = {(clip, index) for clip, index, is_first in shown if is_first}
@@ -104,7 +88,7 @@ def test_clips_are_cut_into_sequences(loader):
 
 @pytest.mark.parametrize(("num_of_file", "most"), [(1, 3), (4, 4), (6, 6)])
 def test_fewer_open_files_than_cameras_bring_the_same_frames(
-    loader, num_of_file, most, monkeypatch
+    cameras, num_of_file, most, monkeypatch
 ):
     opened, most_open = set(), []
 
@@ -116,9 +100,9 @@ def test_fewer_open_files_than_cameras_bring_the_same_frames(
         decoder.close = lambda: (opened.discard(id(decoder)), close())
         return decoder
 
-    expected = contents(loader())
+    expected = contents(cameras())
     monkeypatch.setattr(picture_memory, "open_decoder", counted)
-    bounded = loader(num_of_file=num_of_file, lookahead=8)
+    bounded = cameras(num_of_file=num_of_file, lookahead=8)
     assert contents(bounded) == expected
     assert max(most_open) <= most
     assert not opened
@@ -126,28 +110,12 @@ def test_fewer_open_files_than_cameras_bring_the_same_frames(
     assert (bounded.statistics.opens > len(LENGTHS) * len(CAMERAS)) == is_bounded
 
 
-def test_a_damaged_frame_is_named_or_marked(loader, damaged_layout):
-    with pytest.raises(DecodeError, match=r"c/front\.mp4"):
-        list(loader(damaged_layout))
-    each = loader(damaged_layout, on_error="mask", lookahead=1)
-    lost = 0
-    for batch in each:  # none is kept, so that memory is used again
-        for row, camera in np.argwhere(~batch.valid.numpy() & (batch.clip >= 0).numpy()[:, None]):
-            assert (batch.clip[row], CAMERAS[camera]) == (2, "front")
-            assert not batch.frames[row, camera].any()
-            assert batch.pts_seconds[row, camera].isnan()
-            lost += 1
-        del batch
-    assert len(each) == len(loader())
-    assert each.statistics.frames_lost == lost > 0
-
-
-def test_a_clip_that_cannot_be_opened_is_named_or_left_out(loader, copied):
+def test_a_clip_that_cannot_be_opened_is_named_or_left_out(cameras, copied):
     copied.clips[1].file("left").unlink()
     copied.clips[3].file("back").write_text("no video")
     with pytest.raises(OpenError, match=r"b/left\.mp4"):
-        loader(copied)
-    each = loader(copied, on_error="mask")
+        cameras(copied)
+    each = cameras(copied, on_error="mask")
     assert [str(copied.clips[1].file("left")), str(copied.clips[3].file("back"))] == [
         error.source for error in each.left_out
     ]
@@ -155,9 +123,9 @@ def test_a_clip_that_cannot_be_opened_is_named_or_left_out(loader, copied):
     assert {clip for _, clip, _ in cells(each)} == {0, 2, 4}
 
 
-def test_a_camera_that_ends_early_is_handled_as_asked(loader, early):
+def test_a_camera_that_ends_early_is_handled_as_asked(cameras, early):
     def of_clip_a(on_missing):
-        each = loader(early, alignment=Alignment(on_missing=on_missing), lookahead=1)
+        each = cameras(early, alignment=Alignment(on_missing=on_missing), lookahead=1)
         rows = [
             (index, valid, frames[2].clone())  # so that memory of batches is used again
             for batch in each
@@ -180,18 +148,18 @@ def test_a_camera_that_ends_early_is_handled_as_asked(loader, early):
     assert ([index for index, _, _ in dropped], missing) == (list(range(length)), 0)
 
 
-def test_a_file_that_vanishes_is_named_and_nothing_hangs(loader, copied):
-    each = loader(copied)
+def test_a_file_that_vanishes_is_named_and_nothing_hangs(cameras, copied):
+    each = cameras(copied)
     copied.clips[4].file("front").unlink()
     with pytest.raises(MediaError, match=r"e/front\.mp4"):
         list(each)
 
 
 @pytest.mark.parametrize("decoding", [None, KEPT], ids=["arrays", "kept"])
-def test_cameras_of_different_sizes_are_padded_or_listed(loader, copied, decoding):
+def test_cameras_of_different_sizes_are_padded_or_listed(cameras, copied, decoding):
     replace_camera(copied.clips[0].file("left"), num_frames=20, size=(96, 64), gop=6)
     options = {"size": None, "decoding": decoding}
-    ways = [loader(copied, ragged=ragged, **options) for ragged in ("pad", "list")]
+    ways = [cameras(copied, ragged=ragged, **options) for ragged in ("pad", "list")]
     own = PlainCameras(copied, size=None)
     for padded, listed in zip(*ways, strict=True):
         assert padded.frames.shape == (2, 3, 3, 96, 96)
@@ -207,20 +175,20 @@ def test_cameras_of_different_sizes_are_padded_or_listed(loader, copied, decodin
         own.check(listed) if decoding is None else check_pictures(listed, copied, FrameShape())
 
 
-def test_a_transform_is_not_given_what_is_not_there(loader, copied):
+def test_a_transform_is_not_given_what_is_not_there(cameras, copied):
     def shrunk(picture):
         assert picture.numel()
         return picture[..., ::2, ::2]
 
     replace_camera(copied.clips[0].file("left"), num_frames=20)
-    batches = list(loader(copied, size=None, ragged="list", transform=shrunk))
+    batches = list(cameras(copied, size=None, ragged="list", transform=shrunk))
     assert (batches[-1].clip < 0).any()
 
 
-def test_a_first_camera_that_ends_early_is_counted(loader, first_early):
-    named = loader(first_early, alignment=Alignment(on_missing="mask", reference="back"))
+def test_a_first_camera_that_ends_early_is_counted(cameras, first_early):
+    named = cameras(first_early, alignment=Alignment(on_missing="mask", reference="back"))
     assert named.statistics.frames_surplus == 2 * 5
-    each = loader(first_early, alignment=Alignment(on_missing="mask"))
+    each = cameras(first_early, alignment=Alignment(on_missing="mask"))
     assert sum(int((batch.clip == 4).sum()) for batch in each) == 17
     assert (each.statistics.frames_surplus, each.statistics.frames_missing) == (0, 5)
 
@@ -231,37 +199,11 @@ def first_early(copied):
     return layout_of(copied.clips[0].video_dir)
 
 
-@needs_no_gpu
-@pytest.mark.parametrize("on_error", ["raise", "mask"])
-def test_a_gpu_that_does_not_start_is_no_bad_media(loader, one_gpu, on_error):
-    with pytest.raises(BackendError, match="CUDA cannot start there"):
-        next(iter(loader(gpu=0, on_error=on_error)))
-
-
-@needs_gpu
-def test_frames_from_the_gpu_are_those_from_the_cpu(loader):
-    for expected, found in zip(loader(), loader(gpu=0), strict=True):
-        assert torch.equal(expected.frames, found.frames)
-
-
-def test_leaving_early_begins_again(loader):
-    each = loader()
-    assert contents([next(iter(each))]) == contents([next(iter(each))])
-
-
-def test_a_transform_is_given_the_pictures(loader):
-    each = loader(transform=lambda frames: frames.float().mean((-1, -2)))
-    assert next(iter(each)).frames.shape == (2, 3, 3)
-    shapes = []
-    each = loader(batch_transform=lambda frames: shapes.append(frames.shape) or frames)
-    assert next(iter(each)).frames.shape == shapes[0] == (2, 3, 3, *SIZE)
-
-
-def test_all_moments_of_a_clip_are_transformed_by_one_chance(loader):
+def test_all_moments_of_a_clip_are_transformed_by_one_chance(cameras):
     """Whatever the workers, and where it stands in the epoch; by another one in the next epoch."""
 
     def drawn(**options):
-        each = loader(transform=lambda _: torch.rand(1), **options)
+        each = cameras(transform=lambda _: torch.rand(1), **options)
         return {
             (epoch, clip, chance)
             for epoch in (0, 1)
@@ -275,17 +217,9 @@ def test_all_moments_of_a_clip_are_transformed_by_one_chance(loader):
     assert drawn(workers=1, group_num=2) == found
 
 
-def test_streams_that_are_shuffled_go_on_where_they_were_left(loader):
-    whole = contents(loader(shuffle=True))
-    each = loader(shuffle=True)
-    seen = contents(islice(each, 3))
-    assert seen + contents(each) == whole
-    assert each.statistics.amplification < 1.2
-
-
-def test_endless_slots_show_every_frame_about_equally_often(loader):
+def test_endless_slots_show_every_frame_about_equally_often(cameras):
     """Two epochs and a half: every frame two or three times, none of an epoch before the last."""
-    each = loader(tail="endless", shuffle=True)
+    each = cameras(tail="endless", shuffle=True)
     with pytest.raises(TypeError, match="a CameraLoader with tail='endless' has no length"):
         len(each)
     times = Counter(cell[1:] for cell in cells(islice(each, 5 * len(EVERY) // 2 // 2)))
@@ -296,8 +230,8 @@ def test_endless_slots_show_every_frame_about_equally_often(loader):
     each.close()
 
 
-def test_a_clip_that_comes_again_without_end_is_transformed_by_another_chance(loader):
-    each = loader(tail="endless", transform=lambda _: torch.rand(1))
+def test_a_clip_that_comes_again_without_end_is_transformed_by_another_chance(cameras):
+    each = cameras(tail="endless", transform=lambda _: torch.rand(1))
     chances = {
         (clip, round(chance, 6))
         for clip, (chance,) in samples(islice(each, 2 * len(EVERY)), "clip", "frames")
@@ -305,24 +239,27 @@ def test_a_clip_that_comes_again_without_end_is_transformed_by_another_chance(lo
     assert all(n >= 3 for n in Counter(clip for clip, _ in chances).values())
 
 
-def test_what_cannot_be_is_refused(loader, folder, first_early, tmp_path, refused):
+def test_what_cannot_be_is_refused(cameras, folder, first_early, tmp_path, refused):
     index = tmp_path / "index.json"
     index.write_text(json.dumps({str(folder): {"a": 21}}))
-    closed = loader()
+    closed = cameras()
     iteration = iter(closed)
     next(iteration)
     closed.close()
     names = {"index": index, "first_early": first_early, "iteration": iteration}
-    refused("camera_loader", loader=loader, **names)
+    refused("camera_loader", loader=cameras, **names)
 
 
-def test_more_open_files_than_the_system_allows_are_refused_and_no_bad_media(loader, monkeypatch):
+def test_more_open_files_than_the_system_allows_are_refused_and_no_bad_media(
+    cameras, opener, monkeypatch
+):
     def refuse(*_, **__):
         raise OSError(errno.EMFILE, "Too many open files")
 
-    with pytest.raises(ConfigError, match=r"num_of_file=2000000 .*ulimit -n"):
-        loader(num_of_file=2_000_000)
-    each = loader(on_error="mask")
+    for door in ("cameras", "camera items"):
+        with pytest.raises(ConfigError, match=r"num_of_file=2000000 .*ulimit -n"):
+            opener(door, num_of_file=2_000_000)
+    each = cameras(on_error="mask")
     monkeypatch.setattr("headrace.video.container.av.open", refuse)
     with pytest.raises(ConfigError, match="as many files are open as the system allows"):
         list(each)

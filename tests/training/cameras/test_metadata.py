@@ -1,11 +1,9 @@
 """Metadata comes with the moment it belongs to: by the loader, by stock workers, from tables."""
 
 import pytest
-import torch
-from torch.utils.data import DataLoader
 
 from forked import raised_by_a_worker
-from headrace import CameraStreamSampler, ClipMoment, ConfigError, MomentTable, WithSample
+from headrace import ClipMoment, ConfigError, MomentTable
 from training.cameras.clips import CAMERAS, facts
 from training.videos import samples
 
@@ -28,18 +26,6 @@ def check(batch) -> int:
     return shown
 
 
-@pytest.fixture
-def by_stock(opener, small):
-    """Return a function: the batches of a stock DataLoader."""
-
-    def batches(workers, **options):
-        dataset = opener("camera items", small, **options)
-        sampler = CameraStreamSampler(dataset, group_num=2, num_workers=workers, interleaved=True)
-        return sampler.joined(DataLoader(dataset, batch_sampler=sampler, num_workers=workers))
-
-    return batches
-
-
 def test_a_loader_gives_each_moment_what_belongs_to_it(cameras, small):
     batches = list(cameras(small, metadata=facts))
     assert sum(map(check, batches)) == sum(LENGTHS.values())
@@ -50,8 +36,8 @@ def test_a_loader_gives_each_moment_what_belongs_to_it(cameras, small):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_stock_dataloader_carries_it_also_through_workers(by_stock, workers):
-    batches = list(by_stock(workers, metadata=facts))
+def test_a_stock_dataloader_carries_it_also_through_workers(by_stock, small, workers):
+    batches = list(by_stock(small, workers, {"group_num": 2}, metadata=facts)[1])
     assert all(isinstance(batch["metadata"], list) for batch in batches)
     assert sum(map(check, batches)) == sum(LENGTHS.values())
 
@@ -67,86 +53,52 @@ def test_each_moment_of_a_window_has_what_belongs_to_it(windows, small, by_time)
         if number != 3
     ]
     table = MomentTable.of_rows(rows)
-    seen = []
-
-    def look(frames, sample):
-        seen.append(sample["metadata"])
-        return frames
-
-    options = {"num_moments": 3, "batch_size": 2, "transform": WithSample(look)}
-    batches = [*windows(small, metadata=table, **options)]
+    batches = [*windows(small, metadata=table, num_moments=3, batch_size=2)]
     for batch in batches:
         expected = [
             [{"is": f"{clip}{number}"} if number != 3 else {} for number in numbers]
             for clip, numbers in samples(batch, "clip_name", "index")
         ]
         assert batch.metadata == batch.to("cpu").metadata == expected
-        assert seen[: len(batch)] == expected
-        del seen[: len(batch)]
     assert any(batch.is_pad.any() for batch in batches)
-
-
-def test_a_transform_sees_what_belongs_to_its_sample(cameras, small):
-    seen = []
-
-    def look(frames, sample):
-        seen.append((sample["clip_name"], int(sample["slot"]), sample["metadata"]["of"]))
-        return frames
-
-    next(iter(cameras(small, metadata=facts, transform=WithSample(look))))
-    assert [(name, 0) for name, _, _ in seen] == [of for _, _, of in seen]
-    assert len(seen) == 2
-
-
-def looked_for(clip, moment):
-    return next(each for each in () if each == clip)
-
-
-def compared(clip, moment):
-    assert clip == moment.number
-
-
-def computed(clip, moment):
-    return {"pose": torch.zeros(2) + torch.zeros(3)}
 
 
 class OddPoseError(Exception):
     """Of a library of the user's own."""
 
 
-def own(clip, moment):
-    raise OddPoseError("not in the map\nof Boston")
+def raising(error):
+    def metadata(clip, moment):
+        raise error
 
-
-def interrupted(clip, moment):
-    raise KeyboardInterrupt
+    return metadata
 
 
 @pytest.mark.parametrize("workers", [None, 0, 2])
 @pytest.mark.parametrize(
-    ("function", "error"),
+    ("error", "said"),
     [
-        (looked_for, "StopIteration: no reason given; it is called"),
-        (compared, "AssertionError"),
-        (computed, "RuntimeError"),
-        (own, "OddPoseError: not in the map; it is called"),
-        (lambda clip, moment: {}[clip], "KeyError"),
+        (StopIteration(), "StopIteration: no reason given; it is called"),
+        (AssertionError(), "AssertionError"),
+        (RuntimeError("of unlike sizes"), "RuntimeError: of unlike sizes; it is called"),
+        (OddPoseError("not in the map\nof Boston"), "OddPoseError: not in the map; it is called"),
+        (KeyError("a"), "KeyError"),
     ],
 )
 def test_whatever_a_function_fails_with_is_told_and_ends_no_epoch(
-    cameras, small, by_stock, function, error, workers
+    cameras, small, by_stock, error, said, workers
 ):
     """StopIteration, as of a search that finds nothing, would end the loop in silence."""
     if workers is None:
-        batches = cameras(small, metadata=function)
+        batches = cameras(small, metadata=raising(error))
     else:
-        batches = by_stock(workers, metadata=function)
-    with raised_by_a_worker(ConfigError, rf"of clip '\w', moment 0 .* failed: {error}"):
+        _, batches = by_stock(small, workers, metadata=raising(error))
+    with raised_by_a_worker(ConfigError, rf"of clip '\w', moment 0 .* failed: {said}"):
         list(batches)
 
 
 def test_ctrl_c_in_a_function_is_no_fault_of_it(cameras, small):
-    loader = cameras(small, metadata=interrupted)
+    loader = cameras(small, metadata=raising(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
         next(iter(loader))
 

@@ -10,13 +10,11 @@ from threading import Barrier
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader
 
 from headrace import Alignment, CameraClock, CameraLayout, CameraTimes, ClipMoment, NuScenes
 from headrace.testing.nuscenes import NuScenesSet, write_nuscenes
 from headrace.testing.synth import read_number
 from headrace.training.cameras.camera_set import CameraSet
-from headrace.training.cameras.stream_sampler import CameraStreamSampler
 
 CAMERAS = ("CAM_FRONT", "CAM_FRONT_RIGHT", "CAM_BACK")
 SIZE = (64, 96)
@@ -98,10 +96,10 @@ def test_videos_at_a_constant_rate_are_aligned_by_the_tables(cameras, tmp_path):
         check_pictures(batch, loader.cameras)
 
 
-def test_a_stock_dataloader_carries_what_the_tables_have(opener, nuscenes, layout, aligned):
-    dataset = opener("camera items", layout, metadata=nuscenes.metadata, **aligned())
+def test_a_stock_dataloader_carries_what_the_tables_have(by_stock, nuscenes, layout, aligned):
+    _, batches = by_stock(layout, metadata=nuscenes.metadata, **aligned())
     boxes = 0
-    for batch in DataLoader(dataset, batch_sampler=CameraStreamSampler(dataset, group_num=2)):
+    for batch in batches:
         check_pictures(batch, layout.cameras)
         boxes += sum(len(found.get("annotations", ())) for found in batch["metadata"])
     assert boxes == 3 + 2

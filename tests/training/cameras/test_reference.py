@@ -6,9 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from torch.utils.data import DataLoader
 
-from headrace import Alignment, CameraLayout, CameraStreamSampler, ConfigError, Moments, open_index
+from headrace import Alignment, CameraLayout, ConfigError, Moments, open_index
 from headrace.sampling.alignment import MISSING
 from headrace.training.cameras.camera_set import CameraSet
 from training.cameras.clips import PlainCameras, at_rate, write_cameras
@@ -108,18 +107,6 @@ def rates(tmp_path_factory):
     return write_cameras(tmp_path_factory.mktemp("rates"), {"clip": cameras}, 10)
 
 
-@pytest.fixture
-def by_stock(opener):
-    """Return a function: batches of one slot by a stock DataLoader."""
-
-    def batches(layout, workers=0, **options):
-        dataset = opener("camera items", layout, **options)
-        sampler = CameraStreamSampler(dataset, group_num=1, num_workers=workers, interleaved=True)
-        return list(DataLoader(dataset, batch_sampler=sampler, num_workers=workers))
-
-    return batches
-
-
 @pytest.mark.parametrize("reference", ["1_fast", "longest"])
 @pytest.mark.parametrize("workers", [0, 2])
 def test_by_time_other_cameras_are_held_against_the_reference(
@@ -128,7 +115,7 @@ def test_by_time_other_cameras_are_held_against_the_reference(
     """A loader, and with workers a stock DataLoader, show a slow frame thrice, none lost."""
     options = {"alignment": Alignment(sync="nearest", tolerance_ms=70, reference=reference)}
     if workers:
-        batches = [batch for batch in by_stock(rates, 2, **options) if batch["clip"] >= 0]
+        batches = [batch for batch in by_stock(rates, 2, **options)[1] if batch["clip"] >= 0]
     else:
         loader = cameras(rates, group_num=1, **options)
         batches = list(loader)
@@ -157,7 +144,7 @@ def test_only_moments_that_are_asked_for_come_with_their_pixels(
         for moment in moments.of("", aligned.moment_seconds).tolist()
     ]
     batches = list(cameras(layout, group_num=1, alignment=alignment, moments=moments))
-    batches += by_stock(layout, alignment=alignment, moments=moments)
+    batches += by_stock(layout, alignment=alignment, moments=moments)[1]
     assert [(each["clip"].item(), each["index"].item()) for each in batches] == expected * 2
     for batch in batches:
         plain.check(batch)

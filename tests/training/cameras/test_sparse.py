@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from torch.utils.data import DataLoader
 
 from headrace import CameraLayout, CameraStreamSampler, Moments
 from headrace.testing.damage import damage_packets
@@ -91,20 +90,18 @@ def test_no_gop_is_decoded_of_which_none_is_wanted(shown, moments, decoded):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_stock_dataloader_gives_the_same_and_decodes_no_more(folder, opener, shown, kind):
+def test_a_stock_dataloader_gives_the_same_and_decodes_no_more(folder, by_stock, shown, kind):
     """Of some few frames more: where entries are doubtful, it learns one frame later how far to
     go back."""
 
-    def by_stock(**options):
-        layout = layout_of(folder, "clip", [kind])
-        dataset = opener("camera items", layout, num_of_set=1, **options)
-        batches = DataLoader(dataset, batch_sampler=CameraStreamSampler(dataset, group_num=1))
+    def shown_by_stock(**options):
+        items, batches = by_stock(layout_of(folder, "clip", [kind]), num_of_set=1, **options)
         found = {int(batch["index"]): batch["frames"][0].numpy() for batch in batches}
-        return found, dataset.counters
+        return found, items.counters
 
-    dense, _ = by_stock()
+    dense, _ = shown_by_stock()
     for asked, expected in SPARSE.values():
-        found, cost = by_stock(moments=asked)
+        found, cost = shown_by_stock(moments=asked)
         assert list(found) == list(expected)
         assert all(np.array_equal(frames, dense[moment]) for moment, frames in found.items())
         _, least = shown("clip", [kind], moments=asked)

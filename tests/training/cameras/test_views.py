@@ -1,18 +1,13 @@
 """Views of cameras: resized, cropped, and by chance scaled, flipped and turned, with the matrix."""
 
-from itertools import islice
-
 import numpy as np
 import pytest
 import torch
-from PIL import Image
-from torch.utils.data import DataLoader
 
-from headrace import Alignment, CameraLayout, CameraView, ClipAugment, Crop, FrameShape, WithSample
+from headrace import Alignment, CameraView, ClipAugment, Crop, FrameShape
 from headrace.training.cameras.framing import Framing
-from headrace.training.cameras.stream_sampler import CameraStreamSampler
 from headrace.training.cameras.turning import flipped, rotated
-from training.cameras.clips import CAMERAS, VIEW, write_two_rates
+from training.cameras.clips import CAMERAS, VIEW, write_pictures, write_two_rates
 from training.videos import samples
 
 CHANCE = ClipAugment(scale=(0.8, 1.3), slides=True, flip=0.5, rotate_degrees=(-20, 20), alike=False)
@@ -28,15 +23,11 @@ def layout(small):
 @pytest.fixture(scope="module")
 def dotted(tmp_path_factory):
     """Eight clips of two cameras, one picture each, with soft dots whose middles are known."""
-    folder = tmp_path_factory.mktemp("dotted")
     y, x = np.mgrid[:HEIGHT, :WIDTH]
     light = sum(np.exp(-((x - a) ** 2 + (y - b) ** 2) / (2 * 3.0**2)) for a, b in DOTS)
     picture = np.repeat((20 + 220 * np.minimum(light, 1))[..., None], 3, axis=-1).astype(np.uint8)
-    for clip in "abcdefgh":
-        for camera in ("left", "right"):
-            (folder / clip / camera).mkdir(parents=True)
-            Image.fromarray(picture).save(folder / clip / camera / "0.png")
-    return CameraLayout.of_folders([folder], len, picture_rate=10)
+    clips = {clip: {"left": [picture], "right": [picture]} for clip in "abcdefgh"}
+    return write_pictures(tmp_path_factory.mktemp("dotted"), clips)
 
 
 @pytest.fixture
@@ -182,26 +173,7 @@ def test_chance_keeps_to_its_bounds_and_uses_them(loader, dotted):
     assert torch.allclose(found[:, 0, 0].abs(), scale, atol=0.01)
 
 
-def by_stock(dataset, workers=0, **options):
-    sampler = CameraStreamSampler(dataset, **options)
-    return DataLoader(dataset, batch_sampler=sampler, num_workers=workers)
-
-
-@pytest.mark.parametrize("tail", ["pad", "endless"])
-@pytest.mark.parametrize("workers", [0, 1])
-def test_a_stock_dataloader_delivers_what_the_loader_does(loader, layout, opener, workers, tail):
-    options = {"group_num": 2, "shuffle": True, "seed": 3, "tail": tail, "seq_split": 2}
-    ours = islice(loader(layout, view=VIEW, augment=CHANCE, **options), 24)
-    dataset = opener("camera items", layout, view=VIEW, augment=CHANCE)
-    for one, other in zip(ours, by_stock(dataset, workers, **options), strict=False):
-        for name, value in one.items():
-            if isinstance(value, list):
-                assert value == other[name]
-            else:
-                assert np.array_equal(value.numpy(), other[name].numpy(), equal_nan=True), name
-
-
-def test_a_frame_that_is_shown_twice_is_turned_once(loader, tmp_path, opener):
+def test_a_frame_that_is_shown_twice_is_turned_once(loader, tmp_path, by_stock):
     layout = write_two_rates(tmp_path)
     options = {
         "alignment": Alignment(sync="previous", tolerance_ms=150),
@@ -210,32 +182,16 @@ def test_a_frame_that_is_shown_twice_is_turned_once(loader, tmp_path, opener):
     batches = list(loader(layout, group_num=1, lookahead=2, **options))
     for before, after in zip(batches[0::3], batches[1::3], strict=True):
         assert torch.equal(before.frames[0, 1], after.frames[0, 1])
-    dataset = opener("camera items", layout, size=None, **options)
-    for one, other in zip(batches, by_stock(dataset, group_num=1), strict=True):
+    items, theirs = by_stock(layout, size=None, **options)
+    for one, other in zip(batches, theirs, strict=True):
         assert torch.equal(one.frames, other["frames"])
-    assert dataset.counters.frames_decoded == 40
+    assert items.counters.frames_decoded == 40
 
 
 def test_an_empty_slot_has_the_identity(loader, layout):
     last = list(loader(layout, view=VIEW))[-1]
     [[empty]] = (last.clip < 0).nonzero().tolist()
     assert torch.equal(last.image_matrix[empty], torch.eye(3).double().expand(3, 3, 3))
-
-
-def test_a_transform_is_told_slot_clip_first_frame_and_matrix(loader, layout, opener):
-    told = []
-
-    def keep(frames, sample):
-        told.append([int(sample[name]) for name in ("slot", "clip", "first_frame")])
-        assert sample["image_matrix"].shape == (3, 3, 3)
-        return frames
-
-    batch = next(iter(loader(layout, view=VIEW, transform=WithSample(keep))))
-    assert told == [[slot, clip, 1] for slot, clip in samples(batch, "slot", "clip")]
-    told.clear()
-    dataset = opener("camera items", layout, view=VIEW, transform=WithSample(keep))
-    dataset[next(iter(CameraStreamSampler(dataset, group_num=1)))[0]]
-    assert [slot for slot, *_ in told] == [0]
 
 
 def test_what_is_no_view_and_no_chance_is_refused_by_loader_and_dataset(
@@ -256,18 +212,13 @@ def noise(size) -> np.ndarray:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_flipped_tensors_are_flipped_arrays(size):
+def test_tensors_are_flipped_and_rotated_as_arrays_are(size):
     picture = noise(size)
-    found = flipped(torch.from_numpy(picture))
-    assert np.array_equal(found.numpy(), flipped(picture))
-    assert np.array_equal(found.numpy()[:, ::-1], picture)
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_rotated_tensors_are_rotated_arrays(size):
-    picture = noise(size)
+    tensor = torch.from_numpy(picture)
+    assert np.array_equal(flipped(tensor).numpy(), flipped(picture))
+    assert np.array_equal(flipped(picture)[:, ::-1], picture)
     for degrees in ANGLES:
-        found = rotated(torch.from_numpy(picture), degrees)
+        found = rotated(tensor, degrees)
         assert (found.dtype, tuple(found.shape)) == (torch.uint8, picture.shape)
         assert np.array_equal(found.numpy(), rotated(picture, degrees)), degrees
 

@@ -38,18 +38,16 @@ class KeepsPlace(transformers.TrainerCallback):
         (folder / "loader.json").write_text(json.dumps(self.loader.state_dict()))
 
 
+def arguments(folder, **options):
+    quiet = {"use_cpu": True, "report_to": [], "disable_tqdm": True}
+    asked = {"num_train_epochs": 2, "save_strategy": "no", **quiet, **options}
+    return transformers.TrainingArguments(output_dir=str(folder), **asked)
+
+
 def trainer_of(folder, model, loader, **options):
-    options = {"num_train_epochs": 2, "save_strategy": "no", **options}
-    arguments = transformers.TrainingArguments(
-        output_dir=str(folder),
-        per_device_train_batch_size=10,
-        use_cpu=True,
-        report_to=[],
-        disable_tqdm=True,
-        ignore_data_skip=True,  # the state of the loader says where it stands
-        **options,
-    )
-    return LoaderTrainer(model, arguments, loader=loader, callbacks=[KeepsPlace(loader)])
+    # The state of the loader says where it stands.
+    asked = arguments(folder, per_device_train_batch_size=10, ignore_data_skip=True, **options)
+    return LoaderTrainer(model, asked, loader=loader, callbacks=[KeepsPlace(loader)])
 
 
 def test_epochs_follow_each_other(tmp_path, loader, expected):
@@ -78,17 +76,9 @@ def test_items_of_a_dataset_are_collated_as_they_are(tmp_path, videos, store):
 
     with VideoDataset(videos, clip_len=4, size=SIZE, store=store) as clips:
         model = Clips()
-        arguments = transformers.TrainingArguments(
-            output_dir=str(tmp_path),
-            per_device_train_batch_size=2,
-            num_train_epochs=2,
-            remove_unused_columns=False,
-            save_strategy="no",
-            use_cpu=True,
-            report_to=[],
-            disable_tqdm=True,
-        )
-        transformers.Trainer(model, arguments, train_dataset=clips).train()
+        options = {"per_device_train_batch_size": 2, "remove_unused_columns": False}
+        trainer = transformers.Trainer(model, arguments(tmp_path, **options), train_dataset=clips)
+        trainer.train()
     seen = [place for batch in model.seen for place in batch]
     assert sorted(video for video, _ in seen) == sorted([0, 1, 2, 3] * 2)
     assert len(set(seen)) > 5

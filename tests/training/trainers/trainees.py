@@ -3,6 +3,8 @@
 import torch
 from torch import nn
 
+from training.videos import samples
+
 
 class Probe(nn.Module):
     """Says from the mean colour of a frame which video it is from; notes what it is given."""
@@ -13,14 +15,14 @@ class Probe(nn.Module):
         self.seen: list[list[tuple[int, int]]] = []
 
     def forward(self, frames, video, index, **_):
-        self.seen.append(list(zip(video.tolist(), index.tolist(), strict=True)))
+        self.seen += places([{"video": video, "index": index}])
         scores = self.head(frames.float().mean((-1, -2)) / 255)
         return {"loss": nn.functional.cross_entropy(scores, video), "logits": scores}
 
 
 def places(batches) -> list[list[tuple[int, int]]]:
     """Return the video and index of each sample, batch by batch."""
-    return [list(zip(b.video.tolist(), b.index.tolist(), strict=True)) for b in batches]
+    return [list(samples(batch, "video", "index")) for batch in batches]
 
 
 def is_trained(module: nn.Module, before: torch.Tensor) -> bool:

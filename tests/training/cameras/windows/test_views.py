@@ -20,11 +20,6 @@ OTHER = CameraView(resize=(20, 40))
 
 
 @pytest.fixture
-def loader(windows):
-    return windows
-
-
-@pytest.fixture
 def streamed(cameras):
     """Return a function: pictures [C, 3, H, W] and matrices of each (clip, moment) of a stream."""
 
@@ -62,14 +57,14 @@ def check(batch, right) -> int:
         {"view": VIEW, "augment": ClipAugment(scale=(0.9, 0.9), rotate_degrees=(7, 7))},
     ],
 )
-def test_pictures_and_matrices_are_those_of_a_camera_loader(loader, streamed, options):
+def test_pictures_and_matrices_are_those_of_a_camera_loader(windows, streamed, options):
     right = streamed(**options)
-    batches = list(loader(**options))
+    batches = list(windows(**options))
     assert {batch.image_matrix.dtype for batch in batches} == {torch.float64}
     assert sum(check(batch, right) for batch in batches) == 31 * 3
 
 
-def test_the_reference_moments_and_weights_are_joined_with_views_and_metadata(loader, streamed):
+def test_the_reference_moments_and_weights_are_joined_with_views_and_metadata(windows, streamed):
     same = {
         "alignment": Alignment(sync="nearest", reference="front", on_missing="mask"),
         "moments": Moments.every(2, first=1),
@@ -78,7 +73,7 @@ def test_the_reference_moments_and_weights_are_joined_with_views_and_metadata(lo
     right = streamed(**same)
     weights = dict.fromkeys("abcde", 0.0) | {"b": 2.0, "c": 1.0}
     drawn = set()
-    for batch in loader(weights=weights, num_moments=3, metadata=facts, **same):
+    for batch in windows(weights=weights, num_moments=3, metadata=facts, **same):
         check(batch, right)
         for clip, moments, said in samples(batch, "clip", "index", "metadata"):
             drawn.add(clip)
@@ -87,10 +82,10 @@ def test_the_reference_moments_and_weights_are_joined_with_views_and_metadata(lo
     assert drawn == {1, 2}
 
 
-def test_chance_of_a_window_is_that_of_a_clip_by_a_camera_loader(loader, streamed):
+def test_chance_of_a_window_is_that_of_a_clip_by_a_camera_loader(windows, streamed):
     """The same draw, given to a CameraLoader as the only one there is."""
     chance = ClipAugment(scale=(0.8, 1.3), flip=0.5, rotate_degrees=(-9, 9))
-    batch = next(iter(loader(view=VIEW, augment=chance, batch_size=4)))
+    batch = next(iter(windows(view=VIEW, augment=chance, batch_size=4)))
     for window in range(4):
         drawn = chance.draw(seed=0, epoch=0, of=window, camera=0)
         fixed = ClipAugment(
@@ -111,11 +106,11 @@ def views(layout, store):
     return lambda **options: CameraViews.of(cameras, **{**usual, **options})
 
 
-def test_each_camera_of_each_window_is_as_its_draw_says(loader, layout, views):
+def test_each_camera_of_each_window_is_as_its_draw_says(windows, layout, views):
     """Of plain decodes: all there is in chance, on threads, from shared decodes."""
     viewed = views(view=VIEW)
     matrices = set()
-    drawing = loader(view=VIEW, augment=CHANCE, batch_size=1)
+    drawing = windows(view=VIEW, augment=CHANCE, batch_size=1)
     for slot, window in enumerate(islice(drawing, 8)):
         clip = int(window.clip)
         for camera, name in enumerate(CAMERAS):
@@ -132,16 +127,16 @@ def test_each_camera_of_each_window_is_as_its_draw_says(loader, layout, views):
     assert len(matrices) == 8 * 3
 
 
-def test_chance_is_another_in_each_epoch_and_by_another_seed(loader):
+def test_chance_is_another_in_each_epoch_and_by_another_seed(windows):
     asked = {"view": VIEW, "augment": CHANCE, **WINDOW}
-    each, other = loader(**asked), loader(seed=1, **asked)
+    each, other = windows(**asked), windows(seed=1, **asked)
     found = [batch.image_matrix for batch in (*each, *each, *other)]
     drawn = {matrix.numpy().tobytes() for matrix in torch.cat(found).flatten(0, 1)}
     assert len(drawn) == 3 * 31 * 3
 
 
 @pytest.mark.parametrize("way", ["view", "chance", "flips"])
-def test_ranks_together_show_what_one_alone_shows(loader, way):
+def test_ranks_together_show_what_one_alone_shows(windows, way):
     def shown(parts):
         return {
             (clip, moments[-1]): (frames.numpy().tobytes(), matrix.numpy().tobytes())
@@ -152,8 +147,8 @@ def test_ranks_together_show_what_one_alone_shows(loader, way):
         }
 
     options = WAYS[way]
-    ranks = [loader(rank=rank, num_replicas=2, batch_size=2, **options) for rank in range(2)]
-    assert shown(ranks) == shown([loader(**options)])
+    ranks = [windows(rank=rank, num_replicas=2, batch_size=2, **options) for rank in range(2)]
+    assert shown(ranks) == shown([windows(**options)])
 
 
 def test_windows_share_pictures_where_chance_only_flips(views):
