@@ -61,7 +61,6 @@ def _conform(name: str, path: Path, plan: Plan, folder: str, ask: Ask) -> tuple[
                 **{"party": party, "path": str(path), "folder": folder, **extent},
                 **{"most_frames": plan.most_frames, "seconds": share * plan.limit_seconds},
             },
-            answers=f"{folder}/answers.jsonl",
             limit_seconds=plan.limit_seconds,
         )
         return answers_of(request, ask)
@@ -82,8 +81,7 @@ def _conform(name: str, path: Path, plan: Plan, folder: str, ask: Ask) -> tuple[
     for party, ways in parties.items():
         for way, found in asked(party, ways):
             if isinstance(found, Ended):
-                end = Verdict(party=party, way=way, ending=found.ending, reason=found.reason)
-                verdicts.append(end)
+                verdicts.append(found.verdict(party, way))
             else:
                 verdicts.append(Verdict(**found["verdict"]))
                 row |= found["row"]

@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, Self, get_args
 
-from benchmarks.conformance.process import Ending
 from benchmarks.record import Result
 from headrace.profiling.provenance import Provenance, Record
 
+Ending = Literal["done", "traceback", "hang", "crash"]
+"""How the process of a way ended."""
 Kind = Literal[
     "right",
     "wrong",
