@@ -3,13 +3,16 @@
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
+from threading import Event, Thread
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 import psutil
 
+T = TypeVar("T")
 _STATUS = Path("/proc/self/status")
 _MAPS = Path("/proc/self/maps")
 
@@ -69,6 +72,33 @@ def steady(
         "frames": frames,
         **{name: after[name] - before[name] for name in before},
     }
+
+
+@contextmanager
+def sampled(sample: Callable[[], T], every_seconds: float) -> Iterator[list[tuple[float, T]]]:
+    """Give a list of (seconds, sample) that grows while the block runs, by a thread.
+
+    The first sample is taken at once. What cannot be sampled, since its process has ended, is left
+    out.
+    """
+    series: list[tuple[float, T]] = []
+    is_over, began = Event(), perf_counter()
+
+    def work() -> None:
+        while True:
+            seconds = perf_counter() - began
+            with suppress(psutil.Error):
+                series.append((round(seconds, 3), sample()))
+            if is_over.wait(every_seconds):
+                return
+
+    thread = Thread(target=work)
+    thread.start()
+    try:
+        yield series
+    finally:
+        is_over.set()
+        thread.join()
 
 
 def keep_to_cores(count: int | None) -> None:

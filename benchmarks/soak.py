@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,6 +29,7 @@ from benchmarks.live.figures import Series
 from benchmarks.live.soak_summary import SoakResult, told
 from benchmarks.media import DEFAULT_ROOT, looped
 from benchmarks.record import origin
+from benchmarks.resources import sampled
 from benchmarks.worker import ROOT
 from headrace.profiling.session import Session
 from headrace.testing.rtsp import RtspServer, can_serve_rtsp
@@ -51,12 +52,14 @@ def measure(options: Namespace) -> Iterator[SoakResult]:
         out = Path(folder) / "run"
         samples, client = _soak(address, options, out)
         session = Session.load(out / "session.json")
+    series: dict[str, Any] = {
+        name: Series.of((round(seconds, 2), sample[place]) for seconds, sample in samples)
+        for place, name in enumerate(("rss_bytes", "threads", "open_files"))
+    }
     yield SoakResult(
         provenance=made,
         warm_up_seconds=options.warm_up,
-        rss_bytes=_series(samples, 1),
-        threads=_series(samples, 2),
-        open_files=_series(samples, 3),
+        **series,
         pictures=client.pictures,
         refused=client.refused,
         **parameters(options, "minutes", "source", "model"),
@@ -80,8 +83,8 @@ def _served(clip: Path, source: str) -> Iterator[list[str]]:
 
 def _soak(
     address: list[str], options: Namespace, out: Path
-) -> tuple[list[tuple[float, ...]], "_Client"]:
-    """Samples of (seconds, bytes, threads, open files), and the client."""
+) -> tuple[list[tuple[float, tuple[float, ...]]], "_Client"]:
+    """Samples of (seconds, (bytes, threads, open files)), and the client."""
     log = out.with_suffix(".log")
     command = [sys.executable, "-m", "headrace", "run", *address, "--quiet"]
     command += ["--model-name", options.model, "--weights", "none", "--no-video"]
@@ -91,8 +94,21 @@ def _soak(
         run = subprocess.Popen(command, cwd=ROOT, stdout=written, stderr=subprocess.STDOUT)
         try:
             client = _Client(_page_of(log, run))
-            with client:
-                samples = list(_samples(run, options.sample_seconds, options.minutes * 60))
+            watched = psutil.Process(run.pid)
+
+            def sample() -> tuple[float, ...]:
+                return watched.memory_info().rss, watched.num_threads(), watched.num_fds()
+
+            with (
+                client,
+                sampled(sample, options.sample_seconds) as samples,
+                suppress(subprocess.TimeoutExpired),
+            ):
+                run.wait(options.minutes * 60 - _ENDING_SECONDS)
+            try:
+                run.wait(_ENDING_SECONDS + _START_SECONDS)
+            except subprocess.TimeoutExpired:
+                sys.exit(f"the run did not end {_START_SECONDS} s after its time")
             if run.returncode:
                 sys.exit(f"the run failed: {log.read_text('utf-8').strip().splitlines()[-1]}")
             return samples, client
@@ -109,23 +125,6 @@ def _page_of(log: Path, run: "subprocess.Popen[bytes]") -> str:
                 return line.removeprefix(_WATCH).strip()
         sleep(0.1)
     sys.exit(f"no page: {log.read_text('utf-8').strip() or 'the run said nothing'}")
-
-
-def _samples(
-    run: "subprocess.Popen[bytes]", every_seconds: float, seconds: float
-) -> Iterator[tuple[float, ...]]:
-    """Until shortly before its end, which is waited for."""
-    process, began = psutil.Process(run.pid), monotonic()
-    while run.poll() is None and (passed := monotonic() - began) < seconds - _ENDING_SECONDS:
-        with suppress(psutil.Error):
-            memory = process.memory_info().rss
-            yield passed, memory, process.num_threads(), process.num_fds()
-        with suppress(subprocess.TimeoutExpired):
-            run.wait(min(every_seconds, seconds - passed))
-    try:
-        run.wait(_START_SECONDS)
-    except subprocess.TimeoutExpired:
-        sys.exit(f"the run did not end {_START_SECONDS} s after its time")
 
 
 class _Client:
@@ -174,13 +173,6 @@ class _Client:
         except (URLError, OSError):
             return None  # the run has ended
         return None
-
-
-def _series(samples: Sequence[tuple[float, ...]], place: int) -> Series:
-    return Series(
-        at_seconds=tuple(round(sample[0], 2) for sample in samples),
-        values=tuple(sample[place] for sample in samples),
-    )
 
 
 BENCHMARK = Benchmark(

@@ -1,8 +1,9 @@
 """A step of the check, what became of it, and the exit status that follows, as values."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from benchmarks.record import Result
 from headrace.profiling.provenance import Record
@@ -24,6 +25,13 @@ class Reading:
     heads: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
     """A table, where the step makes one."""
+
+
+def tell(
+    said: str, heads: Sequence[str] = (), rows: Sequence[Sequence[str]] = (), **more: Any
+) -> None:
+    """Print what a program of this folder found, as one line: fields of a `Reading`, and more."""
+    print(json.dumps({"said": said, "heads": heads, "rows": rows, **more}))
 
 
 @dataclass(frozen=True, kw_only=True)

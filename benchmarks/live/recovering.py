@@ -10,6 +10,7 @@ from time import perf_counter_ns
 from benchmarks.live.figures import Part
 from benchmarks.live.serving import FRAME_NS, Pause, Served, serve
 from benchmarks.markdown import with_notes, yes
+from benchmarks.record import origin
 from benchmarks.worker import Ask, WorkerError
 from headrace.profiling.provenance import Record
 from headrace.testing.rtsp import RtspServer
@@ -77,9 +78,9 @@ class Acts:
     """(listening again, the next act)."""
 
 
-def measure_recovering(clip: Path, cycles: int, ask: Ask) -> Recovering:
-    """Measure headrace."""
-    made = Part.origin(clip, {"way": "headrace", "cycles": cycles})
+def measure_recovering(clip: Path, ask: Ask, *, cycles: int = 5) -> Recovering:
+    """Measure headrace: so many stalls, and restarts."""
+    made = origin({"way": "headrace", "cycles": cycles, "clip": clip.name})
     found, meter = recover("headrace", clip, cycles, ask)
     if found.failure is not None:
         raise WorkerError(found.failure)

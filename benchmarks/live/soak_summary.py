@@ -3,7 +3,7 @@
 from statistics import median
 from typing import Any
 
-from benchmarks.live.figures import Quantiles, Series, where
+from benchmarks.live.figures import Conserved, Quantiles, Series, where
 from benchmarks.markdown import table, yes
 from benchmarks.record import Result
 from headrace.profiling.metrics import Metrics
@@ -24,7 +24,7 @@ class LongLatency(Quantiles):
     """None: too few samples."""
 
 
-class SoakResult(Result):
+class SoakResult(Result, Conserved):
     """One long run."""
 
     minutes: float
@@ -36,11 +36,6 @@ class SoakResult(Result):
     """Of the run, as its session says."""
     frames_per_second: float | None = None
     latency_ms: LongLatency | None = None
-    arrived: int
-    delivered: int
-    in_flight: int
-    drops: dict[str, int]
-    """"cause at stage" -> frames."""
     others_share: float | None = None
     """CPU time of other programs, as a share of all that was used."""
     rss_bytes: Series
@@ -50,11 +45,6 @@ class SoakResult(Result):
     """That the client got."""
     refused: int
     """Requests that were answered with an error."""
-
-    @property
-    def is_conserved(self) -> bool:
-        """Every frame came out, or was dropped with a cause, or was under way at the end."""
-        return self.arrived == self.delivered + sum(self.drops.values()) + self.in_flight
 
     @property
     def warm_rss(self) -> Series:

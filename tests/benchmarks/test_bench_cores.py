@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from benchmarks import bench_cores as cores
-from benchmarks.bench_cores import CoresResult, Loading, Planning, Scanning, loaded, planned, ways
+from benchmarks.bench_cores import Loading, loaded, planned
 from benchmarks.loading import BLOCK_BYTES, Network, SlowFile, load
-from benchmarks.record import origin
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.training.decoding import JobDecoder
 
@@ -73,31 +72,6 @@ def test_a_way_with_another_first_batch_has_failed() -> None:
 
 def test_the_planner_is_timed_alone() -> None:
     assert planned((2, 50), 0.0).requests >= 50
-
-
-def result_of(others: float) -> CoresResult:
-    """Two processes are twice as fast as one; two threads are as fast as one."""
-    asked = list(ways(is_quick=False))
-    return CoresResult(
-        provenance=origin({}),
-        compared=16,
-        loading=tuple(loaded([], {"seconds": 1.0}, asked, lambda asked: found(1, others))),
-        planning=(Planning(files=100, lookahead=1_000, requests=1_000, seconds=0.01),),
-        scanning=(Scanning(way="loader", files=200, seconds=2.0),),
-    )
-
-
-def test_the_tables_tell_what_was_measured_from_what_is_on_paper() -> None:
-    result = result_of(others=1.0)
-    # The other process is no other work.
-    assert "not derived" in cores.loading(result), "a thread by itself had half of the machine"
-    quiet = result_of(others=0.0)
-    text = cores.loading(quiet)
-    assert "| 1 × 1 thread | 500 | 2.00 |" in text
-    assert "| 64 | 500 | 8,000 |" in text, "one process does no more than all but decoding"
-    assert "| 100 files | 1,000 | 10.0 |" in cores.planning(quiet)
-    assert "| 200 new files | s | files/s |" in cores.scanning(quiet)
-    assert "| 20 ms | 500 |" in cores.reading(quiet)
 
 
 @pytest.mark.parametrize(

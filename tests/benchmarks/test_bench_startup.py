@@ -1,10 +1,9 @@
 """bench_startup and bench_first_batch: every way is proved and timed."""
 
-from benchmark_fakes import result
 from benchmarks import bench_first_batch
 from benchmarks.bench_first_batch import BATCHES, NAIVE, WAYS, first_batch, measured
-from benchmarks.bench_startup import startup, timed_opening
-from benchmarks.record import Repeat, Row, TimedResult, origin
+from benchmarks.bench_startup import timed_opening
+from benchmarks.record import TimedResult, origin
 from benchmarks.worker import WorkerError
 from headrace.testing.synth import SynthClip, write_clip
 
@@ -29,18 +28,6 @@ def test_both_are_asked_with_the_same_store_and_a_failure_is_kept():
     assert stores[0] == stores[1]
     assert new.repeats[0].wall_seconds == 0.5
     assert known.failure == "no such file"
-
-
-def test_times_are_medians_in_milliseconds_and_a_failure_is_said() -> None:
-    repeats = tuple(Repeat(wall_seconds=seconds) for seconds in (0.010, 0.030, 0.020))
-    rows = (
-        Row(name="import headrace", repeats=repeats),
-        Row(name="headrace --help", failure="exit status 1"),
-    )
-    assert startup(result(*rows)).splitlines()[2:4] == [
-        "| `import headrace` | 20.0 (10.0–30.0) ms |",
-        "| `headrace --help` | failed: exit status 1 |",
-    ]
 
 
 def test_every_way_is_timed_and_held_against_the_naive_one(tmp_path, monkeypatch):

@@ -84,21 +84,6 @@ def test_the_exit_status_is_0_only_where_everything_ran_and_passed(outcomes, sta
     assert status_of(outcomes) == status
 
 
-def test_the_summary_keeps_to_80_columns():
-    columns = tuple("a column that is rather wide" for _ in range(5))
-    wide = Reading(said="so it is " * 30, heads=columns, rows=(columns,))
-    result, _ = held(
-        machine({}),
-        step("w", read=lambda _: wide),
-        step("bad", code="raise SystemExit('x' * 500)"),
-        is_rehearsal=True,
-    )
-    text = render(result)
-    assert max(map(len, text.splitlines())) <= 80
-    assert "(3 more columns in the JSON)" in text
-    assert "it says nothing of a GPU" in text
-
-
 def call(*words):
     """Return what the command comes to."""
     command = [sys.executable, str(ROOT / "scripts" / "gpu_check.py"), *map(str, words)]

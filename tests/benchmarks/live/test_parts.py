@@ -9,9 +9,9 @@ from benchmark_fakes import overlap_case, overloaded
 from benchmarks.live import overlap, own_cost
 from benchmarks.live.clip import grey_thumbnails, number_of, numbered_clip
 from benchmarks.live.figures import Quantiles, Series
-from benchmarks.live.overlap import OverlapScale, measure_overlap
-from benchmarks.live.overload import Overloaded, OverloadScale, measure_overload
-from benchmarks.live.own_cost import OwnCostScale, judged, measure_own_cost
+from benchmarks.live.overlap import measure_overlap
+from benchmarks.live.overload import Overloaded, measure_overload
+from benchmarks.live.own_cost import judged, measure_own_cost
 from benchmarks.worker import WorkerError, answer_here
 from media import read_frames, rgb
 
@@ -42,9 +42,7 @@ WAITS = {"threads": 1, "waits": True}
 @pytest.mark.parametrize("waits", [True, False])
 def test_pairs_hold_each_stage_both_ways(clip: Path, waits: bool) -> None:
     cases = {"a case": {"threads": 1, "waits": waits}}
-    found = measure_overlap(
-        clip, OverlapScale(cases=cases, frames=5, proved=3, repeats=2), answer_here
-    )
+    found = measure_overlap(clip, answer_here, cases=cases, frames=5, proved=3, repeats=2)
     [case] = found.cases
     assert (case.name, len(case.pairs)) == ("a case", 2)
     for pair in case.pairs:
@@ -60,8 +58,7 @@ def test_other_answers_are_refused(clip: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_frames_are_dropped_by_cause_and_memory_is_watched(clip: Path) -> None:
-    scale = OverloadScale(seconds=3.0, warm_up_seconds=0.5, max_staleness_ms=5000)
-    found = measure_overload(clip, scale, answer_here)
+    found = measure_overload(clip, answer_here, seconds=3.0, max_staleness_ms=5000)
     assert found.is_conserved
     assert found.drops["decode: overflow"] > 0
     assert found.age_ms.count == found.delivered > 0
@@ -70,27 +67,27 @@ def test_frames_are_dropped_by_cause_and_memory_is_watched(clip: Path) -> None:
 
 
 def test_a_run_that_shows_nothing_is_no_result(clip: Path) -> None:
-    answer = {"meter": {}, "ages_ms": []}
+    answer = {"meter": {"wall_seconds": 1.0}, "ages_ms": []}
     with pytest.raises(WorkerError, match="no frame was shown"):
-        measure_overload(clip, OverloadScale(), lambda asked: answer)
+        measure_overload(clip, lambda asked: answer)
 
 
 def test_the_cost_is_the_age_less_that_of_the_bare_loop_frame_by_frame() -> None:
     bare = [[(10.0, 9.0), (20.0, 19.5)]]
     pipeline = [[(10.5, 9.1), (20.7, 19.4)]]
-    case = judged("none", OwnCostScale(rate=50), bare, pipeline)
+    case = judged("none", bare, pipeline, rate=50, proved=1)
     assert case.own_ms.worst == pytest.approx(0.7)
     assert case.own_ms.p50 == pytest.approx(0.5)
     assert case.stages_ms.worst == pytest.approx(0.1)
     assert case.hand_over_ms.worst == pytest.approx(0.8)
     assert case.repeats_p50_ms == (pytest.approx(0.6),)
     assert case.late_frames == 0
-    assert judged("none", OwnCostScale(rate=60), bare, pipeline).late_frames == 1
+    assert judged("none", bare, pipeline, rate=60, proved=1).late_frames == 1
 
 
 def test_both_ways_are_timed_on_frames_that_were_proved_equal(clip: Path) -> None:
-    scale = OwnCostScale(models=("none",), rate=60, frames=4, proved=3, repeats=2)
-    found = measure_own_cost(clip, scale, answer_here)
+    scale = {"models": ("none",), "rate": 60, "frames": 4, "proved": 3, "repeats": 2}
+    found = measure_own_cost(clip, answer_here, **scale)
     [case] = found.cases
     assert case.own_ms.count == 8
     assert len(case.repeats_p50_ms) == 2
