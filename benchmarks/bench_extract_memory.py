@@ -23,8 +23,7 @@ from benchmarks import media
 from benchmarks.kit import MEDIA, Benchmark, flag, parameters
 from benchmarks.markdown import machine
 from benchmarks.record import Result, origin
-from benchmarks.resources import sampled
-from benchmarks.worker import python_path
+from benchmarks.worker import python_path, sampled
 from headrace.profiling.provenance import Record
 
 _EVERY_SECONDS = 0.25

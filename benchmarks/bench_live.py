@@ -26,8 +26,7 @@ from benchmarks.live.recovering import Recovering, Recovery, measure_recovering,
 from benchmarks.live.rivals import Rivals, measure_rivals, rivals
 from benchmarks.media import DEFAULT_ROOT
 from benchmarks.record import RESULTS, Result, origin
-from benchmarks.resources import Meter
-from benchmarks.worker import ROOT, Ask, WorkerError, ask_worker
+from benchmarks.worker import ROOT, Ask, Meter, WorkerError, ask_worker
 from headrace.testing.rtsp import can_serve_rtsp
 
 PARTS: Mapping[str, tuple[Callable[..., Part], Callable[[Any], str]]] = {

@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.adapters import Adapter, Chunk, RandomAccess, Requests
 from benchmarks.adapters import every_frame as every_frame_of
 from benchmarks.equality import shrink, thumbnails
-from benchmarks.resources import Meter, peak_rss_bytes, rss_bytes, steady, versions
+from benchmarks.worker import Meter, peak_rss_bytes, rss_bytes, steady, versions
 
 if TYPE_CHECKING:
     from headrace.sampling.sampler import Sampler

@@ -9,8 +9,8 @@ from benchmarks.equality import Equality
 from benchmarks.live.figures import Quantiles, Series
 from benchmarks.live.overlap import OverlapCase, OverlapPair
 from benchmarks.live.overload import Overloaded
-from benchmarks.live.soak_summary import LongLatency, SoakResult
 from benchmarks.record import Repeat, Row, TimedResult
+from benchmarks.soak import LongLatency, SoakResult
 from headrace.profiling.provenance import Machine, Provenance, Scalar
 
 EQUAL = Equality(frames=1200, missing=0, wrong=0, max_mean_difference=0.25)

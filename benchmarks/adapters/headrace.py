@@ -12,7 +12,7 @@ import headrace
 from benchmarks.adapters import Chunk, Cost, RandomAccess
 
 if TYPE_CHECKING:  # an earlier headrace, that a worker may hold this one against, has it elsewhere
-    from benchmarks.live.serving import Stream, Way
+    from benchmarks.live.recovering import Stream, Way
     from headrace import FrameLoader
 
 PACKAGES = ("headrace", "av", "torch")

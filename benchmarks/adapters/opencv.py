@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from benchmarks import adapters
 
 if TYPE_CHECKING:
-    from benchmarks.live.serving import Stream, Way
+    from benchmarks.live.recovering import Stream, Way
 
 PACKAGES = ("opencv-python-headless",)
 CLOSE = 8

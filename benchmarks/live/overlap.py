@@ -14,8 +14,7 @@ import numpy as np
 from benchmarks.live.figures import Part
 from benchmarks.live.source import Net, OneThread
 from benchmarks.markdown import spread, with_notes
-from benchmarks.resources import Meter
-from benchmarks.worker import Ask
+from benchmarks.worker import Ask, Meter
 from headrace.live.overload import Overload
 from headrace.profiling.provenance import Record
 from headrace.runs.live.engine import answers_of

@@ -9,8 +9,7 @@ from benchmarks.live.figures import Conserved, Part, Quantiles, Series
 from benchmarks.live.source import Net
 from benchmarks.markdown import with_notes, yes
 from benchmarks.media import FRAME_RATE
-from benchmarks.resources import Meter, sampled
-from benchmarks.worker import Ask, WorkerError
+from benchmarks.worker import Ask, Meter, WorkerError, sampled
 from headrace.live.address import FileAddress
 from headrace.live.overload import Overload
 from headrace.live.paced import PacedFile

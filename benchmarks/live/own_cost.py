@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from benchmarks.live.figures import NAMES, Part, Quantiles, digits
 from benchmarks.live.source import Net, OneThread
 from benchmarks.markdown import with_notes, yes
-from benchmarks.resources import Meter
-from benchmarks.worker import Ask
+from benchmarks.worker import Ask, Meter
 from headrace.live.overload import Overload
 from headrace.profiling.provenance import Record
 from headrace.runs.live.engine import Engine

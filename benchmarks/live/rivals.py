@@ -15,8 +15,7 @@ from pydantic import Field
 from benchmarks.equality import Equality, Pictures, compare_picked
 from benchmarks.live.clip import grey_thumbnails
 from benchmarks.live.figures import NAMES, Part, Quantiles, digits, median_or_never
-from benchmarks.live.recovering import Recovery, recover
-from benchmarks.live.serving import Served, serve
+from benchmarks.live.recovering import Recovery, Served, recover, serve
 from benchmarks.markdown import notes_below, table
 from benchmarks.record import origin
 from benchmarks.worker import Ask, WorkerError

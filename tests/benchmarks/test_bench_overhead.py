@@ -2,6 +2,7 @@
 
 import pytest
 
+from benchmarks import bench_overhead
 from benchmarks.bench_overhead import (
     BENCHMARK,
     WAYS,
@@ -11,13 +12,15 @@ from benchmarks.bench_predictions import (
     Prediction,
 )
 from benchmarks.planted_loops import LOOPS, Loop, wall_seconds, with_change
+from benchmarks.worker import answer_here
 from headrace.profiling.findings.finding import Change
 from headrace.testing.synth import SynthClip, write_clip
 from profiling.loops import Loop as SimulatedLoop
 from profiling.loops import loop_ms, simulate_loop
 
 
-def test_the_smallest_measurement_is_kept_and_can_be_read(tmp_path, capsys):
+def test_the_smallest_measurement_is_kept_and_can_be_read(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(bench_overhead, "ask_worker", answer_here)
     clip = write_clip(tmp_path / "clip", SynthClip(num_frames=24))
     out = tmp_path / "overhead.json"
     words = ["--turns", "1", "--steps", "4", "--batch-size", "2", "--video", clip, "--out", out]

@@ -42,18 +42,18 @@ from benchmarks.bench_remote import RemoteResult, RemoteRow, Turn, remote
 from benchmarks.bench_scaling import scaling
 from benchmarks.bench_sequential import sequential
 from benchmarks.bench_startup import startup
-from benchmarks.conformance import draws, table
+from benchmarks.conformance import draws, verdict
 from benchmarks.conformance.verdict import HEADRACE, DrawRow, DrawsResult, Verdict
 from benchmarks.equality import Equality
-from benchmarks.gpu_check import text
+from benchmarks.gpu_check import step as gpu_check
 from benchmarks.gpu_check.step import GpuCheckResult, StepRow
 from benchmarks.live.figures import Quantiles
 from benchmarks.live.overlap import Overlap
 from benchmarks.live.own_cost import OwnCost, judged
 from benchmarks.live.recovering import Recovering, Recovery
 from benchmarks.live.rivals import Rivals, Shown, Streaming
-from benchmarks.live.soak_summary import soak
 from benchmarks.record import Repeat, Row
+from benchmarks.soak import soak
 from headrace.bench.cameras import CameraRun, CamerasRecord
 
 PAGES = Path(__file__).parent / "pages"
@@ -408,9 +408,9 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "live": lambda: live(LIVE),
     "live_behind": lambda: live(LiveResult(provenance=origin(), own_cost=costing(200))),
     "soak": lambda: soak(soaked(threads=soaked().rss_bytes, outcome="failed")),
-    "conformance": lambda: table.render(conformed()),
+    "conformance": lambda: verdict.render(conformed()),
     "draws": lambda: draws.render(DrawsResult.of(origin(), 0, DRAWN)),
-    "gpu_check": lambda: text.render(CHECKED),
+    "gpu_check": lambda: gpu_check.render(CHECKED),
 }
 
 
@@ -420,7 +420,7 @@ def test_a_table_reads_as_its_page(name: str) -> None:
 
 
 def test_the_summary_of_a_gpu_check_keeps_to_80_columns() -> None:
-    assert max(map(len, text.render(CHECKED).splitlines())) <= 80
+    assert max(map(len, gpu_check.render(CHECKED).splitlines())) <= 80
 
 
 def test_a_way_that_was_not_timed_is_named() -> None:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from benchmarks.conformance import libs
+from benchmarks.conformance import files
 from benchmarks.conformance.compare_frames import Judge, Tally, align, run_job
-from benchmarks.conformance.libs import another, judge_library
+from benchmarks.conformance.files import another, judge_library
 from benchmarks.conformance.reference import NO_PTS, UNKNOWN, Reference, digest, thumbnail
 from benchmarks.conformance.verdict import Verdict
 from conformance_fakes import grey, reference_of
@@ -225,7 +225,7 @@ def judged_library(read: Callable[[int], NDArray[np.uint8] | None], reference: R
 def test_a_library_that_opens_slowly_has_its_time_from_the_first_frame_on(monkeypatch) -> None:
     """An import took longer than all its time, on a machine that was busy."""
     clock = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(libs, "perf_counter", lambda: clock.now)
+    monkeypatch.setattr(files, "perf_counter", lambda: clock.now)
 
     def read(index: int) -> NDArray[np.uint8]:
         clock.now += 25.0 if clock.now else 90.0

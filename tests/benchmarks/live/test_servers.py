@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.live.recovering import Acts, judged
+from benchmarks.live.recovering import FRAME_NS, Acts, Served, judged
 from benchmarks.live.rivals import Watching, counted, measure_rivals
-from benchmarks.live.serving import FRAME_NS, Served
 from benchmarks.worker import Ask, WorkerError, answer_here, ask_worker
 from live.rtsp import needs_server
 
