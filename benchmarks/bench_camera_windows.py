@@ -38,8 +38,7 @@ from benchmarks.kit import Benchmark, flag, parameters, rounds
 from benchmarks.markdown import machine, others, rendered, spread
 from benchmarks.media import DEFAULT_ROOT
 from benchmarks.record import Repeat, Row, TimedResult, origin, ratios
-from benchmarks.resources import Meter, steady, versions
-from benchmarks.worker import ask_worker
+from benchmarks.worker import Meter, ask_worker, steady, versions
 from headrace.decode.open import open_index
 from headrace.planning.lookahead import GopJob
 from headrace.sampling.frames import Uniform

@@ -30,8 +30,7 @@ from benchmarks import kit, media
 from benchmarks.equality import SIDE, Pictures, shrink
 from benchmarks.markdown import machine, others, rendered, spread
 from benchmarks.record import Row, TimedResult, origin, ratios
-from benchmarks.resources import Meter, versions
-from benchmarks.worker import Ask, ask_worker
+from benchmarks.worker import Ask, Meter, ask_worker, versions
 
 WAYS = ("headrace", "ffmpeg", "ffmpeg_at_once", "ffmpeg_predicted")
 Command = list[str]

@@ -23,7 +23,7 @@ from benchmarks import media
 from benchmarks.kit import MEDIA, Benchmark, flag, parameters
 from benchmarks.markdown import machine
 from benchmarks.record import Result, origin
-from benchmarks.worker import python_path
+from benchmarks.worker import python_path, sampled
 from headrace.profiling.provenance import Record
 
 _EVERY_SECONDS = 0.25
@@ -93,30 +93,22 @@ def watched(words: Sequence[str]) -> list[Sample]:
         RuntimeError: it failed.
     """
     environment = {**os.environ, "PYTHONPATH": python_path()}
-    began, samples = perf_counter(), []
-    with subprocess.Popen(words, stdout=subprocess.DEVNULL, env=environment) as process:
-        while True:
-            if found := _held(process.pid):
-                seconds = perf_counter() - began
-                samples.append(Sample(seconds=seconds, num_bytes=sum(found), processes=len(found)))
-            try:
-                process.wait(_EVERY_SECONDS)
-                break
-            except subprocess.TimeoutExpired:
-                continue
+    with (
+        subprocess.Popen(words, stdout=subprocess.DEVNULL, env=environment) as process,
+        sampled(lambda: _held(process.pid), _EVERY_SECONDS) as found,
+    ):
+        process.wait()
     if process.returncode:
         raise RuntimeError(f"the command ended with exit code {process.returncode}")
-    return samples
+    return [
+        Sample(seconds=seconds, num_bytes=sum(held), processes=len(held)) for seconds, held in found
+    ]
 
 
 def _held(pid: int) -> list[int]:
     """Return the bytes of a process and of each below it; of shared pages, its part of them."""
-    try:
-        parent = psutil.Process(pid)
-        family = [parent, *parent.children(recursive=True)]
-        return [each.memory_full_info().pss for each in family]
-    except (psutil.NoSuchProcess, psutil.ZombieProcess, psutil.AccessDenied):
-        return []  # one ended meanwhile
+    parent = psutil.Process(pid)
+    return [each.memory_full_info().pss for each in (parent, *parent.children(recursive=True))]
 
 
 def flat(memory: MemoryResult) -> str:

@@ -31,8 +31,7 @@ from benchmarks.feature_loops import NAME, WIDTH, write_weights
 from benchmarks.kit import MEDIA, REPEATS, Benchmark, flag, parameters, tried
 from benchmarks.markdown import DISTURBED, machine, rendered, spread
 from benchmarks.record import Repeat, Result, Timed, origin, ratios
-from benchmarks.resources import Meter
-from benchmarks.worker import ask_worker
+from benchmarks.worker import Meter, ask_worker
 
 QUARTER = "a quarter"
 WAYS = {

@@ -12,26 +12,31 @@ rivals     the same stream shown by loops over OpenCV, as people write them
 """
 
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.kit import Benchmark, flag
 from benchmarks.live.clip import numbered_clip
 from benchmarks.live.figures import Part
-from benchmarks.live.overlap import CASES, Overlap, OverlapScale, measure_overlap, overlap
-from benchmarks.live.overload import Overloaded, OverloadScale, measure_overload, overload
-from benchmarks.live.own_cost import OwnCost, OwnCostScale, measure_own_cost, own_cost
+from benchmarks.live.overlap import CASES, Overlap, measure_overlap, overlap
+from benchmarks.live.overload import Overloaded, measure_overload, overload
+from benchmarks.live.own_cost import OwnCost, measure_own_cost, own_cost
 from benchmarks.live.recovering import Recovering, Recovery, measure_recovering, rtsp
-from benchmarks.live.rivals import Rivals, RivalsScale, measure_rivals, rivals
+from benchmarks.live.rivals import Rivals, measure_rivals, rivals
 from benchmarks.media import DEFAULT_ROOT
 from benchmarks.record import RESULTS, Result, origin
-from benchmarks.resources import Meter
-from benchmarks.worker import ROOT, Ask, WorkerError, ask_worker
+from benchmarks.worker import ROOT, Ask, Meter, WorkerError, ask_worker
 from headrace.testing.rtsp import can_serve_rtsp
 
-PARTS = ("own_cost", "overload", "overlap", "rtsp", "rivals")
+PARTS: Mapping[str, tuple[Callable[..., Part], Callable[[Any], str]]] = {
+    "own_cost": (measure_own_cost, own_cost),
+    "overload": (measure_overload, overload),
+    "overlap": (measure_overlap, overlap),
+    "rtsp": (measure_recovering, rtsp),
+    "rivals": (measure_rivals, rivals),
+}
+"""Name of a part → what measures it, and what draws it."""
 _NEED_SERVER = ("rtsp", "rivals")
 
 
@@ -45,46 +50,24 @@ class LiveResult(Result):
     rivals: Rivals | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Scale:
-    """How much is measured."""
-
-    clip_seconds: int = 80
-    own_cost: OwnCostScale = field(default_factory=OwnCostScale)
-    overload: OverloadScale = field(default_factory=OverloadScale)
-    overlap: OverlapScale = field(default_factory=OverlapScale)
-    rivals: RivalsScale = field(default_factory=RivalsScale)
-    cycles: int = 5
-    """Stalls, and restarts, of the part `rtsp`."""
-
-
-QUICK = Scale(
-    clip_seconds=10,
-    own_cost=OwnCostScale(models=("none",), frames=6, proved=4, repeats=1),
-    overload=OverloadScale(seconds=3, warm_up_seconds=1),
-    overlap=OverlapScale(cases=dict(list(CASES.items())[:1]), frames=6, proved=4, repeats=1),
-    rivals=RivalsScale(ways=("headrace", "opencv_latest"), seconds=1, warm_up_seconds=1),
-    cycles=1,
-)
-"""Shows that it works; its figures say nothing."""
+QUICK: Mapping[str, Mapping[str, Any]] = {
+    "own_cost": {"models": ("none",), "frames": 6, "proved": 4, "repeats": 1},
+    "overload": {"seconds": 3, "warm_up_seconds": 1},
+    "overlap": {"cases": dict(list(CASES.items())[:1]), "frames": 6, "proved": 4, "repeats": 1},
+    "rtsp": {"cycles": 1},
+    "rivals": {"ways": ("headrace", "opencv_latest"), "seconds": 1, "warm_up_seconds": 1},
+}
+"""Shows that each part works; its figures say nothing."""
 
 
 def main(words: Sequence[str] | None = None, ask: Ask = ask_worker) -> None:
     """Measure part by part, keep after each, print; fails where a part could not be measured."""
     options = BENCHMARK.parse(words)
-    scale = QUICK if options.quick else Scale()
     out = options.out or (ROOT / "build" if options.quick else RESULTS) / "live.json"
-    clip = numbered_clip(options.media, scale.clip_seconds)
+    clip = numbered_clip(options.media, 10 if options.quick else 80)
     made = origin({"quick": options.quick, "only": " ".join(options.only)})
     result = _kept(out) or LiveResult(provenance=made)
     known: Sequence[Recovery] = ()
-    measures: dict[str, Callable[[], Part]] = {
-        "own_cost": lambda: measure_own_cost(clip, scale.own_cost, ask),
-        "overload": lambda: measure_overload(clip, scale.overload, ask),
-        "overlap": lambda: measure_overlap(clip, scale.overlap, ask),
-        "rtsp": lambda: measure_recovering(clip, scale.cycles, ask),
-        "rivals": lambda: measure_rivals(clip, scale.rivals, ask, known),
-    }
     missing = []
     for part in options.only:
         if part in _NEED_SERVER and not can_serve_rtsp():
@@ -93,7 +76,8 @@ def main(words: Sequence[str] | None = None, ask: Ask = ask_worker) -> None:
             continue
         meter = Meter()
         try:
-            found = measures[part]()
+            given = {"known": known} if part == "rivals" else {}
+            found = PARTS[part][0](clip, ask, **given, **(QUICK[part] if options.quick else {}))
         except WorkerError as error:
             print(f"{part}: failed: {error}", flush=True)
             missing.append(part)
@@ -119,15 +103,8 @@ def _kept(path: Path) -> LiveResult | None:
 
 def live(result: LiveResult) -> str:
     """One table for each part that was measured."""
-    draws: dict[str, Callable[[Any], str]] = {
-        "own_cost": own_cost,
-        "overload": overload,
-        "overlap": overlap,
-        "rtsp": rtsp,
-        "rivals": rivals,
-    }
     parts = {name: getattr(result, name) for name in PARTS}
-    return "\n\n".join(draws[name](part) for name, part in parts.items() if part)
+    return "\n\n".join(PARTS[name][1](part) for name, part in parts.items() if part)
 
 
 BENCHMARK = Benchmark(
@@ -135,7 +112,7 @@ BENCHMARK = Benchmark(
     about=__doc__,
     flags={
         "media": flag(DEFAULT_ROOT, "folder of the clip"),
-        "only": flag(list(PARTS), choices=PARTS, metavar="PART"),
+        "only": flag(list(PARTS), choices=list(PARTS), metavar="PART"),
         "quick": flag(False, "show that it works; by default to build/live.json"),
         "out": {"type": Path, "help": "by default benchmarks/results/live.json"},
     },

@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import headrace
 from benchmarks.kit import Benchmark, flag, parameters, rounds
 from benchmarks.record import Repeat, Row, TimedResult, origin, ratios
-from benchmarks.resources import Meter
+from benchmarks.worker import Meter
 
 WORKERS = (0, 1)
 """With more processes than cores, their turns on a core would be what is measured."""

@@ -27,8 +27,7 @@ from benchmarks.bench_observe import cost
 from benchmarks.kit import MEDIA, Benchmark, flag, parameters
 from benchmarks.markdown import machine, rendered
 from benchmarks.record import Result, TimedResult, origin
-from benchmarks.resources import versions
-from benchmarks.worker import ask_worker
+from benchmarks.worker import ask_worker, versions
 from headrace import open_index
 from headrace.extraction.frames import FrameReader
 from headrace.models.load import load_classifier

@@ -21,8 +21,7 @@ from benchmarks.kit import MEDIA, WORKERS, Benchmark, flag, task_of, tried
 from benchmarks.loading import link_files
 from benchmarks.markdown import machine, rendered
 from benchmarks.record import Repeat, Result, Row, TimedResult, Tried, origin
-from benchmarks.resources import Meter, peak_rss_bytes
-from benchmarks.worker import Ask, ask_worker
+from benchmarks.worker import Ask, Meter, ask_worker, peak_rss_bytes
 from headrace.decode.index_store import IndexStore
 from headrace.extraction.frame_extraction import FrameExtraction
 from headrace.extraction.frame_request import FrameOptions

@@ -33,8 +33,7 @@ from benchmarks.kit import MEDIA, SIZE, Benchmark, flag, parameters, task_of, tr
 from benchmarks.loading import know, link_files
 from benchmarks.markdown import machine, others, rendered
 from benchmarks.record import Repeat, Row, TimedResult, origin, ratios
-from benchmarks.resources import steady
-from benchmarks.worker import Ask, WorkerError, ask_worker
+from benchmarks.worker import Ask, WorkerError, ask_worker, steady
 from headrace import FrameLoader, FrameReader, Proxies
 from headrace.decode.convert import FrameConverter
 from headrace.decode.index_store import IndexStore

@@ -24,8 +24,7 @@ from benchmarks.kit import MEDIA, REPEATS, Benchmark, rounds
 from benchmarks.markdown import machine, table
 from benchmarks.record import Repeat, Result, Tried, origin
 from benchmarks.remote import REMOTE, WAYS, Calls, object_store, opened
-from benchmarks.resources import Meter
-from benchmarks.worker import Ask, WorkerError, ask_worker
+from benchmarks.worker import Ask, Meter, WorkerError, ask_worker
 from headrace.profiling.provenance import Record
 
 PATTERNS = {"scan": "scan", "every": "every frame", "random": "16 random frames"}

@@ -23,7 +23,7 @@ from torch import nn
 
 from benchmarks import kit, media
 from benchmarks.record import TimedResult, origin
-from benchmarks.resources import Meter, peak_rss_bytes, versions
+from benchmarks.worker import Meter, peak_rss_bytes, versions
 from headrace import FrameBatch, open_index, read_frames
 from headrace.models.model import Model
 from headrace.models.results import Labels

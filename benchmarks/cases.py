@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from benchmarks.adapters import Adapter, Chunk, RandomAccess, Requests
+from benchmarks.adapters import every_frame as every_frame_of
 from benchmarks.equality import shrink, thumbnails
-from benchmarks.resources import Meter, peak_rss_bytes, rss_bytes, steady, versions
+from benchmarks.worker import Meter, peak_rss_bytes, rss_bytes, steady, versions
 
 if TYPE_CHECKING:
     from headrace.sampling.sampler import Sampler
@@ -40,7 +41,7 @@ def every_frame(
     adapter = cast(Adapter, import_module(f"benchmarks.adapters.{library}"))
 
     def every(files: Sequence[Path]) -> Iterable[Chunk]:
-        return adapter.every_frame(files, (height, width), workers, **options)
+        return every_frame_of(adapter, files, (height, width), workers, **options)
 
     if pictures:
         np.savez(pictures, *thumbnails(every(files), len(files)))

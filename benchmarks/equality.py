@@ -6,7 +6,7 @@ neighbours'. Pictures are compared as thumbnails of 32x32 means.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,36 +62,27 @@ def thumbnails(chunks: Iterable[Chunk], num_files: int) -> list[Pictures]:
 
 def compare(reference: Sequence[Pictures], delivered: Sequence[Pictures]) -> Equality:
     """Compare file by file; both hold the same files in the same order."""
-    missing = wrong = 0
-    furthest = 0.0
-    for expected, found in zip(reference, delivered, strict=True):
-        missing += abs(len(expected) - len(found))
-        count = min(len(expected), len(found))
-        expected, found = expected[:count], found[:count]
-        own = _distances(expected, found)
-        nearer = np.zeros(count, bool)
-        nearer[1:] |= _distances(expected[:-1], found[1:]) + MARGIN < own[1:]
-        nearer[:-1] |= _distances(expected[1:], found[:-1]) + MARGIN < own[:-1]
-        wrong += int(nearer.sum())
-        furthest = max(furthest, float(own.max(initial=0.0)))
-    return Equality(
-        frames=sum(map(len, reference)),
-        missing=missing,
-        wrong=wrong,
-        max_mean_difference=round(furthest, 3),
-    )
+    counts = [min(map(len, files)) for files in zip(reference, delivered, strict=True)]
+    requests = [(video, index) for video, count in enumerate(counts) for index in range(count)]
+    found = np.concatenate([file[:count] for file, count in zip(delivered, counts, strict=True)])
+    equality = compare_picked(reference, np.array(requests, np.int64).reshape(-1, 2), found)
+    longer = [max(map(len, files)) for files in zip(reference, delivered, strict=True)]
+    missing, frames = sum(longer) - sum(counts), sum(map(len, reference))
+    return replace(equality, frames=frames, missing=missing)
 
 
 def compare_picked(
     reference: Sequence[Pictures], requests: NDArray[np.int64], found: Pictures
 ) -> Equality:
     """Compare frames that were asked for by (video, index), int64 [N, 2], one by one."""
-    own = _distances(np.stack([reference[v][i] for v, i in requests]), found)
+    flat = np.concatenate(reference)
+    lengths = np.array([len(file) for file in reference])
+    starts = (np.cumsum(lengths) - lengths)[requests[:, 0]]
+    last = lengths[requests[:, 0]] - 1
+    own = _distances(flat[starts + requests[:, 1]], found)
     wrong = np.zeros(len(found), bool)
     for step in (-1, 1):
-        near = np.stack(
-            [reference[v][np.clip(i + step, 0, len(reference[v]) - 1)] for v, i in requests]
-        )
+        near = flat[starts + np.clip(requests[:, 1] + step, 0, last)]
         wrong |= _distances(near, found) + MARGIN < own
     return Equality(
         frames=len(found),

@@ -85,11 +85,23 @@ class Benchmark:
 
     def parse(self, words: Sequence[str] | None = None) -> Namespace:
         """Return the options of a command line; None means that of this process."""
-        parser = ArgumentParser(description=self.about, formatter_class=RawDescriptionHelpFormatter)
         out = flag(RESULTS / f"{self.name}.json")
-        for name, arguments in {"out": out, **self.flags}.items():
-            parser.add_argument(f"--{name.replace('_', '-')}", **arguments)
-        return parser.parse_args(words)
+        return parse(self.about, {"out": out, **self.flags}, words)
+
+
+def parse(
+    about: str, flags: Mapping[str, Flag], words: Sequence[str] | None = None, **positional: Flag
+) -> Namespace:
+    """Return the options of a command line, and its words in their order by name.
+
+    `words` are those of this process where they are None.
+    """
+    parser = ArgumentParser(description=about, formatter_class=RawDescriptionHelpFormatter)
+    for name, arguments in positional.items():
+        parser.add_argument(name, **arguments)
+    for name, arguments in flags.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", **arguments)
+    return parser.parse_args(words)
 
 
 def task_of(case: str, paths: Sequence[Path], workers: int, **asked: Any) -> dict[str, Any]:

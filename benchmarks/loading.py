@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks.resources import peak_rss_bytes, rss_bytes, steady
+from benchmarks.worker import peak_rss_bytes, rss_bytes, steady
 from headrace import Bursts, FrameLoader, IndexStore, Proxies, Sampler, Source, Uniform, open_index
 from headrace.decode.pixels import Array
 from headrace.decode.protocol import DecodeCounters

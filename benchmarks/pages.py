@@ -7,22 +7,90 @@ python -m benchmarks.pages --check    fail when they are not what the results sa
 import argparse
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from html import escape
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from benchmarks import chart
 from benchmarks.bench_extract import extracting
 from benchmarks.bench_extract_memory import MemoryResult, flat
 from benchmarks.bench_random_frames import CHARTED, headline
 from benchmarks.bench_sequential import NAMES, sequential
 from benchmarks.conformance.verdict import ConformanceResult, DrawsResult
-from benchmarks.live.soak_summary import SoakResult, soak
 from benchmarks.markdown import by_name, quickest_first
-from benchmarks.record import RESULTS, TimedResult
+from benchmarks.record import RESULTS, Row, TimedResult
+from benchmarks.soak import SoakResult, soak
 from benchmarks.worker import ROOT
 from headrace.bench.cameras import CamerasRecord
+
+THEMES = {
+    "light": {"text": "#1f2328", "headrace": "#0969da", "others": "#8c959f"},
+    "dark": {"text": "#e6edf3", "headrace": "#4493f8", "others": "#6e7681"},
+}
+"""Colours of GitHub's two themes; the background stays transparent."""
+WIDTH, LABELS, BAR, GAP, TOP = 760, 250, 15, 12, 34
+OPACITIES = [1.0, 0.55, 0.35]
+
+
+def bars(title: str, lines: Sequence[Sequence[Row]], names: Mapping[str, str], theme: str) -> str:
+    """One group of bars per entrant that was timed and has a name, one bar per kind of media."""
+    colours = THEMES[theme]
+    groups = [rows for rows in lines if rows[0].name in names and any(r.repeats for r in rows)]
+    fastest = max((row.speed for rows in groups for row in rows), default=1.0)
+    kinds = [row.kind for row in groups[0]] if groups else []
+    parts = [_legend(kinds, colours["others"], colours["text"])]
+    top = TOP
+    for rows in groups:
+        middle = top + BAR * len(rows) / 2 + 4
+        is_ours = rows[0].name.startswith("headrace")
+        style = ' text-anchor="end"' + (' font-weight="600"' if is_ours else "")
+        name = escape(names[rows[0].name].replace("**", ""))
+        parts.append(_text(LABELS - 10, middle, name, colours["text"], style))
+        colour = colours["headrace" if is_ours else "others"]
+        for row, opacity in zip(rows, OPACITIES, strict=False):
+            length = (WIDTH - LABELS - 60) * row.speed / fastest
+            parts.append(_bar(LABELS, top, length, colour, opacity))
+            parts.append(
+                _text(LABELS + length + 6, top + BAR - 3, f"{row.speed:,.0f}", colours["text"])
+            )
+            top += BAR
+        top += GAP
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top}" width="{WIDTH}" '
+        f'role="img" aria-label="{escape(title)}" font-family="system-ui, sans-serif" '
+        'font-size="12">\n' + "\n".join(parts) + "\n</svg>\n"
+    )
+
+
+def picture(name: str, title: str, folder: str) -> str:
+    """HTML that shows one of the two charts of `name` in `folder`, as the page's theme asks."""
+    return (
+        '<picture>\n<source media="(prefers-color-scheme: dark)" '
+        f'srcset="{folder}/{name}-dark.svg">\n'
+        f'<img alt="{escape(title)}" src="{folder}/{name}-light.svg">\n</picture>'
+    )
+
+
+def _legend(kinds: list[str], colour: str, text: str) -> str:
+    parts = []
+    for place, (kind, opacity) in enumerate(zip(kinds, OPACITIES, strict=False)):
+        left = LABELS + 80 * place
+        parts += [_bar(left, 8, 22, colour, opacity), _text(left + 28, 19, kind, text)]
+    parts.append(_text(WIDTH - 4, 19, "frames/s", text, ' text-anchor="end"'))
+    return "\n".join(parts)
+
+
+def _bar(left: float, top: float, length: float, colour: str, opacity: float) -> str:
+    return (
+        f'<rect x="{left:g}" y="{top:g}" width="{length:.1f}" height="{BAR - 2}" '
+        f'fill="{colour}" opacity="{opacity:g}"/>'
+    )
+
+
+def _text(left: float, base: float, text: str, colour: str, more: str = "") -> str:
+    return f'<text x="{left:.1f}" y="{base:g}" fill="{colour}"{more}>{text}</text>'
+
 
 README, TABLES, SCALE = "README.md", "docs/benchmarks.md", "docs/scale.md"
 RECORDS: dict[str, type[Any]] = {
@@ -45,12 +113,12 @@ It is drawn by a function, which may be named by module: `bench_cores.loading`.
 
 
 def _with_chart(result: TimedResult) -> str:
-    shown = chart.picture("sequential", TITLES["sequential"], f"../{_FOLDER}")
+    shown = picture("sequential", TITLES["sequential"], f"../{_FOLDER}")
     return f"{shown}\n\n{sequential(result)}"
 
 
 def _headline(result: TimedResult, many: TimedResult | None) -> str:
-    shown = chart.picture("random_frames", TITLES["random_frames"], _FOLDER)
+    shown = picture("random_frames", TITLES["random_frames"], _FOLDER)
     return headline(result, many, shown)
 
 
@@ -156,8 +224,8 @@ def _charts(results: Path) -> Iterator[tuple[Path, str]]:
             lines = by_name(found)
             if name == "sequential":
                 lines = quickest_first(lines)
-            for theme in chart.THEMES:
-                text = chart.bars(TITLES[name], lines, names, theme)
+            for theme in THEMES:
+                text = bars(TITLES[name], lines, names, theme)
                 yield results / f"{name}-{theme}.svg", text
 
 

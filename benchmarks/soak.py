@@ -12,9 +12,10 @@ import subprocess
 import sys
 import threading
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from time import monotonic, sleep
 from typing import Any
@@ -25,13 +26,160 @@ import psutil
 
 from benchmarks.kit import Benchmark, flag, parameters
 from benchmarks.live.clip import numbered_clip
-from benchmarks.live.figures import Series
-from benchmarks.live.soak_summary import SoakResult, told
+from benchmarks.live.figures import Conserved, Quantiles, Series, where
+from benchmarks.markdown import table, yes
 from benchmarks.media import DEFAULT_ROOT, looped
-from benchmarks.record import origin
-from benchmarks.worker import ROOT
+from benchmarks.record import Result, origin
+from benchmarks.worker import ROOT, sampled
+from headrace.profiling.metrics import Metrics
 from headrace.profiling.session import Session
+from headrace.report.live_totals import drops_of
 from headrace.testing.rtsp import RtspServer, can_serve_rtsp
+
+STEP_BYTES = 200
+"""That a run keeps of each step for its record: some fifteen numbers, and its waits in five
+queues. Only of the last 100,000 steps and 65,536 waits, so that it ends at about 20 MB."""
+
+
+class LongLatency(Quantiles):
+    """Age of a frame when its result is out, in milliseconds."""
+
+    base: str
+    """What it counts from."""
+    p99: float | None = None
+    """None: too few samples."""
+
+
+class SoakResult(Result, Conserved):
+    """One long run."""
+
+    minutes: float
+    source: str
+    model: str
+    warm_up_seconds: float
+    """At the start, that nothing is judged by."""
+    outcome: str
+    """Of the run, as its session says."""
+    frames_per_second: float | None = None
+    latency_ms: LongLatency | None = None
+    others_share: float | None = None
+    """CPU time of other programs, as a share of all that was used."""
+    rss_bytes: Series
+    threads: Series
+    open_files: Series
+    pictures: int
+    """That the client got."""
+    refused: int
+    """Requests that were answered with an error."""
+
+    @property
+    def warm_rss(self) -> Series:
+        """Memory after the warm-up."""
+        return self.rss_bytes.after(self.warm_up_seconds)
+
+    @property
+    def record_bytes(self) -> float:
+        """That the record of the steps may have grown by in that time."""
+        at = self.warm_rss.at_seconds
+        return STEP_BYTES * (self.frames_per_second or 0.0) * (at[-1] - at[0]) if at else 0.0
+
+    @property
+    def is_memory_flat(self) -> bool:
+        """It grew by no more than its record and a hundredth."""
+        found = self.warm_rss
+        return bool(found.values) and found.growth <= self.record_bytes + max(found.values) / 100
+
+    def is_level(self, series: Series) -> bool:
+        """After the warm-up, the second half held no more than the first, by its median.
+
+        Not by its most: a sample may find a connection open that is closed a moment later.
+        """
+        values = series.after(self.warm_up_seconds).values
+        half = len(values) // 2
+        return half > 0 and median(values[half:]) <= median(values[:half])
+
+    @property
+    def is_right(self) -> bool:
+        """It came to its end, and all the above holds."""
+        levels = self.is_level(self.threads) and self.is_level(self.open_files)
+        return self.outcome == "complete" and self.is_conserved and self.is_memory_flat and levels
+
+    def verdicts(self) -> list[str]:
+        """One line for each question."""
+        growth, allowed = self.warm_rss.growth / 2**20, self.record_bytes / 2**20
+        latency, answers = self.latency_ms, ("no", "yes")
+        age = latency and f"p50 {latency.p50:.0f} ms, worst {latency.worst:.0f} ms"
+        return [
+            f"outcome: {self.outcome}",
+            f"conserved: {answers[self.is_conserved]} ({self.arrived:,} frames arrived)",
+            f"memory flat: {answers[self.is_memory_flat]} (by its slope {growth:+.1f} MiB, "
+            f"of which the record of the steps may be {allowed:.1f} MiB)",
+            f"threads level: {answers[self.is_level(self.threads)]}",
+            f"open files level: {answers[self.is_level(self.open_files)]}",
+            f"latency: {age or 'none'}",
+            f"all of it: {answers[self.is_right]}",
+        ]
+
+
+def told(session: Session) -> dict[str, Any]:
+    """Return the fields that the session of the run gives."""
+    metrics, items, latency = Metrics.of(session), session.items, None
+    if (found := metrics.latency) is not None:
+        figures = {name: getattr(found.ms, name) for name in ("count", "p50", "p95", "p99")}
+        latency = LongLatency(base=found.base, worst=found.ms.maximum, **figures)
+    return {
+        "outcome": session.outcome,
+        "frames_per_second": metrics.fps_mean,
+        "latency_ms": latency,
+        **{name: getattr(items, name, 0) for name in ("arrived", "delivered", "in_flight")},
+        "drops": dict(drops_of(session)),
+        "others_share": session.others_cpu_share,
+    }
+
+
+def soak(result: SoakResult) -> str:
+    """What was asked, and what was found."""
+    memory, latency = result.warm_rss, result.latency_ms
+    lines = [
+        ("came to its end", yes(result.outcome == "complete")),
+        ("frames", f"{result.arrived:,}"),
+        *((f"dropped, {words}", f"{count:,}") for words, count in sorted(result.drops.items())),
+        ("arrived = delivered + dropped + in flight", yes(result.is_conserved)),
+        ("frames/s", f"{result.frames_per_second or 0:.2f}"),
+    ]
+    if latency is not None:
+        for name, value in (("p50", latency.p50), ("p95", latency.p95), ("p99", latency.p99)):
+            lines.append((f"latency, {name}", "too few" if value is None else f"{value:.0f} ms"))
+        lines.append(("latency, worst", f"{latency.worst:,.0f} ms"))
+    lines += [
+        ("memory", f"{max(memory.values, default=0) / 2**20:,.0f} MiB"),
+        ("its slope", f"{memory.slope * 60 / 2**20:+.2f} MiB a minute"),
+        ("flat, but for the record of the steps", yes(result.is_memory_flat)),
+        ("threads", _range(result.threads.after(result.warm_up_seconds).values)),
+        ("open files", _range(result.open_files.after(result.warm_up_seconds).values)),
+        (
+            "threads and open files level",
+            yes(result.is_level(result.threads) and result.is_level(result.open_files)),
+        ),
+        ("pictures a browser got", f"{result.pictures:,}"),
+    ]
+    per_minute = (result.frames_per_second or 0.0) * 60 * STEP_BYTES / 2**20
+    source = "an RTSP server" if result.source == "rtsp" else "a paced file"
+    notes = (
+        f"`headrace run` of {result.model} on {source}, 720p at 30 frames/s, for "
+        f"{result.minutes:g} min, its page open in one browser. Judged after "
+        f"{result.warm_up_seconds:.0f} s: memory by least squares over samples, allowing 1% and "
+        f"what the run keeps of each step for its report ({per_minute:.1f} MiB a minute, for the "
+        "first 100,000 steps). Level: the second half held no more than the first, by its median. "
+        f"Latency counts from {'arrival' if latency is None else latency.base}.\n"
+        f"{where(result.provenance, result.others_share)}"
+    )
+    return f"{table((f'{result.minutes:g} min', ''), lines)}\n\n{notes}"
+
+
+def _range(values: tuple[float, ...]) -> str:
+    return f"{min(values, default=0):.0f}–{max(values, default=0):.0f}"
+
 
 _START_SECONDS = 60
 """That a run may take until its page is there, and beyond its time until it has ended."""
@@ -51,12 +199,14 @@ def measure(options: Namespace) -> Iterator[SoakResult]:
         out = Path(folder) / "run"
         samples, client = _soak(address, options, out)
         session = Session.load(out / "session.json")
+    series: dict[str, Any] = {
+        name: Series.of((round(seconds, 2), sample[place]) for seconds, sample in samples)
+        for place, name in enumerate(("rss_bytes", "threads", "open_files"))
+    }
     yield SoakResult(
         provenance=made,
         warm_up_seconds=options.warm_up,
-        rss_bytes=_series(samples, 1),
-        threads=_series(samples, 2),
-        open_files=_series(samples, 3),
+        **series,
         pictures=client.pictures,
         refused=client.refused,
         **parameters(options, "minutes", "source", "model"),
@@ -80,8 +230,8 @@ def _served(clip: Path, source: str) -> Iterator[list[str]]:
 
 def _soak(
     address: list[str], options: Namespace, out: Path
-) -> tuple[list[tuple[float, ...]], "_Client"]:
-    """Samples of (seconds, bytes, threads, open files), and the client."""
+) -> tuple[list[tuple[float, tuple[float, ...]]], "_Client"]:
+    """Samples of (seconds, (bytes, threads, open files)), and the client."""
     log = out.with_suffix(".log")
     command = [sys.executable, "-m", "headrace", "run", *address, "--quiet"]
     command += ["--model-name", options.model, "--weights", "none", "--no-video"]
@@ -91,8 +241,21 @@ def _soak(
         run = subprocess.Popen(command, cwd=ROOT, stdout=written, stderr=subprocess.STDOUT)
         try:
             client = _Client(_page_of(log, run))
-            with client:
-                samples = list(_samples(run, options.sample_seconds, options.minutes * 60))
+            watched = psutil.Process(run.pid)
+
+            def sample() -> tuple[float, ...]:
+                return watched.memory_info().rss, watched.num_threads(), watched.num_fds()
+
+            with (
+                client,
+                sampled(sample, options.sample_seconds) as samples,
+                suppress(subprocess.TimeoutExpired),
+            ):
+                run.wait(options.minutes * 60 - _ENDING_SECONDS)
+            try:
+                run.wait(_ENDING_SECONDS + _START_SECONDS)
+            except subprocess.TimeoutExpired:
+                sys.exit(f"the run did not end {_START_SECONDS} s after its time")
             if run.returncode:
                 sys.exit(f"the run failed: {log.read_text('utf-8').strip().splitlines()[-1]}")
             return samples, client
@@ -109,23 +272,6 @@ def _page_of(log: Path, run: "subprocess.Popen[bytes]") -> str:
                 return line.removeprefix(_WATCH).strip()
         sleep(0.1)
     sys.exit(f"no page: {log.read_text('utf-8').strip() or 'the run said nothing'}")
-
-
-def _samples(
-    run: "subprocess.Popen[bytes]", every_seconds: float, seconds: float
-) -> Iterator[tuple[float, ...]]:
-    """Until shortly before its end, which is waited for."""
-    process, began = psutil.Process(run.pid), monotonic()
-    while run.poll() is None and (passed := monotonic() - began) < seconds - _ENDING_SECONDS:
-        with suppress(psutil.Error):
-            memory = process.memory_info().rss
-            yield passed, memory, process.num_threads(), process.num_fds()
-        with suppress(subprocess.TimeoutExpired):
-            run.wait(min(every_seconds, seconds - passed))
-    try:
-        run.wait(_START_SECONDS)
-    except subprocess.TimeoutExpired:
-        sys.exit(f"the run did not end {_START_SECONDS} s after its time")
 
 
 class _Client:
@@ -174,13 +320,6 @@ class _Client:
         except (URLError, OSError):
             return None  # the run has ended
         return None
-
-
-def _series(samples: Sequence[tuple[float, ...]], place: int) -> Series:
-    return Series(
-        at_seconds=tuple(round(sample[0], 2) for sample in samples),
-        values=tuple(sample[place] for sample in samples),
-    )
 
 
 BENCHMARK = Benchmark(

@@ -8,14 +8,152 @@ asked with. With `cores` the process is bound to as many.
 
 import json
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
-from importlib import import_module
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from contextlib import contextmanager, suppress
+from importlib import import_module, metadata
 from pathlib import Path
-from typing import Any
+from threading import Event, Thread
+from time import perf_counter
+from typing import Any, TypeVar
 
-from benchmarks.resources import keep_to_cores
+import psutil
+
+T = TypeVar("T")
+_STATUS = Path("/proc/self/status")
+_MAPS = Path("/proc/self/maps")
+
+
+class Meter:
+    """Wall time, and the CPU time of this process and of all others, from when it is made."""
+
+    def __init__(self) -> None:
+        self._cpu, self._machine = _cpu_seconds(), _machine_seconds()
+        self._began = perf_counter()
+
+    @property
+    def wall_seconds(self) -> float:
+        """Since it was made."""
+        return perf_counter() - self._began
+
+    def read(self) -> dict[str, float]:
+        """Return the times of a `Repeat`."""
+        wall_seconds = self.wall_seconds
+        cpu_seconds = _cpu_seconds() - self._cpu
+        others = _machine_seconds() - self._machine - cpu_seconds
+        return {
+            "wall_seconds": wall_seconds,
+            "cpu_seconds": cpu_seconds,
+            "others_cpu_seconds": max(0.0, others),
+        }
+
+
+def steady(
+    batches: Iterator[Sized],
+    lookahead: int,
+    warm_up_seconds: float,
+    seconds: float,
+    count: Callable[[], Mapping[str, int]] = dict,
+    least_frames: int = 0,
+) -> dict[str, Any]:
+    """Time batches for so many seconds, after a warm-up; return fields of a `Repeat`.
+
+    The warm-up ends when as many frames have come as the loader looks ahead, or with its time. What
+    is timed ends with its time, and not before `least_frames` have come.
+    What `count` returns is counted while it is timed.
+    """
+    warming = Meter()
+    warm_up_frames = len(next(batches))
+    first_seconds = warming.wall_seconds
+    while warm_up_frames < lookahead and warming.wall_seconds < warm_up_seconds:
+        warm_up_frames += len(next(batches))
+    frames, before, meter = 0, count(), Meter()
+    while meter.wall_seconds < seconds or frames < least_frames:
+        frames += len(next(batches))
+    times, after = meter.read(), count()
+    return {
+        **times,
+        "first_seconds": first_seconds,
+        "lookahead": lookahead,
+        "warm_up_frames": warm_up_frames,
+        "frames": frames,
+        **{name: after[name] - before[name] for name in before},
+    }
+
+
+@contextmanager
+def sampled(sample: Callable[[], T], every_seconds: float) -> Iterator[list[tuple[float, T]]]:
+    """Give a list of (seconds, sample) that grows while the block runs, by a thread.
+
+    The first sample is taken at once. What cannot be sampled, since its process has ended, is left
+    out.
+    """
+    series: list[tuple[float, T]] = []
+    is_over, began = Event(), perf_counter()
+
+    def work() -> None:
+        while True:
+            seconds = perf_counter() - began
+            with suppress(psutil.Error):
+                series.append((round(seconds, 3), sample()))
+            if is_over.wait(every_seconds):
+                return
+
+    thread = Thread(target=work)
+    thread.start()
+    try:
+        yield series
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def keep_to_cores(count: int | None) -> None:
+    """Also binds what is started from here on, by libraries too; None binds nothing."""
+    if count is not None and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
+
+
+def rss_bytes() -> int:
+    """Memory of this process now."""
+    return int(psutil.Process().memory_info().rss)
+
+
+def peak_rss_bytes() -> int:
+    """From the status of this process: `ru_maxrss` would begin with the parent's."""
+    if _STATUS.is_file():
+        found = re.search(r"^VmHWM:\s*(\d+) kB", _STATUS.read_text(), re.MULTILINE)
+        if found:
+            return int(found[1]) * 1024
+    return rss_bytes()
+
+
+def versions(packages: Sequence[str]) -> dict[str, str]:
+    """Of the packages, and of the FFmpeg that is loaded."""
+    found = {name: metadata.version(name) for name in packages}
+    if _MAPS.is_file():
+        loaded = set(re.findall(r"libavcodec[-\w]*\.so\.([\d.]+)", _MAPS.read_text()))
+        found["libavcodec"] = ", ".join(sorted(loaded))
+    return found
+
+
+def _cpu_seconds() -> float:
+    """CPU time of this process and of its children, those that live included."""
+    me = psutil.Process()
+    times = [each.cpu_times() for each in (me, *me.children(recursive=True))]
+    ended = times[0]
+    alive = sum(each.user + each.system for each in times)
+    return float(alive + ended.children_user + ended.children_system)
+
+
+def _machine_seconds() -> float:
+    """CPU time of all processes of the machine."""
+    times = psutil.cpu_times()
+    idle = sum(getattr(times, name, 0.0) for name in ("idle", "iowait", "guest", "guest_nice"))
+    return float(sum(times) - idle)
+
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"

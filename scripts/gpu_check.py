@@ -31,9 +31,10 @@ from benchmarks.gpu_check.step import (  # noqa: E402
     NO_GPU,
     GpuCheckResult,
     Step,
+    line,
+    render,
 )
 from benchmarks.gpu_check.steps import ALWAYS, Plan, steps_of  # noqa: E402
-from benchmarks.gpu_check.text import line, render  # noqa: E402
 from benchmarks.record import command, origin  # noqa: E402
 from headrace.errors import HeadraceError  # noqa: E402
 

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from benchmarks.conformance.verdict import ConformanceResult, FileRow, Verdict, summarise
 from benchmarks.equality import Equality
 from benchmarks.live.figures import Quantiles, Series
 from benchmarks.live.overlap import OverlapCase, OverlapPair
 from benchmarks.live.overload import Overloaded
-from benchmarks.live.soak_summary import LongLatency, SoakResult
 from benchmarks.record import Repeat, Row, TimedResult
+from benchmarks.soak import LongLatency, SoakResult
 from headrace.profiling.provenance import Machine, Provenance, Scalar
 
 EQUAL = Equality(frames=1200, missing=0, wrong=0, max_mean_difference=0.25)
@@ -110,3 +111,55 @@ def overlap_case(*, sequential: float, threaded: float, cpu: float) -> OverlapCa
         threaded_stage_ms=stages,
     )
     return OverlapCase(name="a case", frames=100, cores=2, proved_frames=10, pairs=(pair,))
+
+
+FINE = FileRow(
+    name="a/fine.mp4",
+    bytes=9,
+    state="read",
+    container="mov,mp4",
+    codec="h264",
+    frames=40,
+    verdicts=(
+        Verdict(party="headrace", way="seek", right=6),
+        Verdict(party="headrace", way="order", right=40),
+        Verdict(party="decord", way="seek", right=6),
+    ),
+)
+BAD = FileRow(
+    name="a/bad.mpg",
+    bytes=9,
+    state="read",
+    container="mpeg",
+    codec="mpeg2video",
+    frames=50,
+    index_frames=51,
+    complaints=2,
+    lines=("mpeg2video: ac-tex damaged",),
+    verdicts=(
+        Verdict(
+            party="headrace", way="seek", right=4, wrong=2, examples=("7 is frame 8", "9 differs")
+        ),
+        Verdict(party="headrace", way="order", right=3, ending="hang", reason="no answer"),
+        Verdict(party="decord", way="seek", right=5, refused_with=1, reason="it gives no picture"),
+    ),
+)
+TEXT = FileRow(
+    name="a/b.txt",
+    bytes=2,
+    state="no video",
+    reason="a text",
+    verdicts=(Verdict(party="headrace", way="open", right=1),),
+)
+LOST = FileRow(name="a/x.mkv", bytes=2, state="crash", reason="ended by SIGSEGV")
+
+
+def conformed(*rows: FileRow) -> ConformanceResult:
+    """Return a conformance run over files; over one of each kind, where none are given."""
+    rows = rows or (FINE, BAD, TEXT, LOST)
+    return ConformanceResult(
+        provenance=origin(),
+        versions={"headrace": {"headrace": "0.1", "av": "18.1"}},
+        summary=summarise(rows),
+        rows=rows,
+    )

@@ -7,6 +7,7 @@ library.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from queue import Queue
@@ -92,6 +93,14 @@ class Adapter(Protocol):
         What it returns may have `decoded_frames`, where the library counts them.
         """
 
+    def decode(
+        self, path: Path, size: tuple[int, int], **options: Any
+    ) -> Iterator[NDArray[np.uint8]]:
+        """Yield the frames of one file, in order and in pieces, by one thread.
+
+        In place of `every_frame`, where files are best shared out among threads.
+        """
+
     def random_access(self, task: RandomAccess) -> Delivery:
         """Return what delivers the batches."""
 
@@ -101,12 +110,24 @@ class Adapter(Protocol):
 
 FrameAt = Callable[[int], NDArray[np.uint8] | None]
 """Index of a frame → uint8 [H, W, 3], RGB; None where the library gives nothing."""
-Decode = Callable[[Path], Iterator[NDArray[np.uint8]]]
-"""Gives the frames of one file, in order and in pieces."""
 
 
-def files_on_threads(paths: Sequence[Path], workers: int, decode: Decode) -> Iterator[Chunk]:
-    """One file per thread, each thread taking the next file when it is done with one."""
+def every_frame(
+    library: Adapter, paths: Sequence[Path], size: tuple[int, int], workers: int, **options: Any
+) -> Iterable[Chunk]:
+    """Every frame of every file, in the way of the library; see `Adapter.every_frame`.
+
+    If it has none of its own: one file per thread, each thread taking the next file when it is
+    done with one.
+    """
+    if hasattr(library, "every_frame"):
+        return library.every_frame(paths, size, workers, **options)
+    return _on_threads(paths, workers, partial(library.decode, size=size, **options))
+
+
+def _on_threads(
+    paths: Sequence[Path], workers: int, decode: Callable[[Path], Iterator[NDArray[np.uint8]]]
+) -> Iterator[Chunk]:
     ready: Queue[Chunk | None] = Queue(maxsize=2 * workers)
 
     def work(path_index: int, path: Path) -> None:

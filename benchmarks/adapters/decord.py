@@ -19,24 +19,16 @@ from benchmarks import adapters
 PACKAGES = ("decord",)
 
 
-def every_frame(
-    paths: Sequence[Path], size: tuple[int, int], workers: int
-) -> Iterator[adapters.Chunk]:
-    """One decoding thread per reader."""
-    return adapters.files_on_threads(
-        paths, workers, lambda path: adapters.in_chunks(_decode(path, size))
-    )
-
-
 def frame_at(path: Path) -> adapters.FrameAt:
     """One thread."""
     reader = decord.VideoReader(str(path), num_threads=1)
     return lambda index: reader[index].asnumpy()
 
 
-def _decode(path: Path, size: tuple[int, int]) -> Iterator[NDArray[np.uint8]]:
+def decode(path: Path, size: tuple[int, int]) -> Iterator[NDArray[np.uint8]]:
+    """One decoding thread per reader."""
     reader = decord.VideoReader(str(path), width=size[1], height=size[0], num_threads=1)
-    return (reader.next().asnumpy() for _ in range(len(reader)))
+    return adapters.in_chunks(reader.next().asnumpy() for _ in range(len(reader)))
 
 
 def random_access(task: adapters.RandomAccess) -> adapters.GroupedByFile:

@@ -1,6 +1,6 @@
 """headrace: `read_frames`, the loaders with what they take from the budget, and its live run."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
@@ -12,14 +12,8 @@ import headrace
 from benchmarks.adapters import Chunk, Cost, RandomAccess
 
 if TYPE_CHECKING:  # an earlier headrace, that a worker may hold this one against, has it elsewhere
-    from benchmarks.live.serving import Stream, Way
+    from benchmarks.live.recovering import Stream, Way
     from headrace import FrameLoader
-    from headrace.live.events import Event
-    from headrace.live.frame import LiveFrame
-    from headrace.live.source import LiveSource
-    from headrace.profiling.session import Pace
-    from headrace.runtime.item import Dropped
-    from headrace.runtime.waiter import Waiter
 
 PACKAGES = ("headrace", "av", "torch")
 
@@ -103,12 +97,12 @@ def show(stream: "Stream") -> dict[str, Any]:
     limit = None if stream.max_staleness is None else parse_seconds(stream.max_staleness)
     [address] = addresses_of([stream.url])
     plan = LivePlan(
-        sources=[_Heard(live_source(address), stream.note)],
+        sources=[live_source(address)],
         engine=stream.net.engine(),
         overload=Overload.chosen("auto", is_live=True, max_staleness_seconds=limit),
         max_seconds=(stream.until_ns - perf_counter_ns()) / 1e9,
     )
-    with LiveFlow(plan) as flow:
+    with LiveFlow(plan, on_event=lambda event: stream.note(event.kind)) as flow:
         for item in flow:
             for view in item.value.gathered.views:
                 stream.show(view[-1].pixels)
@@ -117,28 +111,3 @@ def show(stream: "Stream") -> dict[str, Any]:
 
 
 LIVE: Mapping[str, "Way"] = {"headrace": show}
-
-
-class _Heard:
-    """A source whose news somebody hears at once."""
-
-    def __init__(self, source: "LiveSource", hear: Callable[[str], None]) -> None:
-        self._source = source
-        self._hear = hear
-
-    @property
-    def name(self) -> str:
-        return self._source.name
-
-    @property
-    def base(self) -> "Pace":
-        return self._source.base
-
-    def frames(
-        self, number: int, waiter: "Waiter", note: "Callable[[Event], None]"
-    ) -> "Iterator[LiveFrame | Dropped]":
-        def heard(event: "Event") -> None:
-            self._hear(event.kind)
-            note(event)
-
-        return self._source.frames(number, waiter, heard)

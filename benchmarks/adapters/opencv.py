@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from benchmarks import adapters
 
 if TYPE_CHECKING:
-    from benchmarks.live.serving import Stream, Way
+    from benchmarks.live.recovering import Stream, Way
 
 PACKAGES = ("opencv-python-headless",)
 CLOSE = 8
@@ -34,22 +34,19 @@ _ROOM = 96
 SCALERS = {"area": cv2.INTER_AREA, "linear": cv2.INTER_LINEAR}
 
 
-def every_frame(
-    paths: Sequence[Path],
-    size: tuple[int, int],
-    workers: int,
-    scaler: Literal["area", "linear"] = "area",
-) -> Iterator[adapters.Chunk]:
+def decode(
+    path: Path, size: tuple[int, int], scaler: Literal["area", "linear"] = "area"
+) -> Iterator[NDArray[np.uint8]]:
     """One decoding thread per capture."""
     cv2.setNumThreads(1)
 
-    def decode(path: Path) -> Iterator[NDArray[Any]]:
+    def pictures() -> Iterator[NDArray[Any]]:
         capture = _capture(path)
         while (read := capture.read())[0]:
             yield _small(read[1], size, SCALERS[scaler])
         capture.release()
 
-    return adapters.files_on_threads(paths, workers, lambda path: adapters.in_chunks(decode(path)))
+    return adapters.in_chunks(pictures())
 
 
 def frame_at(path: Path) -> adapters.FrameAt:

@@ -1,24 +1,25 @@
 """The limit: bare PyAV, one scaling pass per frame to small RGB, one file per core."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import av
+import numpy as np
 from av.video.reformatter import Interpolation, VideoReformatter
 from numpy.typing import NDArray
 
-from benchmarks.adapters import Chunk, files_on_threads, in_chunks
+from benchmarks.adapters import in_chunks
 
 PACKAGES = ("av",)
 
 
-def every_frame(paths: Sequence[Path], size: tuple[int, int], workers: int) -> Iterator[Chunk]:
+def decode(path: Path, size: tuple[int, int]) -> Iterator[NDArray[np.uint8]]:
     """Also the reference of the equality proof: a plain linear decode."""
-    return files_on_threads(paths, workers, lambda path: in_chunks(_decode(path, size)))
+    return in_chunks(_pictures(path, size))
 
 
-def _decode(path: Path, size: tuple[int, int]) -> Iterator[NDArray[Any]]:
+def _pictures(path: Path, size: tuple[int, int]) -> Iterator[NDArray[Any]]:
     height, width = size
     scaler = VideoReformatter()
     with av.open(str(path)) as container:

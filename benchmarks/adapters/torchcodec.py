@@ -7,7 +7,7 @@ For random frames decoders are kept, and a batch asks each file once for all its
 """
 
 from collections.abc import Iterator, Sequence
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -16,16 +16,10 @@ from numpy.typing import NDArray
 from torchcodec.decoders import VideoDecoder
 from torchvision.transforms.v2.functional import resize
 
-from benchmarks.adapters import Chunk, FrameAt, GroupedByFile, RandomAccess, files_on_threads
+from benchmarks.adapters import FrameAt, GroupedByFile, RandomAccess
 
 PACKAGES = ("torchcodec", "torch", "torchvision")
 FULL_SIZE_FRAMES = 4
-
-
-def every_frame(paths: Sequence[Path], size: tuple[int, int], workers: int) -> Iterator[Chunk]:
-    """Exact seek mode, its default: the number of frames is known and not guessed."""
-    torch.set_num_threads(1)
-    return files_on_threads(paths, workers, partial(_decode, size=size))
 
 
 def frame_at(path: Path) -> FrameAt:
@@ -34,7 +28,9 @@ def frame_at(path: Path) -> FrameAt:
     return lambda index: decoder.get_frame_at(index).data.numpy()
 
 
-def _decode(path: Path, size: tuple[int, int]) -> Iterator[NDArray[np.uint8]]:
+def decode(path: Path, size: tuple[int, int]) -> Iterator[NDArray[np.uint8]]:
+    """Exact seek mode, its default: the number of frames is known and not guessed."""
+    torch.set_num_threads(1)
     decoder = VideoDecoder(path)
     count = len(decoder)
     for start in range(0, count, FULL_SIZE_FRAMES):

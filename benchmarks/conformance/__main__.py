@@ -17,11 +17,9 @@ from dataclasses import fields
 from importlib import metadata
 from pathlib import Path
 
-from benchmarks.conformance.files import Plan, conform
-from benchmarks.conformance.libs import LIBRARIES
+from benchmarks.conformance.files import LIBRARIES, Plan, conform
 from benchmarks.conformance.process import Ask, ask_worker
-from benchmarks.conformance.table import render
-from benchmarks.conformance.verdict import WAYS, ConformanceResult, FileRow, summarise
+from benchmarks.conformance.verdict import WAYS, ConformanceResult, FileRow, render, summarise
 from benchmarks.kit import parameters
 from benchmarks.record import origin
 

@@ -9,14 +9,13 @@ that leaves a choice, a frame may be any of those that the order allows, and no 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.conformance.process import Ending
 from benchmarks.conformance.reference import NO_PTS, Reference, digest
-from benchmarks.conformance.verdict import HEADRACE, Verdict
+from benchmarks.conformance.verdict import HEADRACE, Ending, Verdict
 from headrace.decode.pixels import Array
 from headrace.decode.protocol import DecodeJob, Decoder
 from headrace.errors import DecodeError, HeadraceError
@@ -109,6 +108,11 @@ class Judge:
         elif other is not None:
             what = f"is frame {other} of the plain decode, not {self._range(index)[0]}"
         self.tally.add("wrong", f"{index} {what}")
+
+    def pictures(self, indices: Iterable[int], pictures: Any, *, is_small: bool) -> None:
+        """Judge pictures, uint8 [N, H, W, 3], that came as those frames."""
+        for index, picture in zip(indices, pictures, strict=True):
+            self.picture(index, picture, is_small=is_small)
 
     def refused(self, indices: Iterable[int], error: Exception | str) -> None:
         """Note that frames of the index were refused, each by name."""

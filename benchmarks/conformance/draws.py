@@ -34,7 +34,6 @@ from benchmarks.conformance.verdict import (
     DrawCount,
     DrawRow,
     DrawsResult,
-    Verdict,
 )
 from benchmarks.conformance.ways import judge_reading
 from benchmarks.kit import Benchmark, flag, parameters
@@ -117,24 +116,19 @@ def judged(
     ask: Ask = ask_worker,
 ) -> Iterator[DrawRow]:
     """Yield a row for each number; one at which a process hangs or crashes gets that as verdict."""
-    with TemporaryDirectory(prefix="draws-") as folder:
-        for begin in range(0, len(numbers), _AT_ONCE):
-            request = Request(
-                work="benchmarks.conformance.draws:answer",
-                items=numbers[begin : begin + _AT_ONCE],
-                asked={"seed": seed, "folder": "" if keep is None else str(keep.resolve())},
-                answers=f"{folder}/answers.jsonl",
-                limit_seconds=limit_seconds,
-            )
-            for number, found in answers_of(request, ask):
-                if isinstance(found, Ended):
-                    end = Verdict(
-                        party=HEADRACE, way=JOBS, ending=found.ending, reason=found.reason
-                    )
-                    row = row_of(drawn(seed, number), number)
-                    yield row.model_copy(update={"verdicts": (end,)})
-                else:
-                    yield DrawRow.model_validate(found)
+    for begin in range(0, len(numbers), _AT_ONCE):
+        request = Request(
+            work="benchmarks.conformance.draws:answer",
+            items=numbers[begin : begin + _AT_ONCE],
+            asked={"seed": seed, "folder": "" if keep is None else str(keep.resolve())},
+            limit_seconds=limit_seconds,
+        )
+        for number, found in answers_of(request, ask):
+            if isinstance(found, Ended):
+                row = row_of(drawn(seed, number), number)
+                yield row.model_copy(update={"verdicts": (found.verdict(HEADRACE, JOBS),)})
+            else:
+                yield DrawRow.model_validate(found)
 
 
 def drawn(seed: int, number: int) -> Draw:
@@ -165,12 +159,9 @@ def judge_draw(draw: Draw, seed: int, number: int, folder: Path) -> DrawRow:
         return row.model_copy(update={"not_made": f"{type(error).__name__}: {error}"})
     random = Random(f"{seed}:{number}:jobs")
     verdicts = []
-    for way, read in (
-        (JOBS, partial(_read_jobs, jobs=random_jobs(reference, random))),
-        (PASS, _read_once),
-    ):
+    for way, jobs in ((JOBS, random_jobs(reference, random)), (PASS, None)):
         with TemporaryDirectory() as index:
-            store = IndexStore(Path(index))
+            store, read = IndexStore(Path(index)), partial(_read, jobs=jobs)
             verdicts.append(judge_reading(way, path, store, reference, read)[0])
     row = row.model_copy(
         update={
@@ -202,18 +193,16 @@ def random_jobs(reference: Reference, random: Random) -> list[DecodeJob]:
     return [DecodeJob(tuple(each), goes_on=random.random() < 0.5) for each in inside if each]
 
 
-def _read_jobs(index: StreamIndex, judge: Judge, *, jobs: Sequence[DecodeJob]) -> None:
+def _read(index: StreamIndex, judge: Judge, *, jobs: Sequence[DecodeJob] | None) -> None:
+    """Read the frames of jobs; without any, every frame in one job."""
+    every = range(len(index))
     with closing(open_decoder(index)) as decoder:
-        for job in jobs:
-            known = tuple(n for n in job.wanted if n < len(index))
+        for job in [DecodeJob(tuple(every))] if jobs is None else jobs:
+            known = tuple(n for n in job.wanted if n in every)
             if known:
                 run_job(decoder, DecodeJob(known, goes_on=job.goes_on), judge)
-
-
-def _read_once(index: StreamIndex, judge: Judge) -> None:
-    with closing(open_decoder(index)) as decoder:
-        run_job(decoder, DecodeJob(tuple(range(len(index)))), judge)
-    judge.unindexed()
+    if jobs is None:
+        judge.unindexed()
 
 
 def render(result: DrawsResult) -> str:

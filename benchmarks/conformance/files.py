@@ -1,18 +1,26 @@
 """One file after the other: what all parties make of it, each in a process of its own."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
-from typing import Any
+from time import perf_counter
+from typing import Any, cast
 
-from benchmarks.conformance.libs import adapter, judge_library
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.adapters import Adapter, FrameAt
+from benchmarks.conformance.compare_frames import Tally
 from benchmarks.conformance.process import Ask, Ended, Request, answers_of, ask_worker
-from benchmarks.conformance.reference import Reference
+from benchmarks.conformance.reference import Reference, thumbnail
 from benchmarks.conformance.verdict import HEADRACE, FileRow, Verdict
-from benchmarks.resources import versions
-from benchmarks.worker import ROOT
+from benchmarks.equality import MARGIN
+from benchmarks.worker import ROOT, versions
+from headrace.video.shape import Orientation
 
 REFERENCE = "plain decode"
 """The party, and its way, that all are held against."""
@@ -61,7 +69,6 @@ def _conform(name: str, path: Path, plan: Plan, folder: str, ask: Ask) -> tuple[
                 **{"party": party, "path": str(path), "folder": folder, **extent},
                 **{"most_frames": plan.most_frames, "seconds": share * plan.limit_seconds},
             },
-            answers=f"{folder}/answers.jsonl",
             limit_seconds=plan.limit_seconds,
         )
         return answers_of(request, ask)
@@ -82,8 +89,7 @@ def _conform(name: str, path: Path, plan: Plan, folder: str, ask: Ask) -> tuple[
     for party, ways in parties.items():
         for way, found in asked(party, ways):
             if isinstance(found, Ended):
-                end = Verdict(party=party, way=way, ending=found.ending, reason=found.reason)
-                verdicts.append(end)
+                verdicts.append(found.verdict(party, way))
             else:
                 verdicts.append(Verdict(**found["verdict"]))
                 row |= found["row"]
@@ -154,3 +160,85 @@ def answer(
                 row = {"index_frames": len(judge), "loose": judge.loose}
     about = versions(adapter(party).PACKAGES)
     return {"verdict": verdict.model_dump(), "row": row, "versions": about}
+
+
+WINDOW = 12
+"""Frames before and behind the right one that it is told from."""
+LIBRARIES = ("torchcodec", "decord", "opencv")
+"""Modules of `benchmarks.adapters`."""
+
+
+def judge_library(
+    library: str,
+    path: Path,
+    reference: Reference,
+    *,
+    places: int,
+    seed: int,
+    seconds: float,
+    open_file: Callable[[Path], FrameAt] | None = None,
+) -> Tally:
+    """Return what one library makes of random frames, for so many seconds from the first one on.
+
+    Its import and the opening of the file come before, however long they take.
+    It may count frames that FFmpeg lost with a complaint, or not: either is right.
+    """
+    count = len(reference)
+    asked = Random(seed).sample(range(count), min(places, count))
+    tally = Tally()
+    read: FrameAt | None = None
+    ends: float | None = None
+    for place in asked:
+        try:
+            open_file = open_file or adapter(library).frame_at
+            read = read or open_file(path)
+            picture = read(place)
+        except Exception as error:  # noqa: BLE001
+            tally.explain(f"{type(error).__name__}: {error}")
+            picture = None
+        if picture is None:
+            tally.explain("it gives no picture")
+            is_told = reference.is_complained_of[place]
+            tally.add("refused_with" if is_told else "refused_without", f"{place} is refused")
+        elif (other := another(reference, place, picture)) is None:
+            tally.add("right")
+        else:
+            tally.add("wrong", f"{place} is most like frame {other}")
+        ends = ends or perf_counter() + seconds
+        if perf_counter() > ends:
+            break
+    return tally
+
+
+def adapter(library: str) -> Adapter:
+    """Import a library's adapter."""
+    return cast(Adapter, import_module(f"benchmarks.adapters.{library}"))
+
+
+def another(reference: Reference, place: int, picture: NDArray[np.uint8]) -> int | None:
+    """Return the frame that a picture is, where it is not frame `place`; None where it is."""
+    first = max(0, place - WINDOW)
+    near = reference.thumbnails[first : place + WINDOW + 1].astype(np.float32)
+    distances = np.min(
+        [
+            np.abs(near - form.astype(np.float32)).mean(axis=(1, 2, 3))
+            for form in _forms(thumbnail(picture), reference.orientation)
+        ],
+        axis=0,
+    )
+    numbers = np.arange(first, first + len(near))
+    may_be = (numbers == place) | (reference.places[numbers] == place)
+    others = np.where(may_be, np.inf, distances)
+    if others.min(initial=np.inf) + MARGIN < distances[may_be].min():
+        return int(numbers[others.argmin()])
+    return None
+
+
+def _forms(small: NDArray[np.float16], orientation: Orientation) -> list[NDArray[np.float16]]:
+    """Return a thumbnail as it is, and all turns of it where the file asks for one.
+
+    Not every library turns pictures, or turns them well; which frame it is shows all the same.
+    """
+    if orientation == Orientation():
+        return [small]
+    return [np.rot90(side, turns) for side in (small, small[:, ::-1]) for turns in range(4)]

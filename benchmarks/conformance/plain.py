@@ -5,8 +5,8 @@ that cannot be decoded is a complaint, and reading goes on.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import ExitStack, suppress
 from math import cos, radians, sin
 from pathlib import Path
 from time import perf_counter
@@ -22,7 +22,6 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
-from benchmarks.conformance.damage_isolation import spared_frames
 from benchmarks.conformance.reference import (
     NO_PTS,
     UNKNOWN,
@@ -293,3 +292,81 @@ def _orientation(frame: VideoFrame) -> Orientation:
     turn = radians(-frame.rotation)
     a, b = round(cos(turn) * 65536), round(sin(turn) * 65536)
     return Orientation.from_display_matrix([a, b, 0, -b, a, 0, 0, 0, 1 << 30])
+
+
+_START_CODE = b"\x00\x00\x01"
+_IDR = 5
+_SLICES = (1, _IDR)
+
+
+def spared_frames(
+    path: Path, stream_index: int, reported: Collection[int]
+) -> Iterator[tuple[int, VideoFrame]]:
+    """Yield (ordinal, frame) of all frames, in the order of decoders that were spared.
+
+    Args:
+        path: A file whose video is H.264.
+        stream_index: Place of the stream in the file.
+        reported: Ordinals of the packets that a plain linear decode refuses, or marks corrupt.
+    """
+    with ExitStack() as opened:
+
+        def opening() -> tuple[InputContainer, VideoStream]:
+            container = opened.enter_context(av.open(str(path), metadata_errors="replace"))
+            stream = container.streams[stream_index]
+            assert isinstance(stream, VideoStream)
+            stream.codec_context.thread_count = 1
+            stream.codec_context.copy_opaque = True
+            return container, stream
+
+        container, stream = opening()
+        length_size = _length_size(stream.codec_context.extradata)
+        context, is_soiled = stream.codec_context, False
+        packets = (packet for packet in container.demux(stream) if packet.size)
+        for ordinal, packet in enumerate(packets):
+            kind, ref_idc = _slice_of(bytes(packet), length_size)
+            if kind == _IDR and is_soiled:
+                yield from _frames(context, None)
+                context, is_soiled = opening()[1].codec_context, False
+            is_broken = ordinal in reported
+            is_soiled |= is_broken
+            if not is_broken or ref_idc:
+                packet.opaque = (ordinal,)
+                yield from _frames(context, packet)
+        yield from _frames(context, None)
+
+
+def _frames(
+    context: av.VideoCodecContext, packet: "Packet[VideoStream] | None"
+) -> Iterator[tuple[int, VideoFrame]]:
+    try:
+        frames = context.decode(packet)
+    except av.error.FFmpegError:
+        return
+    for frame in frames:
+        if isinstance(frame.opaque, tuple):
+            yield frame.opaque[0], frame
+
+
+def _length_size(extradata: bytes | None) -> int:
+    """Return how many bytes tell the length of a NAL unit; 0: start codes part them."""
+    if not extradata or len(extradata) < 5 or extradata[0] != 1:
+        return 0
+    return (extradata[4] & 3) + 1
+
+
+def _slice_of(packet: bytes, length_size: int) -> tuple[int, int]:
+    """Return type and nal_ref_idc of the first slice; (0, 1) where there is none."""
+    at = 0
+    while at < len(packet):
+        if length_size:
+            start = at + length_size
+            at = start + int.from_bytes(packet[at:start], "big")
+        else:
+            start = packet.find(_START_CODE, at) + 3
+            if start < 3:
+                break
+            at = start
+        if start < len(packet) and packet[start] & 31 in _SLICES:
+            return packet[start] & 31, packet[start] >> 5 & 3
+    return 0, 1

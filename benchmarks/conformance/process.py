@@ -1,26 +1,21 @@
-"""Work that may hang or crash, item by item in a process of its own: both ends of the protocol.
+"""Work that may hang or crash, item by item in a process of its own.
 
-{"work": "benchmarks.conformance.files:answer", "items": ["seek", ...], "asked": {...}, ...}
-
-The request comes on stdin; for every item the process writes a line of JSON into a file. So where
-it is killed, as it does not end in time, or dies, the item behind the last line is to blame.
+For every item the process sends an answer at once. So where it is killed, as it does not end in
+time, or dies, the item behind the last answer is to blame.
 """
 
 import faulthandler
-import json
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from importlib import import_module
-from pathlib import Path
-from typing import Any, Literal
+from pkgutil import resolve_name
+from typing import Any
 
-from benchmarks.worker import ROOT
+from benchmarks.conformance.verdict import Ending, Verdict
+from headrace.runtime.child import Call, Json
+from headrace.runtime.children import run_children
 
 _MOST_LETTERS = 600
-Ending = Literal["done", "traceback", "hang", "crash"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +27,6 @@ class Request:
     items: Sequence[Any]
     asked: Mapping[str, Any]
     """By name, with every item."""
-    answers: str
-    """File that the lines go to."""
     limit_seconds: float
     """When the process is killed."""
 
@@ -44,8 +37,12 @@ class Ended:
 
     ending: Ending
     reason: str = ""
-    answers: list[dict[str, Any]] = field(default_factory=list)
+    answers: list[Any] = field(default_factory=list)
     """Of the items that it finished, in their order."""
+
+    def verdict(self, party: str, way: str) -> Verdict:
+        """Return that of a way which came to no answer."""
+        return Verdict(party=party, way=way, ending=self.ending, reason=self.reason)
 
 
 Ask = Callable[[Request], Ended]
@@ -53,42 +50,27 @@ Ask = Callable[[Request], Ended]
 
 def ask_worker(request: Request) -> Ended:
     """Run a fresh process; it is killed when it takes longer than its limit."""
-    answers = Path(request.answers)
-    answers.unlink(missing_ok=True)
-    errors = answers.with_suffix(".errors")
-    with (
-        errors.open("wb") as printed,
-        subprocess.Popen(
-            [sys.executable, "-m", __name__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=printed,
-            cwd=ROOT,
-            start_new_session=True,  # Ctrl-C is for this process, which then ends that one
-        ) as process,
-    ):
-        try:
-            process.communicate(json.dumps(asdict(request)).encode(), request.limit_seconds)
-            is_late = False
-        except subprocess.TimeoutExpired:
-            is_late = True
-        finally:
-            process.kill()
-    status = process.returncode
-    lines = answers.read_text("utf-8").splitlines(keepends=True) if answers.is_file() else []
-    # The last line is not whole where it was killed while it wrote.
-    found = [json.loads(line) for line in lines if line.endswith("\n")]
-    if not is_late and not status:
+    call = Call(
+        name="worker",
+        function=answer_items,
+        argument=asdict(request),
+        timeout_seconds=request.limit_seconds,
+    )
+    [child] = run_children([call], grace_seconds=1.0)
+    found, status = list(child.messages), child.exit_code or 0
+    if child.is_good:
         return Ended("done", answers=found)
-    ending: Ending = "hang" if is_late else "crash" if status < 0 else "traceback"
-    log = errors.read_text("utf-8", "replace").strip().splitlines()
-    places = [line.strip() for line in log if line.strip().startswith("File ")]
-    if is_late:
+    lines = [line.strip() for line in child.tail.splitlines()]
+    places = [line for line in lines if line.startswith("File ")]
+    ending: Ending = "traceback"
+    if child.has_timed_out:
+        ending = "hang"
         words = [f"no answer within {request.limit_seconds:g} seconds", *places[:2]]
     elif status < 0:
+        ending = "crash"
         words = [f"ended by {signal.Signals(-status).name}", *places[:2]]
     else:
-        words = [log[-1] if log else f"exit status {status}", *places[-2:]]
+        words = [child.error or f"exit status {status}", *places[-2:]]
     return Ended(ending, " | ".join(words)[:_MOST_LETTERS], found)
 
 
@@ -109,18 +91,11 @@ def answers_of(
             yield left.pop(0) if left else request.items[-1], ended
 
 
-def main() -> None:
-    """Do the work of all items, one after the other."""
+def answer_items(order: Any, send: Callable[[Json], None]) -> None:
+    """Do the work of all items, one after the other; `order` is a request."""
     faulthandler.enable()
-    request = Request(**json.load(sys.stdin))
-    faulthandler.dump_traceback_later(request.limit_seconds * 0.95)
-    module, _, name = request.work.partition(":")
-    work = getattr(import_module(module), name)
-    with Path(request.answers).open("a", encoding="utf-8") as answers:
-        for item in request.items:
-            print(json.dumps(work(item, **request.asked)), file=answers, flush=True)
+    faulthandler.dump_traceback_later(order["limit_seconds"] * 0.95)
+    work = resolve_name(order["work"])
+    for item in order["items"]:
+        send(work(item, **order["asked"]))
     faulthandler.cancel_dump_traceback_later()
-
-
-if __name__ == "__main__":
-    main()

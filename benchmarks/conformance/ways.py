@@ -150,8 +150,7 @@ def by_plan(task: Task, index: StreamIndex, judge: Judge) -> None:
     with closing(loader):
         for batch in loader:
             pictures = batch.frames.permute(0, 2, 3, 1).numpy()
-            for place, picture in zip(batch.index.tolist(), pictures, strict=True):
-                judge.picture(place, picture, is_small=True)
+            judge.pictures(batch.index.tolist(), pictures, is_small=True)
             asked += len(batch)
             if asked >= task.planned or is_over():
                 break
@@ -180,8 +179,7 @@ def by_clip(task: Task, index: StreamIndex, judge: Judge) -> None:
             judge.refused(named or wanted, error)
         else:
             judge.left_out(sorted(set(wanted) - set(clip.index.tolist())))
-            for place, picture in zip(clip.index.tolist(), clip.frames, strict=True):
-                judge.picture(place, picture, is_small=size is not None)
+            judge.pictures(clip.index.tolist(), clip.frames, is_small=size is not None)
         if is_over():
             break
 
@@ -197,9 +195,8 @@ def in_order(task: Task, index: StreamIndex, judge: Judge, *, workers: int = 1) 
     reached = len(judge)
     with closing(iter(reader)) as batches:
         for batch in batches:
-            for place, picture in zip(batch.index.tolist(), batch.frames, strict=True):
-                judge.picture(place, picture, is_small=size is not None)
-                came.append(place)
+            judge.pictures(batch.index.tolist(), batch.frames, is_small=size is not None)
+            came += batch.index.tolist()
             if came and came[-1] >= len(judge):
                 break
             if is_over():

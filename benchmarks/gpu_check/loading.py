@@ -11,8 +11,6 @@ tensors made on the CPU; then they are timed in turns, the loader made anew for 
 the CPU stands in for NVDEC, as a rehearsal.
 """
 
-import argparse
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -23,10 +21,22 @@ from typing import Any, Final
 
 import torch
 
+from benchmarks.gpu_check.step import tell
+from benchmarks.kit import flag, parse
 from headrace import CameraLoader, DecodedBy, Decoding, FrameLoader, find_videos
 from headrace.measuring.interleaved import Spread, grouped, take_turns
 
-_KINDS: Final = ("frames", "cameras")
+FLAGS: Final = {
+    "gpu": {"type": int, "help": "its number; left out: the CPU stands in for it"},
+    "auto": flag(False, "both together as well"),
+    "kept": flag(False, "frames that stay there as well"),
+    "pynvvideocodec": flag(False, "PyNvVideoCodec as well"),
+    "size": flag([256, 704], "height and width"),
+    "batch_size": flag(32),
+    "batches": flag(30, "that are proved equal"),
+    "seconds": flag(2.0, "that a turn takes"),
+    "repeats": flag(3),
+}
 _PEER: Final = 2481.54
 """Frames per second of camera streams that the example of accvlab.on_demand_video_decoder reports
 on one A100 (docs/benchmarks.md); the aim is twice as many."""
@@ -100,25 +110,9 @@ def _wait_for(decoding: Decoding) -> None:
         torch.cuda.synchronize(decoding.device)
 
 
-def _asked() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("kind", choices=_KINDS)
-    parser.add_argument("sources", nargs="+")
-    parser.add_argument("--gpu", type=int, help="its number; left out: the CPU stands in for it")
-    parser.add_argument("--auto", action="store_true", help="both together as well")
-    parser.add_argument("--kept", action="store_true", help="frames that stay there as well")
-    parser.add_argument("--pynvvideocodec", action="store_true", help="PyNvVideoCodec as well")
-    parser.add_argument("--size", type=int, nargs=2, default=(256, 704), metavar=("H", "W"))
-    parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--batches", type=int, default=30, help="that are proved equal")
-    parser.add_argument("--seconds", type=float, default=2, help="that a turn takes")
-    parser.add_argument("--repeats", type=int, default=3)
-    return parser.parse_args()
-
-
 def main() -> None:
     """Prove, time, print a line of JSON; exit status 1 where batches differ."""
-    options = _asked()
+    options = parse(__doc__, FLAGS, kind={"choices": ("frames", "cameras")}, sources={"nargs": "+"})
     open_one = opener(options.kind, options.sources, tuple(options.size), options.batch_size)
     named = entrants(
         options.gpu,
@@ -153,7 +147,7 @@ def main() -> None:
     for name, each in spreads.items():
         figures = (f"{figure:.1f}" for figure in (each.median, each.lowest, each.highest))
         rows.append((name, *figures, f"{1e3 / each.median:.3f}"))
-    print(json.dumps({"said": said, "heads": _HEADS, "rows": rows}))
+    tell(said, _HEADS, rows)
 
 
 if __name__ == "__main__":

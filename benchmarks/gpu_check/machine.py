@@ -4,7 +4,6 @@ Whether there is a GPU, whether it decodes, and which versions there are. In a p
 as a driver may hang or end it.
 """
 
-import argparse
 import json
 from contextlib import closing
 from pathlib import Path
@@ -15,7 +14,8 @@ import av
 import numpy as np
 import torch
 
-from benchmarks.gpu_check.step import Need
+from benchmarks.gpu_check.step import Need, tell
+from benchmarks.kit import flag, parse
 from headrace.bench.registry import EXPERIMENTS
 from headrace.decode.decoding import Decoding
 from headrace.decode.index_store import IndexStore
@@ -23,6 +23,7 @@ from headrace.decode.open import capabilities_of, open_decoder
 from headrace.decode.protocol import DecodeJob
 from headrace.errors import BackendError, HeadraceError
 from headrace.profiling.machine import provenance
+from headrace.profiling.provenance import Provenance
 from headrace.testing.synth import SynthClip, write_clip
 
 _GPU = 0
@@ -30,13 +31,12 @@ _SIZE = (288, 512)
 """Of the clip that is tried: every NVDEC takes it."""
 
 
-def facts(parameters: dict[str, Any], command: list[str], *, is_rehearsal: bool) -> dict[str, Any]:
-    """Return provenance, what is missing here and why, and a table of both."""
+def facts(made: Provenance, *, is_rehearsal: bool) -> dict[str, Any]:
+    """Return what is missing here and why, and a table of both."""
     missing = {} if is_rehearsal else _missing_hardware() | _missing_library()
     known = {f"bench {each.name}" for each in EXPERIMENTS}
     benches: tuple[Need, ...] = ("bench decode", "bench transfer")
     missing |= {name: f"this headrace has no {name}" for name in benches if name not in known}
-    made = provenance(parameters, command)
     rows = [
         *(("GPU", f"{gpu.name}, {gpu.memory_bytes >> 20} MiB") for gpu in made.machine.gpus),
         *(("driver", gpu.driver or "not told") for gpu in made.machine.gpus[:1]),
@@ -88,13 +88,14 @@ def _decoded(path: Path, gpu: int | None, store: IndexStore) -> np.ndarray[Any, 
 
 def main() -> None:
     """Print it."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rehearse", action="store_true")
-    parser.add_argument("--parameters", default="{}", help="JSON, kept with the result")
-    parser.add_argument("--command", default="[]", help="JSON, kept with the result")
-    options = parser.parse_args()
-    parameters, command = json.loads(options.parameters), json.loads(options.command)
-    print(json.dumps(facts(parameters, command, is_rehearsal=options.rehearse)))
+    flags = {
+        "rehearse": flag(False),
+        "parameters": flag("{}", "JSON, kept with the result"),
+        "command": flag("[]", "JSON, kept with the result"),
+    }
+    asked = parse(__doc__, flags)
+    made = provenance(json.loads(asked.parameters), json.loads(asked.command))
+    tell(**facts(made, is_rehearsal=asked.rehearse))
 
 
 if __name__ == "__main__":

@@ -4,15 +4,16 @@ A clip, and cameras of 1600x900 in H.264 and in H.265 with GOPs of 30. All of it
 picture carries its number. --small makes a few small ones, for a rehearsal.
 """
 
-import argparse
 import json
 import os
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from benchmarks.gpu_check.step import tell
+from benchmarks.kit import flag, parse
+from benchmarks.media import make_missing
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.testing.synth_codecs import Codec
 
@@ -51,23 +52,20 @@ def index_path(folder: Path, name: str) -> Path:
 def make(folder: Path, scale: Scale) -> int:
     """Write what is missing; return how many files there are."""
     wanted = dict(_wanted(folder, scale))
-    missing = {path: clip for path, clip in wanted.items() if not path.is_file()}
-    with ProcessPoolExecutor(min(len(wanted), os.cpu_count() or 1)) as pool:
-        for done in [pool.submit(_write, path, clip) for path, clip in missing.items()]:
-            done.result()
+    make_missing(folder, wanted, _write, min(len(wanted), os.cpu_count() or 1))
     for name in CODECS:
         counts = {f"clip_{number}": scale.frames for number in range(scale.clips)}
         index_path(folder, name).write_text(json.dumps({"videos": counts}) + "\n", "utf-8")
     return len(wanted)
 
 
-def _wanted(folder: Path, scale: Scale) -> Iterator[tuple[Path, SynthClip]]:
-    yield clip_path(folder), _clip("h264", scale.clip, scale.frames)
+def _wanted(folder: Path, scale: Scale) -> Iterator[tuple[Path, tuple[SynthClip]]]:
+    yield clip_path(folder), (_clip("h264", scale.clip, scale.frames),)
     for name, codec in CODECS.items():
         for number in range(scale.clips):
             for camera in range(scale.cameras):
                 path = folder / name / "videos" / f"clip_{number}" / f"camera_{camera}.mp4"
-                yield path, _clip(codec, scale.camera, scale.frames)
+                yield path, (_clip(codec, scale.camera, scale.frames),)
 
 
 def _clip(codec: Codec, size: tuple[int, int], frames: int) -> SynthClip:
@@ -82,15 +80,12 @@ def _write(path: Path, clip: SynthClip) -> None:
 
 def main() -> None:
     """Make them; print how many."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--small", action="store_true", help="few and small, for a rehearsal")
-    options = parser.parse_args()
+    small = flag(False, "few and small, for a rehearsal")
+    options = parse(__doc__, {"small": small}, folder={"type": Path})
     scale = SMALL if options.small else FULL
     files = make(options.folder, scale)
     size = "{}x{}".format(*scale.camera[::-1])
-    said = f"{files} files, cameras of {size} with GOPs of {GOP}"
-    print(json.dumps({"said": said, "heads": [], "rows": []}))
+    tell(f"{files} files, cameras of {size} with GOPs of {GOP}")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ and how much of it lies beside kernels. Without --gpu the loop runs on the CPU, 
 copied, as a rehearsal.
 """
 
-import argparse
 import gzip
 import json
 import sys
@@ -22,6 +21,8 @@ import numpy as np
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from benchmarks.gpu_check.step import tell
+from benchmarks.kit import flag, parse
 from headrace import FrameLoader, find_videos
 
 _TIMES_AS_LONG: Final = 3
@@ -149,16 +150,19 @@ def _work(gpu: int | None, seconds: float) -> Callable[[], None]:
 
 def main() -> None:
     """Print a line of JSON; exit status 1 where copies do not lie beside the work."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("sources", nargs="+")
-    parser.add_argument("--gpu", type=int, help="its number; left out: on the CPU")
-    parser.add_argument("--batches", type=int, default=20)
-    parser.add_argument("--out", type=Path, required=True, help="the trace: NAME.json.gz")
-    asked = parser.parse_args()
+    asked = parse(
+        __doc__,
+        {
+            "gpu": {"type": int, "help": "its number; left out: on the CPU"},
+            "batches": flag(20),
+            "out": {"type": Path, "required": True, "help": "the trace: NAME.json.gz"},
+        },
+        sources={"nargs": "+"},
+    )
     found = trace(asked.sources, asked.gpu, asked.batches, asked.out)
     if asked.gpu is not None and found.share < _LEAST:
         sys.exit(f"{found}; at least {_LEAST:.0%} was expected")
-    print(json.dumps({"said": str(found), "heads": [], "rows": []}))
+    tell(str(found))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Any, Final
 from xml.etree import ElementTree
 
 from benchmarks.gpu_check.overlap import overlap_in_file
-from benchmarks.gpu_check.step import Ended, Read, Reading, UnreadError
+from benchmarks.gpu_check.step import Ended, Reading, UnreadError
 from headrace.bench.registry import EXPERIMENTS
 from headrace.profiling.session import Session
 from headrace.profiling.trace import NAME
@@ -33,84 +33,64 @@ def report(ended: Ended) -> Reading:
     return Reading(said=found["said"], heads=tuple(found["heads"]), rows=rows)
 
 
-def bench(name: str) -> Read:
-    """Return what reads `headrace bench NAME --json`: its answer and its table."""
-
-    def read(ended: Ended) -> Reading:
-        (experiment,) = (each for each in EXPERIMENTS if each.name == name)
-        try:
-            record = experiment.record.model_validate_json(ended.stdout)
-        except ValueError as error:
-            raise UnreadError(f"it printed no record of bench {name}") from error
-        page = experiment.page(record)
-        answer, *_ = page.findings
-        return Reading(said=answer.headline, heads=page.table.heads, rows=page.table.rows)
-
-    return read
+def bench(ended: Ended, *, name: str) -> Reading:
+    """Read `headrace bench NAME --json`: its answer and its table."""
+    (experiment,) = (each for each in EXPERIMENTS if each.name == name)
+    try:
+        record = experiment.record.model_validate_json(ended.stdout)
+    except ValueError as error:
+        raise UnreadError(f"it printed no record of bench {name}") from error
+    page = experiment.page(record)
+    answer, *_ = page.findings
+    return Reading(said=answer.headline, heads=page.table.heads, rows=page.table.rows)
 
 
-def tests(junit: Path) -> Read:
-    """Return what reads the report of pytest: how many passed; why others were skipped."""
-
-    def read(ended: Ended) -> Reading:
-        try:
-            cases = list(ElementTree.parse(junit).iter("testcase"))
-        except (OSError, ElementTree.ParseError) as error:
-            raise UnreadError(f"pytest left no report: {error}") from error
-        skips = [skip.get("message") or "?" for case in cases for skip in case.iter("skipped")]
-        if len(skips) == len(cases):
-            raise UnreadError(f"of {len(cases)} tests none was run")
-        said = f"{len(cases) - len(skips)} tests passed, {len(skips)} skipped"
-        rows = tuple((reason, str(count)) for reason, count in Counter(skips).most_common())
-        return Reading(said=said, heads=("skipped because", "tests") if rows else (), rows=rows)
-
-    return read
+def tests(ended: Ended, *, junit: Path) -> Reading:
+    """Read the report of pytest: how many passed; why others were skipped."""
+    try:
+        cases = list(ElementTree.parse(junit).iter("testcase"))
+    except (OSError, ElementTree.ParseError) as error:
+        raise UnreadError(f"pytest left no report: {error}") from error
+    skips = [skip.get("message") or "?" for case in cases for skip in case.iter("skipped")]
+    if len(skips) == len(cases):
+        raise UnreadError(f"of {len(cases)} tests none was run")
+    said = f"{len(cases) - len(skips)} tests passed, {len(skips)} skipped"
+    rows = tuple((reason, str(count)) for reason, count in Counter(skips).most_common())
+    return Reading(said=said, heads=("skipped because", "tests") if rows else (), rows=rows)
 
 
-def inference(out: Path, plain: Path | None) -> Read:
-    """Return what reads a run: complete, and its predictions those of the `plain` run."""
-
-    def read(ended: Ended) -> Reading:
-        session = _session(ended)
-        found = _predictions(out)
-        said = f"{len(found)} predictions, {session.wall_seconds:.2f} s"
-        if plain is None:
-            return Reading(said=said)
-        apart = _apart(found, _predictions(plain))
-        return Reading(said=f"{said}; confidences at most {apart:.2%} off the plain run's")
-
-    return read
+def inference(ended: Ended, *, out: Path, plain: Path | None) -> Reading:
+    """Read a run: complete, and its predictions those of the `plain` run."""
+    session = _session(ended)
+    found = _predictions(out)
+    said = f"{len(found)} predictions, {session.wall_seconds:.2f} s"
+    if plain is None:
+        return Reading(said=said)
+    apart = _apart(found, _predictions(plain))
+    return Reading(said=f"{said}; confidences at most {apart:.2%} off the plain run's")
 
 
-def traced(out: Path, *, copies: bool) -> Read:
-    """Return what reads a run with a trace: complete, and the trace shows `copies` or none."""
-
-    def read(ended: Ended) -> Reading:
-        _session(ended)
-        try:
-            found = overlap_in_file(out / NAME)
-        except (OSError, ValueError) as error:
-            raise UnreadError(f"it left no trace: {error}") from error
-        if bool(found.copies) != copies:
-            raise UnreadError(f"in its trace {found}")
-        return Reading(said=str(found))
-
-    return read
+def traced(ended: Ended, *, out: Path, copies: bool) -> Reading:
+    """Read a run with a trace: complete, and the trace shows `copies` or none."""
+    _session(ended)
+    try:
+        found = overlap_in_file(out / NAME)
+    except (OSError, ValueError) as error:
+        raise UnreadError(f"it left no trace: {error}") from error
+    if bool(found.copies) != copies:
+        raise UnreadError(f"in its trace {found}")
+    return Reading(said=str(found))
 
 
-def training(out: Path) -> Read:
-    """Return what reads a training: complete, with finite losses and a head."""
-
-    def read(ended: Ended) -> Reading:
-        session = _session(ended)
-        losses = [row.loss for row in session.steps.rows() if row.loss is not None]
-        if not losses or not all(map(math.isfinite, losses)):
-            raise UnreadError(f"its losses are {losses[:4]}")
-        if session.training is None or not (out / (session.training.head or "-")).is_file():
-            raise UnreadError("it left no head")
-        return Reading(said=f"{len(losses)} steps, loss {losses[0]:.3f} to {losses[-1]:.3f}")
-
-    return read
+def training(ended: Ended, *, out: Path) -> Reading:
+    """Read a training: complete, with finite losses and a head."""
+    session = _session(ended)
+    losses = [row.loss for row in session.steps.rows() if row.loss is not None]
+    if not losses or not all(map(math.isfinite, losses)):
+        raise UnreadError(f"its losses are {losses[:4]}")
+    if session.training is None or not (out / (session.training.head or "-")).is_file():
+        raise UnreadError("it left no head")
+    return Reading(said=f"{len(losses)} steps, loss {losses[0]:.3f} to {losses[-1]:.3f}")
 
 
 def refusal(ended: Ended) -> Reading:

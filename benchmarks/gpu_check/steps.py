@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, combinations
 from pathlib import Path
 from typing import Final, TypeVar
@@ -178,7 +179,7 @@ def _tests(plan: Plan) -> Iterator[Step]:
                 *("--junit-xml", str(junit), *plan.pick((str(folder),), rehearsed)),
             ),
             limit_seconds=150,
-            read=readings.tests(junit),
+            read=partial(readings.tests, junit=junit),
             needs=plan.pick(needs, ()),
             environment=plan.pick({"REQUIRE_GPU": "1"}, {}),
         )
@@ -200,9 +201,10 @@ def _run(plan: Plan, name: str, flags: Combination) -> Step:
     words = [word for flag in given if flag not in left_out for word in flag.split()]
     if "--split-point" in words:
         words.insert(words.index("--split-point") + 1, f"{plan.model}:{plan.layer}")
-    read = readings.inference(out, plan.out / "run-plain" if flags else None)
+    plain = plan.out / "run-plain" if flags else None
+    read = partial(readings.inference, out=out, plain=plain)
     if "--mode retrain" in flags:
-        read = readings.training(out)
+        read = partial(readings.training, out=out)
     else:
         words.insert(0, "--no-video")
     needs = plan.needs if ON_GPU & flags and not is_refused else ()
@@ -239,7 +241,7 @@ def _bench(
             *("--out", str(plan.out / "bench"), "--json"),
         ),
         limit_seconds=limit,
-        read=readings.bench(name),
+        read=partial(readings.bench, name=name),
         needs=(*plan.needs, *needs),
     )
 
@@ -309,7 +311,7 @@ def _overlap(plan: Plan) -> Iterator[Step]:
         asks="copies of headrace run beside the model, in its trace",
         arguments=_run_arguments(plan, out, batch_size, max_steps, *words),
         limit_seconds=60,
-        read=readings.traced(out, copies=not plan.is_rehearsal),
+        read=partial(readings.traced, out=out, copies=not plan.is_rehearsal),
         needs=plan.needs,
     )
 

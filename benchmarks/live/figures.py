@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import linear_regression, median
-from typing import Self
+from typing import Any, Self
 
 from benchmarks.markdown import DISTURBED, machine_of
 from benchmarks.record import Repeat, origin
+from benchmarks.worker import Ask
 from headrace.profiling.provenance import Provenance, Record
 from headrace.runtime.distribution import Distribution
 
@@ -69,10 +70,36 @@ class Part(Record):
         total = {name: sum(each[name] for each in meters) for name in meters[0]}
         return Repeat.model_validate(total).others_share
 
-    @staticmethod
-    def origin(clip: Path, scale: Mapping[str, object]) -> Provenance:
-        """Return where a part comes from that is measured now, at this scale."""
-        return origin({**scale, "clip": clip.name})
+    @classmethod
+    def measure(
+        cls,
+        clip: Path,
+        common: Mapping[str, Any],
+        cases: Mapping[str, Mapping[str, Any]],
+        ask: Ask,
+    ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+        """Return the fields of any part, and what a process of its own answers for each case."""
+        scale = {name: value for name, value in common.items() if name != "case"}
+        made = origin({**scale, "clip": clip.name})
+        asked = {**common, "clip": str(clip.resolve())}
+        answers = {name: ask({**asked, **case}) for name, case in cases.items()}
+        share = cls.share_of([found["meter"] for found in answers.values()])
+        return {"provenance": made, "others_share": share}, answers
+
+
+class Conserved(Record):
+    """What became of all frames."""
+
+    arrived: int
+    delivered: int
+    in_flight: int
+    drops: dict[str, int]
+    """Where and why frames were dropped -> how many."""
+
+    @property
+    def is_conserved(self) -> bool:
+        """Every frame came out, or was dropped with a cause, or was under way at the end."""
+        return self.arrived == self.delivered + sum(self.drops.values()) + self.in_flight
 
 
 class Series(Record):

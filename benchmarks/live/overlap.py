@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
 from statistics import median
@@ -15,8 +14,7 @@ import numpy as np
 from benchmarks.live.figures import Part
 from benchmarks.live.source import Net, OneThread
 from benchmarks.markdown import spread, with_notes
-from benchmarks.resources import Meter
-from benchmarks.worker import Ask
+from benchmarks.worker import Ask, Meter
 from headrace.live.overload import Overload
 from headrace.profiling.provenance import Record
 from headrace.runs.live.engine import answers_of
@@ -87,38 +85,23 @@ class Overlap(Part):
     cases: tuple[OverlapCase, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class OverlapScale:
-    """How much is measured."""
-
-    cases: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: CASES)
-    frames: int = 100
-    """In each repeat."""
-    proved: int = 20
-    repeats: int = 5
-
-
-def measure_overlap(clip: Path, scale: OverlapScale, ask: Ask) -> Overlap:
-    """Measure each case in a process of its own."""
-    asked = asdict(scale)
-    del asked["cases"]
-    made = Part.origin(clip, asked)
-    common = {"case": "live.overlap", "clip": str(clip.resolve()), **asked}
-    answers = {name: ask({**common, **how}) for name, how in scale.cases.items()}
-    return Overlap(
-        provenance=made,
-        others_share=Part.share_of([found["meter"] for found in answers.values()]),
-        cases=tuple(
-            OverlapCase(
-                name=name,
-                frames=scale.frames,
-                cores=_CORES,
-                proved_frames=scale.proved,
-                pairs=found["pairs"],
-            )
-            for name, found in answers.items()
-        ),
+def measure_overlap(
+    clip: Path,
+    ask: Ask,
+    *,
+    cases: Mapping[str, Mapping[str, Any]] = CASES,
+    frames: int = 100,
+    proved: int = 20,
+    repeats: int = 5,
+) -> Overlap:
+    """Measure each case in a process of its own; see `answer`."""
+    common = {"case": "live.overlap", "frames": frames, "proved": proved, "repeats": repeats}
+    fields, answers = Overlap.measure(clip, common, cases, ask)
+    about = {"frames": frames, "cores": _CORES, "proved_frames": proved}
+    found = (
+        OverlapCase(name=name, pairs=answer["pairs"], **about) for name, answer in answers.items()
     )
+    return Overlap(**fields, cases=tuple(found))
 
 
 def answer(

@@ -1,21 +1,15 @@
 """A source that is three times too fast for the model, for a minute."""
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import psutil
 
-from benchmarks.live.figures import Part, Quantiles, Series
+from benchmarks.live.figures import Conserved, Part, Quantiles, Series
 from benchmarks.live.source import Net
 from benchmarks.markdown import with_notes, yes
 from benchmarks.media import FRAME_RATE
-from benchmarks.resources import Meter
-from benchmarks.worker import Ask, WorkerError
+from benchmarks.worker import Ask, Meter, WorkerError, sampled
 from headrace.live.address import FileAddress
 from headrace.live.overload import Overload
 from headrace.live.paced import PacedFile
@@ -26,7 +20,7 @@ from headrace.runtime.clock import SYSTEM_CLOCK
 _SAMPLE_SECONDS = 0.5
 
 
-class Overloaded(Part):
+class Overloaded(Part, Conserved):
     """Frames that come three times as fast as the model takes them."""
 
     seconds: float
@@ -35,19 +29,9 @@ class Overloaded(Part):
     max_staleness_ms: float
     age_ms: Quantiles
     """Of frames when they were handed to the sink."""
-    arrived: int
-    delivered: int
-    in_flight: int
-    drops: dict[str, int]
-    """"stage: cause" -> frames."""
     rss_bytes: Series
     warm_up_seconds: float
     """At the start, that memory is not judged by."""
-
-    @property
-    def is_conserved(self) -> bool:
-        """Every frame came out, or was dropped with a cause, or was under way at the end."""
-        return self.arrived == self.delivered + sum(self.drops.values()) + self.in_flight
 
     @property
     def is_fresh(self) -> bool:
@@ -61,89 +45,63 @@ class Overloaded(Part):
         return bool(found.values) and found.growth < max(found.values) / 50
 
 
-@dataclass(frozen=True, kw_only=True)
-class OverloadScale:
-    """How much is measured."""
-
-    seconds: float = 60.0
-    warm_up_seconds: float = 10.0
-    model_ms: float = 100.0
-    max_staleness_ms: float = 200.0
-
-
-def measure_overload(clip: Path, scale: OverloadScale, ask: Ask) -> Overloaded:
+def measure_overload(
+    clip: Path,
+    ask: Ask,
+    *,
+    seconds: float = 60.0,
+    warm_up_seconds: float = 10.0,
+    model_ms: float = 100.0,
+    max_staleness_ms: float = 200.0,
+) -> Overloaded:
     """Ask a process; the clip must be as long."""
-    asked = asdict(scale)
-    made = Part.origin(clip, asked)
-    found = ask({"case": "live.overload", "clip": str(clip.resolve()), **asked})
-    ages = Quantiles.of(found["ages_ms"])
+    asked: dict[str, Any] = {"seconds": seconds, "model_ms": model_ms}
+    asked["max_staleness_ms"] = max_staleness_ms
+    fields, answers = Overloaded.measure(clip, {"case": "live.overload", **asked}, {"": {}}, ask)
+    ages = Quantiles.of(answers[""]["ages_ms"])
     if ages is None:
         raise WorkerError("no frame was shown under overload")
     return Overloaded(
-        provenance=made,
-        others_share=Part.share_of([found["meter"]]),
+        **fields,
+        **asked,
+        **answers[""]["counts"],
         source_fps=FRAME_RATE,
         age_ms=ages,
-        rss_bytes=Series.of((round(at, 3), float(size)) for at, size in found["rss"]),
-        **asked,
-        **found["counts"],
+        rss_bytes=Series.of(answers[""]["rss"]),
+        warm_up_seconds=warm_up_seconds,
     )
 
 
-def answer(*, clip: str, **asked: float) -> dict[str, Any]:
-    """Run at a scale; return ages in milliseconds, and the memory of this process."""
-    scale = OverloadScale(**asked)
-    net = Net(threads=1, at_least=scale.model_ms / 1e3)
+def answer(
+    *, clip: str, seconds: float, model_ms: float, max_staleness_ms: float
+) -> dict[str, Any]:
+    """Return ages in milliseconds, and the memory of this process."""
+    net = Net(threads=1, at_least=model_ms / 1e3)
     ages_ms: list[float] = []
 
     def show(answered: Answered) -> None:
         now_ns = SYSTEM_CLOCK.now_ns()
         ages_ms.extend((now_ns - v[-1].arrived_ns) / 1e6 for v in answered.gathered.views)
 
-    limit = scale.max_staleness_ms / 1e3
+    limit = max_staleness_ms / 1e3
     plan = LivePlan(
         sources=[PacedFile(FileAddress(path=Path(clip)))],
         engine=net.engine(),
         overload=Overload.chosen("auto", is_live=True, max_staleness_seconds=limit),
-        max_seconds=scale.seconds,
+        max_seconds=seconds,
         show=show,
     )
-    meter = Meter()
-    with _memory() as series, LiveFlow(plan) as flow:
+    process, meter = psutil.Process(), Meter()
+    with (
+        sampled(lambda: float(process.memory_info().rss), _SAMPLE_SECONDS) as series,
+        LiveFlow(plan) as flow,
+    ):
         for _ in flow:
             pass
     found = flow.conserved()
-    return {
-        "ages_ms": ages_ms,
-        "counts": {
-            "arrived": found.arrived,
-            "delivered": found.delivered,
-            "in_flight": found.in_flight,
-            "drops": {": ".join(where): count for where, count in found.dropped.items()},
-        },
-        "rss": series,
-        "meter": meter.read(),
-    }
-
-
-@contextmanager
-def _memory() -> Iterator[list[tuple[float, int]]]:
-    """Samples of (seconds, bytes) while the block runs."""
-    series: list[tuple[float, int]] = []
-    is_over = threading.Event()
-    process, began = psutil.Process(), perf_counter()
-
-    def sample() -> None:
-        while not is_over.wait(_SAMPLE_SECONDS):
-            series.append((perf_counter() - began, int(process.memory_info().rss)))
-
-    thread = threading.Thread(target=sample)
-    thread.start()
-    try:
-        yield series
-    finally:
-        is_over.set()
-        thread.join()
+    counts = {name: getattr(found, name) for name in ("arrived", "delivered", "in_flight")}
+    counts["drops"] = {": ".join(where): count for where, count in found.dropped.items()}
+    return {"ages_ms": ages_ms, "counts": counts, "rss": series, "meter": meter.read()}
 
 
 def overload(found: Overloaded) -> str:

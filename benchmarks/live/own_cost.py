@@ -3,7 +3,6 @@
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,7 @@ from numpy.typing import NDArray
 from benchmarks.live.figures import NAMES, Part, Quantiles, digits
 from benchmarks.live.source import Net, OneThread
 from benchmarks.markdown import with_notes, yes
-from benchmarks.resources import Meter
-from benchmarks.worker import Ask
+from benchmarks.worker import Ask, Meter
 from headrace.live.overload import Overload
 from headrace.profiling.provenance import Record
 from headrace.runs.live.engine import Engine
@@ -29,7 +27,6 @@ DEFINITION = (
     "bare loop that decodes, waits until the frame is due, stacks, preprocesses and runs the model "
     "in one thread; frame by frame, at a rate that neither falls behind on."
 )
-MODELS = ("none", "mobilenet_v2")
 
 
 class OwnCostCase(Record):
@@ -68,39 +65,39 @@ class OwnCost(Part):
         return all(case.own_ms.p50 < self.bar_ms for case in self.cases)
 
 
-@dataclass(frozen=True, kw_only=True)
-class OwnCostScale:
-    """How much is measured."""
+def measure_own_cost(
+    clip: Path,
+    ask: Ask,
+    *,
+    models: Sequence[str] = ("none", "mobilenet_v2"),
+    rate: int = 15,
+    frames: int = 60,
+    proved: int = 30,
+    repeats: int = 5,
+) -> OwnCost:
+    """Measure each model in a process of its own.
 
-    models: Sequence[str] = MODELS
-    rate: int = 15
-    """Frames a second: slow enough for one thread that does it all."""
-    frames: int = 60
-    """In each repeat."""
-    proved: int = 30
-    repeats: int = 5
-
-
-def measure_own_cost(clip: Path, scale: OwnCostScale, ask: Ask) -> OwnCost:
-    """Measure each model in a process of its own."""
-    asked = asdict(scale)
-    del asked["models"]
-    made = Part.origin(clip, asked)
-    common = {"case": "live.own_cost", "clip": str(clip.resolve()), **asked}
-    answers = {model: ask({**common, "model": model}) for model in scale.models}
-    return OwnCost(
-        provenance=made,
-        others_share=Part.share_of([found["meter"] for found in answers.values()]),
-        definition=DEFINITION,
-        cases=tuple(
-            judged(model, scale, found["bare"], found["pipeline"])
-            for model, found in answers.items()
-        ),
-    )
+    Args:
+        clip: What is shown.
+        ask: Asks a process.
+        models: See `answer`, as the next ones.
+        rate: Slow enough for one thread that does it all.
+        frames: Timed in each repeat.
+        proved: Frames that are compared.
+        repeats: Of each way.
+    """
+    asked = {"rate": rate, "frames": frames, "proved": proved, "repeats": repeats}
+    common = {"case": "live.own_cost", **asked}
+    fields, answers = OwnCost.measure(clip, common, {m: {"model": m} for m in models}, ask)
+    cases = [
+        judged(model, found["bare"], found["pipeline"], rate=rate, proved=proved)
+        for model, found in answers.items()
+    ]
+    return OwnCost(**fields, definition=DEFINITION, cases=tuple(cases))
 
 
 def judged(
-    model: str, scale: OwnCostScale, bare: Sequence[Any], pipeline: Sequence[Any]
+    model: str, bare: Sequence[Any], pipeline: Sequence[Any], *, rate: int, proved: int
 ) -> OwnCostCase:
     """Return what (age, work) of each frame of each repeat say; one frame at least."""
     bare_ages, bare_works = np.moveaxis(np.array(bare), -1, 0)
@@ -114,14 +111,14 @@ def judged(
 
     return OwnCostCase(
         model=model,
-        proved_frames=scale.proved,
+        proved_frames=proved,
         bare_ms=of(bare_ages),
         pipeline_ms=of(ages),
         own_ms=of(own),
         stages_ms=of(longer),
         hand_over_ms=of(own - longer),
         repeats_p50_ms=tuple(np.median(own, axis=1).round(4).tolist()),
-        late_frames=int((bare_ages > 1e3 / scale.rate).sum()),
+        late_frames=int((bare_ages > 1e3 / rate).sum()),
     )
 
 

@@ -1,7 +1,6 @@
 """headrace beside loops over OpenCV, each over RTSP: age of what is shown, and recovery."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -16,9 +15,9 @@ from pydantic import Field
 from benchmarks.equality import Equality, Pictures, compare_picked
 from benchmarks.live.clip import grey_thumbnails
 from benchmarks.live.figures import NAMES, Part, Quantiles, digits, median_or_never
-from benchmarks.live.recovering import Recovery, recover
-from benchmarks.live.serving import Served, serve
+from benchmarks.live.recovering import Recovery, Served, recover, serve
 from benchmarks.markdown import notes_below, table
+from benchmarks.record import origin
 from benchmarks.worker import Ask, WorkerError
 from headrace.profiling.provenance import Record
 
@@ -66,58 +65,63 @@ class Rivals(Part):
     """Who could not take part -> why."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RivalsScale:
-    """How much is measured."""
-
-    ways: Sequence[str] = WAYS
-    seconds: float = 12.0
-    warm_up_seconds: float = 3.0
-    """From the first picture, that do not count: probing ends, what was kept is caught up with."""
-    cycles: int = 1
-    """Stalls, and restarts, of each way but headrace."""
-    model_ms: float = 100.0
-    """Of the model that is too slow for 30 frames a second by three times."""
-    max_staleness: str = "200ms"
-
-
 def measure_rivals(
-    clip: Path, scale: RivalsScale, ask: Ask, known: Sequence[Recovery] = ()
+    clip: Path,
+    ask: Ask,
+    known: Sequence[Recovery] = (),
+    *,
+    ways: Sequence[str] = WAYS,
+    seconds: float = 12.0,
+    warm_up_seconds: float = 3.0,
+    model_ms: float = 100.0,
+    max_staleness: str = "200ms",
 ) -> Rivals:
-    """Measure all; `known` are recoveries that were measured already, with more repeats."""
-    kept = ("seconds", "model_ms", "max_staleness")
-    made = Part.origin(clip, {name: getattr(scale, name) for name in kept})
-    watching = Watching(clip, scale.warm_up_seconds, ask)
+    """Measure all.
+
+    Args:
+        clip: What is served.
+        ask: Asks a process.
+        known: Recoveries that were measured already, with more repeats.
+        ways: Who shows it.
+        seconds: That count.
+        warm_up_seconds: From the first picture, that do not: probing ends, what was kept is caught
+            up with.
+        model_ms: Of the model that is too slow for 30 frames a second by three times.
+        max_staleness: What headrace is asked for under overload.
+    """
+    scale = {"seconds": seconds, "model_ms": model_ms, "max_staleness": max_staleness}
+    made = origin({**scale, "clip": clip.name})
+    watching = Watching(clip, warm_up_seconds, ask)
     meters: list[dict[str, float]] = []
 
     def streaming(model_ms: float, max_staleness: str | None) -> Streaming:
         asked = {
-            "seconds": scale.seconds + scale.warm_up_seconds + 1,
+            "seconds": seconds + warm_up_seconds + 1,
             "model_seconds": model_ms / 1e3,
             "max_staleness": max_staleness,
         }
-        found = [watching.shown(way, asked) for way in scale.ways]
+        found = [watching.shown(way, asked) for way in ways]
         meters.extend(meter for _, meter in found if meter)
         return Streaming(
             model_ms=model_ms,
-            seconds=scale.seconds,
-            warm_up_seconds=scale.warm_up_seconds,
+            seconds=seconds,
+            warm_up_seconds=warm_up_seconds,
             shown=tuple(shown for shown, _ in found),
         )
 
     by_way = {each.way: each for each in known}
     keeping_up = streaming(0.0, None)
-    overloaded = streaming(scale.model_ms, scale.max_staleness)
-    for way in scale.ways:
+    overloaded = streaming(model_ms, max_staleness)
+    for way in ways:
         if way not in by_way:
-            by_way[way], meter = recover(way, clip, scale.cycles, ask)
+            by_way[way], meter = recover(way, clip, 1, ask)
             meters += [meter] if meter else []
     return Rivals(
         provenance=made,
         others_share=Part.share_of(meters),
         keeping_up=keeping_up,
         overloaded=overloaded,
-        recovery=tuple(by_way[way] for way in scale.ways),
+        recovery=tuple(by_way[way] for way in ways),
         left_out=LEFT_OUT,
     )
 

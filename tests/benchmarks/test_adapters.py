@@ -13,7 +13,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.adapters import Delivery, GroupedByFile, RandomAccess, pyav_loop
+from benchmarks.adapters import Delivery, GroupedByFile, RandomAccess, every_frame, pyav_loop
 from benchmarks.bench_random_clips import ENTRANTS as CLIP_WAYS
 from benchmarks.bench_random_frames import ENTRANTS as FRAMES
 from benchmarks.cases import task_of
@@ -42,7 +42,7 @@ def clips(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 @pytest.fixture(scope="session")
 def reference(clips: list[Path]) -> list[Pictures]:
     """Their plain linear decode."""
-    return thumbnails(pyav_loop.every_frame(clips, SIZE, workers=1), len(clips))
+    return thumbnails(every_frame(pyav_loop, clips, SIZE, workers=1), len(clips))
 
 
 @pytest.fixture

@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-from benchmark_fakes import origin
 from benchmarks.bench_correlation import cut
-from benchmarks.bench_features import FeatureRow, FeaturesResult, contest, features, least_cosine
-from benchmarks.record import Repeat
+from benchmarks.bench_features import contest, least_cosine
 from benchmarks.worker import WorkerError
 
 ASKED = {"paths": ["a.mp4"], "weights": "w.pth", "rate": 5}
@@ -49,34 +47,6 @@ def test_a_second_run_finds_the_folder_of_the_first(monkeypatch):
     ]
     folders = [folder for *_, folder in told[:9]]
     assert folders[5] == folders[6] != folders[7] == folders[8]
-
-
-def _result(others, **seconds):
-    rows = tuple(
-        FeatureRow(
-            way=way.replace("_again", ", again").replace("_quarter", ", a quarter"),
-            repeats=(Repeat(wall_seconds=s, cpu_seconds=1.0, others_cpu_seconds=others),),
-        )
-        for way, s in seconds.items()
-    )
-    said = {"rate": 5, "count": 8, "repeats": 1}
-    return FeaturesResult(provenance=origin(**said), rows=rows, least_cosine=0.99999)
-
-
-def test_the_bars_are_judged():
-    seconds = {"bare": 9.0, "bare_quarter": 3.0, "none": 10.0, "none_quarter": 4.0}
-    text = features(_result(0.0, **seconds, sqlite_again=0.25))
-    assert "| **headrace**, no cache | 10.0 (10.0–10.0) | 0.90 (0.90–0.90) |" in text
-    assert (
-        "Further videos beside the loop's: 1.00 (1.00–1.00) times as fast, bar of 0.95 held; the "
-        "second run from SQLite: 40.00 (40.00–40.00) times as fast, bar of 20 held." in text
-    )
-
-
-def test_a_disturbed_machine_gives_no_verdict():
-    text = features(_result(1.0, bare=9.0, none=10.0))
-    assert "Other work took 50% of the CPU time in the worst run: no verdict." in text
-    assert "held" not in text
 
 
 def test_pairs_lie_two_apart_and_share_no_frame():

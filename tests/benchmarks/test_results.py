@@ -8,8 +8,7 @@ import pytest
 
 from benchmark_fakes import origin, result, row
 from benchmarks.bench_sequential import sequential
-from benchmarks.chart import THEMES, bars, picture
-from benchmarks.pages import BLOCKS, RECORDS, load, main, replace_block
+from benchmarks.pages import BLOCKS, RECORDS, THEMES, bars, load, main, picture, replace_block
 from benchmarks.record import RESULTS, Repeat, TimedResult, command
 from benchmarks.worker import ROOT
 

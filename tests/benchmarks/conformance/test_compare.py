@@ -3,15 +3,17 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from benchmarks.conformance import libs
+from benchmarks.conformance import files
 from benchmarks.conformance.compare_frames import Judge, Tally, align, run_job
-from benchmarks.conformance.libs import another, judge_library
+from benchmarks.conformance.files import another, judge_library
 from benchmarks.conformance.reference import NO_PTS, UNKNOWN, Reference, digest, thumbnail
+from benchmarks.conformance.verdict import Verdict
 from conformance_fakes import grey, reference_of
 from headrace.decode.protocol import DecodeJob
 from headrace.errors import DecodeError
@@ -91,51 +93,34 @@ class FakeDecoder:
             raise DecodeError("damaged there", source="a.mp4", missing=self.missing)
 
 
-def judged(decoder: FakeDecoder, wanted: tuple[int, ...], **reference: object) -> SimpleNamespace:
-    judge = Judge(reference_of([10, 11, 12, 13], **reference), np.arange(4))
-    run_job(decoder, DecodeJob(wanted), judge)
-    return judge.verdict("seek")
+NEIGHBOUR = {"wrong": 1, "examples": ("1 is frame 2 of the plain decode, not 1",)}
+REFUSED = {"refused_without": 1, "examples": ("1 is refused",)}
+LEFT_OUT = {"refused_with": 1, "wrong": 1, "examples": ("3 is left out without a word",)}
+CASES = {
+    "equal frames": ({1: 11, 2: 12}, (), [], {"right": 2}),
+    "a neighbour": ({1: 12, 2: 12}, (), [], {"right": 1, **NEIGHBOUR}),
+    "a neighbour where FFmpeg complains": ({1: 12}, (), [0], NEIGHBOUR),
+    "no frame": ({1: 99}, (), [], {"wrong": 1, "examples": ("1 differs from every frame",)}),
+    "refused": ({2: 12}, (1,), [], {"right": 1, **REFUSED}),
+    "refused with a complaint": ({2: 12}, (1,), [1], {"right": 1, "refused_with": 1}),
+    "a complaint elsewhere": ({}, (1,), [3], REFUSED),
+    "neither given nor named": ({1: 11, 3: None}, (2,), [2], {"right": 1, **LEFT_OUT}),
+}
+"""Level of each frame that is given, frames that are refused, complaints, and the verdict."""
 
 
-def test_equal_frames_are_right() -> None:
-    found = judged(FakeDecoder({1: 11, 2: 12}), (1, 2))
-    assert (found.kind, found.right, found.examples) == ("right", 2, ())
-
-
-def test_a_neighbour_is_wrong_and_named() -> None:
-    found = judged(FakeDecoder({1: 12, 2: 12}), (1, 2))
-    assert (found.kind, found.right, found.wrong) == ("wrong", 1, 1)
-    assert found.examples == ("1 is frame 2 of the plain decode, not 1",)
-
-
-def test_a_picture_that_the_plain_decode_never_gives_is_wrong() -> None:
-    found = judged(FakeDecoder({1: 99}), (1,))
-    assert found.examples == ("1 differs from every frame",)
-
-
-def test_a_wrong_picture_is_wrong_where_ffmpeg_complains_too() -> None:
-    assert judged(FakeDecoder({1: 12}), (1,), complaints=[0]).kind == "wrong"
-
-
-@pytest.mark.parametrize(
-    ("complaints", "kind"), [([], "refused without"), ([1], "refused with complaint")]
-)
-def test_what_is_refused_is_held_against_ffmpegs_complaints(
-    complaints: list[int], kind: str
+@pytest.mark.parametrize(("levels", "missing", "complaints", "expected"), CASES.values(), ids=CASES)
+def test_frames_are_held_against_the_plain_decode_and_what_is_wrong_is_named(
+    levels: dict[int, int | None],
+    missing: tuple[int, ...],
+    complaints: list[int],
+    expected: dict[str, object],
 ) -> None:
-    found = judged(FakeDecoder({2: 12}, missing=(1,)), (1, 2), complaints=complaints)
-    assert (found.kind, found.right, found.frames) == (kind, 1, 2)
-    assert found.reason == "damaged there"
-
-
-def test_a_complaint_elsewhere_excuses_nothing() -> None:
-    assert judged(FakeDecoder({}, missing=(1,)), (1,), complaints=[3]).kind == "refused without"
-
-
-def test_a_frame_that_neither_comes_nor_is_named_is_wrong() -> None:
-    found = judged(FakeDecoder({1: 11}, missing=(2,)), (1, 2, 3), complaints=[2])
-    assert (found.right, found.refused_with, found.wrong) == (1, 1, 1)
-    assert found.examples == ("3 is left out without a word",)
+    judge = Judge(reference_of([10, 11, 12, 13], complaints=complaints), np.arange(4))
+    decoder = FakeDecoder({k: v for k, v in levels.items() if v is not None}, missing)
+    run_job(decoder, DecodeJob(tuple(sorted({*levels, *missing}))), judge)
+    reason = "damaged there" if missing else ""
+    assert judge.verdict("seek") == Verdict(party="headrace", way="seek", reason=reason, **expected)
 
 
 def test_a_frame_that_the_plain_decode_lost_must_be_refused() -> None:
@@ -169,40 +154,27 @@ def test_small_pictures_are_held_against_small_ones() -> None:
     assert (judge.verdict("plan").right, judge.verdict("plan").wrong) == (1, 1)
 
 
-@pytest.mark.parametrize(
-    ("complaints", "keyframes", "reached"),
-    [
-        pytest.param([], [0], [], id="none"),
-        pytest.param([2], [0], [2, 3, 4, 5, 6, 7], id="to the end where no keyframe follows"),
-        pytest.param([2], [0, 4], [2, 3, 4, 5, 6, 7], id="past the first keyframe"),
-        pytest.param([2], [0, 4, 6], [2, 3, 4, 5], id="up to the second"),
-        pytest.param([0, 6], [0, 2, 4], [0, 1, 2, 3, 6, 7], id="two of them"),
-        pytest.param([4], [0, 4, 5, 6], [4, 5], id="a keyframe itself"),
-    ],
-)
+LEADING = {"keyframes": [0, 2, 4], "ordinals": [0, 2, 5, 6, 4, 7, 8, 9]}
+"""Frames 2 and 3 are leading pictures of the keyframe 4."""
+REACHED = {
+    "none": ({"complaints": []}, []),
+    "to the end": ({"complaints": [2]}, [2, 3, 4, 5, 6, 7]),
+    "past a keyframe": ({"complaints": [2], "keyframes": [0, 4]}, [2, 3, 4, 5, 6, 7]),
+    "up to the second": ({"complaints": [2], "keyframes": [0, 4, 6]}, [2, 3, 4, 5]),
+    "two of them": ({"complaints": [0, 6], "keyframes": [0, 2, 4]}, [0, 1, 2, 3, 6, 7]),
+    "a keyframe itself": ({"complaints": [4], "keyframes": [0, 4, 5, 6]}, [4, 5]),
+    "any order": ({"complaints": [2], "ordinals": [0, 3, 1, 2, 0, 0, 0, 0]}, [1, 3]),
+    "shown before and sent behind": ({"complaints": [0], **LEADING}, [0, 1, 2, 3]),
+    "unknown packet": ({"complaints": [9], "ordinals": [0, UNKNOWN, *range(2, 8)]}, [1]),
+}
+
+
+@pytest.mark.parametrize(("about", "reached"), REACHED.values(), ids=REACHED)
 def test_a_complaint_reaches_up_to_the_second_keyframe_behind_it(
-    complaints: list[int], keyframes: list[int], reached: list[int]
+    about: dict[str, Any], reached: list[int]
 ) -> None:
-    found = reference_of([0] * 8, complaints=complaints, keyframes=keyframes).is_complained_of
+    found = reference_of([0] * 8, **about).is_complained_of
     assert np.flatnonzero(found).tolist() == reached
-
-
-def test_a_complaint_reaches_the_frames_of_its_packets_whatever_their_order() -> None:
-    shuffled = reference_of([0] * 4, complaints=[2], keyframes=[0], ordinals=[0, 3, 1, 2])
-    assert np.flatnonzero(shuffled.is_complained_of).tolist() == [1, 3]
-
-
-def test_a_complaint_reaches_what_is_shown_before_that_keyframe_and_sent_behind_it() -> None:
-    """Frames 2 and 3 are leading pictures of the keyframe 4."""
-    leading = reference_of(
-        [0] * 8, complaints=[0], keyframes=[0, 2, 4], ordinals=[0, 2, 5, 6, 4, 7, 8, 9]
-    )
-    assert np.flatnonzero(leading.is_complained_of).tolist() == [0, 1, 2, 3]
-
-
-def test_any_complaint_reaches_frames_whose_packet_is_unknown() -> None:
-    unknown = reference_of([0] * 2, complaints=[9], ordinals=[0, UNKNOWN])
-    assert unknown.is_complained_of.tolist() == [False, True]
 
 
 def test_places_count_what_was_lost_before() -> None:
@@ -253,7 +225,7 @@ def judged_library(read: Callable[[int], NDArray[np.uint8] | None], reference: R
 def test_a_library_that_opens_slowly_has_its_time_from_the_first_frame_on(monkeypatch) -> None:
     """An import took longer than all its time, on a machine that was busy."""
     clock = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(libs, "perf_counter", lambda: clock.now)
+    monkeypatch.setattr(files, "perf_counter", lambda: clock.now)
 
     def read(index: int) -> NDArray[np.uint8]:
         clock.now += 25.0 if clock.now else 90.0
@@ -262,30 +234,31 @@ def test_a_library_that_opens_slowly_has_its_time_from_the_first_frame_on(monkey
     assert judged_library(read, reference_of(LEVELS)).counts == {"right": 4}
 
 
-def test_right_frames_are_right_though_every_pixel_differs() -> None:
-    found = judged_library(lambda index: grey(LEVELS[index] + 2), reference_of(LEVELS))
-    assert found.counts == {"right": 8}
+def broken(index: int) -> NDArray[np.uint8]:
+    raise RuntimeError("no frame there")
 
 
-def test_the_neighbour_is_wrong_where_it_is_another_picture() -> None:
-    """Three frames are alike: the neighbour in front of the last two of them is no fault."""
-    found = judged_library(lambda index: grey(LEVELS[max(0, index - 1)]), reference_of(LEVELS))
-    assert found.counts == {"right": 3, "wrong": 5}
-    assert "7 is most like frame 6" in found.examples
+READS: dict[str, tuple[Callable[[int], Any], list[int], tuple[dict[str, int], str]]] = {
+    "other pixels": (lambda n: grey(LEVELS[n] + 2), [], ({"right": 8}, "")),
+    # The neighbour in front of the last two of three alike is no fault.
+    "neighbours": (lambda n: grey(LEVELS[max(0, n - 1)]), [], ({"right": 3, "wrong": 5}, "")),
+    "an exception": (
+        *(broken, [6]),
+        ({"refused_with": 2, "refused_without": 6}, "RuntimeError: no frame there"),
+    ),
+    "no picture": (lambda n: None, [], ({"refused_without": 8}, "it gives no picture")),
+}
 
 
-def test_an_exception_is_a_refusal() -> None:
-    def read(index: int) -> NDArray[np.uint8]:
-        raise RuntimeError("no frame there")
-
-    found = judged_library(read, reference_of(LEVELS, complaints=[6]))
-    assert found.counts == {"refused_with": 2, "refused_without": 6}
-    assert found.reason == "RuntimeError: no frame there"
-
-
-def test_no_picture_is_a_refusal() -> None:
-    found = judged_library(lambda index: None, reference_of(LEVELS))
-    assert found.counts == {"refused_without": 8}
+@pytest.mark.parametrize(("read", "complaints", "expected"), READS.values(), ids=READS)
+def test_a_library_gives_the_frame_that_looks_like_it_or_refuses(
+    read: Callable[[int], NDArray[np.uint8] | None],
+    complaints: list[int],
+    expected: tuple[dict[str, int], str],
+) -> None:
+    found = judged_library(read, reference_of(LEVELS, complaints=complaints))
+    assert (found.counts, found.reason) == expected
+    assert ("7 is most like frame 6" in found.examples) == ("wrong" in found.counts)
 
 
 def test_frames_that_ffmpeg_lost_may_be_counted_or_not() -> None:

@@ -11,7 +11,6 @@ from benchmarks.conformance.plain import plain_decode
 from benchmarks.conformance.process import Ended, Request
 from benchmarks.conformance.verdict import HEADRACE, DrawCount, DrawRow, DrawsResult, Verdict
 from benchmarks.conformance.ways import Task, judge_way
-from benchmarks.record import origin
 from conformance_fakes import reference_of
 from headrace.decode.index_store import IndexStore
 from headrace.testing.synth import SynthClip
@@ -83,24 +82,6 @@ def test_a_draw_that_hangs_is_named_and_those_behind_it_are_read() -> None:
     assert [row.number for row in rows] == [0, 1, 2, 3, 4]
     assert [row.is_fault for row in rows] == [False, False, True, False, False]
     assert (rows[2].verdicts[0].kind, rows[2].name) == ("hang", drawn(0, 2).name)
-
-
-def test_only_faults_are_kept_by_name_and_all_are_counted() -> None:
-    def row(number: int, **verdict: int) -> DrawRow:
-        found = Verdict(party=HEADRACE, way="jobs", **verdict)
-        return DrawRow(number=number, name="x", codec="h264", container="ts", verdicts=(found,))
-
-    rows = [row(0, right=9), row(1, right=8, refused_with=1), row(2, wrong=2, right=3)]
-    rows.append(DrawRow(number=3, name="y", codec="vp8", not_made="no encoder"))
-    result = DrawsResult.of(origin({}), 0, rows)
-    assert [each.number for each in result.faults] == [2]
-    assert (result.total.draws, result.not_made) == (3, 1)
-    assert (result.total.frames, result.total.wrong, result.total.refused_with) == (23, 2, 1)
-    assert [each.what for each in result.codecs] == ["h264"]
-    assert draws.render(result).splitlines()[1] == (
-        "all: 3 files (1 right, 1 wrong, 1 refused with complaint); 23 frames, 2 wrong, "
-        "1 refused as FFmpeg complains, 0 without"
-    )
 
 
 def test_a_file_counts_by_the_worst_of_its_verdicts():

@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import partial
 from itertools import combinations, product
 from pathlib import Path
 
@@ -64,18 +65,18 @@ SKIPPED = "<testcase name='b'><skipped message='there is a GPU here'/></testcase
 
 def test_tests_that_were_skipped_are_counted_by_their_reason(tmp_path):
     path = junit(tmp_path / "tests.xml", [PASSED, SKIPPED, SKIPPED])
-    found = readings.tests(path)(ended())
+    found = readings.tests(ended(), junit=path)
     assert found.said == "1 tests passed, 2 skipped"
     assert found.rows == (("there is a GPU here", "2"),)
 
 
 def test_tests_of_which_none_ran_do_not_pass(tmp_path):
     with pytest.raises(UnreadError, match="of 1 tests none was run"):
-        readings.tests(junit(tmp_path / "tests.xml", [SKIPPED]))(ended())
+        readings.tests(ended(), junit=junit(tmp_path / "tests.xml", [SKIPPED]))
     with pytest.raises(UnreadError, match="of 0 tests none was run"):
-        readings.tests(junit(tmp_path / "tests.xml", []))(ended())
+        readings.tests(ended(), junit=junit(tmp_path / "tests.xml", []))
     with pytest.raises(UnreadError, match="pytest left no report"):
-        readings.tests(tmp_path / "nothing.xml")(ended())
+        readings.tests(ended(), junit=tmp_path / "nothing.xml")
 
 
 def test_a_refusal_is_one_line():
@@ -88,7 +89,8 @@ def test_a_refusal_is_one_line():
 
 @pytest.mark.parametrize("printed", ["", "{", '{"version": 2}'])
 def test_what_is_no_record_does_not_pass(printed, tmp_path):
-    for read in (readings.bench("memory"), readings.inference(tmp_path, None), readings.report):
+    inference = partial(readings.inference, out=tmp_path, plain=None)
+    for read in (partial(readings.bench, name="memory"), inference, readings.report):
         with pytest.raises((UnreadError, KeyError)):
             read(ended(printed))
 
@@ -120,17 +122,17 @@ def test_predictions_are_held_against_the_plain_run(tmp_path):
 def test_a_trace_shows_copies_where_there_are_to_be_some(tmp_path, monkeypatch):
     monkeypatch.setattr(readings, "_session", lambda _: None)
     with pytest.raises(UnreadError, match="it left no trace: "):
-        readings.traced(tmp_path, copies=False)(ended())
+        readings.traced(ended(), out=tmp_path, copies=False)
     times = {"ts": 0, "dur": 1500}
     events = [{"cat": "gpu_memcpy", "name": "Memcpy HtoD", **times}, {"cat": "kernel", **times}]
     write_trace(tmp_path / NAME, events)
-    found = readings.traced(tmp_path, copies=True)(ended())
+    found = readings.traced(ended(), out=tmp_path, copies=True)
     assert found.said == "1 copies to the GPU took 1.50 ms, 100% of it beside kernels"
     with pytest.raises(UnreadError, match="in its trace 1 copies to the GPU took"):
-        readings.traced(tmp_path, copies=False)(ended())
+        readings.traced(ended(), out=tmp_path, copies=False)
     write_trace(tmp_path / NAME, events[1:])
     with pytest.raises(UnreadError, match="in its trace nothing was copied to a GPU"):
-        readings.traced(tmp_path, copies=True)(ended())
+        readings.traced(ended(), out=tmp_path, copies=True)
 
 
 def steps(*, is_rehearsal=False):

@@ -1,17 +1,19 @@
-"""The parts of bench_live that need no server, and their figures."""
+"""The parts of bench_live: measured alone, the others kept; their figures."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from benchmark_fakes import overlap_case, overloaded
+from benchmarks.bench_live import LiveResult, main
 from benchmarks.live import overlap, own_cost
 from benchmarks.live.clip import grey_thumbnails, number_of, numbered_clip
 from benchmarks.live.figures import Quantiles, Series
-from benchmarks.live.overlap import OverlapScale, measure_overlap
-from benchmarks.live.overload import Overloaded, OverloadScale, measure_overload
-from benchmarks.live.own_cost import OwnCostScale, judged, measure_own_cost
+from benchmarks.live.overlap import measure_overlap
+from benchmarks.live.overload import Overloaded, measure_overload
+from benchmarks.live.own_cost import judged, measure_own_cost
 from benchmarks.worker import WorkerError, answer_here
 from media import read_frames, rgb
 
@@ -42,9 +44,7 @@ WAITS = {"threads": 1, "waits": True}
 @pytest.mark.parametrize("waits", [True, False])
 def test_pairs_hold_each_stage_both_ways(clip: Path, waits: bool) -> None:
     cases = {"a case": {"threads": 1, "waits": waits}}
-    found = measure_overlap(
-        clip, OverlapScale(cases=cases, frames=5, proved=3, repeats=2), answer_here
-    )
+    found = measure_overlap(clip, answer_here, cases=cases, frames=5, proved=3, repeats=2)
     [case] = found.cases
     assert (case.name, len(case.pairs)) == ("a case", 2)
     for pair in case.pairs:
@@ -60,8 +60,7 @@ def test_other_answers_are_refused(clip: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_frames_are_dropped_by_cause_and_memory_is_watched(clip: Path) -> None:
-    scale = OverloadScale(seconds=3.0, warm_up_seconds=0.5, max_staleness_ms=5000)
-    found = measure_overload(clip, scale, answer_here)
+    found = measure_overload(clip, answer_here, seconds=3.0, max_staleness_ms=5000)
     assert found.is_conserved
     assert found.drops["decode: overflow"] > 0
     assert found.age_ms.count == found.delivered > 0
@@ -70,27 +69,27 @@ def test_frames_are_dropped_by_cause_and_memory_is_watched(clip: Path) -> None:
 
 
 def test_a_run_that_shows_nothing_is_no_result(clip: Path) -> None:
-    answer = {"meter": {}, "ages_ms": []}
+    answer = {"meter": {"wall_seconds": 1.0}, "ages_ms": []}
     with pytest.raises(WorkerError, match="no frame was shown"):
-        measure_overload(clip, OverloadScale(), lambda asked: answer)
+        measure_overload(clip, lambda asked: answer)
 
 
 def test_the_cost_is_the_age_less_that_of_the_bare_loop_frame_by_frame() -> None:
     bare = [[(10.0, 9.0), (20.0, 19.5)]]
     pipeline = [[(10.5, 9.1), (20.7, 19.4)]]
-    case = judged("none", OwnCostScale(rate=50), bare, pipeline)
+    case = judged("none", bare, pipeline, rate=50, proved=1)
     assert case.own_ms.worst == pytest.approx(0.7)
     assert case.own_ms.p50 == pytest.approx(0.5)
     assert case.stages_ms.worst == pytest.approx(0.1)
     assert case.hand_over_ms.worst == pytest.approx(0.8)
     assert case.repeats_p50_ms == (pytest.approx(0.6),)
     assert case.late_frames == 0
-    assert judged("none", OwnCostScale(rate=60), bare, pipeline).late_frames == 1
+    assert judged("none", bare, pipeline, rate=60, proved=1).late_frames == 1
 
 
 def test_both_ways_are_timed_on_frames_that_were_proved_equal(clip: Path) -> None:
-    scale = OwnCostScale(models=("none",), rate=60, frames=4, proved=3, repeats=2)
-    found = measure_own_cost(clip, scale, answer_here)
+    scale = {"models": ("none",), "rate": 60, "frames": 4, "proved": 3, "repeats": 2}
+    found = measure_own_cost(clip, answer_here, **scale)
     [case] = found.cases
     assert case.own_ms.count == 8
     assert len(case.repeats_p50_ms) == 2
@@ -160,3 +159,62 @@ def test_the_gain_of_threads_stands_beside_what_stages_and_cores_allow() -> None
     assert case.is_of_stages
     assert case.share == pytest.approx(0.9375)
     assert not overlap_case(sequential=3.0, threaded=2.0, cpu=4.0).is_of_stages
+
+
+OWN_COST = {
+    "bare": [[(10.0, 9.0)]],
+    "pipeline": [[(10.5, 9.5)]],
+    "meter": {"wall_seconds": 1.0, "cpu_seconds": 1.0, "others_cpu_seconds": 1.0},
+}
+PAIR = overlap_case(sequential=2.0, threaded=1.0, cpu=2.0).pairs[0]
+OVERLAP = {"pairs": [PAIR.model_dump()], "meter": OWN_COST["meter"]}
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> list[str]:
+    """The command line of a quick run whose clip is there."""
+    clip = tmp_path / "live" / "numbered-10s.mp4"
+    clip.parent.mkdir()
+    clip.touch()
+    return ["--quick", "--media", str(tmp_path), "--out", str(tmp_path / "live.json")]
+
+
+def test_one_part_is_measured_and_the_others_are_kept(words: list[str], tmp_path: Path) -> None:
+    main([*words, "--only", "own_cost"], lambda asked: OWN_COST)
+    main([*words, "--only", "overlap"], lambda asked: OVERLAP)
+    found = LiveResult.load(tmp_path / "live.json")
+    assert found.own_cost is not None
+    assert found.own_cost.others_share == 0.5
+    assert found.overlap is not None
+    assert found.overlap.cases[0].gains == [2.0]
+    assert found.overload is found.rtsp is found.rivals is None
+    assert found.provenance.configuration == {"quick": True, "only": "overlap"}
+
+
+def test_a_part_that_fails_is_named_and_the_next_one_is_measured(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def ask(asked: Any) -> dict[str, Any]:
+        if asked["case"] == "live.own_cost":
+            raise WorkerError("no such model")
+        return OVERLAP
+
+    with pytest.raises(SystemExit, match="not measured: own_cost"):
+        main([*words, "--only", "own_cost", "overlap"], ask)
+    assert "own_cost: failed: no such model" in capsys.readouterr().out
+    found = LiveResult.load(tmp_path / "live.json")
+    assert found.own_cost is None
+    assert found.overlap is not None
+
+
+def test_a_result_of_another_layout_is_left_alone(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "live.json").write_text('{"speed": 1}', "utf-8")
+    with pytest.raises(SystemExit, match="it has another layout; name another --out"):
+        main([*words, "--only", "own_cost"], lambda asked: OWN_COST)
+    assert (tmp_path / "live.json").read_text("utf-8") == '{"speed": 1}'
+
+
+def test_a_part_that_does_not_exist_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--only", "speed"])
+    assert "invalid choice: 'speed'" in capsys.readouterr().err

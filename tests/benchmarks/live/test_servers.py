@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.live.recovering import Acts, judged
-from benchmarks.live.rivals import RivalsScale, Watching, counted, measure_rivals
-from benchmarks.live.serving import FRAME_NS, Served
+from benchmarks.live.recovering import FRAME_NS, Acts, Served, judged
+from benchmarks.live.rivals import Watching, counted, measure_rivals
 from benchmarks.worker import Ask, WorkerError, answer_here, ask_worker
 from live.rtsp import needs_server
 
@@ -97,6 +96,6 @@ def test_a_way_that_fails_stays_in_the_result(clip: Path) -> None:
     def ask(asked):
         raise WorkerError("no such library")
 
-    found = measure_rivals(clip, RivalsScale(ways=("opencv_loop",)), ask)
+    found = measure_rivals(clip, ask, ways=("opencv_loop",))
     assert found.keeping_up.shown[0].failure == "no such library"
     assert found.recovery[0].failure == "no such library"

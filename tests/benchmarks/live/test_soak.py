@@ -7,8 +7,7 @@ import pytest
 
 from benchmark_fakes import soaked
 from benchmarks.live.figures import Series
-from benchmarks.live.soak_summary import SoakResult
-from benchmarks.soak import BENCHMARK
+from benchmarks.soak import BENCHMARK, SoakResult
 
 SHORT = ["--minutes", "0.05", "--sample-seconds", "0.2", "--warm-up", "0", "--clip-seconds", "4"]
 

@@ -1,0 +1,205 @@
+"""Loaders and files, new and known: scaling, cores, startup, the first batch."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import bench_cores as cores
+from benchmarks import bench_first_batch
+from benchmarks.bench_cores import Loading, loaded, planned
+from benchmarks.bench_first_batch import BATCHES, NAIVE, WAYS, first_batch
+from benchmarks.bench_scaling import measured
+from benchmarks.bench_startup import timed_opening
+from benchmarks.loading import BLOCK_BYTES, Network, SlowFile, know, link_files, load
+from benchmarks.record import Repeat, TimedResult, origin
+from benchmarks.worker import WorkerError, ask_worker
+from headrace.decode.index_store import IndexStore
+from headrace.decode.open import open_index
+from headrace.testing.synth import SynthClip, write_clip
+from headrace.training.decoding import JobDecoder
+
+TASK: dict[str, Any] = {
+    "size": (16, 16),
+    "batch_size": 4,
+    "workers": 1,
+    "memory_budget": "1MiB",
+    "warm_up_seconds": 30.0,
+    "seconds": 0.01,
+}
+KNOWN = {"open_seconds": 0.5, "first_seconds": 1.0, "frames": 8, "wall_seconds": 2.0}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    return [write_clip(tmp_path / f"{k}", SynthClip(num_frames=12, gop=6)) for k in range(2)]
+
+
+@pytest.fixture
+def links(files: list[Path], tmp_path: Path) -> list[Path]:
+    found = link_files(files, tmp_path / "videos", 5)
+    know(files, found, IndexStore(tmp_path / "known"))
+    return found
+
+
+def test_links_go_round_the_videos(files: list[Path], links: list[Path]) -> None:
+    assert [link.read_bytes() for link in links] == [
+        files[number].read_bytes() for number in (0, 1, 0, 1, 0)
+    ]
+
+
+def test_all_links_are_known_though_only_the_videos_were_scanned(
+    links: list[Path], tmp_path: Path
+) -> None:
+    store = IndexStore(tmp_path / "known")
+    assert [len(open_index(link, store)) for link in links] == [12] * 5
+    assert (store.counters.hits, store.counters.misses) == (5, 0)
+
+
+def test_a_loader_of_links_is_opened_and_timed(links: list[Path], tmp_path: Path) -> None:
+    paths = list(map(str, links))
+    known = str(tmp_path / "known")
+    found = Repeat(**load(paths=paths, store=known, counts_files=True, **TASK))
+    assert found.is_filled
+    assert found.lookahead is not None
+    assert found.lookahead > 4
+    assert found.frames > 0
+    assert found.open_files is not None
+    assert 1 <= found.open_files < 20
+
+
+def test_without_seconds_nothing_is_decoded(links: list[Path], tmp_path: Path) -> None:
+    task = {**TASK, "seconds": None}
+    found = load(paths=list(map(str, links)), store=str(tmp_path / "new"), **task)
+    assert list(found) == ["open_seconds"]
+    assert len(list((tmp_path / "new").iterdir())) == 5
+
+
+@pytest.mark.parametrize(("scans", "scan_seconds"), [(True, 3.0), (False, None)])
+def test_a_set_is_opened_as_new_only_where_it_is_small(
+    tmp_path: Path, scans: bool, scan_seconds: float | None
+) -> None:
+    asked = []
+
+    def ask(request: Mapping[str, Any]) -> dict[str, Any]:
+        asked.append((Path(request["store"]).name, request["seconds"]))
+        return KNOWN if request["seconds"] else {"open_seconds": 3.0}
+
+    row = measured([Path("a.mp4")], tmp_path, TASK, scans=scans, ask=ask)
+    [found] = row.repeats
+    assert (row.kind, found.scan_seconds, found.open_seconds) == ("1 files", scan_seconds, 0.5)
+    assert asked == [("unknown-1", None), ("known", 0.01)][not scans :]
+
+
+def test_each_size_has_a_process_of_its_own_and_its_failure_is_kept(tmp_path: Path) -> None:
+    row = measured([tmp_path / "gone.mp4"], tmp_path, TASK, scans=False, ask=ask_worker)
+    assert row.failure is not None
+    assert "cannot open" in row.failure
+
+
+def test_a_process_that_hangs_is_a_failure(tmp_path: Path) -> None:
+    def ask(request: Mapping[str, Any]) -> dict[str, Any]:
+        raise WorkerError("no answer within 600 seconds")
+
+    row = measured([Path("a.mp4")], tmp_path, TASK, scans=False, ask=ask)
+    assert row.failure == "no answer within 600 seconds"
+
+
+SUMMED = {**TASK, "lookahead": None, "seed": 1, "has_checksum": True, "warm_up_seconds": 0.0}
+
+
+@pytest.fixture
+def paths(files: list[Path]) -> list[str]:
+    return [str(path) for path in files]
+
+
+def test_every_way_gives_the_frames_of_the_plain_one(paths: list[str]) -> None:
+    plain = load(paths=paths, **SUMMED)
+    for asked in ({"workers": 2}, {"lookahead": 1}, {"megabytes_per_second": 1e6}):
+        found = load(paths=paths, **{**SUMMED, **asked})
+        assert found["checksum"] == plain["checksum"]
+        assert (found["requests"] > 0) == ("megabytes_per_second" in asked)
+
+
+def test_all_but_decoding_decodes_nothing(
+    paths: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(JobDecoder, "_decode", JobDecoder._decode)  # so that it comes back
+    plain = load(paths=paths, **SUMMED)
+    found = load(paths=paths, decodes=False, **SUMMED)
+    assert found["frames"] > 0
+    assert found["checksum"] != plain["checksum"]
+
+
+def test_a_slow_file_is_that_file_a_block_at_a_time(tmp_path: Path) -> None:
+    content = bytes(range(256)) * (BLOCK_BYTES // 128)
+    (tmp_path / "file").write_bytes(content)
+    network = Network(0.0, None)
+    with SlowFile(tmp_path / "file", network) as file:
+        assert b"".join(iter(lambda: file.read(100_000), b"")) == content
+        assert network.requests == 2
+        file.seek(BLOCK_BYTES - 1)
+        assert file.read(10) == content[BLOCK_BYTES - 1 : BLOCK_BYTES]
+
+
+def found(checksum: int, others: float = 0.0) -> dict[str, Any]:
+    repeat = {"wall_seconds": 1.0, "cpu_seconds": 1.0, "frames": 500, "others_cpu_seconds": others}
+    return {**repeat, "requests": 0, "checksum": checksum}
+
+
+def test_a_way_with_another_first_batch_has_failed() -> None:
+    rows = [Loading(way="decoded", threads=1), Loading(way="decoded", threads=2)]
+    timed = list(loaded([], {"seconds": 1.0}, rows, lambda asked: found(asked["workers"])))
+    assert [row.failure for row in timed] == [None, "its first batch is another"]
+
+
+def test_the_planner_is_timed_alone() -> None:
+    assert planned((2, 50), 0.0).requests >= 50
+
+
+@pytest.mark.parametrize(
+    ("threads", "processes", "share"), [(2.0, 2.0, 0.0), (1.0, 2.0, 1.0), (1.6, 2.0, 0.25)]
+)
+def test_what_threads_lack_of_processes_is_serial(
+    threads: float, processes: float, share: float
+) -> None:
+    assert cores.serial_share(threads, processes) == pytest.approx(share)
+    assert cores.amdahl(share, 2) == pytest.approx(threads)
+
+
+def test_each_file_is_opened_new_and_known(files: list[Path]) -> None:
+    rows = timed_opening(files)
+    assert [row.name for row in rows] == ["open a new file (scan)", "open a known file"]
+    assert [len(row.repeats) for row in rows] == [2, 2]
+
+
+def test_both_are_asked_with_the_same_store_and_a_failure_is_kept():
+    stores = []
+
+    def ask(asked):
+        stores.append(asked["store"])
+        if len(stores) == 2:
+            raise WorkerError("no such file")
+        return {"seconds": [0.5]}
+
+    new, known = timed_opening([], ask)
+    assert stores[0] == stores[1]
+    assert new.repeats[0].wall_seconds == 0.5
+    assert known.failure == "no such file"
+
+
+def test_every_way_is_timed_and_held_against_the_naive_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(bench_first_batch, "BATCH_SIZE", 4)
+    monkeypatch.setattr(bench_first_batch, "SIZE", (48, 64))
+    clips = [write_clip(tmp_path / f"{k}", SynthClip(num_frames=30, gop=6)) for k in range(3)]
+    rows = bench_first_batch.measured("web", clips, repeats=2)
+    assert [row.name for row in rows] == list(WAYS)
+    for row in rows:
+        assert row.failure is None
+        assert [each.frames for each in row.repeats] == [4 * BATCHES] * 2
+        assert all(0 < each.first_seconds <= each.wall_seconds for each in row.repeats)
+    lines = first_batch(TimedResult(provenance=origin({}), rows=tuple(rows))).splitlines()
+    assert [line.split(" | ")[1] for line in lines[2:6]] == list(WAYS)
+    assert f"| web | {NAIVE} | " in lines[2]
+    assert " | 1.00 | " in lines[2]

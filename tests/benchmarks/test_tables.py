@@ -1,0 +1,442 @@
+"""What people read of the results: each table and summary as a whole, in `pages/`.
+
+Failures, wrong frames, ways that are missing and a disturbed machine are in them.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmark_fakes import (
+    conformed,
+    origin,
+    overlap_case,
+    overloaded,
+    result,
+    row,
+    soaked,
+)
+from benchmarks import bench_cores, bench_plan
+from benchmarks.bench_camera_windows import WAYS as WINDOW_WAYS
+from benchmarks.bench_camera_windows import camera_windows
+from benchmarks.bench_cameras import cameras
+from benchmarks.bench_cores import CoresResult, Planning, Scanning, loaded, ways
+from benchmarks.bench_extract import CASES, extracting, kind
+from benchmarks.bench_extract_memory import MemoryResult, Sample, flat
+from benchmarks.bench_features import FeatureRow, FeaturesResult, features
+from benchmarks.bench_live import LiveResult, live
+from benchmarks.bench_overhead import WAYS, Overhead, OverheadResult, Times, measuring, render
+from benchmarks.bench_plan import PlanResult, PlanRow
+from benchmarks.bench_predictions import (
+    Planted,
+    PlantedResult,
+    Prediction,
+    PredictionsResult,
+    predictions,
+)
+from benchmarks.bench_random_frames import headline, random_access
+from benchmarks.bench_remote import RemoteResult, RemoteRow, Turn, remote
+from benchmarks.bench_scaling import scaling
+from benchmarks.bench_sequential import sequential
+from benchmarks.bench_startup import startup
+from benchmarks.conformance import draws, verdict
+from benchmarks.conformance.verdict import HEADRACE, DrawRow, DrawsResult, Verdict
+from benchmarks.equality import Equality
+from benchmarks.gpu_check import step as gpu_check
+from benchmarks.gpu_check.step import GpuCheckResult, StepRow
+from benchmarks.live.figures import Quantiles
+from benchmarks.live.overlap import Overlap
+from benchmarks.live.own_cost import OwnCost, judged
+from benchmarks.live.recovering import Recovering, Recovery
+from benchmarks.live.rivals import Rivals, Shown, Streaming
+from benchmarks.record import Repeat, Row
+from benchmarks.soak import soak
+from headrace.bench.cameras import CameraRun, CamerasRecord
+
+PAGES = Path(__file__).parent / "pages"
+MIB = 2**20
+
+
+def timed(name: str, kind: str, *seconds: float, **about: Any) -> Row:
+    """Return a row of repeats that took so long."""
+    repeats = tuple(Repeat(wall_seconds=each, **about) for each in seconds)
+    return Row(name=name, kind=kind, repeats=repeats)
+
+
+LIBRARIES = result(
+    row("headrace", [1045, 1140, 1210], decoded=1212),
+    row("pyav_loop", [1100, 1300, 1100]),
+    row("opencv", failure="no decoder"),
+    row("decord", equality=Equality(frames=1200, missing=2, wrong=3, max_mean_difference=0.0)),
+)
+CLIPS = result(
+    row("baseline", [10, 20, 40], memory_bytes=100 * MIB),
+    row("opencv", equality=Equality(frames=256, missing=0, wrong=5, max_mean_difference=0.5)),
+    row("spdl", failure="no | index"),
+    row("torchcodec", [20, 60, 40], others_cpu_seconds=2.4, memory_bytes=100 * MIB),
+    row("decord", [20]),
+    row("headrace_1GiB", [400, 500, 800], decoded=1800, memory_bytes=100 * MIB),
+    seconds=8.0,
+    batch_size=8,
+    clip="16,2",
+)
+FRAMES = result(
+    row("baseline", [10, 20, 40]),
+    row("headrace_256MiB", [90, 180, 360]),
+    row("headrace_1GiB", [400, 1100, 1600]),
+    batch_size=128,
+)
+MANY = result(
+    row("headrace", [2000], kind="10 files", lookahead=500, warm_up_frames=500),
+    row("headrace", [30], kind="1,000 files", lookahead=5000, warm_up_frames=900),
+    memory_budget="1GiB",
+    warm_up_seconds=60.0,
+)
+SMALL = Repeat(
+    scan_seconds=0.2,
+    open_seconds=0.01,
+    first_seconds=1.5,
+    lookahead=5000,
+    warm_up_frames=5120,
+    frames=20_000,
+    wall_seconds=20.0,
+    cpu_seconds=38.0,
+    others_cpu_seconds=2.5,
+    decoded=16_000,
+    open_files=10,
+    memory_bytes=900 * MIB,
+)
+LARGE = SMALL.model_copy(
+    update={
+        **{"scan_seconds": None, "open_seconds": 11.4, "warm_up_frames": 2048, "frames": 640},
+        **{"decoded": 20_480, "others_cpu_seconds": 0.0, "open_files": 93},
+    }
+)
+SETS = (
+    Row(name="headrace", kind="10 files", repeats=(SMALL,)),
+    Row(name="headrace", kind="1,000 files", failure="killed | out of memory"),
+    Row(name="headrace", kind="10,000 files", repeats=(LARGE,)),
+)
+SCALED = {"batch_size": 128, "memory_budget": "1GiB", "warm_up_seconds": 60.0, "seconds": 20.0}
+SCALED |= {"scan_at_most": 1000, "videos": 40}
+
+
+def grid(runs: Iterable[tuple[str, float, int, int]]) -> CamerasRecord:
+    """Return runs of (way, seconds, ranks, decoded)."""
+    about = {"workers": 2, "delivered": 1000, "cpu_seconds": 8.0}
+    return CamerasRecord(
+        provenance=origin(workers="2"),
+        clips=10,
+        cameras=6,
+        pictures=1000,
+        compared=96,
+        runs=tuple(
+            CameraRun(way=way, seconds=seconds, ranks=ranks, decoded=decoded, **about)
+            for way, seconds, ranks, decoded in runs
+        ),
+    )
+
+
+GRID = grid(
+    [
+        *(("decode", 2.0, 1, 1000), ("loader", 2.0, 1, 1000), ("wandering", 4.0, 1, 1960)),
+        *(("decode", 2.0, 8, 1000), ("loader", 2.0, 8, 1000), ("wandering", 8.0, 8, 11_040)),
+    ]
+)
+PAIRS = grid(
+    run for s in (2.5, 2.0, 1.6) for run in (("decode", 2.0, 1, 1000), ("loader", s, 1, 1000))
+)
+
+
+def windows() -> str:
+    """Return the table of ways, each held against the naive one of its turn."""
+    speeds = {"naive": (10, 20), "headrace": (80, 100)}
+    rows = [
+        Row(
+            name=name,
+            repeats=tuple(
+                Repeat(wall_seconds=1.0, frames=frames, decoded=2 * frames)
+                for frames in speeds.get(name, (30, 30))
+            ),
+        )
+        for name in WINDOW_WAYS
+    ]
+    made = result(*rows, repeats=2, seconds=1.0, memory_budget="1GiB")
+    return camera_windows(made.model_copy(update={"media": {"clips": 2, "frames": [240, 240]}}))
+
+
+def cores(others: float) -> CoresResult:
+    """Two processes are twice as fast as one; two threads are as fast as one."""
+    found = {"wall_seconds": 1.0, "cpu_seconds": 1.0, "frames": 500, "others_cpu_seconds": others}
+    answer = {**found, "requests": 0, "checksum": 1}
+    rows = loaded([], {"seconds": 1.0}, [*ways(is_quick=False)], lambda asked: dict(answer))
+    return CoresResult(
+        provenance=origin(),
+        compared=16,
+        loading=tuple(rows),
+        planning=(Planning(files=100, lookahead=1_000, requests=1_000, seconds=0.01),),
+        scanning=(Scanning(way="loader", files=200, seconds=2.0),),
+    )
+
+
+def memory(*held: int) -> MemoryResult:
+    """Return a run whose three processes held so many MiB, second by second."""
+    samples = [Sample(seconds=0.0, num_bytes=1, processes=1)]
+    samples += [Sample(seconds=1.0 + n, num_bytes=h * MIB, processes=3) for n, h in enumerate(held)]
+    about = {"pictures": 1800, "media_seconds": 3600.0, "wall_seconds": 100.0}
+    return MemoryResult(provenance=origin(), samples=tuple(samples), **about)
+
+
+def extracted(way: str, size: int, *seconds: float) -> Row:
+    """Return a row of the first case on one core."""
+    about = {"frames": 80, "written_bytes": 80 * size, "cpu_seconds": 4.0}
+    return timed(way, kind(CASES[0], 1), *seconds, **about)
+
+
+EXTRACT = result(
+    extracted("headrace", 100_000, 4.0, 5.0), extracted("ffmpeg", 78_000, 2.0, 5.0), cores=2
+)
+PLANS = PlanResult(
+    provenance=origin(),
+    rows=(
+        PlanRow(hours=10.0, videos=450, failure="no memory"),
+        PlanRow(
+            hours=1.0,
+            videos=45,
+            new=Repeat(wall_seconds=5.0),
+            known=Repeat(wall_seconds=0.5, memory_bytes=5 * 10**6, written_bytes=2_000_000),
+        ),
+    ),
+)
+
+
+def stored() -> RemoteResult:
+    """Return ways to a store with what they asked of it."""
+    counts = {"reads": 7, "read_bytes": 70, "seeks": 2, "requests": 3, "sent_bytes": 15_000_000}
+    turn = Turn(repeat=Repeat(wall_seconds=2.0, frames=10), **counts)
+    http = {"way": "fsspec_http", "latency_ms": 20}
+    rows = [
+        RemoteRow(**way, pattern=pattern, turns=(turn,))
+        for way in ({"way": "python_file"}, http)
+        for pattern in ("scan", "every")
+    ]
+    rows.append(RemoteRow(**http, pattern="random", failure="no aiohttp"))
+    return RemoteResult(
+        provenance=origin(repeats=3), file_bytes=12_000_000, frames=2400, rows=tuple(rows)
+    )
+
+
+def featured(others: float, **seconds: float) -> FeaturesResult:
+    """Return ways that took so long, beside other work."""
+    rows = tuple(
+        FeatureRow(
+            way=way.replace("_again", ", again").replace("_quarter", ", a quarter"),
+            repeats=(Repeat(wall_seconds=s, cpu_seconds=1.0, others_cpu_seconds=others),),
+        )
+        for way, s in seconds.items()
+    )
+    said = {"rate": 5, "count": 8, "repeats": 1}
+    return FeaturesResult(provenance=origin(**said), rows=rows, least_cosine=0.99999)
+
+
+def costs(empty: tuple[float, ...], **walls: tuple[float, ...]) -> OverheadResult:
+    """Return what each way took, turn by turn."""
+    rows = [
+        Overhead(way=way, turns=tuple(Times(wall=wall, cpu=2 * wall) for wall in walls[way]))
+        for way in WAYS
+    ]
+    return OverheadResult(provenance=origin(), rows=tuple(rows), empty_step_seconds=empty)
+
+
+STEPS = costs((60e-6,), bare=(0.020,), recorded=(0.0202,), nvtx=(0.0201,), trace=(0.021,))
+TURNS = costs(
+    (0.0002, 0.0001, 0.0003),
+    bare=(0.010, 0.020, 0.040),
+    recorded=(0.011, 0.020, 0.041),
+    nvtx=(0.010, 0.020, 0.040),
+    trace=(0.020, 0.040, 0.080),
+)
+OBSERVED = result(
+    *(
+        timed(name, f"num_workers={workers}", *seconds)
+        for workers in (0, 1)
+        for name, seconds in (("plain", (1.0, 2.0, 4.0)), ("observed", (1.01, 2.0, 4.8)))
+    ),
+    step_ms=5.0,
+)
+PREDICTED = PredictionsResult(
+    provenance=origin(),
+    changes=(
+        Prediction(change="--no-video", predicted=2.0, measured=(1.9, 2.1, 2.0)),
+        Prediction(change="--threads 1", predicted=None, measured=(0.9,)),
+    ),
+    planted=PlantedResult(
+        provenance=origin(),
+        loops=(
+            Planted(
+                planted="tiny batches",
+                named=("hand-over",),
+                headline="?",
+                applied=Prediction(
+                    change="num_workers=0",
+                    predicted=9.0,
+                    measured=(10.0, 12.0, 11.0),
+                    others_cpu_share=(0.02, 0.4, None),
+                ),
+            ),
+        ),
+    ),
+)
+
+
+def costing(rate: int) -> OwnCost:
+    """Return what one frame cost, at so many a second."""
+    case = judged("none", [[(10.0, 9.0)]], [[(12.5, 9.5)]], rate=rate, proved=30)
+    return OwnCost(provenance=origin(rate=rate), definition="What it is.", cases=(case,))
+
+
+STREAMING = Streaming(
+    model_ms=0.0,
+    seconds=9.0,
+    warm_up_seconds=1.0,
+    shown=(
+        Shown(
+            way="headrace",
+            frames=99,
+            per_second=30.0,
+            age_ms=Quantiles(count=99, p50=5.0, p95=7.0, worst=9.0),
+        ),
+        Shown(way="opencv_loop", failure="no module cv2"),
+    ),
+)
+RIVALS = Rivals(
+    provenance=origin(max_staleness="200ms"),
+    keeping_up=STREAMING,
+    overloaded=STREAMING.model_copy(update={"model_ms": 100.0}),
+    recovery=(
+        Recovery(way="headrace", first_picture_seconds=0.5, noticed_seconds=(1.5,)),
+        Recovery(way="opencv_loop", failure="no module cv2"),
+    ),
+    left_out={"another": "it is not there"},
+)
+RECOVERED = Recovery(
+    way="headrace",
+    first_picture_seconds=0.5,
+    noticed_seconds=(1.5, None),
+    resumed_seconds=(0.1, 0.2),
+    again_seconds=(1.0, 2.0),
+)
+LIVE = LiveResult(
+    provenance=origin(),
+    own_cost=costing(10),
+    overload=overloaded(),
+    overlap=Overlap(
+        provenance=origin(),
+        others_share=0.4,
+        cases=(
+            overlap_case(sequential=3.0, threaded=2.0, cpu=3.0),
+            overlap_case(sequential=3.0, threaded=2.0, cpu=4.0),
+        ),
+    ),
+    rtsp=Recovering(provenance=origin(), found=(RECOVERED,)),
+    rivals=RIVALS,
+)
+
+
+def drawn(number: int, **verdict: int) -> DrawRow:
+    """Return a file of one verdict."""
+    found = Verdict(party=HEADRACE, way="jobs", **verdict)
+    return DrawRow(number=number, name="x", codec="h264", container="ts", verdicts=(found,))
+
+
+DRAWN = [drawn(0, right=9), drawn(1, right=8, refused_with=1), drawn(2, wrong=2, right=3)]
+DRAWN.append(DrawRow(number=3, name="y", codec="vp8", not_made="no encoder"))
+WIDE = tuple("a column that is rather wide" for _ in range(5))
+
+
+def step(name: str, outcome: str, **more: Any) -> StepRow:
+    """Return what became of a step of the check of a GPU."""
+    about = {"asks": "something", "command": (), "limit_seconds": 60.0, "outcome": outcome}
+    return StepRow(name=name, **about, **more)
+
+
+CHECKED = GpuCheckResult(
+    provenance=origin().model_copy(update={"created": datetime(2026, 11, 21, 4, 5, tzinfo=UTC)}),
+    is_rehearsal=True,
+    rows=(
+        step("machine", "passed", seconds=1.25, said="a machine"),
+        step("wide", "passed", seconds=10.0, said="so it is " * 30, heads=WIDE, rows=(WIDE,)),
+        step("bad", "failed", seconds=2.0, why="exit status 1", last_lines=("a", "x" * 500)),
+        step("there", "not run", why="no NVDEC here: the driver lacks it"),
+    ),
+)
+TABLES: Mapping[str, Callable[[], str]] = {
+    "sequential": lambda: sequential(LIBRARIES),
+    "random_clips": lambda: random_access(CLIPS),
+    "headline": lambda: headline(FRAMES, None, "<svg>"),
+    "headline_of_many": lambda: headline(FRAMES, MANY, ""),
+    "scaling": lambda: scaling(result(*SETS, **SCALED)),
+    "scaling_filled": lambda: scaling(result(SETS[0], **SCALED)),
+    "startup": lambda: startup(
+        result(
+            timed("import headrace", "", 0.010, 0.030, 0.020),
+            Row(name="headrace --help", failure="exit status 1"),
+        )
+    ),
+    "cameras": lambda: cameras(GRID, PAIRS),
+    "camera_windows": windows,
+    "cores_disturbed": lambda: bench_cores.loading(cores(1.0)),
+    "cores": lambda: "\n\n".join(draw(cores(0.0)) for draw in bench_cores.TABLES),
+    "extract": lambda: extracting(EXTRACT),
+    "extract_memory": lambda: flat(memory(50, 100, 100, 110)),
+    "plan_decoding": lambda: bench_plan.decoding(
+        result(row("headrace", [600.0], cpu_seconds=4.0)), EXTRACT
+    ),
+    "plan": lambda: bench_plan.planning(PLANS),
+    "plan_features": bench_plan.features,
+    "remote": lambda: remote(stored()),
+    "features": lambda: features(
+        featured(0.0, bare=9.0, bare_quarter=3.0, none=10.0, none_quarter=4.0, sqlite_again=0.25)
+    ),
+    "features_disturbed": lambda: features(featured(1.0, bare=9.0, none=10.0)),
+    "overhead": lambda: render(TURNS),
+    "measuring": lambda: measuring(STEPS, OBSERVED),
+    "predictions": lambda: predictions(PREDICTED),
+    "live": lambda: live(LIVE),
+    "live_behind": lambda: live(LiveResult(provenance=origin(), own_cost=costing(200))),
+    "soak": lambda: soak(soaked(threads=soaked().rss_bytes, outcome="failed")),
+    "conformance": lambda: verdict.render(conformed()),
+    "draws": lambda: draws.render(DrawsResult.of(origin(), 0, DRAWN)),
+    "gpu_check": lambda: gpu_check.render(CHECKED),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_reads_as_its_page(name: str) -> None:
+    assert TABLES[name]() + "\n" == (PAGES / f"{name}.md").read_text("utf-8")
+
+
+def test_the_summary_of_a_gpu_check_keeps_to_80_columns() -> None:
+    assert max(map(len, gpu_check.render(CHECKED).splitlines())) <= 80
+
+
+def test_a_way_that_was_not_timed_is_named() -> None:
+    without = FRAMES.model_copy(update={"rows": FRAMES.rows[:2]})
+    with pytest.raises(ValueError, match="tells of headrace_1GiB on web, which was not timed"):
+        headline(without, None, "")
+
+
+def test_memory_is_held_quarter_against_quarter_without_start_and_end() -> None:
+    found = memory(50, 100, 100, 110)
+    assert [found.quarter(n) / MIB for n in range(4)] == [50, 100, 100, 110]
+    assert found.growth == pytest.approx(0.1)
+
+
+def test_only_faults_are_kept_by_name_and_all_are_counted() -> None:
+    found = DrawsResult.of(origin(), 0, DRAWN)
+    assert [each.number for each in found.faults] == [2]
+    assert [each.what for each in found.codecs] == ["h264"]
+    assert (found.total.draws, found.not_made) == (3, 1)
