@@ -1,8 +1,11 @@
 """What tests of commands share: the flags of a small model, pictures, records, processes."""
 
 import json
+import shlex
 import subprocess
 import sys
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +38,46 @@ def python(code: str, *words: object, **options: Any) -> subprocess.CompletedPro
     return subprocess.run(command, text=True, check=False, **options)
 
 
+def transcript(call: Callable[..., tuple[int, str, str]], *lines: str) -> str:
+    """Return command lines, each with all that it printed and its exit code below it."""
+    pages = []
+    for line in lines:
+        code, out, err = call(*shlex.split(line))
+        pages.append(f"$ headrace {line}\n{out}{err}[{code}]\n")
+    return "\n".join(pages)
+
+
 def reason(err: str) -> str:
     """Return the one line on stderr, without the usage of the command that may stand before it."""
     usage = ("Usage: ", "Try 'headrace ")
     [line] = [line for line in err.splitlines() if line and not line.startswith(usage)]
     return line
+
+
+def pairwise(values: Mapping[str, Sequence[object]]) -> list[dict[str, object]]:
+    """Return combinations, a value for each name, so that each pair of values is in one of them.
+
+    Greedy: each combination begins with a pair that is in none yet, and takes for the other names
+    the values that bring the most pairs of that kind.
+    """
+    names = list(values)
+    missing = {
+        frozenset([(a, x), (b, y)])
+        for a, b in combinations(names, 2)
+        for x in range(len(values[a]))
+        for y in range(len(values[b]))
+    }
+    found = []
+    while missing:
+        chosen = dict(min(missing, key=sorted))
+        for name in names:
+            if name not in chosen:
+                chosen[name] = max(
+                    range(len(values[name])),
+                    key=lambda place, name=name: sum(
+                        frozenset([(name, place), item]) in missing for item in chosen.items()
+                    ),
+                )
+        missing -= {frozenset(pair) for pair in combinations(chosen.items(), 2)}
+        found.append({name: values[name][chosen[name]] for name in names})
+    return found

@@ -5,17 +5,17 @@ import multiprocessing
 import re
 import shutil
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 import torch
 
-from cli.kit import recorded, write_pictures
+from cli.kit import recorded, transcript, write_pictures
 from headrace.testing.synth import SynthClip, write_clip
 from training.cameras.clips import CAMERAS, write_layout
 
 LENGTHS = {"a": 12, "b": 7, "c": 9}
 PICTURES = 3 * sum(LENGTHS.values())
-EMPTY_BACK = "back.mp4 has no frame for 3 of 8 moments"
 
 
 @pytest.fixture(scope="module")
@@ -25,117 +25,78 @@ def made(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(autouse=True)
+def in_a_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture
 def index(call):
-    """Return a function: words -> (exit code, stdout, lines on stderr) of an index of cameras."""
-
-    def run(*words):
-        code, out, err = call("index", "--layout", "cameras", *words)
-        return code, out, err.splitlines()
-
-    return run
+    """Return a function: words -> each as an index of cameras, with what it prints, on a page."""
+    return lambda *lines: transcript(call, *(f"index --layout cameras {line}" for line in lines))
 
 
 @pytest.fixture
 def index_file(index, made, tmp_path):
     path = tmp_path / "index.json"
-    assert index(made, "--out", path)[0] == 0
+    assert index(f"{made} --out index.json").endswith("[0]\n")
     return path
 
 
-def test_an_index_is_written_and_checked(index, made, index_file, monkeypatch):
-    [(video_dir, counts)] = recorded(index_file.parent, "index.json").items()
-    assert ((index_file.parent / video_dir).resolve(), counts) == (made, LENGTHS)
-    about = [f"3 clips, 28 moments, 3 cameras: {', '.join(CAMERAS)}"]
-    assert index(index_file) == (0, "", about)
-    assert json.loads(index(index_file, "--json")[1])["problems"] == []
-    monkeypatch.chdir(made.parent)
-    code, out, _ = index("videos")
-    assert (code, json.loads(out)) == (0, {"videos": LENGTHS}), "without --out"
-
-
-def test_what_is_wrong_is_named(index, index_file):
-    content = recorded(index_file.parent, "index.json")
-    [counts] = content.values()
-    counts["b"] = 8
-    index_file.write_text(json.dumps(content))
-    code, _, lines = index(index_file)
-    assert (code, sum("the index file says 8 frames" in line for line in lines)) == (1, 1)
-    assert any("b/back.mp4 has 7; write it anew" in line for line in lines)
-
-
-def test_what_can_be_read_is_written_and_what_cannot_is_named(index, made, tmp_path):
-    videos = shutil.copytree(made, tmp_path / "videos")
+def test_an_index_is_written_and_checked_and_what_is_wrong_is_named(holds, index, made, tmp_path):
+    """What can be read is written."""
+    file, videos = tmp_path / "index.json", shutil.copytree(made, tmp_path / "videos")
+    said = [index("videos --out index.json", "index.json", "index.json --json", "videos")]
+    said.append(file.read_text())
+    file.write_text(json.dumps({"videos": LENGTHS | {"b": 8}}))
+    said.append(index("index.json"))
     (videos / "a" / "back.mp4").unlink()
     (videos / "b" / "back.mp4").write_text("no video")
     for camera in CAMERAS:
         (videos / "c" / f"{camera}.mp4").write_bytes(b"")
-    path = tmp_path / "index.json"
-    code, _, (summary, *problems) = index(videos, "--out", path)
-    assert (code, recorded(tmp_path, "index.json")) == (1, {"videos": {"a": 12, "b": 7}})
-    assert summary == f"2 clips, 19 moments, 3 cameras: {', '.join(CAMERAS)}"
-    assert len(problems) == 2 + len(CAMERAS) + 1
-    named = ("a/back.mp4 is missing", "b/back.mp4", "c is not in the index")
-    for words, line in zip(named, (*problems[:2], problems[-1]), strict=True):
-        assert words in line
-    code, _, lines = index(path)
-    assert (code, len(lines)) == (1, 3)
+    said += [index("videos --out index.json"), file.read_text(), index("index.json")]
+    holds("index_of_cameras.txt", "\n".join(said))
 
 
-def test_frame_rates_may_differ_where_times_decide(index, tmp_path):
-    folder = tmp_path / "videos"
-    (folder / "a").mkdir(parents=True)
+def test_frame_rates_may_differ_where_times_decide(holds, index):
     for camera, rate in {"left": 30, "right": 10}.items():
-        clip = SynthClip(num_frames=rate, frame_rate=Fraction(rate), size=(64, 96))
-        write_clip(folder / "a" / camera, clip)
-    code, _, lines = index(folder)
-    advice = "align them by time with sync='nearest' or 'previous'"
-    assert (code, any(advice in line for line in lines)) == (1, True)
-    assert index(folder, "--sync", "nearest", "--tolerance-ms", 70)[0] == 0
-    assert index(folder, "--sync", "previous", "--tolerance-ms", 10)[0] == 1
+        write_camera(camera, SynthClip(num_frames=rate, frame_rate=Fraction(rate), size=(64, 96)))
+    syncs = ("", " --sync nearest --tolerance-ms 70", " --sync previous --tolerance-ms 10")
+    holds("index_by_times.txt", index(*(f"videos{sync}" for sync in syncs)))
 
 
-@pytest.mark.parametrize(
-    ("options", "count", "problem"),
-    [
-        ("", 8, "back.mp4 ends after 5 frames"),
-        ("--reference front", 8, EMPTY_BACK),
-        ("--reference back", 5, "back.mp4 ends after 5 frames"),
-        ("--reference longest", 8, EMPTY_BACK),
-        ("--cameras front", 8, None),
-        ("--cameras back", 5, None),
-        ("--cameras front,back", 8, EMPTY_BACK),
-    ],
+def write_camera(camera, clip):
+    folder = Path("videos", "a")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_clip(folder / camera, clip)
+
+
+CHOICES = (
+    *("", "--reference front", "--reference back", "--reference longest"),
+    *("--cameras front", "--cameras back", "--cameras front,back"),
 )
-def test_cameras_and_their_reference_are_chosen(index, tmp_path, options, count, problem):
+
+
+def test_cameras_and_their_reference_are_chosen(holds, index):
     """What is written so is read so, and with other cameras too; one camera is longer."""
-    (tmp_path / "videos" / "a").mkdir(parents=True)
     for camera, length in {"back": 5, "front": 8}.items():
-        clip = SynthClip(num_frames=length, size=(64, 96))
-        write_clip(tmp_path / "videos" / "a" / camera, clip)
-    path = tmp_path / "index.json"
-    code, _, (_, *problems) = index(tmp_path / "videos", "--out", path, *options.split())
-    assert (code, recorded(tmp_path, "index.json")) == (bool(problem), {"videos": {"a": count}})
-    assert (len(problems), problem is None or problem in problems[0]) == (bool(problem), True)
-    assert [index(path, "--cameras", name)[0] for name in ("front", "back")] == [0, 0]
+        write_camera(camera, SynthClip(num_frames=length, size=(64, 96)))
+    said = []
+    for options in CHOICES:
+        said += [index(f"videos --out index.json {options}"), Path("index.json").read_text()]
+        said.append(index(*(f"index.json --cameras {name}" for name in ("front", "back"))))
+    holds("index_of_chosen_cameras.txt", "\n".join(said))
 
 
-def test_cameras_are_folders_of_pictures_with_a_rate(index, tmp_path):
+def test_cameras_are_folders_of_pictures_with_a_rate(holds, index):
     for clip, count in (("a", 6), ("b", 4)):
         for camera in ("BACK", "FRONT"):
-            write_pictures(tmp_path / "set" / clip / camera, count)
-    path = tmp_path / "index.json"
-    about = ["2 clips, 10 moments, 2 cameras: BACK, FRONT"]
-    assert index("--rate", 12, tmp_path / "set", "--out", path) == (0, "", about)
-    assert recorded(tmp_path, "index.json") == {"set": {"a": 6, "b": 4}}
-    assert index("--rate", 12, path)[0] == 0
-    shutil.rmtree(tmp_path / "set" / "b" / "BACK")
-    (tmp_path / "set" / "a" / "BACK" / "00005.jpg").unlink()
-    code, _, lines = index("--rate", 12, tmp_path / "set")
-    said = "\n".join(lines)
-    assert (code, "a/BACK ends after 5 frames" in said, "b/BACK is missing" in said) == (
-        *(1, True, True),
-    )
+            write_pictures(Path("set", clip, camera), count)
+    said = index("--rate 12 set --out index.json", "--rate 12 index.json")
+    said += f"\n{Path('index.json').read_text()}\n"
+    shutil.rmtree(Path("set", "b", "BACK"))
+    Path("set", "a", "BACK", "00005.jpg").unlink()
+    holds("index_of_pictures.txt", said + index("--rate 12 set"))
 
 
 @pytest.fixture

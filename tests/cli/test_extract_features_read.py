@@ -6,55 +6,42 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
+from cli.kit import transcript
 from extraction.features.feature_rows import facts, row, write_folder
 from headrace.extraction.features.table import write_tables
 from headrace.extraction.request import AskedVideo, Request
 
+NAMES = ("street", "park")
 
-@pytest.fixture
-def whole(tmp_path):
+
+@pytest.fixture(autouse=True)
+def whole(tmp_path, monkeypatch):
     """Features of two videos, of which nothing is missing."""
-    rows = [row(name, 0, 8, chunk_id=name, lost=()) for name in ("street", "park")]
+    monkeypatch.chdir(tmp_path)
     folder = tmp_path / "features"
     folder.mkdir()
-    list(write_tables(folder, rows, facts()))
+    list(write_tables(folder, [row(name, 0, 8, chunk_id=name, lost=()) for name in NAMES], facts()))
     return folder
 
 
-def test_aggregate_says_what_it_wrote(call, tmp_path, whole):
-    out = tmp_path / "videos.parquet"
-    said = f"2 videos pooled by mean: {out}\n"
-    assert call("extract", "aggregate", whole, "-o", out) == (0, said, "")
-    assert pyarrow.parquet.read_table(out).column("features").to_pylist() == [[3.0] * 4] * 2
-    more = ("--by", "max", "-o", tmp_path / "most.parquet", "--json")
-    code, said, err = call("extract", "aggregate", whole, *more)
-    assert (code, err) == (0, "")
-    assert json.loads(said) == {"videos": 2, "empty": [], "partial": [], "unjoined": []}
-
-
-def test_what_is_missing_is_named_with_exit_code_3(call, tmp_path):
-    folder = write_folder(tmp_path / "f")
-    labels, out = tmp_path / "labels.csv", tmp_path / "videos.parquet"
-    labels.write_text("video,label\na,cars\n")
-    assert call("extract", "aggregate", folder, "-o", out, "--join", labels) == (
-        3,
-        f"3 videos pooled by mean: {out}\n",
-        "headrace: 1 video without a feature; the row has none: c\n"
-        "headrace: 2 videos pooled over what there is: samples were lost: a, b\n"
-        f"headrace: 2 videos not in {labels}: b, c\n",
+def test_they_say_what_they_wrote_and_what_is_missing_by_exit_code_3(holds, call, tmp_path):
+    write_folder(tmp_path / "parts")
+    (tmp_path / "labels.csv").write_text("video,label\na,cars\n")
+    lines = (
+        "extract aggregate features -o videos.parquet",
+        "extract aggregate features --by max -o most.parquet --json",
+        "extract aggregate parts -o parts.parquet --join labels.csv",
+        "extract export parts --format npy -o parts.npy",
     )
-    assert call("extract", "export", folder, "--format", "npy", "-o", tmp_path / "npy") == (
-        3,
-        f"2 videos in 4 files as npy: {tmp_path / 'npy'}\n",
-        "headrace: 1 video without a feature, left out: c\n"
-        "headrace: 2 videos of which samples were lost: a, b\n",
-    )
+    holds("features_read.txt", transcript(call, *lines))
+    means = pyarrow.parquet.read_table("videos.parquet").column("features").to_pylist()
+    assert means == [[3.0] * 4] * 2
 
 
 @pytest.mark.parametrize("format", ["npy", "safetensors", "webdataset"])
-def test_export_says_what_it_wrote(call, tmp_path, whole, format):
+def test_export_says_what_it_wrote(call, tmp_path, format):
     out = tmp_path / "out"
-    code, said, err = call("extract", "export", whole, "--format", format, "-o", out, "--json")
+    code, said, err = call("extract", "export", "features", "--format", format, "-o", out, "--json")
     assert (code, err) == (0, "")
     told = json.loads(said)
     assert (told["videos"], told["files"]) == (2, sorted(path.name for path in out.iterdir()))
@@ -62,18 +49,14 @@ def test_export_says_what_it_wrote(call, tmp_path, whole, format):
         assert np.load(out / "street.npy")[:, 0].tolist() == [0.0, 2.0, 4.0, 6.0]
 
 
-@pytest.mark.parametrize("command", [("aggregate",), ("export", "--format", "npy")])
-def test_an_extraction_that_has_not_ended_is_said_with_exit_code_3(call, tmp_path, whole, command):
+def test_an_extraction_that_has_not_ended_is_said_with_exit_code_3(holds, call, whole):
     (whole / ".extraction").mkdir()
-    videos = tuple(
+    videos = [
         AskedVideo(name=name, path=f"/data/{name}.mp4", size=1, mtime_ns=1)
-        for name in ("park", "street")
-    )
-    request = Request(kind="features", asked={}, videos=videos)
+        for name in reversed(NAMES)
+    ]
+    request = Request(kind="features", asked={}, videos=tuple(videos))
     (whole / ".extraction" / "request.json").write_text(request.text())
-    code, _, err = call("extract", *command, whole, "-o", tmp_path / "out")
-    assert (code, err) == (
-        3,
-        f"headrace: the extraction into {whole} has not ended, or a table is gone; this is of "
-        "what is there. Run the same command again to go on with it\n",
-    )
+    commands = ("aggregate features", "export features --format npy")
+    said = transcript(call, *(f"extract {words} -o {words.split()[0]}" for words in commands))
+    holds("features_not_ended.txt", said)

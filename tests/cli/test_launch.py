@@ -81,63 +81,25 @@ def test_a_file_becomes_the_arguments_of_its_workers_as_they_were_typed(read):
     )
 
 
-def test_all_that_is_wrong_with_a_file_is_told_in_one_go_with_its_place(call, tmp_path):
+def test_all_that_is_wrong_with_a_file_is_told_in_one_go_with_its_place(holds, call, tmp_path):
     file = tmp_path / "bad.yaml"
     file.write_text(BAD)
     code, out, err = call("launch", file, "--out", tmp_path / "out")
     assert (code, out) == (2, "")
-    first, *lines = err.splitlines()
-    assert first == f"headrace: {len(lines)} problems in {file}"
-    told = [line.strip().removeprefix(f"{file}:") for line in lines]
-    starts = (
-        "1: otu is no part of a launch; did you mean out?",
-        "3: defaults.max-steps: must be >= 1, got '0'",
-        "7: workers.a.model_nam: `headrace run` has no such option; did you mean model_name",
-        "8: workers.a.prep_level: 'mediun' is not one of 'simple', 'medium', 'complex'",
-        "9: workers.a.out: each worker has its folder in that of the launch",
-        "10: the name of a worker is made of letters",
-        "10: workers.a b needs source",
-        "11: workers.a b.threads: it takes one value, got 2",
-        "12: workers.a b.source takes a value or a list of values, got keys of its own",
-        "13: workers.c needs source",
-        "14: workers.c.wait_for_source: it is true or false, got 'maybe'",
-        "15: workers.c.nsys is true or false, got 'maybe'",
-        "16: workers.c.weights: cannot read the weights file a: no such file or directory",
-        "17: weights is given again; it stands in line 16",
-        "18: d holds keys with values, got '5'",
-        "18: workers.d needs source",
-    )
-    assert len(told) == len(starts)
-    for line, start in zip(told, starts, strict=True):
-        assert line.startswith(start)
+    holds("launch_problems.txt", err.replace(f"{tmp_path}/", ""))
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "names no workers"),
-        ("workers: {}", "names no workers"),
         ("workers: [a]", "workers holds keys with values, got a list"),
-        ("[1, 2]", "holds no keys"),
-        ("a: [", "it is no YAML"),
-        ("&a [*a]", "holds no keys"),
-        ("[" * 5000, "is no YAML text"),
-        ("? [a]\n: b", "a key is one word"),
-        ("out: [a]\nworkers: {a: {source: x}}", "out is one text, got a list"),
         ("workers: {a: {source: x, weights: !!python/object:os.system y, q: 1}}", "such option"),
     ],
 )
 def test_what_is_no_launch_is_said_in_a_line(read, text, message):
     with pytest.raises(ConfigError, match=message):
         read(text)
-
-
-def test_a_file_that_is_no_text_or_not_there_is_an_error(call, tmp_path):
-    (tmp_path / "a.yaml").write_bytes(b"\xff\xfe\x00")
-    assert "is no YAML text" in call("launch", tmp_path / "a.yaml")[2]
-    assert "launch --example" in call("launch", tmp_path / "b.yaml")[2]
-    assert call("launch")[0] == 2
 
 
 def test_every_option_of_a_run_is_known_by_its_flag(read):
@@ -188,20 +150,6 @@ def test_workers_of_both_modes_are_compared(call, tmp_path):
         ("runs", "complete", "6"),
     ]
     assert (out / "learns" / "head.pt").is_file()
-
-
-@pytest.mark.parametrize(
-    ("key", "advice"),
-    [
-        ("modl", "did you mean mode?"),
-        ("batchsize", "did you mean batch_size or size?"),
-        ("prep", "did you mean predictions or prep_level or prep_on_gpu?"),
-        ("zoom", "see `headrace run --help`"),
-    ],
-)
-def test_a_key_that_is_none_is_answered_with_those_that_were_meant(read, key, advice):
-    with pytest.raises(ConfigError, match=re.escape(advice)):
-        read(f"workers: {{a: {{source: x, {key}: 1}}}}")
 
 
 def test_a_worker_that_cannot_begin_is_named_and_nothing_is_written(call, tmp_path):

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
@@ -138,38 +137,6 @@ def test_the_token_is_read_from_a_file_or_from_the_environment(no_token, tmp_pat
     assert options().token == TOKEN
     with pytest.raises(ConfigError, match="leave one of them out"):
         options(file=tmp_path / "token")
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (None, "cannot read the token in token: no such file or directory"),
-        (b"", "token holds no token"),
-        (b"\xff" * 20, "it holds other characters than ascii"),
-        (b"short", "a token needs 16 characters or more, got 5"),
-        (b"two words, and more", "a token is made of letters"),
-    ],
-)
-def test_a_file_without_a_token_is_named(no_token, tmp_path, monkeypatch, content, words):
-    monkeypatch.chdir(tmp_path)
-    if content is not None:
-        Path("token").write_bytes(content)
-    with pytest.raises(ConfigError, match=words):
-        options(file=Path("token"))
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"address": "0.0.0.0"},
-        {"hosts": ["cam.example"]},
-        {"file": Path("token")},
-        {"silence": "20s"},
-    ],
-)
-def test_a_flag_of_a_page_without_a_page_is_refused(no_token, given):
-    with pytest.raises(ConfigError, match="--view none serves nothing; give --view web or metrics"):
-        options("none", **given)
 
 
 @pytest.mark.parametrize("view", ["web", "metrics"])

@@ -1,4 +1,4 @@
-"""What each flag of `headrace run` becomes; what decodes; folders of videos."""
+"""`headrace run`: what each flag becomes; what decodes; folders of videos; trainings."""
 
 import json
 import re
@@ -6,9 +6,8 @@ from dataclasses import replace
 from inspect import signature
 
 import pytest
-import typer
 
-from cli.kit import FAST, recorded
+from cli.kit import FAST, SQUEEZENET, recorded
 from decode.backends import needs_torchcodec
 from decode.gpus import needs_no_gpu
 from headrace.cli import run as run_command
@@ -23,6 +22,7 @@ from headrace.runs.options import (
     RunOptions,
 )
 from headrace.testing.synth import SynthClip, write_clip
+from runs.retrain.toy import write_toys
 
 PLAIN = ComputeOptions()
 
@@ -75,20 +75,6 @@ def test_flags_alone_change_what_is_read_and_where_results_go():
 
 
 @pytest.mark.parametrize(
-    ("typed", "hint"),
-    [
-        ({"infer_on_gpu": True, "device": "cpu"}, "--infer-on-gpu"),
-        ({"input_path": ["b.mp4"]}, "--input-path"),
-        ({"sources": None}, "SOURCE"),
-    ],
-)
-def test_flags_that_contradict_each_other_are_errors_of_usage(typed, hint):
-    with pytest.raises(typer.BadParameter) as caught:
-        options_of(**typed)
-    assert caught.value.param_hint == f"'{hint}'"
-
-
-@pytest.mark.parametrize(
     ("device", "execution", "expected"),
     [
         ("cpu", {}, Compute()),
@@ -135,3 +121,51 @@ def test_the_session_and_the_report_say_what_decoded(call, tmp_path, way, record
     assert recorded_as in (out / "report.html").read_text()
     assert re.match(note, "".join(session["notes"]))
     assert not note or "decoded by cpu: " in said
+
+
+@pytest.fixture(scope="module")
+def toys(tmp_path_factory):
+    """Return the folder of the toys and their labels."""
+    return write_toys(tmp_path_factory.mktemp("toys"))
+
+
+@pytest.fixture
+def retrain(call, tmp_path):
+    """Return a function: words -> what a training into a folder `out` came to."""
+    fast = ("--mode", "retrain", *SQUEEZENET, "--batch-size", 8, "--threads", 1)
+    return lambda *words: call("run", *words, *fast, "--out", tmp_path / "out")
+
+
+def test_a_head_is_trained_and_then_used(call, retrain, toys, tmp_path):
+    code, out, err = retrain(toys, "--labels", toys / "labels.csv", "--epochs", 2)
+    assert (code, err) == (0, "")
+    words = " ".join(out.split())
+    assert "frames of 2 videos held out; naming the most frequent class would be" in words
+    head = tmp_path / "out" / "head.pt"
+    used = f"Use it: headrace run VIDEO --model-name squeezenet1_1 --weights {head}"
+    assert out.splitlines()[-1] == used
+    model = ("--model-name", "squeezenet1_1", "--weights", head, "--no-video", "--threads", 1)
+    code, _, err = call("run", toys / "bars0.mp4", *model, "--out", tmp_path / "used")
+    assert (code, err.strip()) == (0, "")
+    lines = (tmp_path / "used" / "predictions.jsonl").read_text().splitlines()
+    assert {json.loads(line)["label"] for line in lines} <= {"bars", "waves"}
+
+
+def test_json_is_all_that_is_printed_of_a_training_in_16_bits_on_chosen_cores(
+    retrain, toys, tmp_path
+):
+    flags = ("--use-amp", "--core-bind", "all", "--max-steps", 2, "--json")
+    code, out, err = retrain("--input-path", toys / "bars0.mp4", *flags)
+    assert (code, err) == (0, "")
+    session = json.loads(out)
+    configuration = session["provenance"]["configuration"]
+    assert (session["kind"], session["training"]["is_dummy"]) == ("retrain", True)
+    assert session["outputs"][0] == "head.pt"
+    assert (configuration["amp"], configuration["core_bind"]) == (True, "all")
+    assert (tmp_path / "out" / "head.pt").is_file()
+
+
+def test_a_dry_run_says_what_would_be_learnt(retrain, toys, tmp_path):
+    code, out, _ = retrain(toys, "--labels", toys / "labels.csv", "--dry-run")
+    assert (code, list((tmp_path / "out").iterdir())) == (0, [])
+    assert "2 held out, 2 classes (bars, waves); results would go to" in out.splitlines()[-1]

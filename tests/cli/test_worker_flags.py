@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cli.pairs import pairwise
+from cli.kit import pairwise
 from headrace.runs.options import ComputeOptions, ExecutionOptions
 from headrace.runs.ready import notes_on
 from headrace.runtime.affinity import available_cores

@@ -1,16 +1,13 @@
 """The notebook, kept with its outputs, and run again as a user runs it."""
 
 import hashlib
-import os
 import re
 import shutil
-import subprocess
-import sys
 
 import nbformat
 import pytest
 
-from examples.running import EXAMPLES
+from examples.running import EXAMPLES, ended
 
 KEPT = sorted(EXAMPLES.glob("*.ipynb"))
 MOST_BYTES = 1_000_000
@@ -60,14 +57,7 @@ def test_a_notebook_says_again_what_it_said(path, tmp_path):
         name: str(tmp_path / name.lower())
         for name in ("XDG_CACHE_HOME", "IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR")
     }
-    done = subprocess.run(
-        [sys.executable, str(RUN), str(again)],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-        env=os.environ | here | {"OMP_NUM_THREADS": "1"},
-    )
+    done = ended(str(RUN), str(again), **here, OMP_NUM_THREADS="1")
     assert done.returncode == 0, done.stderr
     kept, found = (nbformat.read(each, as_version=4) for each in (path, again))
     assert [cell.source for cell in kept.cells] == [cell.source for cell in found.cells]

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from examples.launched import EXAMPLES, Launch, launched
+from examples.running import EXAMPLES, Launch, launched
 from headrace.testing.nuscenes import CAMERAS, NuScenesSet, write_nuscenes
 
 pytestmark = pytest.mark.slow

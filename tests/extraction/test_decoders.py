@@ -7,7 +7,7 @@ from decode.gpus import needs_gpu, needs_no_gpu
 from extraction import extracting
 from extraction.extracting import contents
 from headrace.errors import BackendError, ConfigError
-from headrace.extraction.decoders import backend_facts, check_way
+from headrace.extraction.decoders import backend_facts
 
 
 def decode_of(extracted):
@@ -61,19 +61,6 @@ def test_without_a_gpu_nothing_is_written(run, out):
     with pytest.raises(BackendError, match=r"decoding on GPU 0 .*leave --decode out"):
         run(decode="cuda")
     assert not out.exists()
-
-
-@pytest.mark.parametrize(
-    ("way", "given", "words"),
-    [
-        ("cuda", {"rate": "10"}, "--decode cuda is for videos, and sources are pictures"),
-        ("torchcodec", {"on_error": "conceal"}, "--on-error conceal needs to be told"),
-        ("gpu", {}, "no way to decode 'gpu'"),
-    ],
-)
-def test_what_does_not_go_together_is_refused(way, given, words):
-    with pytest.raises((ConfigError, BackendError), match=words):
-        check_way(way, **{"rate": None, "on_error": "skip", **given})
 
 
 def test_pyav_gives_the_same_bits_anywhere_and_is_no_part_of_a_request():

@@ -130,13 +130,6 @@ def test_killed_with_minus_9_and_run_again_it_is_as_if_nothing_had_been(
     assert not list(out.rglob(".*.partial"))
 
 
-def test_what_is_done_is_not_done_again(whole, run):
-    before = {path: path.stat().st_mtime_ns for path in whole.glob("*.png")}
-    again = run(out=whole)
-    assert (again.were_there, len(again.session.steps)) == (len(EVERY_FIFTH), 0)
-    assert {path: path.stat().st_mtime_ns for path in whole.glob("*.png")} == before
-
-
 CRASHES = extracting.crashes_at_the_second_video
 HANGS = pytest.param(extracting.hangs_at_the_second_video, marks=pytest.mark.slow)
 ENDS = {

@@ -141,23 +141,6 @@ def test_a_consumer_that_stands_still_bounds_what_is_decoded(long, batch_size, b
         assert reader.counters.frames_delivered <= budget_frames + 4 * (batch_size or 24)
 
 
-REFUSED = [
-    ({"stride": 0}, "stride must be an integer >= 1, got 0"),
-    ({"on_error": "ignore"}, "on_error must be one of raise, skip, conceal, got 'ignore'"),
-    ({"size": (0, 3)}, "size is"),
-    ({"batch_size": 0}, "batch_size must be an integer >= 1, got 0"),
-    ({"batch_size": 4, "max_batches": 0}, "max_batches must be an integer >= 1, got 0"),
-    ({"max_batches": 3}, "max_batches=3 needs a batch_size"),
-    ({"workers": 0}, "workers must be an integer >= 1, got 0"),
-]
-
-
-@pytest.mark.parametrize(("options", "message"), REFUSED)
-def test_impossible_options_are_refused_at_once(options, message):
-    with pytest.raises(ConfigError, match=message):
-        FrameReader(["a.mp4"], **options)
-
-
 def test_a_budget_that_does_not_hold_a_batch_is_refused(long):
     for options, words in [
         ({"memory_budget": 1000}, "a memory budget of 1000 bytes does not hold"),

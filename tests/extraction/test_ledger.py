@@ -70,48 +70,12 @@ def test_what_was_being_written_is_swept_away(unheld):
         assert sorted(path.name for path in unheld.folder.iterdir()) == [HOME, "two.png"]
 
 
-X, Y = (replace(A, path=path) for path in ("/x", "/y"))
-OTHERS = [
-    ({"kind": "features"}, "it holds frames, not features"),
-    (
-        {"asked": {"frames": "every 4", "quality": 3}},
-        "frames was every 3, now every 4; quality was not set, now 3",
-    ),
-    ({"videos": (A,)}, "/data/b.mp4 is not asked for now"),
-    ({"videos": (B, A)}, "the videos came in another order"),
-    ({"videos": (A, B, X, Y)}, r"/x \(and 1 more\) was not asked for then"),
-    ({"videos": (A, replace(B, size=21))}, "/data/b.mp4 has changed since"),
-]
-
-
-@pytest.mark.parametrize(("changed", "words"), OTHERS)
-def test_a_folder_of_another_request_says_what_differs(unheld, changed, words):
-    with pytest.raises(ConfigError, match=f"holds another extraction: {words}"):
-        unheld.check(replace(REQUEST, **changed))
-
-
 def test_a_video_that_can_be_opened_by_now_is_no_other_request(tmp_path):
     ledger = Ledger(tmp_path / "out")
     with ledger.held(replace(REQUEST, videos=(A, replace(B, size=None, mtime_ns=None)))):
         pass
     with ledger.held(REQUEST):
         assert ledger.request() == REQUEST
-
-
-def test_a_folder_of_something_else_is_refused(tmp_path):
-    for name in ("a.txt", "b.txt"):
-        (tmp_path / name).write_text("")
-    with pytest.raises(ConfigError, match=r"holds something else \(a.txt and 1 more\); give a new"):
-        Ledger(tmp_path).check(REQUEST)
-    with pytest.raises(ConfigError, match=r"cannot use .*a.txt as a folder: not a directory"):
-        Ledger(tmp_path / "a.txt").check(REQUEST)
-
-
-@pytest.mark.parametrize("text", ["{", "[]", '{"version": 9}', '{"version": 1, "kind": "frames"}'])
-def test_a_ledger_that_cannot_be_read_is_named(unheld, text):
-    (unheld.folder / HOME / "request.json").write_text(text)
-    with pytest.raises(ConfigError, match=r"cannot read .*request.json: .*give another folder"):
-        unheld.check(REQUEST)
 
 
 WHY = "working on it crashed"

@@ -132,49 +132,32 @@ def test_the_last_words_on_a_loop_are_these(holds):
     assert max(len(line) for text in texts.values() for line in text.splitlines()) <= 80
 
 
-@pytest.mark.parametrize(
-    ("frames", "videos", "words"),
-    [
-        (62, 56, "62 frames and 56 videos"),
-        (1, 1, "1 frame and 1 video"),
-        (0, 2, "2 videos"),
-        (7, 0, "7 frames"),
-    ],
-)
-def test_what_is_lost_is_counted_by_kind(frames, videos, words):
-    session = lost(frames, videos)
-    assert lost_words(session) == words
-    assert f"Damaged: {words}<" in render_html(session)
-
-
-def test_a_whole_file_of_a_run_of_pictures_is_a_picture():
-    assert lost_words(lost(0, 3, inputs=())) == "3 pictures"
-
-
 def frames_of(indexes, cause="crashed", **of):
     return [LostFrame(index=index, pts_seconds=None, cause=cause, **of) for index in indexes]
 
 
-@pytest.mark.parametrize(
-    ("videos", "frames", "rows"),
-    [
-        (0, frames_of([7]), [("frame 7", 1)]),
-        (0, frames_of([7, 8, 9]), [("frames 7 to 9", 3)]),
-        (0, frames_of([7, 8, 50]), [("frames 7 to 8, 50", 3)]),
-        (0, frames_of(range(0, 100, 10)), [("10 frames from 0 to 90", 10)]),
-        (1, frames_of([None, None]), [("the whole video a.mp4", 1)] * 2),
-        (1, frames_of([1, 2]), [("frames 1 to 2 of a.mp4", 2)]),
-        (
-            1,
-            [*frames_of([3]), *frames_of([4], "damaged"), *frames_of([5], "damaged", input=1)],
-            [("frame 3 of a.mp4", 1), ("frame 4 of a.mp4", 1), ("frame 5 of bad0.mp4", 1)],
-        ),
-    ],
-)
-def test_frames_of_one_cause_and_one_video_are_one_row(videos, frames, rows):
-    found = lost_rows(lost(0, videos), frames)
-    assert [(row.what, row.frames) for row in found] == rows
-    assert {row.cause for row in found} == {frame.cause for frame in frames}
+CAUSES = [
+    *((0, frames_of(indexes)) for indexes in ([7], [7, 8, 9], [7, 8, 50], range(0, 100, 10))),
+    *((1, frames_of(indexes)) for indexes in ([None, None], [1, 2])),
+    (1, [*frames_of([3]), *frames_of([4], "damaged"), *frames_of([5], "damaged", input=1)]),
+]
+"""Lost videos, and frames; a file of a run of pictures is a picture."""
+
+
+def test_what_is_lost_is_counted_by_kind_and_told_by_cause_and_video(holds):
+    lines = [lost_words(lost(0, 3, inputs=()))]
+    for found in (lost(62, 56), lost(1, 1), lost(0, 2), lost(7, 0)):
+        lines.append(lost_words(found))
+        assert f"Damaged: {lines[-1]}<" in render_html(found)
+    for videos, frames in CAUSES:
+        lines += [
+            "",
+            *(
+                f"{row.what}, {row.frames}: {row.cause}"
+                for row in lost_rows(lost(0, videos), frames)
+            ),
+        ]
+    holds("losses.txt", "\n".join(lines) + "\n")
 
 
 def test_what_happened_is_on_the_page_and_on_the_chart_of_latency():

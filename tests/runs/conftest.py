@@ -6,8 +6,24 @@ import pytest
 
 from headrace.decode.index_store import IndexStore
 from headrace.runs.run import Runner
-from headrace.testing.synth import write_clip
+from headrace.testing.synth import SynthClip, write_clip
+from headrace.video.stream_index import StreamIndex
 from runs.kit import SQUEEZENET, TALL, options, tiny_runner
+from runs.retrain.toy import write_toys
+
+
+@pytest.fixture(scope="session")
+def toys(tmp_path_factory):
+    """Return the folder of the toys and their labels."""
+    return write_toys(tmp_path_factory.mktemp("toys"))
+
+
+@pytest.fixture(scope="session")
+def labelled_videos(tmp_path_factory):
+    """Return the indexes of a.mp4 and b.mp4, of 30 frames in a second each."""
+    folder = tmp_path_factory.mktemp("videos")
+    clips = [write_clip(folder / name, SynthClip(num_frames=30)) for name in "ab"]
+    return [StreamIndex.scan(clip) for clip in clips]
 
 
 @pytest.fixture

@@ -149,19 +149,6 @@ def test_a_bad_picture_ends_the_run_or_is_left_out_and_named(tmp_path, annotate,
     assert not (tmp_path / "other" / "coco.json").exists()
 
 
-def test_what_cannot_be_annotated_is_refused(tmp_path, annotate, pictures):
-    clip = write_clip(tmp_path / "clip", SynthClip(num_frames=2))
-    (tmp_path / "work" / "empty").mkdir(parents=True)
-    for sources, given, words in (
-        ((pictures, clip), {}, r"pictures \(.*a.png\) and videos \(.*clip.*\) cannot"),
-        ((tmp_path / "work" / "empty",), {}, r"holds no file that is named like a picture"),
-        (("rtsp://me:secret@h/a",), {}, r"are found in files, got the address rtsp://\*\*\*@h/a"),
-        ((pictures,), {"on_error": "conceal"}, "conceal is for frames of videos"),
-    ):
-        with pytest.raises(ConfigError, match=words):
-            annotate(*sources, **given)
-
-
 def test_names_that_are_no_text_and_hold_signs_are_written(tmp_path, annotate, pictures):
     Path(os.fsdecode(os.fsencode(pictures) + b"/\xff.png")).write_bytes(
         (pictures / "a.png").read_bytes()

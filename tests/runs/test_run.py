@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from headrace.errors import ConfigError, OpenError
+from headrace.errors import OpenError
 from headrace.profiling.findings.verdict import find
 from headrace.profiling.flow import ItemCounts
 from headrace.runs.alternatives import Setting
@@ -177,7 +177,13 @@ def test_a_slow_copy_to_the_device_is_what_binds(tiny):
 
 
 def test_settings_are_tried_by_running_all_stages_for_a_moment(tiny, tmp_path, folder, monkeypatch):
-    """They leave nothing behind, and what others were given is not given twice."""
+    """They leave nothing behind, and what others were given is not given twice.
+
+    The budget is far above what a busy machine takes.
+    """
+    budget = {"_FRAMES_SHARE": 0.01, "_LEAST_SECONDS": 60.0, "_MOST_SECONDS": 60.0}
+    for name, value in budget.items():
+        monkeypatch.setattr(f"headrace.runs.alternatives.{name}", value)
     tried = [Setting("--batch-size 2", {"batch_size": 2}), Setting("--no-video", {"video": False})]
     monkeypatch.setattr("headrace.runs.alternatives.settings", lambda session: iter(tried))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
@@ -214,19 +220,6 @@ def test_the_model_is_warmed_up_with_no_more_frames_than_there_are(
 
 
 @pytest.mark.parametrize(
-    ("names", "value", "words"),
-    [
-        (("batch_size", "stride", "max_steps", "threads"), 0, "must be an integer >= 1, got 0"),
-        (("prep_level", "device", "on_error"), "hard", "must be one of .*, got 'hard'"),
-    ],
-)
-def test_options_below_one_or_none_of_the_choices_are_refused(tmp_path, names, value, words):
-    for name in names:
-        with pytest.raises(ConfigError, match=f"{name} {words}"):
-            options("a.mp4", tmp_path, **{name: value})
-
-
-@pytest.mark.parametrize(
     "kind",
     [
         *(InputOptions, ComputeOptions, ExecutionOptions, OutputOptions, RunOptions),
@@ -237,17 +230,9 @@ def test_options_have_seven_fields_at_most(kind):
     assert len(fields(kind)) <= 7
 
 
-def test_the_configuration_holds_every_option(tmp_path):
-    off = ("fit_batch", "prep_on_gpu", "amp", "compile", "nvtx", "trace")
-    unset = (*("rate", "max_steps", "threads"), *("split_point", "core_bind"))
-    assert options("a.mp4", tmp_path).configuration() == {
-        **dict.fromkeys(off, False),
-        **dict.fromkeys((*unset, "trace_steps", "tensorboard")),
-        **{"model": "mobilenet_v2", "source": "a.mp4", "weights": "DEFAULT", "device": "cpu"},
-        **{"batch_size": 16, "prep_level": "medium", "stride": 1, "on_error": "raise"},
-        **{"decode": "pyav:cpu", "video": True, "predictions": "jsonl", "top_k": 1},
-        "out": str(tmp_path),
-    }
+def test_the_configuration_holds_every_option(holds):
+    found = options("a.mp4", Path("out")).configuration()
+    holds("configuration.txt", "".join(f"{name}: {value}\n" for name, value in found.items()))
 
 
 @pytest.mark.parametrize("kind", ["hevc_10_bit", "avi_mpeg4", "ts", "preroll", "bt709_full"])

@@ -7,14 +7,14 @@ from itertools import count
 import pytest
 import torch
 
-from headrace.errors import ConfigError, OpenError
+from headrace.errors import ConfigError
 from headrace.report.folder import write_run
 from headrace.sinks.video_file import VideoFile
 from headrace.testing import damage
 from headrace.testing.synth import SynthClip, write_clip
 from runs.kit import numbers, pictures, predictions
 from runs.tiny import Brightness, Failing
-from sinks.full_disk import disk_full_after, noise
+from sinks.made import disk_full_after, noise
 
 VIDEO_AND_LINES = ("annotated.mp4", "predictions.jsonl")
 
@@ -136,17 +136,3 @@ def test_a_source_that_the_annotated_video_would_replace_is_refused(
         with pytest.raises(ConfigError, match="an annotated video would replace its source"):
             prepare(source)
     assert tall_clip.read_bytes() == before
-
-
-def test_folders_and_sources_that_cannot_be_are_refused_before_anything_runs(
-    tmp_path, tall_clip, prepare
-):
-    (tmp_path / "run").write_text("in the way")
-    for out, error, words in (
-        ("run", ConfigError, r"cannot write to the output folder .*run: file exists"),
-        ("run/inside", ConfigError, r"cannot write to .*: not a directory; give another"),
-    ):
-        with pytest.raises(error, match=words):
-            prepare(tall_clip, out=tmp_path / out)
-    with pytest.raises(OpenError, match="no such file"):
-        prepare(tmp_path / "missing.mp4", out=tmp_path / "other")

@@ -63,38 +63,25 @@ def model_on(**compute: object) -> Model[Labels]:
     return replace(tiny_classifier(), compute=Compute(**compute))
 
 
-@pytest.mark.parametrize(
-    ("compute", "prep_on_gpu", "expected"),
-    [
-        ({}, False, ["preprocess", "model"]),
-        ({"device": "cuda"}, False, ["preprocess", "transfer", "model"]),
-        ({"device": "cuda"}, True, ["transfer", "preprocess", "model"]),
-        ({}, True, ["transfer", "preprocess", "transfer to the model", "model"]),
-    ],
-    ids=["CPU", "model on the GPU", "all on the GPU", "preprocessing on the GPU"],
-)
-def test_there_is_a_transfer_where_something_changes_its_device(compute, prep_on_gpu, expected):
-    model = model_on(**compute)
-    carriers = Carriers.of(model, prep_on_gpu=prep_on_gpu)
-    stages = stages_of(build_preprocess("simple", model.input), carriers, model, [])
-    assert [stage.name for stage in stages] == [*expected, "sink"]
-    assert all(STAGE_ROLES[stage.name] for stage in stages)
+PLACES = [
+    *({"device": device, "prep_on_gpu": on_gpu} for device in ("cpu", "cuda") for on_gpu in (0, 1)),
+    *({"device": device, "prep_on_gpu": 1, "are_kept": True} for device in ("cpu", "cuda")),
+    {"device": "cuda", "split_layer": "x", "prep_on_gpu": 1, "are_kept": True},
+]
 
 
-@pytest.mark.parametrize(
-    ("compute", "expected"),
-    [
-        ({"device": "cuda"}, ["preprocess", "model"]),
-        ({}, ["preprocess", "transfer", "model"]),
-        ({"device": "cuda", "split_layer": "x"}, ["preprocess", "transfer", "model"]),
-    ],
-    ids=["model on the GPU", "model on the CPU", "its first part on the CPU"],
-)
-def test_frames_that_are_kept_where_they_are_preprocessed_are_not_carried_there(compute, expected):
-    model = model_on(**compute)
-    carriers = replace(Carriers.of(model, prep_on_gpu=True, are_kept=True), crossing=None)
-    stages = stages_of(build_preprocess("simple", model.input), carriers, model, [])
-    assert [stage.name for stage in stages] == [*expected, "sink"]
+def test_there_is_a_transfer_where_something_changes_its_device(holds):
+    """And none to where frames are kept; that inside of a split model is left out."""
+    lines = []
+    for place in PLACES:
+        given = dict(place)
+        where = {name: given.pop(name) for name in ("prep_on_gpu", "are_kept") if name in given}
+        model = model_on(**given)
+        carriers = replace(Carriers.of(model, **where), crossing=None)
+        stages = stages_of(build_preprocess("simple", model.input), carriers, model, [])
+        lines.append(f"{place}: {', '.join(stage.name for stage in stages)}")
+        assert all(STAGE_ROLES[stage.name] for stage in stages)
+    holds("stages.txt", "\n".join(lines) + "\n")
 
 
 @pytest.mark.parametrize("prep_on_gpu", [False, True])

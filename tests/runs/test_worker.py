@@ -7,7 +7,7 @@ import torch
 
 from cli.kit import python
 from decode.gpus import needs_gpu, needs_no_gpu
-from headrace.errors import BackendError, ConfigError
+from headrace.errors import BackendError
 from headrace.runtime.affinity import available_cores
 from headrace.testing.synth import SynthClip, write_clip
 from runs.kit import predictions
@@ -126,21 +126,6 @@ def test_a_model_is_compiled_before_the_run_and_never_in_it(clip, tmp_path):
     """Not for the layout of real batches, nor for the last one, which is shorter."""
     done = python(COUNTING, clip, tmp_path)
     assert done.stdout.split() == ["1", "0"], done.stderr
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"split_point": "resnet18:layer3"}, "of resnet18, and the model is squeezenet1_1"),
-        ({"split_point": "features.88"}, "no layer 'features.88' to be cut behind; did you mean"),
-        ({"core_bind": "0-9999"}, r"cores 0-9999 were asked for; this process may use 0"),
-        ({"core_bind": "first"}, 'cores must read like "0-3,6" or "all", got \'first\''),
-    ],
-)
-def test_what_is_not_there_is_refused_with_what_there_is(worker, values, message):
-    with pytest.raises(ConfigError, match=message) as caught:
-        worker(**values)
-    assert "\n" not in str(caught.value)
 
 
 @needs_no_gpu

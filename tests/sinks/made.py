@@ -1,5 +1,8 @@
-"""What a model saw and found, made up."""
+"""What a model saw and found, made up; a disk that runs full, and frames that fill it."""
 
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 
@@ -52,3 +55,21 @@ def found_pictures(*names: str) -> Found:
     known = vars(batch) | {"pts": batch.pts * 0, "time_base": Fraction(1)}
     files = tuple(PictureFile(path=Path("in") / n, name=n, size=(80, 100)) for n in names)
     return Found(batch=PictureBatch(**known, pictures=files), boxes=boxes(len(names)))
+
+
+def noise(count: int) -> Iterator[np.ndarray]:
+    """Frames that cost some 35 kB each."""
+    source = np.random.default_rng(0)
+    for _ in range(count):
+        yield source.integers(0, 256, (240, 320, 3), np.uint8)
+
+
+@contextmanager
+def disk_full_after(num_bytes: int) -> Iterator[None]:
+    """Let no file grow beyond `num_bytes`, as on a disk that runs full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -1,7 +1,5 @@
 """Rows of features for tests: numbers that tell where they are from."""
 
-import resource
-from contextlib import contextmanager
 from fractions import Fraction
 
 import numpy as np
@@ -87,17 +85,6 @@ def wide_folder(folder):
 
 def names(folder):
     return sorted(path.name for path in folder.iterdir())
-
-
-@contextmanager
-def files_of_at_most(num_bytes):
-    """As on a disk that is full: nothing can be written behind so many bytes of a file."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def damage_features(path):

@@ -148,37 +148,6 @@ def test_weights_must_be_the_same_in_each_process(facts):
         load_feature_model(spec, FRAMES, CPU, first)
 
 
-CLIPS = sampling("every 1", 4)
-REFUSED = [
-    (listed("resnet19"), FRAMES, "torchvision has no model 'resnet19'"),
-    (listed(layer="features.99"), FRAMES, "the model has no layer 'features.99'"),
-    (listed(), CLIPS, "takes single frames; leave out --clip-len"),
-    (listed("r3d_18"), FRAMES, "takes clips, and single frames were asked for; give"),
-    (listed("mvit_v1_b"), CLIPS, "takes clips of 16 frames, no others"),
-    (listed("fasterrcnn_resnet50_fpn"), FRAMES, "has no classifier whose input"),
-    (own("nothing_there"), FRAMES, "cannot import extraction.features.own:nothing_there"),
-    (own("fails_to_build"), FRAMES, "when it was called without arguments: KeyError"),
-    (
-        *(own("loads_other_weights"), FRAMES),
-        'for Linear: Missing key(s) in state_dict: "weight", "bias". Unexpected key(s)',
-    ),
-    (own("number"), FRAMES, "must return a model, such as an nn.Module; got int"),
-    (own("odd_size"), FRAMES, "must be (height, width), got 24"),
-    (own("fails"), FRAMES, "failed on uint8 [1, 3, 224, 320]: IndexError: beyond the"),
-    (own("fewer"), FRAMES, "a tensor [1, ...]; got tensor float32 [0, 3, 224, 320]"),
-    (own("scalar"), FRAMES, "must give a tensor [1, ...], a row for each sample; got tensor"),
-    (own("listing"), FRAMES, "a row for each sample; got list of 1 x float"),
-]
-
-
-@pytest.mark.parametrize(("spec", "samples", "words"), REFUSED)
-def test_what_a_model_cannot_do_is_said_before_anything_runs(spec, samples, words):
-    with pytest.raises(ConfigError) as raised:
-        measured_facts(spec, samples, CPU)
-    assert words in str(raised.value)
-    assert "\n" not in str(raised.value)
-
-
 def test_a_child_tells_what_is_wrong_in_its_own_words(known, monkeypatch):
     def told(children):
         [call] = children

@@ -1,5 +1,6 @@
-"""Features by video: all of them, in order, however they lie in tables."""
+"""Features by video: all of them, in order, however they lie in tables; and what failed."""
 
+import json
 import sys
 from multiprocessing.reduction import ForkingPickler
 
@@ -13,6 +14,8 @@ from headrace import read_features
 from headrace.errors import BackendError, ConfigError
 from headrace.extraction.features.folder import FeatureFolder
 from headrace.extraction.features.result import Lost
+from headrace.extraction.features.table import write_tables
+from headrace.extraction.request import AskedVideo, Request
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -63,20 +66,6 @@ def test_groups_that_were_read_are_given_back(tmp_path, write):
         found = [each.samples.index.tolist() for each in folder.rows("a")]
         assert found == [[k] for k in starts]
         assert 0 < len(folder._held) <= 2
-
-
-def test_a_folder_without_features_says_how_to_make_them(tmp_path):
-    words = r"holds no table of features .*; make them with headrace extract features SOURCE -o"
-    with pytest.raises(ConfigError, match=words):
-        read_features(tmp_path)
-    (tmp_path / ".extraction").mkdir()
-    with pytest.raises(ConfigError, match=r"an extraction was begun there; run the same command a"):
-        read_features(tmp_path)
-    (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match=r"cannot read features from .*none: no such file or"):
-        read_features(tmp_path / "none")
-    with pytest.raises(ConfigError, match=r"cannot read features from .*file: not a directory"):
-        read_features(tmp_path / "file")
 
 
 def test_a_table_that_is_cut_off_is_named_when_the_folder_is_opened(folder):
@@ -154,22 +143,6 @@ def test_windows_hold_videos_as_far_as_allowed(features, held_bytes):
     assert len(windows._held) == (2 if held_bytes else 1)
 
 
-REFUSED = [
-    ({"window": 21}, "asked for windows of 21 features, and the longest video in .* has 20"),
-    ({"window": 0}, "window must be an integer >= 1"),
-    ({"hop": 0}, "hop must be an integer >= 1"),
-    ({"labels": {"a": 1, "x": 2}}, "the labels lack b; give one for each name or path"),
-    ({"videos": ["a", "y"]}, "has no video y; it has a, b, c"),
-    ({"videos": []}, "the longest video in .* has 0"),
-]
-
-
-@pytest.mark.parametrize(("given", "words"), REFUSED)
-def test_what_does_not_fit_is_one_line(features, given, words):
-    with pytest.raises(ConfigError, match=words):
-        features.dataset(**given)
-
-
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_head_is_trained_on_windows_by_a_data_loader(features, workers):
     windows = features.dataset(2, labels={"a": 0, "b": 1})
@@ -186,3 +159,89 @@ def test_a_head_is_trained_on_windows_by_a_data_loader(features, workers):
         seen += len(batch["label"])
         assert batch["index"].dtype == torch.int64
     assert seen == len(windows) == 10 + 2
+
+
+VIDEOS = tuple(
+    AskedVideo(name=name, path=f"/data/{name}.mp4", size=1, mtime_ns=1)
+    for name in ("z", "a", "crashes", "hangs\udcff")
+)
+
+
+@pytest.fixture
+def left_folder(tmp_path):
+    """As a run leaves it: `z` and `a` done but for a chunk of `z`, the others failed."""
+    rows = [row("z", 0, 8, chunk_id="00000-00000000-00000008"), row("a", 0, 4, chunk_id="00001-")]
+    list(write_tables(tmp_path, rows, facts()))
+    home = tmp_path / ".extraction"
+    (home / "parts").mkdir(parents=True)
+    request = Request(kind="features", asked={}, videos=VIDEOS)
+    (home / "request.json").write_text(request.text())
+    chunks = ["00000-00000008-00000016", "00000-00000016-00000024", "00002-00000000-00000008"]
+    reasons = {
+        **dict.fromkeys(chunks, "it crashed"),
+        "00003-00000000-00000008": "it hung",
+        "00009-00000000-00000008": "of another request",
+        "nonsense": "no chunk",
+    }
+    kept = {chunk: {"reason": reason, "decoder": "1"} for chunk, reason in reasons.items()}
+    (home / "quarantine.json").write_text(json.dumps(kept))
+    session = {"outcome": "complete", "outputs": ["features-00000.parquet", "report.html"]}
+    (tmp_path / "session.json").write_text(json.dumps(session))
+    return tmp_path
+
+
+def test_videos_that_were_asked_for_are_there_in_their_order_and_say_what_failed(left_folder):
+    features = read_features(left_folder)
+    assert {name: (len(found), found.errors) for name, found in features.items()} == {
+        "z": (4, ("it crashed",)),
+        "a": (2, ()),
+        "crashes": (0, ("it crashed",)),
+        "hangs\\udcff": (0, ("it hung",)),
+    }
+    assert list(features) == ["z", "a", "crashes", "hangs\\udcff"]
+    assert features["crashes"].path == "/data/crashes.mp4"
+    assert features["crashes"].features.shape == (0, 4)
+    assert features.is_ended is True
+
+
+def interrupted(folder):
+    (folder / "session.json").write_text(json.dumps({"outcome": "interrupted", "outputs": []}))
+
+
+def killed(folder):
+    (folder / ".extraction" / "parts" / "00001-00000004-00000008").touch()
+
+
+def killed_before_its_record(folder):
+    killed(folder)
+    (folder / "session.json").unlink()
+
+
+def robbed_of_a_table(folder):
+    list(write_tables(folder, [row("a", 0, 4)], facts()))
+    (folder / "features-00000.parquet").unlink()
+
+
+@pytest.mark.parametrize("end", [interrupted, killed, killed_before_its_record, robbed_of_a_table])
+def test_an_extraction_that_was_ended_or_whose_table_is_gone_has_not_ended(left_folder, end):
+    end(left_folder)
+    assert read_features(left_folder).is_ended is False
+
+
+@pytest.mark.parametrize("text", ["", "[]", '"x"', "{}", '{"outcome": 1, "outputs": 2}'])
+def test_what_cannot_be_read_is_not_known(left_folder, text):
+    (left_folder / "session.json").write_text(text)
+    assert read_features(left_folder).is_ended is False
+    (left_folder / ".extraction" / "quarantine.json").write_text(text)
+    assert read_features(left_folder)["z"].errors == ()
+    (left_folder / ".extraction" / "request.json").write_text(text)
+    assert read_features(left_folder).is_ended is None
+
+
+def test_tables_that_were_copied_alone_are_read(left_folder, tmp_path):
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    (left_folder / "features-00000.parquet").rename(alone / "features-00000.parquet")
+    features = read_features(alone)
+    assert list(features) == ["z", "a"]
+    assert features.is_ended is None

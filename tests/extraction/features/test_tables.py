@@ -1,16 +1,11 @@
 """Tables of features: whole or not at all, exact, and honest about damage."""
 
+import json
+
 import pyarrow.parquet
 import pytest
 
-from extraction.features.feature_rows import (
-    damage_features,
-    facts,
-    failed,
-    files_of_at_most,
-    names,
-    row,
-)
+from extraction.features.feature_rows import damage_features, facts, failed, names, row
 from headrace.errors import ConfigError
 from headrace.extraction.features.chunks import ChunkSpec
 from headrace.extraction.features.result import ChunkResult
@@ -18,6 +13,7 @@ from headrace.extraction.features.table import write_features, write_tables
 from headrace.extraction.features.table_columns import columns_of
 from headrace.extraction.features.table_file import TableFile, damage_of
 from headrace.extraction.features.table_row import VideoName, row_of_result
+from sinks.made import disk_full_after
 
 
 def plain(found):
@@ -49,19 +45,10 @@ def test_rows_come_back_as_they_were(path, dtype, shape):
     assert written.chunk_ids == tuple(each.chunk_id for each in rows)
 
 
-def test_a_table_has_the_columns_that_are_documented(path):
+def test_a_table_has_the_columns_that_are_documented(holds, path):
     write_features(path, [row("a", 0, 6)], facts())
     (found,) = pyarrow.parquet.read_table(path).to_pylist()
-    assert found == {
-        **{"chunk_id": "a-00000000-00000006", "status": "done", "error": None, "n": 3},
-        **{"video": "a", "path": "/data/a.mp4", "content": "sha256:89ab"},
-        **{"width": 640, "height": 360, "time_base_num": 1, "time_base_den": 15360},
-        **{"index": [0, 2, 4], "pts": [0, 1024, 2048], "is_concealed": [True, False, True]},
-        **{"features": [[0.0] * 4, [2.0] * 4, [4.0] * 4]},
-        **{"lost_index": [7], "lost_cause": ["damaged"], "cache_hit": True, "worker": "w-1"},
-        **{"decode_ms": 1.5, "queue_ms": 0.0, "prepare_ms": 0.0, "transfer_ms": 0.0},
-        **{"model_ms": 2.5, "write_ms": 0.0},
-    }
+    holds("row.json", json.dumps(found, indent=1) + "\n")
 
 
 def test_a_table_is_ended_when_it_is_large_and_the_next_one_begun(tmp_path):
@@ -105,7 +92,7 @@ def test_what_fails_in_the_middle_leaves_no_table(tmp_path):
 def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path, path, write, rows):
     """Whether it is found out at the end or before."""
     wide = [row("a", 0, 4000, shape=(64,))] * rows
-    with files_of_at_most(1000), pytest.raises(ConfigError) as told:
+    with disk_full_after(1000), pytest.raises(ConfigError) as told:
         write(*wide, shape=(64,))
     assert str(told.value) == (
         f"cannot write {path}: file too large; give a place that can be written to"

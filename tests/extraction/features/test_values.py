@@ -14,9 +14,8 @@ from headrace.errors import CacheError
 from headrace.extraction.features.chunks import MOST_SAMPLES, ChunkSpec, feature_chunks
 from headrace.extraction.features.facts import FeatureFacts, KeyMaker
 from headrace.extraction.features.result import ChunkResult, Lost, Made, Samples, Times
-from headrace.extraction.features.sampling import ClipShape, Sampling
+from headrace.extraction.features.sampling import Sampling
 from headrace.extraction.features.spec import (
-    Effort,
     ListedModel,
     Numerics,
     OwnModel,
@@ -25,7 +24,6 @@ from headrace.extraction.features.spec import (
     numerics_of_asked,
 )
 from headrace.testing.synth import SynthClip, write_clip
-from models.tiny import refused
 
 CHUNK = ChunkSpec(video=3, start=0, stop=21, samples=4)
 
@@ -74,28 +72,6 @@ def test_which_gpu_it_is_does_not_count_and_where_a_checkpoint_lies_does(tmp_pat
     asked = asked_of(spec, Numerics(device="cuda:1"))
     assert asked == asked_of(spec, Numerics(device="cuda:3"))
     assert asked["weights"] == str(tmp_path / "w.pth")
-
-
-REFUSED = [
-    (lambda: ClipShape(num_frames=0), "num_frames must be an integer >= 1, got 0"),
-    (lambda: ClipShape(num_frames=2, stride=0), "stride must be an integer >= 1, got 0"),
-    (lambda: OwnModel(build="here"), 'must read like "package.module:function", got'),
-    (lambda: OwnModel(build="a:b()"), 'must read like "package.module:function", got'),
-    (lambda: ListedModel(name="r", prep_level="much"), "prep_level must be one of simple"),
-    (lambda: Numerics(device="gpu"), "device must be cpu, cuda or cuda:N"),
-    (lambda: Numerics(precision="int8"), "precision must be one of float32"),
-    (lambda: Numerics(dtype="float64"), "dtype must be one of float32, float16"),
-    (lambda: Effort(batch_size=0), "batch_size must be an integer >= 1, got 0"),
-    (lambda: Effort(decoders=-1), "decoders must be an integer >= 0, got -1"),
-    (lambda: Effort(threads=0), "threads must be an integer >= 1, got 0"),
-    (lambda: replace(result().samples, is_concealed=np.zeros(1, np.bool_)), "as many of each"),
-]
-
-
-@pytest.mark.parametrize(("make", "words"), REFUSED)
-def test_what_is_impossible_is_refused_in_one_line(make, words):
-    with refused(words):
-        make()
 
 
 @pytest.mark.parametrize("sample_bytes", [4, 2048 * 4, 400_000, 50 << 20])

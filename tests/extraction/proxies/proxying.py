@@ -1,10 +1,15 @@
-"""Proxies as the tests make and read them; imported by children."""
+"""Proxies as the tests make and read them, and what their workers do; imported by children."""
 
+import os
 from pathlib import Path
 
 import av
 
+from extraction.faults import before, crash, fill_the_disk, kill_both
 from headrace.decode.index_store import IndexStore
+from headrace.extraction.ledger import Ledger
+from headrace.extraction.proxies import making, worker
+from headrace.extraction.proxies.encoder import ProxyFile
 from headrace.extraction.proxies.proxy_making import ProxyMaking
 from headrace.extraction.proxies.request import ProxyOptions
 from headrace.extraction.proxies.size import proxy_size
@@ -32,3 +37,48 @@ def plain_frames(path):
 def plain_packets(path):
     with av.open(str(path)) as container:
         yield from (packet for packet in container.demux(video=0) if packet.size)
+
+
+def crashes_in_the_second_video(*given):
+    """As a decoder that a file makes crash: the longest comes first."""
+
+    def is_second(decoder, *rest):
+        return decoder.index.source.path.name == "clip1.mp4"
+
+    before(worker, "make_proxy", act=crash, where=is_second)
+    return make_proxies(*given)
+
+
+def runs_out_of_room(*given):
+    """A disk that is full when the second proxy is put in its place."""
+    before(Path, "replace", act=fill_the_disk, calls=1, once=False)
+    return make_proxies(*given)
+
+
+def is_rotten(*given):
+    """A disk that gives back other bytes than were written, in a packet or in the MP4's boxes."""
+
+    def rot(path, *rest):
+        box, after = os.environ["HEADRACE_TEST_MOMENT"].split()
+        with path.open("r+b") as file:
+            file.seek(path.read_bytes().index(box.encode()) + int(after))
+            file.write(bytes(200))
+
+    before(making, "packets_of", act=rot)
+    return make_proxies(*given)
+
+
+def is_killed_with_its_parent(*given):
+    """Kill -9 to both in the middle of a proxy, or between its files: by a number in the folder."""
+    moment = os.environ["HEADRACE_TEST_MOMENT"]
+    if moment == "facts":
+        before(worker, "write_proxy_entry", act=kill_both)
+    elif moment == "entry":
+        before(Ledger, "write", act=kill_both)
+    else:
+        before(ProxyFile, "write", act=kill_both, calls=int(moment))
+    return make_proxies(*given)
+
+
+def main(paths, out, store):
+    make(paths, out, Path(store), is_killed_with_its_parent, workers=1)

@@ -8,10 +8,9 @@ import pytest
 from extraction.conftest import LENGTHS
 from extraction.extracting import contents
 from extraction.faults import killed
-from extraction.proxies import proxy_workers
+from extraction.proxies import proxying
 from extraction.proxies.proxying import make
 from headrace.decode.proxy_rows import LIST, read_rows
-from headrace.errors import ConfigError
 from headrace.extraction.proxies.worker import make_proxies
 from headrace.testing import damage
 
@@ -59,20 +58,13 @@ def test_killed_with_minus_9_and_run_again_it_is_as_if_nothing_had_been(
     whole, clips, store, run, out, moment
 ):
     asked = ([*map(str, clips)], str(out), str(store))
-    killed("extraction.proxies.proxy_workers", *asked, HEADRACE_TEST_MOMENT=moment)
+    killed("extraction.proxies.proxying", *asked, HEADRACE_TEST_MOMENT=moment)
     assert not (out / LIST).exists()
     made = run(workers=2)
     # The longest, of 48 frames, is made first.
     assert (made.is_all, made.were_there) == (True, 48 if moment == "60" else 0)
     assert sum(made.session.steps.frames) == ALL - made.were_there
     check_same(out, whole)
-
-
-def test_what_is_done_is_not_done_again(whole, run):
-    before = {path: path.stat().st_mtime_ns for path in (whole / "videos").iterdir()}
-    again = run(out=whole)
-    assert (again.were_there, len(again.session.steps)) == (ALL, 0)
-    assert {path: path.stat().st_mtime_ns for path in (whole / "videos").iterdir()} == before
 
 
 def test_a_proxy_that_was_removed_or_cut_is_made_again(whole, run, out):
@@ -84,7 +76,7 @@ def test_a_proxy_that_was_removed_or_cut_is_made_again(whole, run, out):
 
 
 def test_a_video_that_ends_its_workers_has_no_proxy_until_it_is_tried_again(whole, run, out):
-    made = run(proxy_workers.crashes_in_the_second_video, workers=2)
+    made = run(proxying.crashes_in_the_second_video, workers=2)
     words = "working on it crashed: the process ended by signal 11"
     lost = [(loss.input, loss.index, loss.cause) for loss in made.session.lost]
     assert (made.is_all, made.came, lost) == (False, 78, [(1, None, words)])
@@ -96,7 +88,7 @@ def test_a_video_that_ends_its_workers_has_no_proxy_until_it_is_tried_again(whol
 
 
 def test_a_full_disk_ends_it_and_the_next_run_goes_on(whole, run, out):
-    session = run(proxy_workers.runs_out_of_room, workers=1).session
+    session = run(proxying.runs_out_of_room, workers=1).session
     assert session.outcome == "failed"
     assert "no space left on device" in session.error
     assert names(out) == []
@@ -107,7 +99,7 @@ def test_a_full_disk_ends_it_and_the_next_run_goes_on(whole, run, out):
 @pytest.mark.parametrize("place", ["mdat 1000", "moov 100"])
 def test_what_does_not_read_back_as_it_was_written_is_no_proxy(run, out, monkeypatch, place):
     monkeypatch.setenv("HEADRACE_TEST_MOMENT", place)
-    session = run(proxy_workers.is_rotten, workers=1).session
+    session = run(proxying.is_rotten, workers=1).session
     assert session.outcome == "failed"
     assert "reads back otherwise than it was written" in session.error
     assert not (out / "videos").exists()
@@ -128,16 +120,6 @@ def test_a_damaged_video_has_no_proxy_or_one_that_is_marked(clips, run, tmp_path
 
     made = run(paths=[bad], out=tmp_path / "raise", on_error="raise")
     assert (made.session.outcome, made.came) == ("failed", 0)
-
-
-def test_another_request_or_a_folder_of_something_else_is_refused(whole, clips, run, tmp_path):
-    with pytest.raises(ConfigError, match="gop was 8, now 4"):
-        run(out=whole, gop=4)
-    with pytest.raises(ConfigError, match="is not asked for now"):
-        run(paths=clips[:1], out=whole)
-    (tmp_path / "letter.txt").write_text("mine")
-    with pytest.raises(ConfigError, match="holds something else"):
-        run(out=tmp_path)
 
 
 def test_videos_of_a_size_that_the_encoder_refuses_are_named_and_end_no_other(clips, run, tmp_path):

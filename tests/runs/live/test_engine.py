@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from decode.gpus import needs_gpu
-from headrace.errors import ConfigError
 from headrace.models.results import Boxes, Features, Labels
 from headrace.runs.live.engine import Engine, answers_of
 
@@ -42,17 +41,6 @@ def test_tensors_and_results_of_headrace_are_taken_apart():
 @pytest.mark.parametrize("output", ["cat", None, 7, torch.tensor(3.0), object()])
 def test_of_one_picture_anything_is_the_answer(output):
     assert answers_of(output, 1) == (output,)
-
-
-@pytest.mark.parametrize("output", [[1], None, torch.zeros(3)])
-def test_another_number_of_entries_is_refused(output):
-    with pytest.raises(ConfigError, match=r"was given 2 pictures and gave .*batch_size=1"):
-        answers_of(output, 2)
-
-
-def test_what_a_model_gave_is_named_by_type_dtype_and_shape():
-    with pytest.raises(ConfigError, match=r"gave tensor float32 \[3, 5\]; .* a tensor \[2, ...\]"):
-        answers_of(torch.zeros(3, 5), 2)
 
 
 def test_a_model_of_ones_own_gets_the_frames_themselves_channels_first():

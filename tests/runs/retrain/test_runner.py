@@ -195,28 +195,6 @@ def test_a_head_is_not_trained_on_a_head_nor_written_over_its_weights(toy, tmp_p
         toy(out=tmp_path / "other", weights=head)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"model_name": "r3d_18"}, "it is a video model"),
-        ({"model_name": "resnet5"}, "did you mean"),
-        ({"train_from": "layer4"}, "the model has no layer 'layer4'"),
-        ({"checkpoint_gradients": True}, "name the first layer to train with --train-from"),
-        ({"checkpoint_gradients": True, "train_from": "classifier"}, "has no block that could rec"),
-        ({"held_out": 1.0}, "held_out is a share of the videos"),
-        ({"learning_rate": 0.0}, "learning_rate must be above 0"),
-        ({"learning_rate": float("nan")}, "learning_rate must be above 0"),
-        ({"epochs": 0}, "epochs must be an integer >= 1"),
-        ({"seed": -1}, "seed must be at least 0"),
-        ({"on_error": "conceal"}, "on_error must be one of raise, skip"),
-    ],
-)
-def test_what_cannot_be_trained_is_refused_in_one_line(toy, options, message):
-    with pytest.raises(ConfigError, match=message) as caught:
-        toy(**options)
-    assert len(str(caught.value).splitlines()) == 1
-
-
 def test_the_record_is_handed_out_as_it_goes_for_a_process_that_is_killed(toy):
     runner = replace(toy(max_steps=4), clock=FakeClock())
     _, second, *_, session = check_handed_out(runner, RetrainRunner.run)

@@ -15,8 +15,7 @@ from headrace.runs.live.showing import fan_out, results_of
 from headrace.runtime.clock import SYSTEM_CLOCK
 from runs.live.fake_sources import FakeSource
 from runtime.in_time import Call, happens, in_time
-from sinks.web.asking import ask, connected
-from sinks.web.faked_run import faked_run
+from sinks.web.faked_run import ask, connected, faked_run
 
 FRAMES = 120
 GREEDY = 25

@@ -12,8 +12,17 @@ from headrace.runtime.fan_out import FanOut, Outlet
 from headrace.sinks.web.options import WebOptions
 from headrace.sinks.web.status import LiveStatus
 from runtime.in_time import Call, in_time
-from sinks.web.asking import ask, connected
-from sinks.web.faked_run import ANY_PORT, DOOR, FakedRun, faked_run, seen, source, status
+from sinks.web.faked_run import (
+    ANY_PORT,
+    DOOR,
+    FakedRun,
+    ask,
+    connected,
+    faked_run,
+    seen,
+    source,
+    status,
+)
 
 TOKEN = "a-token-of-a-test-0123"
 

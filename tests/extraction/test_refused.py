@@ -1,0 +1,80 @@
+"""What cannot be extracted, exported or read so: refused in the words of a page."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import headrace
+from extraction.features import running, test_values
+from extraction.features.feature_rows import facts, failed, row, write_folder
+from extraction.test_ledger import REQUEST, A, B
+from extraction.test_options import options
+from headrace.extraction import decoders, frames, pictures
+from headrace.extraction.features import chunks, export, measured_facts, spec, table_pooled
+from headrace.extraction.features.folder import FeatureFolder
+from headrace.extraction.features.table import write_tables
+from headrace.extraction.ledger import HOME, Ledger
+from headrace.extraction.proxies import size
+from headrace.extraction.ray import settings
+from tests.kit.pages import calls_of, check_message
+
+MODULES = (decoders, frames, pictures, chunks, spec, size, settings, running, test_values)
+
+
+@pytest.fixture
+def names(tmp_path, monkeypatch):
+    """What calls of the page may name; what they read lies in a folder `given`."""
+    monkeypatch.chdir(tmp_path)
+    given = tmp_path / "given"
+    write_folder(given)
+
+    written = {}
+
+    def write(name, content):
+        path = Path("given", name)
+        written[path] = content if isinstance(content, bytes) else content.encode()
+        path.write_bytes(written[path])
+        return path
+
+    def tables(name, *rows):
+        (given / name).mkdir(parents=True)
+        list(write_tables(given / name, rows, facts()))
+        return Path("given", name)
+
+    def pool(by="mean", out="o.parquet", folder="given", **more):
+        with FeatureFolder(Path(folder)) as opened:
+            return table_pooled.aggregate(opened, Path(out), by, **more)
+
+    def export_from(folder="given", out="o", format="npy"):
+        with FeatureFolder(Path(folder)) as opened:
+            return export.export(opened, Path(out), format)
+
+    def ledger(request=None):
+        made = Ledger(given / "ledger")
+        with made.held(REQUEST):
+            pass
+        if request is not None:
+            (given / "ledger" / HOME / "request.json").write_text(request)
+        return made
+
+    def measured(model, samples=running.sampling("fps 1")):  # noqa: B008
+        return measured_facts.measured_facts(model, samples, running.CPU)
+
+    return {
+        **{name: value for module in MODULES for name, value in vars(module).items()},
+        **{"A": A, "B": B, "Ledger": Ledger, "REQUEST": REQUEST, "failed": failed, "np": np},
+        **{"options": options, "read_features": headrace.read_features, "replace": replace},
+        **{"row": row, "export_from": export_from, "ledger": ledger, "measured": measured},
+        **{"pool": pool, "tables": tables, "write": write, "written": written},
+        "Path": Path,
+        "features": headrace.read_features(given),
+    }
+
+
+@pytest.mark.parametrize(("call", "said"), calls_of(Path(__file__).with_name("refused.txt")))
+def test_what_cannot_be_is_refused_in_one_line_and_leaves_nothing(names, tmp_path, call, said):
+    assert "\n" not in str(check_message(call, said, names))
+    assert [path.name for path in tmp_path.iterdir()] == ["given"]
+    assert all(path.read_bytes() == content for path, content in names["written"].items())

@@ -1,0 +1,92 @@
+"""What cannot be run, watched live, learnt or launched: refused in the words of a page."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+
+import headrace
+from headrace.cli.launch_flags import RunVocabulary
+from headrace.cli.retrain_run import with_mode
+from headrace.cli.run import run
+from headrace.decode.pictures import PictureFile
+from headrace.models.box_choice import BoxChoice
+from headrace.runs import decoders, marks
+from headrace.runs import options as run_options
+from headrace.runs.launch.config import read_config
+from headrace.runs.live import addresses, engine
+from headrace.runs.live.options import FlowOptions, LiveOptions
+from headrace.runs.live.runner import LiveRunner
+from headrace.runs.media import Media
+from headrace.runs.retrain.label_file import read_labels
+from headrace.runs.start import StartWatch
+from headrace.runtime.clock import SYSTEM_CLOCK
+from headrace.testing.synth import SynthClip, write_clip
+from runs.kit import SQUEEZENET, options
+from runs.live.fake_sources import FakeSource
+from runs.live.test_flow import means
+from runs.retrain.test_examples import found
+from runs.retrain.toy import toy_runner
+from tests.kit.pages import calls_of, check_message
+
+MODULES = (addresses, decoders, engine, marks, run_options)
+
+
+@pytest.fixture
+def names(prepare, toys, labelled_videos, tmp_path, monkeypatch):
+    """What calls of the page may name, in a folder of their own."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(name, content):
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
+        return Path(name)
+
+    def clip(name="clip"):
+        Path(name).parent.mkdir(exist_ok=True)
+        return write_clip(Path(name), SynthClip(num_frames=7, size=(64, 96)))
+
+    def picture(name):
+        Path(name).parent.mkdir(exist_ok=True)
+        Image.new("RGB", (64, 48)).save(name)
+        return Path(name)
+
+    def annotate(*sources, **given):
+        model = {"model_name": "ssdlite320_mobilenet_v3_large", "weights": "none"}
+        boxes = run_options.DetectionOptions(choice=BoxChoice())
+        return prepare(sources, out=Path("out"), detection=boxes, **model, **given)
+
+    def watch(source, out="out", **given):
+        asked = {**SQUEEZENET, "pace": "realtime", **given}
+        return LiveRunner.prepare(options(source, Path(out), LiveOptions, **asked))
+
+    return {
+        **{name: value for module in MODULES for name, value in vars(module).items()},
+        **{
+            "FlowOptions": FlowOptions,
+            "Media": Media,
+            "Path": Path,
+            "PictureFile": PictureFile,
+            "torch": torch,
+        },
+        **{"annotate": annotate, "clip": clip, "picture": picture, "write": write},
+        **{"options": lambda **given: options("a.mp4", Path("out"), **given)},
+        "launch": lambda text: read_config(write("l.yaml", text), RunVocabulary(with_mode(run))),
+        "live": lambda **given: headrace.live(
+            **{"source": FakeSource(count=1), "model": means, **given}
+        ),
+        "found": lambda *lines: found(labelled_videos, *lines),
+        "labels": lambda text: read_labels(write("labels.csv", text)),
+        "prepare": lambda *given, **more: prepare(*given, **more, compiler=lambda module: module),
+        "read_labels": read_labels,
+        "retrain": lambda **given: toy_runner(toys, tmp_path / "out", **given),
+        "watch": watch,
+        "StartWatch": lambda: StartWatch(SYSTEM_CLOCK),
+    }
+
+
+@pytest.mark.parametrize(("call", "said"), calls_of(Path(__file__).with_name("refused.txt")))
+def test_what_cannot_be_is_refused_in_one_line_before_anything_is_written(names, call, said):
+    assert "\n" not in str(check_message(call, said, names))
+    assert not [path for path in Path("out").rglob("*") if path.is_file()]
