@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from bench.shown import check_shown, made
-from headrace.bench.stages import Bound, StagesRecord, StagesTurn, rows_of
+from headrace.bench.stages import STAGES, Bound, StagesRecord, StagesTurn, rows_of
 from headrace.bench.stages_line import SequentialStages
-from headrace.bench.stages_report import STAGES
 from headrace.decode.bare_loop import plain_frames
 from headrace.decode.open import open_index
 from headrace.errors import DecodeError

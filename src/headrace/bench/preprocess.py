@@ -138,7 +138,7 @@ def paths(rows: Sequence[VariantRow[Step]], level: str = _USUAL) -> tuple[Path, 
 def _answer(record: PreprocessRecord, rows: Rows[Step]) -> tuple[Finding, ...]:
     base, *others = paths(rows)
     used = {row.variant: row for path in (base, *others) for row in path.rows}
-    trust = Trust.of(list(used.values()), record.provenance.machine.usable_cores)
+    trust = record.trust(list(used.values()))
     levels = {row.facts.place: row.ms.median for row in rows if row.facts.name == _USUAL}
     takes = f"{decimal(levels['cpu'])} ms a frame on the CPU"
     if "gpu" in levels:
@@ -195,7 +195,7 @@ def _evidence(record: PreprocessRecord, rows: Rows[Step]) -> Iterator[str]:
         )
 
 
-def _charts(rows: Rows[Step]) -> tuple[Chart, ...]:
+def _charts(record: PreprocessRecord, rows: Rows[Step]) -> tuple[Chart, ...]:
     found, whole = _by_step(rows), paths(rows)
     places = list(dict.fromkeys(row.facts.place for row in rows))
     names = list(dict.fromkeys(row.facts.name for row in rows))

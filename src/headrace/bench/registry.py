@@ -11,7 +11,7 @@ from headrace.bench.benchmark import Benchmark
 from headrace.bench.cameras_report import CAMERAS
 from headrace.bench.compile_model import COMPILE
 from headrace.bench.decode import DECODE
-from headrace.bench.live_capacity_report import LIVE
+from headrace.bench.live_capacity import LIVE
 from headrace.bench.memory_report import MEMORY
 from headrace.bench.overlap_report import OVERLAP
 from headrace.bench.prefetch import PREFETCH
@@ -20,7 +20,7 @@ from headrace.bench.sampling_report import SAMPLING
 from headrace.bench.scenarios import MODES
 from headrace.bench.split import SPLIT
 from headrace.bench.stability_report import STABILITY
-from headrace.bench.stages_report import STAGES
+from headrace.bench.stages import STAGES
 from headrace.bench.transfer import TRANSFER
 from headrace.bench.workers import WORKERS
 from headrace.errors import ConfigError, in_words

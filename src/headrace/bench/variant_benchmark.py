@@ -7,7 +7,6 @@ is timed, and what is said of them. Turns, rows, ranking, table, chart and answe
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import cycle
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
@@ -24,8 +23,8 @@ from headrace.measuring.interleaved import (
     Timed,
     Trust,
     Turn,
+    TurnsRow,
     as_fast,
-    cores_of_others,
     fastest,
     grouped,
     take_turns,
@@ -50,6 +49,11 @@ class VariantTurn(Turn):
     """The variant."""
     amount: PositiveFloat
     """How much was done, in the unit of the benchmark."""
+
+    @property
+    def rate(self) -> float:
+        """How much was done in a second."""
+        return self.amount / self.seconds
 
 
 class VariantRecord(BenchmarkRecord):
@@ -146,29 +150,17 @@ def time_variants(
 
 
 @dataclass(frozen=True, kw_only=True)
-class VariantRow(Generic[Facts]):
-    """One variant: its turns, and what else the benchmark knows of it."""
+class VariantRow(TurnsRow[VariantTurn], Generic[Facts]):
+    """One variant: its turns, none where it was not timed, and what else is known of it."""
 
     variant: str
-    turns: tuple[VariantTurn, ...] = ()
-    """Empty where it was not timed: then it has no rate."""
     facts: Facts
-
-    @cached_property
-    def rate(self) -> Spread:
-        """How much was done in a second."""
-        return Spread.of([turn.amount / turn.seconds for turn in self.turns])
 
     @property
     def ms(self) -> Spread:
         """Milliseconds that one takes."""
         low, high = 1e3 / self.rate.highest, 1e3 / self.rate.lowest
         return Spread(median=1e3 / self.rate.median, lowest=low, highest=high)
-
-    @property
-    def others(self) -> float | None:
-        """Cores that other programs kept busy meanwhile; None if that is unknown."""
-        return cores_of_others(self.turns)
 
 
 Rows = tuple[VariantRow[Facts], ...]
@@ -211,8 +203,7 @@ class Ranking:
     @classmethod
     def of(cls, record: BenchmarkRecord, rows: tuple[RankedRow, ...], unit: str) -> Self:
         """Return how the rows of a record rank."""
-        cores = record.provenance.machine.usable_cores
-        return cls(rows=rows, unit=unit, trust=Trust.of(rows, cores))
+        return cls(rows=rows, unit=unit, trust=record.trust(rows))
 
     @property
     def first(self) -> RankedRow:
@@ -322,7 +313,7 @@ class VariantBenchmark(Generic[Config, Recorded, Facts]):
     """In the place of all of these from `ranks` on."""
     rates: tuple[str, str] | None = ("Rate by variant", "All variants take turns.")
     """Title and reading of the chart of rates; None: there is none."""
-    charts: Callable[[Rows[Facts]], tuple[Chart, ...]] = lambda rows: ()
+    charts: Callable[[Recorded, Rows[Facts]], tuple[Chart, ...]] = lambda record, rows: ()
     """Further ones."""
     turns_of: str = "Turns of one way"
     """What the turns are called that should be alike."""
@@ -356,7 +347,7 @@ class VariantBenchmark(Generic[Config, Recorded, Facts]):
         turns = grouped(record.turns, lambda turn: turn.way)
         facts: Any = self.facts(record)
         return tuple(
-            VariantRow(variant=each, turns=tuple(turns.get(each, ())), facts=facts.get(each))
+            VariantRow(variant=each, turns=turns.get(each, ()), facts=facts.get(each))
             for each in facts or turns
         )
 
@@ -378,10 +369,10 @@ class VariantBenchmark(Generic[Config, Recorded, Facts]):
         )
         return (finding,)
 
-    def all_charts(self, rows: Rows[Facts]) -> tuple[Chart, ...]:
+    def all_charts(self, record: Recorded, rows: Rows[Facts]) -> tuple[Chart, ...]:
         """Return the charts, that of the rates first."""
         if self.rates is None:
-            return self.charts(rows)
+            return self.charts(record, rows)
         (title, reading), timed = self.rates, [row for row in rows if row.turns]
         rates = variant_bars(
             [row.variant for row in timed],
@@ -392,4 +383,4 @@ class VariantBenchmark(Generic[Config, Recorded, Facts]):
             reading=reading,
             axis=self.head,
         )
-        return (rates, *self.charts(rows))
+        return (rates, *self.charts(record, rows))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
-from typing import Final, Generic, Protocol, Self, TypeVar
+from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from pydantic import NonNegativeFloat, PositiveFloat
 
@@ -164,6 +164,16 @@ class TurnsRow(Generic[Timing]):
     """The turns of one contender, at least one, and medians over them."""
 
     turns: Sequence[Timing]
+
+    @classmethod
+    def by(cls, key: Callable[[Timing], Any], turns: Sequence[Timing]) -> tuple[Self, ...]:
+        """Return a row for each key that turns have, ascending."""
+        return tuple(cls(turns=own) for _, own in sorted(grouped(turns, key).items()))
+
+    @property
+    def first(self) -> Timing:
+        """The first turn, which tells what all of them have in common."""
+        return self.turns[0]
 
     @cached_property
     def rate(self) -> Spread:
