@@ -24,7 +24,7 @@ from typing import Any, Final
 import torch
 
 from headrace import CameraLoader, DecodedBy, Decoding, FrameLoader, find_videos
-from headrace.measuring.interleaved import Spread, grouped, take_turns
+from headrace.measuring.interleaved import MedianRange, grouped, take_turns
 
 _KINDS: Final = ("frames", "cameras")
 _PEER: Final = 2481.54
@@ -137,7 +137,7 @@ def main() -> None:
     )
     shared = next((by for *_, by in reversed(turns) if by is not None), None)
     spreads = {
-        name: Spread.of([speed for _, speed, _ in found])
+        name: MedianRange.of([speed for _, speed, _ in found])
         for name, found in grouped(turns, lambda turn: turn[0]).items()
     }
     cpu, *others = (each.median for each in spreads.values())

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from benchmarks.gpu_check.step import Need
-from headrace.bench.registry import EXPERIMENTS
+from headrace.bench.registry import BENCHMARKS
 from headrace.decode.decoding import Decoding
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import capabilities_of, open_decoder
@@ -33,7 +33,7 @@ _SIZE = (288, 512)
 def facts(parameters: dict[str, Any], command: list[str], *, is_rehearsal: bool) -> dict[str, Any]:
     """Return provenance, what is missing here and why, and a table of both."""
     missing = {} if is_rehearsal else _missing_hardware() | _missing_library()
-    known = {f"bench {each.name}" for each in EXPERIMENTS}
+    known = {f"bench {each.name}" for each in BENCHMARKS}
     benches: tuple[Need, ...] = ("bench decode", "bench transfer")
     missing |= {name: f"this headrace has no {name}" for name in benches if name not in known}
     made = provenance(parameters, command)

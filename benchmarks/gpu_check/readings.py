@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 from benchmarks.gpu_check.overlap import overlap_in_file
 from benchmarks.gpu_check.step import Ended, Read, Reading, UnreadError
-from headrace.bench.registry import EXPERIMENTS
+from headrace.bench.registry import BENCHMARKS
 from headrace.profiling.session import Session
 from headrace.profiling.trace import NAME
 
@@ -37,7 +37,7 @@ def bench(name: str) -> Read:
     """Return what reads `headrace bench NAME --json`: its answer and its table."""
 
     def read(ended: Ended) -> Reading:
-        (experiment,) = (each for each in EXPERIMENTS if each.name == name)
+        (experiment,) = (each for each in BENCHMARKS if each.name == name)
         try:
             record = experiment.record.model_validate_json(ended.stdout)
         except ValueError as error:

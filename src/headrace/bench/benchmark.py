@@ -11,7 +11,7 @@ from headrace.bench.suite.suite_spec import Terms
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError
 from headrace.measuring.config_fields import Configuration
-from headrace.measuring.interleaved import OnProgress, OnWord, Timed, Trust, unheard, unseen
+from headrace.measuring.interleaved import NoiseCheck, OnProgress, OnWord, Timed, unheard, unseen
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.machine import provenance
 from headrace.profiling.provenance import Provenance, Record
@@ -34,9 +34,9 @@ class BenchmarkRecord(Record):
         """Cores that it could use."""
         return self.provenance.machine.usable_cores
 
-    def trust(self, rows: Sequence[Timed]) -> Trust:
+    def trust(self, rows: Sequence[Timed]) -> NoiseCheck:
         """Return how far the figures of rows can be trusted, at least one."""
-        return Trust.of(rows, self.cores)
+        return NoiseCheck.of(rows, self.cores)
 
 
 Config = TypeVar("Config", bound=Configuration)

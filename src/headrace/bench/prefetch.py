@@ -18,7 +18,7 @@ from headrace.bench.prefetch_record import (
 )
 from headrace.bench.suite.suite_spec import Terms
 from headrace.measuring.decode_counts import median_column, rate_columns
-from headrace.measuring.interleaved import AGAIN, ALIKE, Trust, take_turns
+from headrace.measuring.interleaved import AGAIN, ALIKE, NoiseCheck, take_turns
 from headrace.profiling.findings.finding import Change, Finding, times
 from headrace.report.drawing import MARK, PLAIN, Chart
 from headrace.report.experiment import Column
@@ -80,7 +80,7 @@ _WHAT_PINNED_MEMORY_DOES: Final = (
 )
 
 
-def pinning(rows: Sequence[PrefetchRow], point: PrefetchRow, trust: Trust) -> Finding:
+def pinning(rows: Sequence[PrefetchRow], point: PrefetchRow, trust: NoiseCheck) -> Finding:
     """Return what pinned memory gains at the depth of `point`, or why it was not measured."""
     pinned = next((row for row in rows if row.is_pinned and row.factor == point.factor), None)
     if pinned is None or pinned.copy_ms is None or point.copy_ms is None:

@@ -29,7 +29,7 @@ from headrace.bench.variant_benchmark import (
     figure,
 )
 from headrace.errors import BackendError
-from headrace.measuring.interleaved import AGAIN, ALIKE, Trust
+from headrace.measuring.interleaved import AGAIN, ALIKE, NoiseCheck
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.report.drawing import Chart
 from headrace.report.experiment import Column
@@ -153,7 +153,7 @@ def _answer(record: PreprocessRecord, rows: Rows[Step]) -> tuple[Finding, ...]:
     return (Finding(headline=headline, evidence=evidence, change=change, advice=advice),)
 
 
-def _change(trust: Trust, base: Path, others: Sequence[Path]) -> tuple[str, Change]:
+def _change(trust: NoiseCheck, base: Path, others: Sequence[Path]) -> tuple[str, Change]:
     """Return the quickest path as a sentence and as a value."""
     best = min((base, *(path for path in others if path.change)), key=lambda path: path.ms)
     if trust.doubt:

@@ -26,7 +26,7 @@ from headrace.bench.workers import WORKERS
 from headrace.errors import ConfigError, in_words
 from headrace.runs.launch.problems import closest
 
-EXPERIMENTS: Final[tuple[Benchmark[Any, Any, Any], ...]] = (
+BENCHMARKS: Final[tuple[Benchmark[Any, Any, Any], ...]] = (
     STAGES,
     WORKERS,
     PREFETCH,
@@ -68,7 +68,7 @@ def load_benchmark(path: Path) -> Registered:
         spec.loader.exec_module(module)
     except Exception as error:
         raise ConfigError(f"{path} cannot be run: {in_words(error)}") from error
-    known = set(map(id, EXPERIMENTS))
+    known = set(map(id, BENCHMARKS))
     defined = {id(value): value for value in vars(module).values() if isinstance(value, Benchmark)}
     own = [value for number, value in defined.items() if number not in known]
     if len(own) != 1:
@@ -76,7 +76,7 @@ def load_benchmark(path: Path) -> Registered:
             f"{path} must define one Benchmark, and defines {len(own) or 'none'}; a "
             "VariantBenchmark becomes one by its benchmark()"
         )
-    taken = ["all", *(each.name for each in EXPERIMENTS)]
+    taken = ["all", *(each.name for each in BENCHMARKS)]
     if own[0].name in taken:
         raise ConfigError(
             f"the benchmark of {path} is called {own[0].name}, as one of headrace's: give it "

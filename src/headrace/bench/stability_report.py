@@ -21,7 +21,7 @@ from headrace.bench.stability import (
 )
 from headrace.bench.suite.suite_spec import Terms
 from headrace.measuring.decode_counts import median_column
-from headrace.measuring.interleaved import AGAIN, Spread, TurnsRow
+from headrace.measuring.interleaved import AGAIN, MedianRange, TurnsRow
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.report.drawing import MARK, PLAIN, Chart
 from headrace.report.experiment import Column
@@ -38,9 +38,9 @@ class StabilityRow(TurnsRow[StabilityTurn]):
         return self.first.candidate
 
     @cached_property
-    def cv(self) -> Spread:
+    def cv(self) -> MedianRange:
         """CV of the FPS by iteration."""
-        return Spread.of([turn.cv for turn in self.turns])
+        return MedianRange.of([turn.cv for turn in self.turns])
 
     @property
     def fps(self) -> tuple[float, ...]:

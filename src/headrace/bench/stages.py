@@ -18,9 +18,9 @@ from headrace.measuring.config_fields import Option
 from headrace.measuring.decode_counts import rate_columns
 from headrace.measuring.interleaved import (
     AGAIN,
-    Spread,
+    MedianRange,
+    NoiseCheck,
     Stopwatch,
-    Trust,
     Turn,
     cores_of_others,
     take_turns,
@@ -95,7 +95,7 @@ class StagesRow:
     parts: float
     """So many times what the least of decode, preprocess and model takes."""
     batches: int
-    rate: Spread
+    rate: MedianRange
     """Frames per second of this stage alone, by turns."""
     others: float | None
 
@@ -118,7 +118,7 @@ def rows_of(record: StagesRecord) -> tuple[StagesRow, ...]:
             share=each.p50 / whole,
             parts=each.p50 / least,
             batches=each.count,
-            rate=Spread.of([1e3 * frames / median(turn.work_ms[role]) for turn in turns]),
+            rate=MedianRange.of([1e3 * frames / median(turn.work_ms[role]) for turn in turns]),
             others=cores_of_others(turns),
         )
         for role, each in found.items()
@@ -259,7 +259,7 @@ def _answer(record: StagesRecord, rows: tuple[StagesRow, ...]) -> tuple[Finding,
     )
 
 
-def _headline(rows: Sequence[StagesRow], trust: Trust) -> str:
+def _headline(rows: Sequence[StagesRow], trust: NoiseCheck) -> str:
     top = max(rows, key=lambda row: row.ms)
     phrase = ROLES[top.role].phrase
     costs = f"{phrase}, {percent(top.share)} of what a frame takes"

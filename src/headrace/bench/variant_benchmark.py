@@ -18,10 +18,10 @@ from headrace.bench.suite.suite_spec import Terms
 from headrace.measuring.config_fields import Configuration
 from headrace.measuring.interleaved import (
     AGAIN,
-    Spread,
+    MedianRange,
+    NoiseCheck,
     Stopwatch,
     Timed,
-    Trust,
     Turn,
     TurnsRow,
     as_fast,
@@ -157,10 +157,10 @@ class VariantRow(TurnsRow[VariantTurn], Generic[Facts]):
     facts: Facts
 
     @property
-    def ms(self) -> Spread:
+    def ms(self) -> MedianRange:
         """Milliseconds that one takes."""
         low, high = 1e3 / self.rate.highest, 1e3 / self.rate.lowest
-        return Spread(median=1e3 / self.rate.median, lowest=low, highest=high)
+        return MedianRange(median=1e3 / self.rate.median, lowest=low, highest=high)
 
 
 Rows = tuple[VariantRow[Facts], ...]
@@ -198,7 +198,7 @@ class Ranking:
     """At least one; the first is what the others are compared with."""
     unit: str
     """Of what they do: `frames`."""
-    trust: Trust
+    trust: NoiseCheck
 
     @classmethod
     def of(cls, record: BenchmarkRecord, rows: tuple[RankedRow, ...], unit: str) -> Self:

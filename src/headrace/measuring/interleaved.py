@@ -114,7 +114,7 @@ def take_turns(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spread:
+class MedianRange:
     """The same measured several times."""
 
     median: float
@@ -176,9 +176,9 @@ class TurnsRow(Generic[Timing]):
         return self.turns[0]
 
     @cached_property
-    def rate(self) -> Spread:
+    def rate(self) -> MedianRange:
         """What each turn achieved in a second."""
-        return Spread.of([turn.rate for turn in self.turns])
+        return MedianRange.of([turn.rate for turn in self.turns])
 
     @property
     def cores(self) -> float:
@@ -199,7 +199,7 @@ class Timed(Protocol):
     """A row of what contended."""
 
     @property
-    def rate(self) -> Spread:
+    def rate(self) -> MedianRange:
         """What each turn achieved in a second."""
         ...
 
@@ -210,7 +210,7 @@ class Timed(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trust:
+class NoiseCheck:
     """How far the figures of some rows can be trusted."""
 
     spread: float
