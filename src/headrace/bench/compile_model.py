@@ -219,7 +219,7 @@ COMPILE_VARIANTS: Final = VariantBenchmark(
     },
     evidence=_evidence,
     rates=("Frames per second of the model", "The same batches, plain and compiled."),
-    charts=lambda record, rows: (_elapsed(rows),),
+    charts=lambda rows: (_elapsed(rows),),
     terms=Terms(concerns="model"),
 )
 COMPILE: Final = COMPILE_VARIANTS.benchmark()

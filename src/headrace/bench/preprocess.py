@@ -195,7 +195,7 @@ def _evidence(record: PreprocessRecord, rows: Rows[Step]) -> Iterator[str]:
         )
 
 
-def _charts(record: PreprocessRecord, rows: Rows[Step]) -> tuple[Chart, ...]:
+def _charts(rows: Rows[Step]) -> tuple[Chart, ...]:
     found, whole = _by_step(rows), paths(rows)
     places = list(dict.fromkeys(row.facts.place for row in rows))
     names = list(dict.fromkeys(row.facts.name for row in rows))

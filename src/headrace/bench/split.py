@@ -185,8 +185,9 @@ def _evidence(record: SplitRecord, rows: Rows[Cut | None], ranking: Ranking) -> 
     )
 
 
-def _charts(record: SplitRecord, rows: Rows[Cut | None]) -> tuple[Chart, ...]:
-    cuts, layers = record.cuts, [cut.layer for cut in record.cuts]
+def _charts(rows: Rows[Cut | None]) -> tuple[Chart, ...]:
+    cuts = list({row.facts.layer: row.facts for row in rows if row.facts}.values())
+    layers = [cut.layer for cut in cuts]
     rates = {row.variant: row.rate for row in rows}
     return (
         variant_bars(

@@ -112,8 +112,8 @@ def _bytes(number: float | None) -> str:
     return NOT_TIMED if number is None else count(round(number))
 
 
-def _charts(record: TransferRecord, rows: Rows[Carried]) -> tuple[Chart, ...]:
-    counted = [each for each in record.ways if each.up_bytes is not None]
+def _charts(rows: Rows[Carried]) -> tuple[Chart, ...]:
+    counted = [row.facts for row in rows if row.facts.up_bytes is not None]
     bytes_by_way = stacked_bars(
         [each.way for each in counted],
         {

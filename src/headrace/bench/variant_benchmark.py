@@ -313,7 +313,7 @@ class VariantBenchmark(Generic[Config, Recorded, Facts]):
     """In the place of all of these from `ranks` on."""
     rates: tuple[str, str] | None = ("Rate by variant", "All variants take turns.")
     """Title and reading of the chart of rates; None: there is none."""
-    charts: Callable[[Recorded, Rows[Facts]], tuple[Chart, ...]] = lambda record, rows: ()
+    charts: Callable[[Rows[Facts]], tuple[Chart, ...]] = lambda rows: ()
     """Further ones."""
     turns_of: str = "Turns of one way"
     """What the turns are called that should be alike."""
@@ -327,7 +327,7 @@ class VariantBenchmark(Generic[Config, Recorded, Facts]):
             **{name: getattr(self, name) for name in (*shared, "announce", "terms")},
             columns=self.columns or rate_columns(self.head, self.unit),
             answer=self.answer or self.findings,
-            charts=self.all_charts,
+            charts=lambda record, rows: self.all_charts(rows),
             names_machine=True,
         )
 
@@ -369,10 +369,10 @@ class VariantBenchmark(Generic[Config, Recorded, Facts]):
         )
         return (finding,)
 
-    def all_charts(self, record: Recorded, rows: Rows[Facts]) -> tuple[Chart, ...]:
+    def all_charts(self, rows: Rows[Facts]) -> tuple[Chart, ...]:
         """Return the charts, that of the rates first."""
         if self.rates is None:
-            return self.charts(record, rows)
+            return self.charts(rows)
         (title, reading), timed = self.rates, [row for row in rows if row.turns]
         rates = variant_bars(
             [row.variant for row in timed],
@@ -383,4 +383,4 @@ class VariantBenchmark(Generic[Config, Recorded, Facts]):
             reading=reading,
             axis=self.head,
         )
-        return (rates, *self.charts(record, rows))
+        return (rates, *self.charts(rows))
