@@ -24,7 +24,7 @@ import torch
 from benchmarks.gpu_check.step import tell
 from benchmarks.kit import flag, parse
 from headrace import CameraLoader, DecodedBy, Decoding, FrameLoader, find_videos
-from headrace.measuring.interleaved import Spread, grouped, take_turns
+from headrace.measuring.interleaved import MedianRange, grouped, take_turns
 
 FLAGS: Final = {
     "gpu": {"type": int, "help": "its number; left out: the CPU stands in for it"},
@@ -131,7 +131,7 @@ def main() -> None:
     )
     shared = next((by for *_, by in reversed(turns) if by is not None), None)
     spreads = {
-        name: Spread.of([speed for _, speed, _ in found])
+        name: MedianRange.of([speed for _, speed, _ in found])
         for name, found in grouped(turns, lambda turn: turn[0]).items()
     }
     cpu, *others = (each.median for each in spreads.values())

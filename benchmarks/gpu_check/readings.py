@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 from benchmarks.gpu_check.overlap import overlap_in_file
 from benchmarks.gpu_check.step import Ended, Reading, UnreadError
-from headrace.bench.registry import EXPERIMENTS
+from headrace.bench.registry import BENCHMARKS
 from headrace.profiling.session import Session
 from headrace.profiling.trace import NAME
 
@@ -35,7 +35,7 @@ def report(ended: Ended) -> Reading:
 
 def bench(ended: Ended, *, name: str) -> Reading:
     """Read `headrace bench NAME --json`: its answer and its table."""
-    (experiment,) = (each for each in EXPERIMENTS if each.name == name)
+    (experiment,) = (each for each in BENCHMARKS if each.name == name)
     try:
         record = experiment.record.model_validate_json(ended.stdout)
     except ValueError as error:

@@ -36,7 +36,7 @@ MEASURED = record(
 
 
 def test_a_way_is_compared_with_plain_decoding_by_as_many_ranks_and_workers():
-    share = {(row.way, row.ranks): row.share for row in rows_of(MEASURED)}
+    share = {(row.way, row.first.ranks): row.share for row in rows_of(MEASURED)}
     assert share == {
         ("decode", 1): 1,
         ("loader", 1): pytest.approx(0.8),
@@ -53,7 +53,7 @@ def test_repeats_of_one_way_are_one_row_of_medians():
     )
     decode, loader = rows_of(again)
     assert (decode.rate.median, loader.rate.median) == (200, 120)
-    assert loader.cpu_ms == pytest.approx(5)
+    assert CAMERAS.page(again).table.rows[1][-2] == "5.00"
 
 
 def test_ways_are_judged_like_this():

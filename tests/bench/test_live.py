@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from bench.shown import check_shown, made
 from headrace.bench.live_capacity import (
+    LIVE,
     LatencySlo,
     LiveConfig,
     LiveRecord,
@@ -17,7 +18,6 @@ from headrace.bench.live_capacity import (
     announce,
     scale_of,
 )
-from headrace.bench.live_capacity_report import LIVE
 from headrace.bench.live_load import take_live_turn
 from headrace.decode.open import open_index
 from headrace.live.overload import Overload

@@ -110,7 +110,7 @@ USUAL = (turn(1, 8), turn(2, 6), turn(4, 5), turn(8, 5))
 def test_rows_are_medians_and_jitter_is_the_standard_deviation_of_intervals():
     record = recorded(turn(2, 6), turn(1, 8), turn(2, 4), turn(2, 5, waits=(9.0,) * 80))
     first, second = PREFETCH.rows(record)
-    assert (first.prefetch_factor, second.prefetch_factor) == (1, 2)
+    assert (first.factor, second.factor) == (1, 2)
     assert (second.rate.median, second.rate.lowest) == (200, pytest.approx(166.7, abs=0.1))
     assert second.jitter_ms == 5
     assert second.waits.mean == pytest.approx(8.2)

@@ -8,13 +8,12 @@ import pytest
 import torch
 
 from bench.shown import check_shown, made
-from headrace.bench.stages import Bound, StagesRecord, StagesTurn, rows_of
+from headrace.bench.stages import STAGES, Bound, StagesRecord, StagesTurn, rows_of
 from headrace.bench.stages_line import SequentialStages
-from headrace.bench.stages_report import STAGES
 from headrace.decode.bare_loop import plain_frames
 from headrace.decode.open import open_index
 from headrace.errors import DecodeError
-from headrace.measuring.interleaved import Spread
+from headrace.measuring.interleaved import MedianRange
 from headrace.preprocess.levels import build_preprocess
 from headrace.profiling.setup import Setup
 from headrace.runs.options import ComputeOptions
@@ -137,7 +136,7 @@ def test_rows_are_medians_of_a_frame_over_all_batches():
     assert [row.role for row in rows] == ["decode", "preprocess", "model"]
     assert (decode.ms, decode.cpu_ms, decode.batches) == (3, 3, 5)
     assert decode.p95_ms is None
-    assert decode.rate == Spread(
+    assert decode.rate == MedianRange(
         median=pytest.approx(333, abs=1),
         lowest=pytest.approx(167, abs=1),
         highest=pytest.approx(333, abs=1),

@@ -15,7 +15,7 @@ from headrace.bench.variant_benchmark import (
     VariantSet,
     time_variants,
 )
-from headrace.measuring.interleaved import Spread
+from headrace.measuring.interleaved import MedianRange
 from headrace.profiling.findings.finding import Change
 from headrace.testing.fake_clock import FakeClock
 
@@ -85,8 +85,8 @@ def test_what_is_settled_is_ended_where_a_variant_fails():
 
 def test_a_row_is_the_median_of_its_turns_as_a_rate_and_as_a_time():
     [row] = CHECKSUMS.rows(recorded({"crc32": [1, 2, 4]}))
-    assert row.rate == Spread(median=50, lowest=25, highest=100)
-    assert row.ms == Spread(median=20, lowest=10, highest=40)
+    assert row.rate == MedianRange(median=50, lowest=25, highest=100)
+    assert row.ms == MedianRange(median=20, lowest=10, highest=40)
 
 
 def test_the_answer_follows_from_the_turns():

@@ -4,7 +4,7 @@ import pytest
 
 from bench.shown import check_shown, made
 from headrace.bench.benchmark import Context
-from headrace.bench.workers import WORKERS, Epoch, WorkersConfig, WorkersRecord, rows_of
+from headrace.bench.workers import WORKERS, Epoch, WorkersConfig, WorkersRecord
 from headrace.errors import ConfigError
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -117,7 +117,7 @@ USUAL = {8: [5.5], 2: [5.1, 5.0, 5.2], 0: [10, 10.2, 9.9], 1: [10], 4: [5.0]}
     ],
 )
 def test_it_saturates_at_the_fewest_workers_within_five_percent_of_the_best(seconds, workers):
-    [chart] = WORKERS.charts(rows_of(recorded(seconds)))
+    [chart] = WORKERS.page(recorded(seconds)).charts
     assert list(chart.figure.data[2].x) == [workers]
 
 

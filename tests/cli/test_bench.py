@@ -8,13 +8,13 @@ import pytest
 
 from cli.kit import python, recorded
 from decode.gpus import needs_no_gpu
-from headrace.bench.registry import EXPERIMENTS
+from headrace.bench.registry import BENCHMARKS
 from headrace.models.memory_table import MemoryTables
 from headrace.testing.synth import SynthClip, write_clip
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
-BY_NAME = {experiment.name: experiment for experiment in EXPERIMENTS}
+BY_NAME = {experiment.name: experiment for experiment in BENCHMARKS}
 ONCE = ("--seconds", 0.01, "--repeats", 1)
 MODEL = ("--model-name", "squeezenet1_1", "--batch-size", 1, *ONCE)
 CLIPS = ("--clip-len", 2, "--size", 16, 16)
@@ -258,5 +258,5 @@ def test_help_of_every_experiment_is_read_off_its_configuration_without_pytorch(
     )
     shown, loaded = python(code).stdout.split("loaded:")
     assert not {"torch", "torchvision"} & set(loaded.split())
-    for experiment in EXPERIMENTS:
+    for experiment in BENCHMARKS:
         assert " ".join(experiment.summary.split()) in " ".join(shown.split())

@@ -9,7 +9,7 @@ import typer
 from bench.suite.fakes import FAILING, LOADING, WHOLE, measure
 from bench.suite.records import contest, surveyed
 from cli.kit import python
-from headrace.bench.registry import EXPERIMENTS
+from headrace.bench.registry import BENCHMARKS
 from headrace.bench.suite.suite_runner import prepare_suite
 from headrace.bench.suite.suite_selection import Choice, SuiteConfig
 from headrace.cli.bench_all import run_suite
@@ -107,7 +107,7 @@ def test_a_dry_run_lists_all_and_writes_nothing(call, video, tmp_path):
     code, out, _ = call(*asked)
     assert code == 0
     names = {line.split()[0] for line in out.splitlines()[1:] if not line.startswith("   ")}
-    assert names == {each.name for each in EXPERIMENTS}
+    assert names == {each.name for each in BENCHMARKS}
     assert "--workers 0,1" in out
     assert "not asked for, by --only or --skip" in out
     assert max(map(len, out.splitlines()[1:])) <= 100
@@ -137,7 +137,7 @@ def progress(self, what, done, of):
         os.kill(os.getpid(), signal.SIGINT)
 
 SurveyScreen.progress = progress
-registry.EXPERIMENTS = (fakes.WHOLE, fakes.HANGING)
+registry.BENCHMARKS = (fakes.WHOLE, fakes.HANGING)
 suite_runner.measure_registered = fakes.measure
 main(["bench", "all", {video!r}, "--out", {out!r}])
 """

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import pytest
 import typer
 
-from headrace.bench.registry import EXPERIMENTS
+from headrace.bench.registry import BENCHMARKS
 from headrace.cli.options import configured, parameters, with_parameters
 from headrace.measuring.config_fields import FrameSize, Option, Videos, option_fields
 from headrace.planner.plan_config import PlanConfig
@@ -90,7 +90,7 @@ def test_a_usage_error_names_the_option(typed, arguments, said):
 
 
 @pytest.mark.parametrize(
-    "configuration", [PlanConfig, *(each.config for each in EXPERIMENTS)], ids=lambda c: c.__name__
+    "configuration", [PlanConfig, *(each.config for each in BENCHMARKS)], ids=lambda c: c.__name__
 )
 def test_commands_default_to_what_the_library_defaults_to(configuration):
     """What a command makes of nothing typed is what Python makes of nothing given."""

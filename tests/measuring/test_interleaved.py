@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import pytest
 
 from headrace.measuring.interleaved import (
-    Spread,
+    MedianRange,
+    NoiseCheck,
     Stopwatch,
-    Trust,
     Turn,
     as_fast,
     cores_of_others,
@@ -21,13 +21,13 @@ from headrace.testing.fake_clock import FakeClock
 class Row:
     """Something timed."""
 
-    rate: Spread
+    rate: MedianRange
     others: float | None = 0.0
 
 
 def row(median, lowest=None, highest=None, others=0.0):
     return Row(
-        rate=Spread(median=median, lowest=lowest or median, highest=highest or median),
+        rate=MedianRange(median=median, lowest=lowest or median, highest=highest or median),
         others=others,
     )
 
@@ -68,7 +68,7 @@ def test_a_stopwatch_tells_wall_and_processor_time():
 
 
 def test_a_spread_is_what_turns_differ_by():
-    spread = Spread.of([4.0, 2.0, 5.0])
+    spread = MedianRange.of([4.0, 2.0, 5.0])
     assert (spread.median, spread.lowest, spread.highest, spread.share) == (4, 2, 5, 0.75)
 
 
@@ -93,7 +93,7 @@ def test_what_others_took_is_known_where_a_turn_told():
     ],
 )
 def test_what_speaks_against_figures_is_said_and_leaves_no_verdict(rows, doubt, said):
-    trust = Trust.of(rows, 4)
+    trust = NoiseCheck.of(rows, 4)
     assert trust.doubt == doubt
     told = trust.sentences("Turns")
     assert [sentence[: len(start)] for sentence, start in zip(told, said, strict=True)] == said

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.bench.registry import EXPERIMENTS
+from headrace.bench.registry import BENCHMARKS
 from headrace.bench.suite.ranking import rank
 from headrace.bench.suite.suite_content import page_of, suite_json
 from headrace.bench.suite.suite_record import read_record, read_suite
@@ -59,7 +59,7 @@ def test_a_launch_shows_this(holds):
     holds("pages/launch.workers.csv", workers_csv(record))
 
 
-@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda each: each.name)
+@pytest.mark.parametrize("experiment", BENCHMARKS, ids=lambda each: each.name)
 def test_an_experiment_shows_this(holds, experiment):
     page = experiment.page(read_record(experiment, RECORDED / "bench"))
     holds(f"pages/bench_{experiment.name}.txt", render_experiment_text(page))
@@ -68,7 +68,7 @@ def test_an_experiment_shows_this(holds, experiment):
 
 def test_all_experiments_together_show_this(holds):
     record = read_suite(RECORDED / "bench")
-    page = page_of(EXPERIMENTS, record, RECORDED / "bench")
+    page = page_of(BENCHMARKS, record, RECORDED / "bench")
     holds("pages/bench_all.txt", render_survey_text(page))
     # Its charts are those of the experiments, which have pages of their own.
     holds("pages/bench_all.html", _plain(render_survey(page)).partition("# chart")[0])
@@ -76,7 +76,7 @@ def test_all_experiments_together_show_this(holds):
 
 def test_all_experiments_together_print_this_as_json(holds):
     record = read_suite(RECORDED / "bench")
-    ranking = rank(EXPERIMENTS, record, RECORDED / "bench")
+    ranking = rank(BENCHMARKS, record, RECORDED / "bench")
     printed = json.loads(suite_json(ranking, Path("bench"), {"page": Path("bench/all.html")}))
     holds("pages/bench_all.json", json.dumps(printed, indent=1) + "\n")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.bench.registry import EXPERIMENTS
+from headrace.bench.registry import BENCHMARKS
 from headrace.bench.suite.suite_record import SuiteRecord
 from headrace.models.memory_table import MemoryTable
 from headrace.profiling.comparison.comparison import Comparison
@@ -35,14 +35,14 @@ def test_a_record_is_laid_out_like_this(holds, name):
     holds(f"records/{name}.txt", _page(RECORDS[name]))
 
 
-@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda each: each.name)
+@pytest.mark.parametrize("experiment", BENCHMARKS, ids=lambda each: each.name)
 def test_the_record_of_an_experiment_is_laid_out_like_this(holds, experiment):
     holds(f"records/bench_{experiment.name}.txt", _page(experiment.record))
 
 
 def test_the_experiments_and_their_options_are_these(holds):
     lines = list[str]()
-    for experiment in EXPERIMENTS:
+    for experiment in BENCHMARKS:
         lines += [f"# {experiment.name}", *declared(experiment.config)]
     holds("records/options_of_experiments.txt", "\n".join(lines) + "\n")
 

@@ -19,7 +19,7 @@ from headrace.bench.variant_benchmark import (
     rate_columns,
     time_variants,
 )
-from headrace.measuring.interleaved import grouped
+from headrace.measuring.interleaved import cores_of_others, grouped
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.provenance import Record, Scalar
 from headrace.report.experiment import Column
@@ -194,8 +194,8 @@ class AffinityRow(VariantRow[CoreBinding]):
     @property
     def others(self) -> float | None:
         """Cores that other programs kept busy meanwhile; None if that is unknown."""
-        known = [each for each in (super().others, self.alone.others) if each is not None]
-        return max(known, default=None)
+        known = (cores_of_others(turns) for turns in (self.turns, self.alone.turns))
+        return max((each for each in known if each is not None), default=None)
 
 
 Rows = tuple[AffinityRow, ...]
@@ -206,7 +206,7 @@ def rows_of(record: AffinityRecord) -> Rows:
     turns = grouped(record.turns, lambda turn: turn.way)
 
     def row(kind: str, binding: CoreBinding) -> dict[str, Any]:
-        taken = tuple(turns[variant_of(kind, binding)])
+        taken = turns[variant_of(kind, binding)]
         return {"variant": binding.way, "turns": taken, "facts": binding}
 
     return tuple(
@@ -288,7 +288,7 @@ AFFINITY: Final[Benchmark[AffinityConfig, AffinityRecord, AffinityRow]] = Benchm
         "PyTorch: by default as many as there are cores."
     ),
     answer=_answer,
-    charts=lambda rows: (
+    charts=lambda record, rows: (
         variant_bars(
             [row.variant for row in rows],
             {

@@ -11,7 +11,7 @@ from headrace.bench.suite.suite_spec import Terms
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError
 from headrace.measuring.config_fields import Configuration
-from headrace.measuring.interleaved import OnProgress, OnWord, unheard, unseen
+from headrace.measuring.interleaved import NoiseCheck, OnProgress, OnWord, Timed, unheard, unseen
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.machine import provenance
 from headrace.profiling.provenance import Provenance, Record
@@ -28,6 +28,15 @@ class BenchmarkRecord(Record):
     version: PositiveInt = 1
     """Of this layout."""
     provenance: Provenance
+
+    @property
+    def cores(self) -> int:
+        """Cores that it could use."""
+        return self.provenance.machine.usable_cores
+
+    def trust(self, rows: Sequence[Timed]) -> NoiseCheck:
+        """Return how far the figures of rows can be trusted, at least one."""
+        return NoiseCheck.of(rows, self.cores)
 
 
 Config = TypeVar("Config", bound=Configuration)
@@ -79,13 +88,13 @@ class Benchmark(Generic[Config, Recorded, Row]):
     title: Callable[[Recorded], str]
     """What was measured of what, above the answer."""
     rows: Callable[[Recorded], tuple[Row, ...]]
-    columns: tuple[Column[Row], ...] | Callable[[tuple[Row, ...]], tuple[Column[Row], ...]]
+    columns: tuple[Column[Row], ...] | Callable[[Recorded], tuple[Column[Row], ...]]
     """The first one names the row. A function where they depend on what was measured."""
     reading: Callable[[Recorded, tuple[Row, ...]], str]
     """What the columns are, one or two sentences."""
     answer: Callable[[Recorded, tuple[Row, ...]], tuple[Finding, ...]]
     """The answer first."""
-    charts: Callable[[tuple[Row, ...]], tuple[Chart, ...]] = lambda rows: ()
+    charts: Callable[[Recorded, tuple[Row, ...]], tuple[Chart, ...]] = lambda record, rows: ()
     names_machine: bool = False
     """Whether the console is told of the machine before it is measured on."""
     announce: Callable[[Config], str] | None = None
@@ -96,12 +105,12 @@ class Benchmark(Generic[Config, Recorded, Row]):
     def page(self, record: Recorded) -> ExperimentPage:
         """Return what the record shows, ready to be rendered."""
         rows = self.rows(record)
-        columns = self.columns(rows) if callable(self.columns) else self.columns
+        columns = self.columns(record) if callable(self.columns) else self.columns
         return ExperimentPage(
             name=f"bench {self.name}",
             title=self.title(record),
             findings=self.answer(record, rows),
-            charts=self.charts(rows),
+            charts=self.charts(record, rows),
             table=table(columns, rows, self.reading(record, rows)),
             provenance=record.provenance,
         )

@@ -86,6 +86,11 @@ class CameraRun(Turn):
     """Pictures: one for each camera and moment."""
     decoded: NonNegativeInt
 
+    @property
+    def rate(self) -> float:
+        """Pictures per second of all ranks."""
+        return self.delivered / self.seconds
+
 
 class CamerasRecord(BenchmarkRecord):
     """What was measured."""

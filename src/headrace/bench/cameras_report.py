@@ -1,18 +1,18 @@
 """What the timed epochs of camera streams come to: a row for each, a verdict, two charts."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import Final
 
 import plotly.graph_objects as go
 
 from headrace.bench.benchmark import Benchmark
 from headrace.bench.camera_estimate import CameraWay
-from headrace.bench.cameras import CamerasConfig, CamerasRecord, measure_cameras
+from headrace.bench.cameras import CameraRun, CamerasConfig, CamerasRecord, measure_cameras
 from headrace.bench.charts import chart, line
 from headrace.bench.suite.suite_spec import Terms
-from headrace.measuring.interleaved import Spread, Trust, cores_of_others, grouped
+from headrace.measuring.decode_counts import median_column
+from headrace.measuring.interleaved import TurnsRow, grouped
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.report.drawing import MARK, PLAIN, Chart
 from headrace.report.experiment import Column
@@ -37,48 +37,46 @@ _COLOURS: Final = {"loader": PLAIN, "dataset": "#8a6fb0", "wandering": MARK}
 
 
 @dataclass(frozen=True, kw_only=True)
-class CamerasRow:
-    """The epochs of one way with one number of ranks and workers; medians."""
+class CamerasRow(TurnsRow[CameraRun]):
+    """The epochs of one way with one number of ranks and workers."""
 
-    way: CameraWay
-    ranks: int
-    workers: int
-    rate: Spread
-    """Pictures per second of all ranks."""
-    others: float | None
-    """Cores that other programs kept busy meanwhile; None if that is unknown."""
-    amplification: float
-    cpu_ms: float
-    """Processor time of a picture."""
-    share: float
-    """Of what plain decoding reaches with the same number of ranks and workers."""
+    plain: Sequence[CameraRun]
+    """Those of plain decoding with as many."""
+
+    @property
+    def way(self) -> CameraWay:
+        """How pictures are delivered."""
+        return self.first.way
+
+    @property
+    def processes(self) -> tuple[int, int]:
+        """The number of ranks, and of workers of each."""
+        return self.first.ranks, self.first.workers
+
+    @property
+    def amplification(self) -> float:
+        """Pictures decoded for one delivered."""
+        return self.first.decoded / self.first.delivered
+
+    @property
+    def share(self) -> float:
+        """Of what plain decoding reaches."""
+        return self.rate.median / TurnsRow(turns=self.plain).rate.median
 
 
 def rows_of(record: CamerasRecord) -> tuple[CamerasRow, ...]:
     """Return a row for each way, ranks and workers, in the order they were run."""
     groups = grouped(record.runs, lambda run: (run.way, run.ranks, run.workers))
-    rates = {
-        by: Spread.of([run.delivered / run.seconds for run in runs]) for by, runs in groups.items()
-    }
     return tuple(
-        CamerasRow(
-            way=way,
-            ranks=ranks,
-            workers=workers,
-            rate=rates[way, ranks, workers],
-            others=cores_of_others(runs),
-            amplification=runs[0].decoded / runs[0].delivered,
-            cpu_ms=median(run.cpu_seconds / run.delivered * 1000 for run in runs),
-            share=rates[way, ranks, workers].median / rates["decode", ranks, workers].median,
-        )
-        for (way, ranks, workers), runs in groups.items()
+        CamerasRow(turns=runs, plain=groups["decode", ranks, workers])
+        for (_, ranks, workers), runs in groups.items()
     )
 
 
 def _answer(record: CamerasRecord, rows: tuple[CamerasRow, ...]) -> tuple[Finding, ...]:
     ours = [row for row in rows if row.way in ("loader", "dataset")]
     theirs = [row for row in rows if row.way == "wandering"]
-    trust = Trust.of(rows, record.provenance.machine.usable_cores)
+    trust, change, advice = record.trust(rows), None, None
     headline = "Plain decoding alone was measured"
     if ours:
         times = max(row.amplification for row in ours)
@@ -87,24 +85,16 @@ def _answer(record: CamerasRecord, rows: tuple[CamerasRow, ...]) -> tuple[Findin
             if times <= ONCE
             else f"pictures are decoded up to {decimal(times)} times"
         )
-    change = advice = None
     if ours and theirs:
         what = "CameraLoader, or CameraStreamSampler with the DataLoader's number of workers"
-        times, best = max(
-            (
-                (mine.rate.median / other.rate.median, mine)
-                for other in theirs
-                for mine in ours
-                if (mine.ranks, mine.workers) == (other.ranks, other.workers)
-            ),
-            key=lambda gain: gain[0],
-        )
+        rates = {row.processes: row.rate.median for row in theirs}
+        known = [row for row in ours if row.processes in rates]
+        gains = [(row.rate.median / rates[row.processes], row) for row in known]
+        times, best = max(gains, key=lambda gain: gain[0])
         gained = f"{decimal(times)} times the frames/s of slots that wander, {_name(best)}"
-        change = f"{what}: {gained}."
-        advice = Change(words=what, gain=times, rests_on=gained)
-        if trust.doubt:
-            change = f"{what}: {gained} ({trust.doubt[0].lower()}{trust.doubt[1:]})."
-            advice = None
+        doubt = f" ({trust.doubt[0].lower()}{trust.doubt[1:]})" if trust.doubt else ""
+        change = f"{what}: {gained}{doubt}."
+        advice = None if doubt else Change(words=what, gain=times, rests_on=gained)
     evidence = (
         *_evidence(record, ours, theirs),
         *trust.sentences("Epochs of one way"),
@@ -116,8 +106,7 @@ def _answer(record: CamerasRecord, rows: tuple[CamerasRow, ...]) -> tuple[Findin
 def _evidence(
     record: CamerasRecord, ours: list[CamerasRow], theirs: list[CamerasRow]
 ) -> Iterator[str]:
-    cores = record.provenance.machine.usable_cores
-    yield f"All ranks share {counted(cores, 'usable core')}."
+    yield f"All ranks share {counted(record.cores, 'usable core')}."
     if ours:
         worst = max(ours, key=lambda row: row.amplification)
         yield (
@@ -150,11 +139,12 @@ def _evidence(
 
 
 def _name(row: CamerasRow) -> str:
-    return f"{LABELS[row.way]}, {counted(row.ranks, 'rank')} x {counted(row.workers, 'worker')}"
+    ranks, workers = row.processes
+    return f"{LABELS[row.way]}, {counted(ranks, 'rank')} x {counted(workers, 'worker')}"
 
 
-def _charts(rows: tuple[CamerasRow, ...]) -> tuple[Chart, ...]:
-    ranks = {"title_text": "ranks", "tickvals": sorted({row.ranks for row in rows})}
+def _charts(record: CamerasRecord, rows: tuple[CamerasRow, ...]) -> tuple[Chart, ...]:
+    ranks = {"title_text": "ranks", "tickvals": sorted({row.first.ranks for row in rows})}
     return (
         chart(
             _lines(rows, lambda row: row.amplification),
@@ -180,14 +170,13 @@ def _charts(rows: tuple[CamerasRow, ...]) -> tuple[Chart, ...]:
 
 
 def _lines(rows: tuple[CamerasRow, ...], value: Callable[[CamerasRow], float]) -> list[go.Scatter]:
-    most = max(row.workers for row in rows)
-    groups = grouped(
-        [row for row in rows if row.way != "decode"], lambda row: (row.way, row.workers)
-    )
+    most = max(row.first.workers for row in rows)
+    drawn = [row for row in rows if row.way != "decode"]
+    groups = grouped(drawn, lambda row: (row.way, row.first.workers))
     return [
         line(
             f"{LABELS[way]}, {counted(workers, 'worker')}",
-            [row.ranks for row in mine],
+            [row.first.ranks for row in mine],
             [value(row) for row in mine],
             _COLOURS[way],
             hover=None,
@@ -212,11 +201,11 @@ CAMERAS: Final[Benchmark[CamerasConfig, CamerasRecord, CamerasRow]] = Benchmark(
     rows=rows_of,
     columns=(
         Column("way", lambda row: LABELS[row.way]),
-        Column("ranks", lambda row: str(row.ranks)),
-        Column("workers", lambda row: str(row.workers)),
+        Column("ranks", lambda row: str(row.first.ranks)),
+        Column("workers", lambda row: str(row.first.workers)),
         Column("frames/s", lambda row: decimal(row.rate.median)),
         Column("decoded/delivered", lambda row: f"{row.amplification:.2f}"),
-        Column("CPU ms", lambda row: decimal(row.cpu_ms)),
+        median_column("CPU ms", lambda run: run.cpu_seconds / run.delivered * 1000),
         Column("of plain", lambda row: percent(row.share)),
     ),
     reading=lambda record, rows: (

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import plotly.graph_objects as go
 
-from headrace.measuring.interleaved import Spread
+from headrace.measuring.interleaved import MedianRange
 from headrace.report.drawing import MARK, PLAIN, Chart, bar, draw, label
 from headrace.report.numbers import decimal
 
@@ -16,7 +16,7 @@ _LINE: Final = MARK
 
 def variant_bars(
     variants: Sequence[str],
-    series: Mapping[str, Sequence[Spread | None]],
+    series: Mapping[str, Sequence[MedianRange | None]],
     unit: str,
     *,
     reading: str,
@@ -188,7 +188,7 @@ def marks(
     )
 
 
-def error_bars(rates: Sequence[Spread], color: str) -> dict[str, Any]:
+def error_bars(rates: Sequence[MedianRange], color: str) -> dict[str, Any]:
     """Return bars from the lowest to the highest, to lie on the medians."""
     return {
         "type": "data",

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Generic, Protocol, TypeVar
 
 from headrace.bench.charts import chart, dashed, error_bars, line, marks
-from headrace.measuring.interleaved import AGAIN, ALIKE, Timed, Trust, fastest
+from headrace.measuring.interleaved import AGAIN, ALIKE, NoiseCheck, Timed, fastest
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.report.drawing import MARK, PLAIN, Chart
 from headrace.report.numbers import decimal, percent
@@ -60,7 +60,7 @@ class Saturation(Generic[Ranked]):
         """`196 frames/s`."""
         return f"{decimal(row.rate.median)} {self.unit}"
 
-    def finding(self, trust: Trust, evidence: Sequence[str]) -> Finding:
+    def finding(self, trust: NoiseCheck, evidence: Sequence[str]) -> Finding:
         """Return where it saturates and what to set; `evidence` are sentences below the answer."""
         finding = Finding(headline=self._headline(trust), evidence=tuple(evidence))
         if len(self._eligible) == 1:
@@ -81,7 +81,7 @@ class Saturation(Generic[Ranked]):
         said = [f"Saturation is {least} {rule} {self.label(best)}."]
         return [*said, f"That is {gain}."] if gain else said
 
-    def _headline(self, trust: Trust) -> str:
+    def _headline(self, trust: NoiseCheck) -> str:
         point, rate, subject = self.label(self.point), self.rate(self.point), self.subject
         if len(self._eligible) == 1:
             return f"{rate} with {point}"

@@ -9,12 +9,18 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 
 from pydantic import NonNegativeFloat, PositiveFloat
 
-from headrace.bench.benchmark import BenchmarkRecord, Context
+from headrace.bench.benchmark import Benchmark, BenchmarkRecord, Context
+from headrace.bench.charts import chart, dashed, line, marks
 from headrace.bench.config import ThreadedModelConfig, indexes_of
-from headrace.bench.ladder import Scale, next_level
+from headrace.bench.ladder import Scale, highest_held, lowest_broken, next_level
 from headrace.bench.live_load import SETTLING_SECONDS, LiveTurn, live_plan, take_live_turn
+from headrace.bench.suite.suite_spec import Terms
 from headrace.live.overload import OverloadName
 from headrace.measuring.config_fields import Option
+from headrace.measuring.interleaved import SAME_AGAIN, cores_of_others, disturbance
+from headrace.profiling.findings.finding import Finding
+from headrace.report.drawing import MARK, PLAIN, Chart
+from headrace.report.experiment import Column
 from headrace.report.numbers import counted, decimal, milliseconds, percent, seconds
 from headrace.runtime.distribution import P95_SAMPLES
 
@@ -35,10 +41,8 @@ class LatencySlo:
     @property
     def words(self) -> str:
         """`p95 latency at most 100 ms, at most 1 % dropped`."""
-        return (
-            f"p95 latency at most {milliseconds(self.p95_ms)}, at most {_share(self.max_drop)} "
-            "dropped"
-        )
+        p95 = milliseconds(self.p95_ms)
+        return f"p95 latency at most {p95}, at most {_share(self.max_drop)} dropped"
 
     @property
     def results_needed(self) -> int:
@@ -217,3 +221,135 @@ def _sources(
         Replayed([index], delay_seconds=number / (streams * frame_rate))
         for number in range(streams)
     ]
+
+
+def _answer(record: LiveRecord, steps: tuple[LiveStep, ...]) -> tuple[Finding, ...]:
+    held, broken = highest_held(steps), lowest_broken(steps)
+    promise = LatencySlo(p95_ms=record.p95_ms, max_drop=record.max_drop)
+    doubts = disturbance(cores_of_others(steps) or 0.0, record.cores)
+    evidence = [f"The promise: {promise.words}."]
+    if held is not None:
+        load, p95 = level_words(record.search, held.level), held.latency_p95
+        latency = "" if p95 is None else f"p95 latency {milliseconds(p95)}, "
+        evidence.append(
+            f"At {load}: {latency}{percent(held.drop_share)} dropped, {decimal(held.fps)} frames/s "
+            f"came out, processors {percent(held.cores)} of one core busy."
+        )
+    if broken is not None:
+        why = " and ".join(broken.broken_by)
+        evidence.append(f"What broke at {level_words(record.search, broken.level)}: {why}.")
+    if broken is not None and broken.work_ms:
+        stage, ms = max(broken.work_ms.items(), key=lambda spent: spent[1])
+        evidence.append(
+            f"The slowest stage was then {stage}: {milliseconds(ms)} of work on a batch, out of "
+            f"{milliseconds(sum(broken.work_ms.values()))}."
+        )
+    evidence += [
+        f"The model was ready after {seconds(record.model_seconds)}, and the first second of each "
+        "step is left out.",
+        *doubts,
+    ]
+    headline, change = _verdict(record, held, broken)
+    if broken is not None and doubts:
+        headline = f"Other programs ran meanwhile, so it may be more. {headline}"
+        change = f"{SAME_AGAIN}."
+    return (Finding(headline=headline, evidence=tuple(evidence), change=change),)
+
+
+def _verdict(
+    record: LiveRecord, held: LiveStep | None, broken: LiveStep | None
+) -> tuple[str, str | None]:
+    more = "--steps with a larger number"
+    broken_at = "" if broken is None else level_words(record.search, broken.level)
+    if held is None and broken is not None and broken.level > record.least:
+        tried = f"No load that was tried keeps the promise, down to {broken_at}"
+        return tried, f"{more}, to try lower ones."
+    if held is None:
+        return (
+            f"Even the lowest load, {broken_at}, breaks the promise",
+            "A lighter model (--model-name), --prep-level simple, or a promise that allows more.",
+        )
+    kept = level_words(record.search, held.level)
+    if broken is not None:
+        return f"Up to {kept} keep the promise, {broken_at} break it", None
+    if held.level >= record.most:
+        return f"All that can be tried keeps the promise, up to {kept}", None
+    return f"At least {kept} keep the promise; the limit was not reached", f"{more}."
+
+
+_OFFERED: Final = "frames/s offered, all streams together"
+
+
+def _latency(record: LiveRecord, steps: tuple[LiveStep, ...]) -> Chart:
+    loads = [step.offered_fps for step in steps]
+    points = [
+        marks(
+            name,
+            [step.offered_fps for step in steps if step.holds is holds],
+            [step.latency_p95 for step in steps if step.holds is holds],
+            hover="%{y:.1f} ms<extra>%{x:.1f} frames/s</extra>",
+            size=11,
+            color=color,
+            symbol="circle" if holds else "x",
+        )
+        for name, holds, color in (("kept", True, PLAIN), ("broken", False, MARK))
+    ]
+    ends = {"x": [min(loads), max(loads)], "y": [record.p95_ms] * 2}
+    return chart(
+        [*points, dashed(MARK, **ends, name="promised")],
+        name="latency",
+        title="p95 latency by load",
+        reading="One mark for each step. Where frames are dropped, latency may stay low while the "
+        "promise on drops is broken.",
+        height=340,
+        x=_OFFERED,
+        y="p95 latency, ms",
+    )
+
+
+def _drops(steps: tuple[LiveStep, ...]) -> Chart:
+    ascending = sorted(steps, key=lambda step: step.offered_fps)
+    loads, shares = zip(*((step.offered_fps, step.drop_share) for step in ascending), strict=True)
+    return chart(
+        [line("dropped", loads, shares, hover="%{y:.1%}<extra>%{x:.1f} frames/s</extra>")],
+        name="drops",
+        title="Dropped frames by load",
+        reading="Of the frames that were offered, the share that did not come out.",
+        height=280,
+        x=_OFFERED,
+        y={"title_text": "dropped", "tickformat": "~p"},
+    )
+
+
+LIVE: Final[Benchmark[LiveConfig, LiveRecord, LiveStep]] = Benchmark(
+    name="live",
+    summary="Search the highest rate, or number of streams, that keeps a latency and drop promise.",
+    config=LiveConfig,
+    record=LiveRecord,
+    measure=measure_live,
+    announce=announce,
+    title=lambda record: (
+        f"What keeps p95 latency within {milliseconds(record.p95_ms)}: {record.search}, "
+        f"from a video of {decimal(record.frame_rate)} frames/s"
+    ),
+    rows=lambda record: record.steps,
+    columns=lambda record: (
+        Column("load", lambda step: level_words(record.search, step.level)),
+        Column("frames/s", lambda step: decimal(step.fps)),
+        Column("p50 ms", lambda step: decimal(step.latency_p50)),
+        Column("p95 ms", lambda step: decimal(step.latency_p95)),
+        Column("dropped", lambda step: percent(step.drop_share)),
+        Column("CPU", lambda step: percent(step.cores)),
+        Column("promise", lambda step: "kept" if step.holds else "broken"),
+    ),
+    reading=lambda record, rows: (
+        "Steps as they were tried. Load is what was due, frames/s what came out, of all streams "
+        "together; latency counts from when a frame was due until it had been shown. A load is "
+        "doubled until it breaks the promise, then the limit is looked for in between, to "
+        + ("one stream." if record.search == "streams" else "10 %.")
+    ),
+    answer=_answer,
+    charts=lambda record, steps: (_latency(record, steps), _drops(steps)),
+    names_machine=True,
+    terms=Terms(config=lambda videos: LiveConfig(videos=videos, steps=8), seconds=50),
+)

@@ -52,6 +52,11 @@ class OverlapTurn(Turn):
     work_ms: dict[str, NonNegativeFloat]
     """Stage -> mean work on a frame."""
 
+    @property
+    def rate(self) -> float:
+        """Frames per second."""
+        return self.fps
+
 
 class OverlapRecord(BenchmarkRecord):
     """What was measured."""

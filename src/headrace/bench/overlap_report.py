@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from statistics import mean, median
+from functools import cached_property
+from statistics import mean
 from typing import Any, Final
 
 from headrace.bench.benchmark import Benchmark
@@ -17,7 +18,8 @@ from headrace.bench.overlap import (
 )
 from headrace.bench.suite.suite_spec import StageWork, Terms
 from headrace.bench.variant_benchmark import Ranking
-from headrace.measuring.interleaved import AGAIN, Spread, cores_of_others, grouped
+from headrace.measuring.decode_counts import rate_columns
+from headrace.measuring.interleaved import AGAIN, TurnsRow, cores_of_others, grouped
 from headrace.profiling.findings.finding import Change, Finding, listing
 from headrace.profiling.stages import Role
 from headrace.report.drawing import MARK, PLAIN, Chart, bar
@@ -49,21 +51,34 @@ _SPARE: Final = 0.9
 
 
 @dataclass(frozen=True, kw_only=True)
-class OverlapRow:
-    """The turns of one variant."""
+class OverlapRow(TurnsRow[OverlapTurn]):
+    """The turns of one variant at full speed."""
 
-    variant: Variant
-    rate: Spread
-    """Frames per second at full speed."""
-    cores: float
-    """Processor time ÷ wall time at full speed."""
-    others: float | None
-    latency: Distribution
-    """Milliseconds, of all paced turns together."""
-    paced_fps: float
-    """Frames per second of the paced turns, the slowest."""
-    work_ms: dict[str, float]
-    """Stage -> mean work on a frame at full speed."""
+    paced: Sequence[OverlapTurn]
+    """Its turns at the rate for all."""
+
+    @property
+    def variant(self) -> Variant:
+        """Its name."""
+        return self.first.way
+
+    @property
+    def others(self) -> float | None:
+        """Cores that other programs kept busy in all of its turns; None if that is unknown."""
+        return cores_of_others((*self.turns, *self.paced))
+
+    @cached_property
+    def latency(self) -> Distribution:
+        """Milliseconds, of all paced turns together."""
+        latency = Distribution.of([ms for turn in self.paced for ms in turn.latency_ms])
+        assert latency is not None
+        return latency
+
+    @cached_property
+    def work_ms(self) -> dict[str, float]:
+        """Stage -> mean work on a frame."""
+        stages = self.first.work_ms
+        return {stage: mean(turn.work_ms[stage] for turn in self.turns) for stage in stages}
 
     @property
     def longest(self) -> str:
@@ -89,22 +104,9 @@ Rows = tuple[OverlapRow, ...]
 
 def rows_of(record: OverlapRecord) -> Rows:
     """Return a row for each variant."""
-    return tuple(_row(turns) for turns in grouped(record.turns, lambda turn: turn.way).values())
-
-
-def _row(turns: Sequence[OverlapTurn]) -> OverlapRow:
-    full = [turn for turn in turns if not turn.latency_ms]
-    latency = Distribution.of([ms for turn in turns for ms in turn.latency_ms])
-    assert latency is not None
-    return OverlapRow(
-        variant=turns[0].way,
-        rate=Spread.of([turn.fps for turn in full]),
-        cores=median(turn.cpu_seconds / turn.seconds for turn in full),
-        others=cores_of_others(turns),
-        latency=latency,
-        paced_fps=min(turn.fps for turn in turns if turn.latency_ms),
-        work_ms={stage: mean(turn.work_ms[stage] for turn in full) for stage in full[0].work_ms},
-    )
+    full = grouped([turn for turn in record.turns if not turn.latency_ms], lambda turn: turn.way)
+    paced = grouped([turn for turn in record.turns if turn.latency_ms], lambda turn: turn.way)
+    return tuple(OverlapRow(turns=turns, paced=paced[way]) for way, turns in full.items())
 
 
 def _answer(record: OverlapRecord, rows: Rows) -> tuple[Finding, ...]:
@@ -116,10 +118,7 @@ def _answer(record: OverlapRecord, rows: Rows) -> tuple[Finding, ...]:
         won=f"Fastest by {' and '.join(ranking.alike)}: {rate}, {times}",
         even=f"Overlap gains nothing here: {ranking.rate(rows[0])} in sequence",
     )
-    if ranking.trust.doubt:
-        change = AGAIN
-    else:
-        change = _change(ranking, rows[0], record.provenance.machine.usable_cores)
+    change = AGAIN if ranking.trust.doubt else _change(ranking, rows[0], record.cores)
     advice = None
     if not ranking.trust.doubt and _OURS not in ranking.alike:
         ours = next(row.rate.median for row in rows if row.variant == _OURS)
@@ -134,7 +133,7 @@ def _answer(record: OverlapRecord, rows: Rows) -> tuple[Finding, ...]:
 
 def _evidence(record: OverlapRecord, rows: Rows) -> Iterator[str]:
     first, *others = rows
-    cores = record.provenance.machine.usable_cores
+    cores = record.cores
     work = ", ".join(f"{stage} {decimal(ms)}" for stage, ms in first.work_ms.items())
     busy = f"the sequential way keeps {decimal(first.cores)} of {counted(cores, 'core')} busy, so "
     allowed = f"; {busy}the cores allow it"
@@ -150,10 +149,8 @@ def _evidence(record: OverlapRecord, rows: Rows) -> Iterator[str]:
         more = row.latency.mean - first.latency.mean
         sign = "+" if more >= 0 else "-"
         latencies.append(f"{row.variant} {sign}{milliseconds(abs(more))}")
-    late: list[str] = [
-        row.variant for row in rows if row.paced_fps < _KEEPS_UP * record.offered_fps
-    ]
-    kept = "with which all keep up"
+    needed, kept = _KEEPS_UP * record.offered_fps, "with which all keep up"
+    late: list[str] = [row.variant for row in rows if min(turn.fps for turn in row.paced) < needed]
     if late:
         kept = f"with which {listing(late)} did not always keep up, so that queues are in it"
     yield (
@@ -190,7 +187,7 @@ def _change(ranking: Ranking, first: OverlapRow, cores: int) -> str:
     )
 
 
-def _charts(rows: Rows) -> tuple[Chart, ...]:
+def _charts(record: OverlapRecord, rows: Rows) -> tuple[Chart, ...]:
     names, rates, work = [row.variant for row in rows], [row.rate for row in rows], rows[0].work_ms
     bound = rates[0].median * rows[0].overlapped
     latency: dict[str, list[float | None]] = {
@@ -270,15 +267,10 @@ OVERLAP: Final[Benchmark[OverlapConfig, OverlapRecord, OverlapRow]] = Benchmark(
     rows=rows_of,
     columns=(
         Column("way", lambda row: row.variant),
-        Column("frames/s", lambda row: decimal(row.rate.median)),
-        Column("slowest", lambda row: decimal(row.rate.lowest)),
-        Column("fastest", lambda row: decimal(row.rate.highest)),
+        *rate_columns("frames/s"),
         Column("CPU", lambda row: percent(row.cores)),
         Column("mean ms", lambda row: decimal(row.latency.mean)),
-        Column(
-            "p95 ms",
-            lambda row: TOO_SMALL if row.latency.p95 is None else decimal(row.latency.p95),
-        ),
+        Column("p95 ms", lambda row: decimal(row.latency.p95, TOO_SMALL)),
     ),
     reading=lambda record, rows: (
         "Frames per second at full speed, medians over the turns; CPU is processor time ÷ wall "

@@ -18,12 +18,7 @@ from headrace.bench.prefetch_record import (
 )
 from headrace.bench.suite.suite_spec import Terms
 from headrace.measuring.decode_counts import median_column, rate_columns
-from headrace.measuring.interleaved import (
-    AGAIN,
-    ALIKE,
-    Trust,
-    take_turns,
-)
+from headrace.measuring.interleaved import AGAIN, ALIKE, NoiseCheck, take_turns
 from headrace.profiling.findings.finding import Change, Finding, times
 from headrace.report.drawing import MARK, PLAIN, Chart
 from headrace.report.experiment import Column
@@ -85,12 +80,9 @@ _WHAT_PINNED_MEMORY_DOES: Final = (
 )
 
 
-def pinning(rows: Sequence[PrefetchRow], point: PrefetchRow, trust: Trust) -> Finding:
+def pinning(rows: Sequence[PrefetchRow], point: PrefetchRow, trust: NoiseCheck) -> Finding:
     """Return what pinned memory gains at the depth of `point`, or why it was not measured."""
-    pinned = next(
-        (row for row in rows if row.is_pinned and row.prefetch_factor == point.prefetch_factor),
-        None,
-    )
+    pinned = next((row for row in rows if row.is_pinned and row.factor == point.factor), None)
     if pinned is None or pinned.copy_ms is None or point.copy_ms is None:
         return Finding(
             headline="pin_memory was not measured: without a GPU it does nothing",
@@ -123,7 +115,7 @@ _PINNED: Final = "#5ea58c"
 
 
 def _label(row: PrefetchRow) -> str:
-    return f"prefetch_factor={row.prefetch_factor}"
+    return f"prefetch_factor={row.factor}"
 
 
 def _saturation(rows: Sequence[PrefetchRow]) -> Saturation[PrefetchRow]:
@@ -138,49 +130,28 @@ def _saturation(rows: Sequence[PrefetchRow]) -> Saturation[PrefetchRow]:
 
 
 def _answer(record: PrefetchRecord, rows: tuple[PrefetchRow, ...]) -> tuple[Finding, ...]:
-    trust = Trust.of(rows, record.provenance.machine.usable_cores)
-    return _depth(record, rows, trust), pinning(rows, _saturation(rows).point, trust)
-
-
-def _depth(record: PrefetchRecord, rows: tuple[PrefetchRow, ...], trust: Trust) -> Finding:
-    found = _saturation(rows)
-    ahead = found.point.prefetch_factor * record.workers
+    trust, found = record.trust(rows), _saturation(rows)
+    point, batch_bytes = found.point, record.batch_bytes
+    slower_ms, workers = max(record.load_ms, record.step_ms), counted(record.workers, "worker")
     evidence = [
         *found.rule("the smallest depth"),
-        _most(record),
-        _steadiness(found),
-        f"prefetch_factor × num_workers batches of {megabytes(record.batch_bytes)} are made ahead: "
-        f"{megabytes(ahead * record.batch_bytes)} with {_label(found.point)}.",
-        *trust.sentences("Turns of one setting"),
-    ]
-    finding = found.finding(trust, evidence)
-    has_advice = len(found.rows) > 1 and not trust.doubt
-    return replace(finding, advice=_advice(found) if has_advice else None)
-
-
-def _advice(found: Saturation[PrefetchRow]) -> Change:
-    """What the point gains on what a DataLoader does by itself, where that was measured."""
-    base = next((row for row in found.rows if row.prefetch_factor == DEFAULT_FACTOR), None)
-    words = f"{_label(found.point)} for the DataLoader"
-    if base is None:
-        return Change(words=words)
-    return Change(
-        words=words,
-        gain=found.point.rate.median / base.rate.median,
-        rests_on=f"{found.rate(found.point)}, {found.rate(base)} with {base.prefetch_factor}, "
-        "which is its default",
-    )
-
-
-def _most(record: PrefetchRecord) -> str:
-    slower_ms = max(record.load_ms, record.step_ms)
-    workers = counted(record.workers, "worker")
-    return (
         f"The loop is busy {milliseconds(record.step_ms)} with a batch, and {workers} alone "
         f"{'makes' if record.workers == 1 else 'make'} one every {milliseconds(record.load_ms)}: "
         f"about {decimal(record.batch_frames * 1e3 / slower_ms)} frames/s are possible at best. "
-        "Depth evens out batches that take longer than others; it makes none faster."
-    )
+        "Depth evens out batches that take longer than others; it makes none faster.",
+        _steadiness(found),
+        f"prefetch_factor × num_workers batches of {megabytes(batch_bytes)} are made ahead: "
+        f"{megabytes(point.factor * record.workers * batch_bytes)} with {_label(point)}.",
+        *trust.sentences("Turns of one setting"),
+    ]
+    depth, advice = found.finding(trust, evidence), None
+    if len(found.rows) > 1 and not trust.doubt:
+        advice = Change(words=f"{_label(point)} for the DataLoader")
+        for base in (row for row in found.rows if row.factor == DEFAULT_FACTOR):
+            rates = f"{found.rate(point)}, {found.rate(base)} with {base.factor}"
+            gain, rests_on = point.rate.median / base.rate.median, f"{rates}, which is its default"
+            advice = replace(advice, gain=gain, rests_on=rests_on)
+    return replace(depth, advice=advice), pinning(rows, point, trust)
 
 
 def _steadiness(found: Saturation[PrefetchRow]) -> str:
@@ -192,14 +163,14 @@ def _steadiness(found: Saturation[PrefetchRow]) -> str:
         wait += f" and {milliseconds(other.waits.mean)}"
     return (
         f"Latency jitter (std of the intervals between batches) is {jitter} with "
-        f"{_label(first) if other is first else other.prefetch_factor}; a batch is waited for "
+        f"{_label(first) if other is first else other.factor}; a batch is waited for "
         f"{wait} in the mean."
     )
 
 
 def _rates(rows: tuple[PrefetchRow, ...]) -> Chart:
     rates = _saturation(rows).chart(
-        lambda row: row.prefetch_factor,
+        lambda row: row.factor,
         axis="prefetch_factor",
         name="prefetch",
         title="Frames per second by prefetch_factor",
@@ -211,7 +182,7 @@ def _rates(rows: tuple[PrefetchRow, ...]) -> Chart:
         rates.figure.add_trace(
             line(
                 "pinned",
-                [row.prefetch_factor for row in pinned],
+                [row.factor for row in pinned],
                 [row.rate.median for row in pinned],
                 _PINNED,
                 hover=None,
@@ -231,7 +202,7 @@ def _waits(rows: tuple[PrefetchRow, ...]) -> Chart:
             ("jitter", PLAIN, [row.jitter_ms for row in some]),
             ("mean wait", MARK, [row.waits.mean for row in some]),
         ):
-            factors = [row.prefetch_factor for row in some]
+            factors = [row.factor for row in some]
             style: dict[str, Any] = {"line": {"dash": dash}, "marker": {"size": 8}}
             lines.append(line(name + end, factors, values, color, hover="%{y:.1f} ms", **style))
     return chart(
@@ -241,10 +212,7 @@ def _waits(rows: tuple[PrefetchRow, ...]) -> Chart:
         reading="Jitter is the standard deviation of the intervals between batches, wait how long "
         "the loop stands still for one. Both fall as long as depth evens out what differs.",
         height=320,
-        x={
-            "title_text": "prefetch_factor",
-            "tickvals": sorted({row.prefetch_factor for row in rows}),
-        },
+        x={"title_text": "prefetch_factor", "tickvals": sorted({row.factor for row in rows})},
         y="milliseconds",
         hovermode="x unified",
     )
@@ -262,7 +230,7 @@ PREFETCH: Final[Benchmark[PrefetchConfig, PrefetchRecord, PrefetchRow]] = Benchm
     ),
     rows=rows_of,
     columns=(
-        Column("prefetch", lambda row: str(row.prefetch_factor)),
+        Column("prefetch", lambda row: str(row.factor)),
         Column("pinned", lambda row: "yes" if row.is_pinned else "no"),
         *rate_columns("frames/s"),
         Column("jitter ms", lambda row: decimal(row.jitter_ms)),
@@ -279,7 +247,7 @@ PREFETCH: Final[Benchmark[PrefetchConfig, PrefetchRecord, PrefetchRow]] = Benchm
         "the end of a turn, what they share counted once."
     ),
     answer=_answer,
-    charts=lambda rows: (_rates(rows), _waits(rows)),
+    charts=lambda record, rows: (_rates(rows), _waits(rows)),
     names_machine=True,
     terms=Terms(concerns="loading"),
 )

@@ -10,7 +10,7 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveIn
 from headrace.bench.benchmark import BenchmarkRecord
 from headrace.bench.config import BenchmarkConfig
 from headrace.measuring.config_fields import FrameSize, Option
-from headrace.measuring.interleaved import Turn, TurnsRow, grouped
+from headrace.measuring.interleaved import Turn, TurnsRow
 from headrace.runtime.distribution import Distribution
 from headrace.sampling.boundary import Boundary
 
@@ -96,8 +96,15 @@ class PrefetchRecord(BenchmarkRecord):
 class PrefetchRow(TurnsRow[PrefetchTurn]):
     """The turns of one setting."""
 
-    prefetch_factor: int
-    is_pinned: bool
+    @property
+    def factor(self) -> int:
+        """`prefetch_factor`."""
+        return self.first.prefetch_factor
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether batches were in pinned memory."""
+        return self.first.is_pinned
 
     @property
     def jitter_ms(self) -> float:
@@ -120,8 +127,4 @@ class PrefetchRow(TurnsRow[PrefetchTurn]):
 
 def rows_of(record: PrefetchRecord) -> tuple[PrefetchRow, ...]:
     """Return a row for each setting: those without pinned memory first, each ascending."""
-    groups = grouped(record.turns, lambda turn: (turn.is_pinned, turn.prefetch_factor))
-    return tuple(
-        PrefetchRow(turns=turns, is_pinned=is_pinned, prefetch_factor=factor)
-        for (is_pinned, factor), turns in sorted(groups.items())
-    )
+    return PrefetchRow.by(lambda turn: (turn.is_pinned, turn.prefetch_factor), record.turns)

@@ -29,7 +29,7 @@ from headrace.bench.variant_benchmark import (
     figure,
 )
 from headrace.errors import BackendError
-from headrace.measuring.interleaved import AGAIN, ALIKE, Trust
+from headrace.measuring.interleaved import AGAIN, ALIKE, NoiseCheck
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.report.drawing import Chart
 from headrace.report.experiment import Column
@@ -138,7 +138,7 @@ def paths(rows: Sequence[VariantRow[Step]], level: str = _USUAL) -> tuple[Path, 
 def _answer(record: PreprocessRecord, rows: Rows[Step]) -> tuple[Finding, ...]:
     base, *others = paths(rows)
     used = {row.variant: row for path in (base, *others) for row in path.rows}
-    trust = Trust.of(list(used.values()), record.provenance.machine.usable_cores)
+    trust = record.trust(list(used.values()))
     levels = {row.facts.place: row.ms.median for row in rows if row.facts.name == _USUAL}
     takes = f"{decimal(levels['cpu'])} ms a frame on the CPU"
     if "gpu" in levels:
@@ -153,7 +153,7 @@ def _answer(record: PreprocessRecord, rows: Rows[Step]) -> tuple[Finding, ...]:
     return (Finding(headline=headline, evidence=evidence, change=change, advice=advice),)
 
 
-def _change(trust: Trust, base: Path, others: Sequence[Path]) -> tuple[str, Change]:
+def _change(trust: NoiseCheck, base: Path, others: Sequence[Path]) -> tuple[str, Change]:
     """Return the quickest path as a sentence and as a value."""
     best = min((base, *(path for path in others if path.change)), key=lambda path: path.ms)
     if trust.doubt:

@@ -11,7 +11,7 @@ from headrace.bench.benchmark import Benchmark
 from headrace.bench.cameras_report import CAMERAS
 from headrace.bench.compile_model import COMPILE
 from headrace.bench.decode import DECODE
-from headrace.bench.live_capacity_report import LIVE
+from headrace.bench.live_capacity import LIVE
 from headrace.bench.memory_report import MEMORY
 from headrace.bench.overlap_report import OVERLAP
 from headrace.bench.prefetch import PREFETCH
@@ -20,13 +20,13 @@ from headrace.bench.sampling_report import SAMPLING
 from headrace.bench.scenarios import MODES
 from headrace.bench.split import SPLIT
 from headrace.bench.stability_report import STABILITY
-from headrace.bench.stages_report import STAGES
+from headrace.bench.stages import STAGES
 from headrace.bench.transfer import TRANSFER
 from headrace.bench.workers import WORKERS
 from headrace.errors import ConfigError, in_words
 from headrace.runs.launch.problems import closest
 
-EXPERIMENTS: Final[tuple[Benchmark[Any, Any, Any], ...]] = (
+BENCHMARKS: Final[tuple[Benchmark[Any, Any, Any], ...]] = (
     STAGES,
     WORKERS,
     PREFETCH,
@@ -68,7 +68,7 @@ def load_benchmark(path: Path) -> Registered:
         spec.loader.exec_module(module)
     except Exception as error:
         raise ConfigError(f"{path} cannot be run: {in_words(error)}") from error
-    known = set(map(id, EXPERIMENTS))
+    known = set(map(id, BENCHMARKS))
     defined = {id(value): value for value in vars(module).values() if isinstance(value, Benchmark)}
     own = [value for number, value in defined.items() if number not in known]
     if len(own) != 1:
@@ -76,7 +76,7 @@ def load_benchmark(path: Path) -> Registered:
             f"{path} must define one Benchmark, and defines {len(own) or 'none'}; a "
             "VariantBenchmark becomes one by its benchmark()"
         )
-    taken = ["all", *(each.name for each in EXPERIMENTS)]
+    taken = ["all", *(each.name for each in BENCHMARKS)]
     if own[0].name in taken:
         raise ConfigError(
             f"the benchmark of {path} is called {own[0].name}, as one of headrace's: give it "

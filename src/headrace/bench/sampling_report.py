@@ -21,7 +21,7 @@ from headrace.bench.sampling import (
 )
 from headrace.bench.suite.suite_spec import Terms
 from headrace.measuring.decode_counts import DECODED, READ, CountedRow
-from headrace.measuring.interleaved import AGAIN, Trust, as_fast, fastest, grouped, take_turns
+from headrace.measuring.interleaved import AGAIN, as_fast, fastest, grouped, take_turns
 from headrace.measuring.steady_state import FILLING, DeliveryTurn, take_turn
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.report.drawing import MARK, PLAIN, Chart, bar
@@ -129,52 +129,68 @@ _WASTEFUL: Final = 1.5
 
 def answer(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> tuple[Finding, ...]:
     """Return what limits the fastest, where memory saturates, and what frames are worth."""
-    return _verdict(record, rows), _memory(record, rows), _price(record), _strategies(record)
+    worth: dict[str, list[str]] = {}
+    for each in record.strategies:
+        worth.setdefault(draws(each, record), []).append(_label(each.name, record))
+    drawn = "nothing" if len(worth) == 1 else "nothing, but for what draws other frames"
+    return (
+        _verdict(record, rows),
+        _memory(record, rows),
+        Finding(
+            headline=f"What it costs in statistics: {drawn}",
+            evidence=tuple(f"{', '.join(names)}: {words}." for words, names in worth.items()),
+        ),
+        Finding(
+            headline="The strategies",
+            evidence=tuple(
+                f"{_label(each.name, record)}: {how(each.name, record)}."
+                + (f" Not possible here: {each.why_not}." if each.why_not else "")
+                for each in record.strategies
+            ),
+        ),
+    )
 
 
 def _verdict(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> Finding:
-    """Name the fastest row, and what limits it."""
+    """Name the fastest row, those as fast, and what limits it."""
     baseline, best = rows[0], fastest(rows)
-    usable = record.provenance.machine.usable_cores
+    names = [best.label, *(row.label for row in as_fast(rows) if row is not best)]
     bound, change = _bound(record, best, baseline)
     others = [decimal(row.others or 0.0) for row in (best, baseline)]
+    advice = None
+    if best is not baseline and not record.trust((best, baseline)).doubt:
+        advice = Change(
+            words=f"Random frames by {best.label}, not by a DataLoader that seeks for each",
+            gain=best.times,
+            rests_on=f"{decimal(best.rate.median)} against {decimal(baseline.rate.median)} "
+            "images/s",
+        )
     evidence = [
         f"{best.label} decodes {decimal(best.decoded)} frames for each image, the "
         f"baseline {decimal(baseline.decoded)}; that takes {decimal(best.cpu_ms)} ms of processor "
         f"time against {decimal(baseline.cpu_ms)} ms.",
-        f"{best.label} keeps {decimal(best.cores)} of {counted(usable, 'usable core')} "
+        f"{best.label} keeps {decimal(best.cores)} of {counted(record.cores, 'usable core')} "
         f"busy with {counted(record.workers, 'worker')}, the baseline {decimal(baseline.cores)}; "
         f"other programs meanwhile {others[0]} and {others[1]}.",
         f"It counts as bound by decoding from {percent(BUSY)} of the cores that its workers can "
         "use.",
         f"Before it was timed, {counted(record.compared, 'frame')} came out equal, bit for bit, "
         "from the baseline, a FrameDataset and a FrameLoader.",
-        *Trust.of(rows, usable).sentences("Turns of one strategy"),
+        *record.trust(rows).sentences("Turns of one strategy"),
     ]
     return Finding(
-        headline=f"{_names(best, rows)}: {decimal(best.rate.median)} images/s, "
+        headline=f"Fastest is {' and '.join(names)}: {decimal(best.rate.median)} images/s, "
         f"{decimal(best.times)} times the baseline; {bound}",
         evidence=tuple(evidence),
         change=change,
-        advice=None if Trust.of((best, baseline), usable).doubt else _advice(best, baseline),
-    )
-
-
-def _advice(best: SamplingRow, baseline: SamplingRow) -> Change | None:
-    """The fastest instead of the baseline; None if it is that."""
-    if best is baseline:
-        return None
-    return Change(
-        words=f"Random frames by {best.label}, not by a DataLoader that seeks for each",
-        gain=best.times,
-        rests_on=f"{decimal(best.rate.median)} against {decimal(baseline.rate.median)} images/s",
+        advice=advice,
     )
 
 
 def _bound(record: SamplingRecord, row: SamplingRow, baseline: SamplingRow) -> tuple[str, str]:
     """Return what limits a row, by the rule, and the one change to try."""
-    usable, workers = record.provenance.machine.usable_cores, record.workers
-    trust = Trust.of((row, baseline), usable)
+    usable, workers = record.cores, record.workers
+    trust = record.trust((row, baseline))
     if trust.is_disturbed:
         # Processor time is counted in ticks of some 10 ms: a short turn may have taken none.
         saved = decimal(baseline.cpu_ms / row.cpu_ms) if row.cpu_ms else ""
@@ -184,9 +200,8 @@ def _bound(record: SamplingRecord, row: SamplingRow, baseline: SamplingRow) -> t
         return "too unsteady to say what limits it", AGAIN
     could = min(workers, usable)
     if row.cores < BUSY * could:
-        gain = (
-            f": up to {decimal(could / row.cores)} times, until they are busy" if row.cores else ""
-        )
+        more = f": up to {decimal(could / row.cores)} times" if row.cores else ""
+        gain = f"{more}, until they are busy" if more else ""
         return (
             "not bound by processors, which had time to spare",
             "Faster storage, or more --workers than cores, so that some decode while others "
@@ -235,36 +250,7 @@ def _memory(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> Finding:
         evidence.append(
             f"Still filling while measured, so faster in the long run: {', '.join(filling)}."
         )
-    return ladder.finding(Trust.of(ladder.rows, record.provenance.machine.usable_cores), evidence)
-
-
-def _names(best: SamplingRow, rows: tuple[SamplingRow, ...]) -> str:
-    """Name the fastest, and those that are as fast within 5 %."""
-    others = [row.label for row in as_fast(rows) if row is not best]
-    return "Fastest is " + " and ".join([best.label, *others])
-
-
-def _price(record: SamplingRecord) -> Finding:
-    """Say what each strategy's frames are worth to training, those with the same ones together."""
-    labels: dict[str, list[str]] = {}
-    for each in record.strategies:
-        labels.setdefault(draws(each, record), []).append(_label(each.name, record))
-    return Finding(
-        headline="What it costs in statistics: "
-        + ("nothing" if len(labels) == 1 else "nothing, but for what draws other frames"),
-        evidence=tuple(f"{', '.join(names)}: {drawn}." for drawn, names in labels.items()),
-    )
-
-
-def _strategies(record: SamplingRecord) -> Finding:
-    return Finding(
-        headline="The strategies",
-        evidence=tuple(
-            f"{_label(each.name, record)}: {how(each.name, record)}."
-            + (f" Not possible here: {each.why_not}." if each.why_not else "")
-            for each in record.strategies
-        ),
-    )
+    return ladder.finding(record.trust(ladder.rows), evidence)
 
 
 def _label(way: Way, record: SamplingRecord) -> str:
@@ -314,9 +300,12 @@ def _chart(rows: tuple[SamplingRow, ...]) -> Chart:
         hoverinfo="skip",
         showlegend=False,
     )
-    most = max(row.rate.highest for row in rows)
+    most, enough = max(row.rate.highest for row in rows), []
+    if ladder := ladder_of(rows):
+        ends = {"x": [ladder.enough] * 2, "y": [labels[0], labels[-1]]}
+        enough = [dashed(PLAIN, **ends, showlegend=False)]
     return chart(
-        [bars, times, *_enough(rows, labels)],
+        [bars, times, *enough],
         name="sampling",
         title="Images per second by strategy",
         reading="Frames delivered per second, in batches, when the loop does nothing else; beside "
@@ -328,15 +317,6 @@ def _chart(rows: tuple[SamplingRow, ...]) -> Chart:
         y={"showgrid": False, "rangemode": None},
         bargap=0.35,
     )
-
-
-def _enough(rows: tuple[SamplingRow, ...], labels: list[str]) -> list[go.Scatter]:
-    """Return the line from which memory is enough, if that was measured."""
-    ladder = ladder_of(rows)
-    if ladder is None:
-        return []
-    ends = {"x": [ladder.enough] * 2, "y": [labels[0], labels[-1]]}
-    return [dashed(PLAIN, **ends, showlegend=False)]
 
 
 SAMPLING: Final[Benchmark[SamplingConfig, SamplingRecord, SamplingRow]] = Benchmark(
@@ -368,7 +348,7 @@ SAMPLING: Final[Benchmark[SamplingConfig, SamplingRecord, SamplingRow]] = Benchm
     ),
     reading=_reading,
     answer=answer,
-    charts=lambda rows: (_chart(rows),),
+    charts=lambda record, rows: (_chart(rows),),
     names_machine=True,
     terms=Terms(config=among_all, seconds=60, concerns="loading"),
 )

@@ -11,7 +11,7 @@ from headrace.bench.charts import chart, line
 from headrace.bench.config import ThreadedModelConfig, indexes_of
 from headrace.bench.live_load import LiveTurn, live_plan, take_live_turn
 from headrace.measuring.config_fields import Option
-from headrace.measuring.interleaved import AGAIN, Trust, TurnsRow, grouped, take_turns
+from headrace.measuring.interleaved import AGAIN, TurnsRow, take_turns
 from headrace.profiling.findings.finding import Finding
 from headrace.report.drawing import MARK, PLAIN, Chart
 from headrace.report.experiment import Column
@@ -52,8 +52,6 @@ class ModesRecord(BenchmarkRecord):
 @dataclass(frozen=True, kw_only=True)
 class ModesRow(TurnsRow[ModesTurn]):
     """The turns of one mode."""
-
-    mode: Mode
 
     def known(self, figure: str) -> float | None:
         """Return the median of a figure; None where it is not known of a turn."""
@@ -108,8 +106,7 @@ def measure_modes(config: ModesConfig, context: Context) -> ModesRecord:
 
 def rows_of(record: ModesRecord) -> tuple[ModesRow, ...]:
     """Return a row for each mode."""
-    groups = grouped(record.turns, lambda turn: turn.mode)
-    return tuple(ModesRow(turns=turns, mode=mode) for mode, turns in groups.items())
+    return ModesRow.by(lambda turn: turn.mode, record.turns)
 
 
 _STEADY: Final = 0.05
@@ -123,7 +120,7 @@ _MISSING_P95: Final = {"offline": "-", "realtime": "n small"}
 def _answer(record: ModesRecord, rows: tuple[ModesRow, ...]) -> tuple[Finding, ...]:
     offline, live = rows
     asked = f"{decimal(record.frame_rate)} frames/s"
-    trust = Trust.of(rows, record.provenance.machine.usable_cores)
+    trust = record.trust(rows)
     latency = live.known("latency_p95")
     p95 = "" if latency is None else f", p95 latency {milliseconds(latency)}"
     if live.drop_share:
@@ -187,7 +184,7 @@ def _steadiness(offline: ModesRow, live: ModesRow) -> list[str]:
 
 def _change(record: ModesRecord, rows: tuple[ModesRow, ...]) -> str:
     offline, live = rows
-    trust = Trust.of(rows, record.provenance.machine.usable_cores)
+    trust = record.trust(rows)
     if live.drop_share and trust.is_disturbed:
         return AGAIN
     if live.drop_share and offline.rate.median > _ROOM * record.frame_rate:
@@ -213,7 +210,7 @@ def _frame_rates(rows: tuple[ModesRow, ...]) -> Chart:
     return chart(
         [
             line(
-                _WORDS[row.mode],
+                _WORDS[row.first.mode],
                 range(1, len(row.per_second) + 1),
                 row.per_second,
                 color,
@@ -243,11 +240,13 @@ MODES: Final[Benchmark[ModesConfig, ModesRecord, ModesRow]] = Benchmark(
     ),
     rows=rows_of,
     columns=(
-        Column("mode", lambda row: _WORDS[row.mode]),
+        Column("mode", lambda row: _WORDS[row.first.mode]),
         Column("frames/s", lambda row: decimal(row.rate.median)),
         Column("service ms", lambda row: decimal(row.known("service_p50"))),
         Column("p50 ms", lambda row: decimal(row.known("latency_p50"))),
-        Column("p95 ms", lambda row: decimal(row.known("latency_p95"), _MISSING_P95[row.mode])),
+        Column(
+            "p95 ms", lambda row: decimal(row.known("latency_p95"), _MISSING_P95[row.first.mode])
+        ),
         Column("jitter ms", lambda row: decimal(row.known("jitter"))),
         Column("FPS CV", lambda row: decimal(row.known("fps_cv"))),
         Column("dropped", lambda row: percent(row.drop_share)),
@@ -261,6 +260,6 @@ MODES: Final[Benchmark[ModesConfig, ModesRecord, ModesRow]] = Benchmark(
         "again."
     ),
     answer=_answer,
-    charts=lambda rows: (_frame_rates(rows),),
+    charts=lambda record, rows: (_frame_rates(rows),),
     names_machine=True,
 )

@@ -1,6 +1,7 @@
 """What `bench stability` shows: the smallest setting that is steady, and how steady others are."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean, pstdev
 from typing import Final
@@ -20,7 +21,7 @@ from headrace.bench.stability import (
 )
 from headrace.bench.suite.suite_spec import Terms
 from headrace.measuring.decode_counts import median_column
-from headrace.measuring.interleaved import AGAIN, Spread, Trust, TurnsRow, grouped
+from headrace.measuring.interleaved import AGAIN, MedianRange, TurnsRow
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.report.drawing import MARK, PLAIN, Chart
 from headrace.report.experiment import Column
@@ -31,37 +32,20 @@ from headrace.report.numbers import counted, decimal, percent, seconds
 class StabilityRow(TurnsRow[StabilityTurn]):
     """The turns of one candidate."""
 
-    candidate: Candidate
-    target: float
+    @property
+    def candidate(self) -> Candidate:
+        """What was tried."""
+        return self.first.candidate
 
     @cached_property
-    def cv(self) -> Spread:
+    def cv(self) -> MedianRange:
         """CV of the FPS by iteration."""
-        return Spread.of([turn.cv for turn in self.turns])
+        return MedianRange.of([turn.cv for turn in self.turns])
 
     @property
     def fps(self) -> tuple[float, ...]:
         """FPS by iteration, of the turn whose CV is nearest the median."""
         return min(self.turns, key=lambda turn: abs(turn.cv - self.cv.median)).fps
-
-    @property
-    def holds(self) -> bool:
-        """Whether it is steady, by the median."""
-        return self.cv.median < self.target
-
-    @property
-    def is_certain(self) -> bool:
-        """Whether every turn says the same."""
-        return self.cv.highest < self.target or self.cv.lowest >= self.target
-
-
-def rows_of(record: StabilityRecord) -> tuple[StabilityRow, ...]:
-    """Return a row for each candidate, the smallest first."""
-    groups = grouped(record.turns, lambda turn: turn.candidate)
-    return tuple(
-        StabilityRow(turns=turns, candidate=candidate, target=record.target)
-        for candidate, turns in sorted(groups.items())
-    )
 
 
 Rows = tuple[StabilityRow, ...]
@@ -69,60 +53,37 @@ _BURST: Final = 3.0
 """Times the mean FPS, from which an iteration is told as one of several results at once."""
 
 
-def _best(rows: Rows) -> StabilityRow:
-    """Return the smallest that is steady; where none is, the steadiest."""
-    steady = [row for row in rows if row.holds]
-    return steady[0] if steady else min(rows, key=lambda row: row.cv.median)
+def _best(record: StabilityRecord, rows: Rows) -> StabilityRow:
+    """Return the smallest that is steady by the median; where none is, the steadiest."""
+    steadiest = min(rows, key=lambda row: row.cv.median)
+    return next((row for row in rows if row.cv.median < record.target), steadiest)
 
 
 def _answer(record: StabilityRecord, rows: Rows) -> tuple[Finding, ...]:
-    best, trust = _best(rows), Trust.of(rows, record.provenance.machine.usable_cores)
-    verdict = _verdict(best)
-    headline, change = verdict, _change(record, rows, best)
+    first, best, trust = rows[0], _best(record, rows), record.trust(rows)
+    one, cv, target = best.candidate, decimal(best.cv.median), record.target
+    change, advice, held = None, None, record.run_depth
+    if best.cv.median >= target:
+        verdict = f"CV < {target:g} was not reached; the best is {cv}, with {one}"
+        change = _towards_steady(rows, best)
+    else:
+        verdict = f"The frame rate is steady from {one} on: CV {cv}, below {target:g}"
+    if best.cv.median < target and best is not first:
+        gain = f"CV {cv} instead of {decimal(first.cv.median)} with {first.candidate}"
+        advice = Change(words=f"{one}, for a steady rate", rests_on=gain)
+        change = (
+            f"Pipeline(capacity={one.queue_depth}) with batches of {one.batch_size}: {gain}. The "
+            f"queues of headrace run hold {held}."
+        )
+        if one.queue_depth <= held:
+            advice = replace(advice, options={"batch_size": one.batch_size})
+            queues = f"whose queues hold {held}"
+            change = f"--batch-size {one.batch_size} of headrace run, {queues}: {gain}."
     if trust.doubt:
-        headline = (
-            f"{trust.doubt} from where on the frame rate is steady; by the medians: {verdict}"
-        )
-        change = AGAIN
-    advice = None
-    if not trust.doubt and best.holds and best is not rows[0]:
-        advice = Change(
-            words=f"{best.candidate}, for a steady rate",
-            rests_on=_against(rows[0], best),
-            options={"batch_size": best.candidate.batch_size}
-            if best.candidate.queue_depth <= record.run_depth
-            else {},
-        )
+        verdict = f"{trust.doubt} from where on the frame rate is steady; by the medians: {verdict}"
+        change, advice = AGAIN, None
     evidence = (*_evidence(record, rows, best), *trust.sentences("Rates of one candidate"))
-    return (Finding(headline=headline, evidence=evidence, change=change, advice=advice),)
-
-
-def _verdict(best: StabilityRow) -> str:
-    found = f"CV {decimal(best.cv.median)}"
-    if best.holds:
-        return f"The frame rate is steady from {best.candidate} on: {found}, below {best.target:g}"
-    return f"CV < {best.target:g} was not reached; the best is {found[3:]}, with {best.candidate}"
-
-
-def _against(first: StabilityRow, best: StabilityRow) -> str:
-    return (
-        f"CV {decimal(best.cv.median)} instead of {decimal(first.cv.median)} with {first.candidate}"
-    )
-
-
-def _change(record: StabilityRecord, rows: Rows, best: StabilityRow) -> str | None:
-    depth, size = best.candidate.queue_depth, best.candidate.batch_size
-    if not best.holds:
-        return _towards_steady(rows, best)
-    if best is rows[0]:
-        return None
-    gain = _against(rows[0], best)
-    if depth <= record.run_depth:
-        return f"--batch-size {size} of headrace run, whose queues hold {record.run_depth}: {gain}."
-    return (
-        f"Pipeline(capacity={depth}) with batches of {size}: {gain}. The queues of headrace run "
-        f"hold {record.run_depth}."
-    )
+    return (Finding(headline=verdict, evidence=evidence, change=change, advice=advice),)
 
 
 def _towards_steady(rows: Rows, best: StabilityRow) -> str:
@@ -139,57 +100,54 @@ def _towards_steady(rows: Rows, best: StabilityRow) -> str:
     )
 
 
-def _evidence(record: StabilityRecord, rows: Rows, best: StabilityRow) -> list[str]:
+def _evidence(record: StabilityRecord, rows: Rows, best: StabilityRow) -> Iterator[str]:
     median = f", the median of {record.repeats} turns" if record.repeats > 1 else ""
-    said = [
+    yield (
         "FPS of an iteration is the frames of a batch ÷ the time since the batch before came out. "
         f"CV is standard deviation ÷ mean over {counted(record.iterations, 'iteration')}{median}."
-    ]
+    )
     if record.repeats > 1:
+        is_split = best.cv.lowest < record.target <= best.cv.highest
+        sides = "on both sides of" if is_split else "all on one side of"
         spread = f"{decimal(best.cv.lowest)} to {decimal(best.cv.highest)}"
-        sides = "all on one side of" if best.is_certain else "on both sides of"
-        said.append(f"Its turns came to {spread}, {sides} {record.target:g}.")
-    intervals = decimal(best.median(lambda turn: turn.interval_cv))
+        yield f"Its turns came to {spread}, {sides} {record.target:g}."
     if max(best.fps) > _BURST * fmean(best.fps):
-        said.append(
+        yield (
             f"Results that came out right after each other are iterations of up to "
             f"{decimal(max(best.fps))} frames/s, which weigh most in it; the intervals between "
-            f"results have a CV of {intervals}."
+            f"results have a CV of {decimal(best.median(lambda turn: turn.interval_cv))}."
         )
     if record.iterations < ITERATIONS:
-        said.append(f"Fewer than {ITERATIONS} iterations are a look at it, no figure to quote.")
+        yield f"Fewer than {ITERATIONS} iterations are a look at it, no figure to quote."
     if len(rows) > 1:
-        said.append(
+        yield (
             "That a deeper queue is no less steady is taken for granted: shorter ones are tried "
             "only where the deepest is steady."
         )
     if record.unbegun is not None:
         unbegun = Candidate(batch_size=record.unbegun[0], queue_depth=record.unbegun[1])
-        said.append(
-            f"The search was cut short: there was no time for {unbegun} (--max-seconds "
-            f"{record.max_seconds:g})."
-        )
+        until = f"--max-seconds {record.max_seconds:g}"
+        yield f"The search was cut short: there was no time for {unbegun} ({until})."
     if record.left_out:
         sizes = ", ".join(map(str, record.left_out))
-        said.append(f"Not tried, as the video has fewer frames: batch size {sizes}.")
-    left_out = [turn.warm_up for row in rows for turn in row.turns]
-    fewest, most = min(left_out), max(left_out)
-    results = f"{fewest}" if fewest == most else f"{fewest} to {most}"
-    said.append(
+        yield f"Not tried, as the video has fewer frames: batch size {sizes}."
+    left_out = sorted({turn.warm_up for turn in record.turns})
+    results = " to ".join(map(str, dict.fromkeys((left_out[0], left_out[-1]))))
+    yield (
         f"Left out: the first {results} results of each turn, by the depth of the queues, while "
         f"these fill; and {seconds(record.model_seconds)} to make the model ready."
     )
-    return said
 
 
-def _by_iteration(rows: Rows) -> Chart:
-    best = _best(rows)
-    mean, band = fmean(best.fps), best.target
+def _by_iteration(record: StabilityRecord, rows: Rows) -> Chart:
+    best = _best(record, rows)
+    mean, band = fmean(best.fps), record.target
     count = list(range(1, len(best.fps) + 1))
+    ends, within = [count[0], count[-1]], f"mean ± {percent(band)}"
     edges = [
         go.Scatter(
             name=name,
-            x=[count[0], count[-1]],
+            x=ends,
             y=[mean * share] * 2,
             mode="lines",
             line={"width": 0},
@@ -198,10 +156,7 @@ def _by_iteration(rows: Rows) -> Chart:
             hoverinfo="skip",
             showlegend=fill is not None,
         )
-        for name, share, fill in (
-            ("", 1 - band, None),
-            (f"mean ± {percent(band)}", 1 + band, "tonexty"),
-        )
+        for name, share, fill in (("", 1 - band, None), (within, 1 + band, "tonexty"))
     ]
     by_iteration = line(
         "FPS",
@@ -211,7 +166,7 @@ def _by_iteration(rows: Rows) -> Chart:
         line={"width": 1.4},
         marker={"size": 4},
     )
-    average = dashed(MARK, x=[count[0], count[-1]], y=[mean] * 2, name=f"mean {decimal(mean)}")
+    average = dashed(MARK, x=ends, y=[mean] * 2, name=f"mean {decimal(mean)}")
     return chart(
         [*edges, by_iteration, average],
         name="iterations",
@@ -225,9 +180,8 @@ def _by_iteration(rows: Rows) -> Chart:
     )
 
 
-def _by_candidate(rows: Rows) -> Chart:
-    names = [_short(row) for row in rows]
-    spreads = [row.cv for row in rows]
+def _by_candidate(record: StabilityRecord, rows: Rows) -> Chart:
+    names, spreads = [_short(row) for row in rows], [row.cv for row in rows]
     medians = marks(
         "median CV",
         names,
@@ -237,7 +191,7 @@ def _by_candidate(rows: Rows) -> Chart:
         size=10,
         color=PLAIN,
     )
-    target = dashed(MARK, x=names, y=[rows[0].target] * len(names), name=f"{rows[0].target:g}")
+    target = dashed(MARK, x=names, y=[record.target] * len(names), name=f"{record.target:g}")
     return chart(
         [medians, target],
         name="cv",
@@ -265,8 +219,8 @@ STABILITY: Final[Benchmark[StabilityConfig, StabilityRecord, StabilityRow]] = Be
         f"Steadiness of the frame rate: FPS over {counted(record.iterations, 'iteration')} of "
         "decode, preprocess, model"
     ),
-    rows=rows_of,
-    columns=(
+    rows=lambda record: StabilityRow.by(lambda turn: turn.candidate, record.turns),
+    columns=lambda record: (
         Column("batch × queue", _short),
         Column("CV", lambda row: decimal(row.cv.median)),
         Column("lowest", lambda row: decimal(row.cv.lowest)),
@@ -275,7 +229,7 @@ STABILITY: Final[Benchmark[StabilityConfig, StabilityRecord, StabilityRow]] = Be
         Column("mean FPS", lambda row: decimal(fmean(row.fps))),
         Column("std FPS", lambda row: decimal(pstdev(row.fps))),
         Column("frames/s", lambda row: decimal(row.rate.median)),
-        Column("steady", lambda row: "yes" if row.holds else "no"),
+        Column("steady", lambda row: "yes" if row.cv.median < record.target else "no"),
     ),
     reading=lambda record, rows: (
         "CV is that of the FPS by iteration, median, lowest and highest turn; beside it that of "
@@ -283,7 +237,7 @@ STABILITY: Final[Benchmark[StabilityConfig, StabilityRecord, StabilityRow]] = Be
         "the median. Frames/s is frames ÷ time: a mean of rates is higher wherever they vary."
     ),
     answer=_answer,
-    charts=lambda rows: (_by_iteration(rows), _by_candidate(rows)),
+    charts=lambda record, rows: (_by_iteration(record, rows), _by_candidate(record, rows)),
     terms=Terms(
         config=lambda videos: StabilityConfig(videos=videos[:1], max_seconds=45, repeats=2)
     ),

@@ -7,7 +7,6 @@ is timed, and what is said of them. Turns, rows, ranking, table, chart and answe
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import cycle
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
@@ -19,13 +18,13 @@ from headrace.bench.suite.suite_spec import Terms
 from headrace.measuring.config_fields import Configuration
 from headrace.measuring.interleaved import (
     AGAIN,
-    Spread,
+    MedianRange,
+    NoiseCheck,
     Stopwatch,
     Timed,
-    Trust,
     Turn,
+    TurnsRow,
     as_fast,
-    cores_of_others,
     fastest,
     grouped,
     take_turns,
@@ -50,6 +49,11 @@ class VariantTurn(Turn):
     """The variant."""
     amount: PositiveFloat
     """How much was done, in the unit of the benchmark."""
+
+    @property
+    def rate(self) -> float:
+        """How much was done in a second."""
+        return self.amount / self.seconds
 
 
 class VariantRecord(BenchmarkRecord):
@@ -146,29 +150,17 @@ def time_variants(
 
 
 @dataclass(frozen=True, kw_only=True)
-class VariantRow(Generic[Facts]):
-    """One variant: its turns, and what else the benchmark knows of it."""
+class VariantRow(TurnsRow[VariantTurn], Generic[Facts]):
+    """One variant: its turns, none where it was not timed, and what else is known of it."""
 
     variant: str
-    turns: tuple[VariantTurn, ...] = ()
-    """Empty where it was not timed: then it has no rate."""
     facts: Facts
 
-    @cached_property
-    def rate(self) -> Spread:
-        """How much was done in a second."""
-        return Spread.of([turn.amount / turn.seconds for turn in self.turns])
-
     @property
-    def ms(self) -> Spread:
+    def ms(self) -> MedianRange:
         """Milliseconds that one takes."""
         low, high = 1e3 / self.rate.highest, 1e3 / self.rate.lowest
-        return Spread(median=1e3 / self.rate.median, lowest=low, highest=high)
-
-    @property
-    def others(self) -> float | None:
-        """Cores that other programs kept busy meanwhile; None if that is unknown."""
-        return cores_of_others(self.turns)
+        return MedianRange(median=1e3 / self.rate.median, lowest=low, highest=high)
 
 
 Rows = tuple[VariantRow[Facts], ...]
@@ -206,13 +198,12 @@ class Ranking:
     """At least one; the first is what the others are compared with."""
     unit: str
     """Of what they do: `frames`."""
-    trust: Trust
+    trust: NoiseCheck
 
     @classmethod
     def of(cls, record: BenchmarkRecord, rows: tuple[RankedRow, ...], unit: str) -> Self:
         """Return how the rows of a record rank."""
-        cores = record.provenance.machine.usable_cores
-        return cls(rows=rows, unit=unit, trust=Trust.of(rows, cores))
+        return cls(rows=rows, unit=unit, trust=record.trust(rows))
 
     @property
     def first(self) -> RankedRow:
@@ -336,7 +327,7 @@ class VariantBenchmark(Generic[Config, Recorded, Facts]):
             **{name: getattr(self, name) for name in (*shared, "announce", "terms")},
             columns=self.columns or rate_columns(self.head, self.unit),
             answer=self.answer or self.findings,
-            charts=self.all_charts,
+            charts=lambda record, rows: self.all_charts(rows),
             names_machine=True,
         )
 
@@ -356,7 +347,7 @@ class VariantBenchmark(Generic[Config, Recorded, Facts]):
         turns = grouped(record.turns, lambda turn: turn.way)
         facts: Any = self.facts(record)
         return tuple(
-            VariantRow(variant=each, turns=tuple(turns.get(each, ())), facts=facts.get(each))
+            VariantRow(variant=each, turns=turns.get(each, ()), facts=facts.get(each))
             for each in facts or turns
         )
 

@@ -1,6 +1,7 @@
 """How many workers a stock DataLoader needs: an epoch of clips, timed for each number of them."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
 
@@ -19,10 +20,10 @@ from headrace.measuring.decode_counts import (
     median_column,
     rate_columns,
 )
-from headrace.measuring.interleaved import Trust, grouped, take_turns
+from headrace.measuring.interleaved import take_turns
 from headrace.profiling.findings.finding import Finding
 from headrace.report.experiment import Column
-from headrace.report.numbers import counted, decimal, percent, seconds
+from headrace.report.numbers import counted, percent, seconds
 from headrace.runtime.affinity import available_cores
 from headrace.sampling.boundary import Boundary
 
@@ -73,13 +74,8 @@ class WorkersRecord(BenchmarkRecord):
     epochs: tuple[Epoch, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class WorkersRow(CountedRow[Epoch]):
-    """The epochs with one number of workers."""
-
-    workers: int
-    clips: int
-    """In an epoch."""
+WorkersRow = CountedRow[Epoch]
+"""The epochs with one number of workers."""
 
 
 def measure_workers(config: WorkersConfig, context: Context) -> WorkersRecord:
@@ -119,35 +115,30 @@ def measure_workers(config: WorkersConfig, context: Context) -> WorkersRecord:
 
 def rows_of(record: WorkersRecord) -> tuple[WorkersRow, ...]:
     """Return a row for each number of workers, ascending."""
-    groups = grouped(record.epochs, lambda epoch: epoch.workers)
-    return tuple(
-        WorkersRow(turns=epochs, workers=workers, clips=record.clips)
-        for workers, epochs in sorted(groups.items())
-    )
+    return WorkersRow.by(lambda epoch: epoch.workers, record.epochs)
 
 
-def _saturation(rows: tuple[WorkersRow, ...]) -> Saturation[WorkersRow]:
+def _saturation(rows: Sequence[WorkersRow]) -> Saturation[WorkersRow]:
     return Saturation(
         rows=rows,
         # Without workers nothing is decoded while the model is trained, however fast it is here.
-        candidates=tuple(row for row in rows if row.workers),
+        candidates=tuple(row for row in rows if row.first.workers),
         unit="frames/s",
-        label=lambda row: counted(row.workers, "worker"),
-        setting=lambda row: f"num_workers={row.workers}",
+        label=lambda row: counted(row.first.workers, "worker"),
+        setting=lambda row: f"num_workers={row.first.workers}",
         surplus="more only take memory and time to start",
         further="--workers with a larger number",
     )
 
 
 def _answer(record: WorkersRecord, rows: tuple[WorkersRow, ...]) -> tuple[Finding, ...]:
-    found, cores = _saturation(rows), record.provenance.machine.usable_cores
-    trust, busy = Trust.of(rows, cores), percent(found.point.cores)
+    found, trust = _saturation(rows), record.trust(rows)
     alone = "0 workers are no candidate: they decode while nobody trains, not beside it."
     evidence = [
         *found.rule("the fewest workers"),
-        *([alone] if found.point.workers and not rows[0].workers else []),
-        f"{found.label(found.point)}: processors busy {busy} of one core, "
-        f"{counted(cores, 'core')} usable.",
+        *([alone] if found.point.first.workers and not rows[0].first.workers else []),
+        f"{found.label(found.point)}: processors busy {percent(found.point.cores)} of "
+        f"one core, {counted(record.cores, 'core')} usable.",
         *trust.sentences("Epochs with the same number of workers"),
     ]
     return (found.finding(trust, evidence),)
@@ -171,10 +162,10 @@ WORKERS: Final[Benchmark[WorkersConfig, WorkersRecord, WorkersRow]] = Benchmark(
         f"of {counted(record.videos, 'video')}"
     ),
     rows=rows_of,
-    columns=(
-        Column("workers", lambda row: str(row.workers)),
+    columns=lambda record: (
+        Column("workers", lambda row: str(row.first.workers)),
         *rate_columns("frames/s"),
-        Column("clips/s", lambda row: decimal(row.median(lambda epoch: row.clips / epoch.seconds))),
+        median_column("clips/s", lambda epoch: record.clips / epoch.seconds),
         median_column("first batch", lambda epoch: epoch.first_batch_seconds, seconds),
         Column("CPU", lambda row: percent(row.cores)),
         median_column("MB", lambda epoch: epoch.memory_bytes / 1e6),
@@ -186,9 +177,9 @@ WORKERS: Final[Benchmark[WorkersConfig, WorkersRecord, WorkersRow]] = Benchmark(
         f"counted once. {READING}"
     ),
     answer=_answer,
-    charts=lambda rows: (
+    charts=lambda record, rows: (
         _saturation(rows).chart(
-            lambda row: row.workers,
+            lambda row: row.first.workers,
             axis="num_workers",
             name="workers",
             title="Frames per second by number of workers",

@@ -32,11 +32,11 @@ class _Experiments(CommandList):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return their names in the order of the registry, behind that for all."""
-        from headrace.bench.registry import EXPERIMENTS
+        from headrace.bench.registry import BENCHMARKS
 
         if not self.commands:
             self.commands["all"] = command_of_all()
-            self.commands.update({each.name: command_of(each) for each in EXPERIMENTS})
+            self.commands.update({each.name: command_of(each) for each in BENCHMARKS})
         return list(self.commands)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:

@@ -50,12 +50,12 @@ def bench_all(
     *, out: Path, only: str, skip: str, again: bool, dry_run: bool, json: bool, **typed: Any
 ) -> None:
     """Ask all experiments of videos, with one model, and report what they found."""
-    from headrace.bench.registry import EXPERIMENTS
+    from headrace.bench.registry import BENCHMARKS
     from headrace.bench.suite.suite_runner import measure_registered, prepare_suite
     from headrace.bench.suite.suite_selection import Choice, SuiteConfig
 
     survey = prepare_suite(
-        EXPERIMENTS,
+        BENCHMARKS,
         configured(SuiteConfig, typed),
         Choice(only=_names("--only", only), skip=_names("--skip", skip), again=again),
         folder=out,

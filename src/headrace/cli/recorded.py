@@ -16,7 +16,7 @@ def run_folder(given: Path) -> Path:
         ConfigError: there are several runs in it, or results of `headrace bench`. A folder that
             holds neither is returned as it is.
     """
-    from headrace.bench.registry import EXPERIMENTS
+    from headrace.bench.registry import BENCHMARKS
     from headrace.report.folder import SESSION
 
     if given.name == SESSION:
@@ -27,7 +27,7 @@ def run_folder(given: Path) -> Path:
     if runs:
         named = " ".join(map(str, runs[:_SHOWN])) + (" ..." if len(runs) > _SHOWN else "")
         raise ConfigError(f"{given} is no run, but holds {len(runs)}; give those: {named}")
-    found = [each.name for each in EXPERIMENTS if _is_of(each.name, given)]
+    found = [each.name for each in BENCHMARKS if _is_of(each.name, given)]
     if found:
         raise ConfigError(
             f"{given} holds what headrace bench {found[0]} found, and no run; give folders of "

@@ -30,14 +30,14 @@ def report(
 
 
 def _survey(folder: Path, *, as_text: bool) -> None:
-    from headrace.bench.registry import EXPERIMENTS
+    from headrace.bench.registry import BENCHMARKS
     from headrace.bench.suite.suite_content import page_of, write_page
     from headrace.bench.suite.suite_record import read_suite
     from headrace.report.survey import render_survey_text
 
     record = read_suite(folder)
     assert record is not None
-    page = page_of(EXPERIMENTS, record, folder)
+    page = page_of(BENCHMARKS, record, folder)
     if as_text:
         print(render_survey_text(page), end="")
         return

@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
-from typing import Final, Generic, Protocol, Self, TypeVar
+from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from pydantic import NonNegativeFloat, PositiveFloat
 
@@ -114,7 +114,7 @@ def take_turns(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spread:
+class MedianRange:
     """The same measured several times."""
 
     median: float
@@ -165,10 +165,20 @@ class TurnsRow(Generic[Timing]):
 
     turns: Sequence[Timing]
 
+    @classmethod
+    def by(cls, key: Callable[[Timing], Any], turns: Sequence[Timing]) -> tuple[Self, ...]:
+        """Return a row for each key that turns have, ascending."""
+        return tuple(cls(turns=own) for _, own in sorted(grouped(turns, key).items()))
+
+    @property
+    def first(self) -> Timing:
+        """The first turn, which tells what all of them have in common."""
+        return self.turns[0]
+
     @cached_property
-    def rate(self) -> Spread:
+    def rate(self) -> MedianRange:
         """What each turn achieved in a second."""
-        return Spread.of([turn.rate for turn in self.turns])
+        return MedianRange.of([turn.rate for turn in self.turns])
 
     @property
     def cores(self) -> float:
@@ -189,7 +199,7 @@ class Timed(Protocol):
     """A row of what contended."""
 
     @property
-    def rate(self) -> Spread:
+    def rate(self) -> MedianRange:
         """What each turn achieved in a second."""
         ...
 
@@ -200,7 +210,7 @@ class Timed(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trust:
+class NoiseCheck:
     """How far the figures of some rows can be trusted."""
 
     spread: float

@@ -15,7 +15,7 @@ from bench import (
 )
 from bench.suite.fakes import FAILING
 from bench.suite.records import chapter, surveyed
-from headrace.bench.registry import EXPERIMENTS
+from headrace.bench.registry import BENCHMARKS
 from headrace.bench.suite.suite_content import page_of, write_page
 from report.chromium import Page
 from report.test_html_browser import DRAWN
@@ -35,14 +35,14 @@ RECORDS = {
 @pytest.fixture
 def written(tmp_path: Path) -> tuple[Path, list[str]]:
     """The page of a suite of real experiments, and what its charts are called."""
-    known = {each.name: each for each in EXPERIMENTS}
+    known = {each.name: each for each in BENCHMARKS}
     why = "a_name_without_a_place_to_break_" * 4
     survey = surveyed(
         tmp_path,
         {known[name]: record for name, record in RECORDS.items()},
         chapter(FAILING, outcome="failed", why=why),
     )
-    page = page_of((*EXPERIMENTS, FAILING), survey, tmp_path)
+    page = page_of((*BENCHMARKS, FAILING), survey, tmp_path)
     charts = [f"chart-{chart.name}" for each in page.chapters for chart in each.charts]
     return write_page(page, tmp_path), charts
 

@@ -8,7 +8,7 @@ from bench.suite.fakes import HEAVY, MODEL, NEVER, WHOLE
 from bench.suite.records import contest
 from headrace.bench.benchmark import options_of, write_benchmark
 from headrace.bench.config import USUAL_MODEL
-from headrace.bench.registry import EXPERIMENTS
+from headrace.bench.registry import BENCHMARKS
 from headrace.bench.suite.suite_record import BenchmarkOutcome, SuiteRecord
 from headrace.bench.suite.suite_selection import (
     NOT_ASKED,
@@ -66,7 +66,7 @@ def earlier(tmp_path):
     )
 
 
-@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda each: each.name)
+@pytest.mark.parametrize("experiment", BENCHMARKS, ids=lambda each: each.name)
 def test_every_experiment_takes_part_or_says_why_not(experiment):
     config = config_of(experiment, ASKED)
     assert experiment.terms.seconds > 0
@@ -86,7 +86,7 @@ def test_every_experiment_takes_part_or_says_why_not(experiment):
 
 
 def test_options_are_typed_as_the_command_line_reads_them():
-    workers = next(each for each in EXPERIMENTS if each.name == "workers")
+    workers = next(each for each in BENCHMARKS if each.name == "workers")
     config = WorkersConfig(videos=("a b.mp4",), workers=(0, 2), size=(64, 32), repeats=1)
     assert command_alone(workers, config)[3:] == (
         *("a b.mp4", "--workers", "0,2", "--size", "64", "32", "--repeats", "1"),
@@ -94,14 +94,14 @@ def test_options_are_typed_as_the_command_line_reads_them():
 
 
 def test_an_experiment_of_one_video_takes_the_first_of_several():
-    modes = next(each for each in EXPERIMENTS if each.name == "modes")
+    modes = next(each for each in BENCHMARKS if each.name == "modes")
     config = config_of(modes, SuiteConfig(videos=("a.mp4", "b.mp4")))
     assert config.videos == ("a.mp4",)
 
 
 def test_all_experiments_run_the_model_that_is_asked_for():
     asked = SuiteConfig(videos=("a.mp4",), model_name="resnet50", prep_level="simple")
-    for experiment in EXPERIMENTS:
+    for experiment in BENCHMARKS:
         config = config_of(experiment, asked)
         if not isinstance(config, str) and hasattr(config, "model_name"):
             assert config.model_name == "resnet50"

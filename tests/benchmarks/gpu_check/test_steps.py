@@ -22,7 +22,7 @@ from benchmarks.gpu_check.steps import (
     steps_of,
 )
 from benchmarks.worker import ROOT
-from headrace.bench.registry import EXPERIMENTS
+from headrace.bench.registry import BENCHMARKS
 from headrace.measuring.config_fields import option_fields
 from headrace.profiling.trace import NAME, write_trace
 
@@ -175,7 +175,7 @@ def test_the_tests_are_asked_for_in_two_halves_with_nothing_between():
 
 @pytest.mark.parametrize("is_rehearsal", [True, False])
 def test_experiments_are_asked_with_options_they_have(is_rehearsal):
-    known = {each.name: each.config for each in EXPERIMENTS}
+    known = {each.name: each.config for each in BENCHMARKS}
     for step in steps(is_rehearsal=is_rehearsal):
         if step.arguments[:3] != ("-m", "headrace", "bench") or step.arguments[3] not in known:
             continue

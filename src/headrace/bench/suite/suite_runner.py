@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from headrace.bench.benchmark import Context, make_folder, options_of, write_benchmark
 from headrace.bench.config import indexes_of
-from headrace.bench.registry import EXPERIMENTS
+from headrace.bench.registry import BENCHMARKS
 from headrace.bench.suite.suite_record import (
     BenchmarkOutcome,
     SuiteRecord,
@@ -203,7 +203,7 @@ def prepare_suite(
 
 def measure_registered(order: Json, send: Callable[[Json], None]) -> Json:
     """Measure an experiment of the registry; see `measure_one`."""
-    return measure_one(EXPERIMENTS, order, send)
+    return measure_one(BENCHMARKS, order, send)
 
 
 def measure_one(
