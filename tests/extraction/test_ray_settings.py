@@ -43,7 +43,7 @@ def test_an_actor_is_given_few_chunks_at_a_time_so_that_quick_ones_do_more(chunk
 
 def test_a_machine_with_other_versions_or_another_folder_may_not_work(tmp_path):
     terms = Terms.set_in(tmp_path, FakeClock())
-    assert Terms.of_plain(terms.plain()).unmet() is None
+    assert terms.unmet() is None
     other = replace(terms, versions={**terms.versions, "torch": "1.0"})
     assert "has torch 2." in other.unmet()
     assert "the run was started with 1.0; install the same version" in other.unmet()

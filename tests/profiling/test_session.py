@@ -85,9 +85,9 @@ def _text(**changes: object) -> str:
         ('{"name": "x", "lockfileVersion": 3, "version": 7}', "no headrace session"),
         (_text(version=1, gpu_clocks=[]), "version 1, this headrace reads version 2; read it with"),
         (_text(version="soon"), "version 'soon', this headrace reads version 2"),
-        (_text(outcome="fine"), "outcome: input should be 'complete', 'interrupted' or 'failed'"),
-        (_text(wall_seconds=-1), "wall_seconds: .*greater than or equal to 0; the file was chang"),
-        (_text(mood="good"), "mood: extra inputs are not permitted"),
+        (_text(outcome="fine"), "outcome: input should be .* or 'failed', found 'fine'"),
+        (_text(wall_seconds=-1), "wall_seconds: .*or equal to 0, found -1; the file was changed"),
+        (_text(mood="good"), "mood: extra inputs are not permitted, found 'good'"),
         (_text(steps={"step": [0]}), "steps: .*one entry per step"),
     ],
 )

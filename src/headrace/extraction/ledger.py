@@ -18,6 +18,7 @@ from headrace.errors import ConfigError
 from headrace.extraction.quarantine import Quarantine
 from headrace.extraction.request import Request
 from headrace.profiling.machine import decoder_version
+from headrace.records import from_dict, recorded, to_dict
 from headrace.runtime.lock import file_lock
 from headrace.text_file import partial_of, write_whole
 from headrace.video.manifest import OUTPUT_HOME
@@ -29,6 +30,7 @@ _TOLD: Final = "told"
 _PARTIALS: Final = partial_of(Path("*")).name
 
 
+@recorded
 @dataclass(frozen=True, kw_only=True)
 class Entry:
     """What became of one chunk."""
@@ -56,14 +58,15 @@ class Ledger:
             ConfigError: it holds something else, or its ledger cannot be read.
         """
         try:
-            return Request.parse(self._request.read_text(encoding="utf-8"))
+            return self.request()
         except (FileNotFoundError, NotADirectoryError):
             self._check_empty()
             return None
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError) as error:
+            is_ours = isinstance(error, ConfigError)
+            fault = error if is_ours else f"cannot read {self._request}: {error}"
             raise ConfigError(
-                f"cannot read {self._request}: {error}; give another folder with -o, or delete "
-                f"{self.folder}"
+                f"{fault}; give another folder with -o, or delete {self.folder}"
             ) from error
 
     def check(self, request: Request) -> None:
@@ -115,8 +118,12 @@ class Ledger:
             yield
 
     def request(self) -> Request:
-        """Return what is asked of the folder that this run has."""
-        return Request.parse(self._request.read_text(encoding="utf-8"))
+        """Return what is asked of the folder that this run has.
+
+        Raises:
+            OSError, ValueError: it cannot be read.
+        """
+        return Request.parse(self._request.read_text(encoding="utf-8"), self._request)
 
     def write(self, chunk: str, entry: Entry) -> None:
         """Note that a chunk is done; its files lie there already.
@@ -124,7 +131,7 @@ class Ledger:
         Raises:
             ConfigError: it cannot be written.
         """
-        write_whole(self._entry(chunk), json.dumps({"files": entry.files, "facts": entry.facts}))
+        write_whole(self._entry(chunk), json.dumps(to_dict(entry)))
         with suppress(OSError):
             self._entry(_begun(chunk)).unlink()
 
@@ -204,11 +211,11 @@ class Ledger:
 
     def _read(self, chunk: str) -> Entry | None:
         try:
-            plain = json.loads(self._entry(chunk).read_text(encoding="utf-8"))
-            files = tuple((str(name), int(size)) for name, size in plain["files"])
-            is_whole = all((self.folder / name).stat().st_size == size for name, size in files)
-            return Entry(files=files, facts=plain["facts"]) if is_whole else None
-        except (OSError, ValueError, KeyError, TypeError):
+            file = self._entry(chunk)
+            entry = from_dict(Entry, json.loads(file.read_text(encoding="utf-8")), file=file)
+            sizes = ((self.folder / name).stat().st_size == size for name, size in entry.files)
+            return entry if all(sizes) else None
+        except (OSError, ValueError):
             return None
 
     def _entry(self, chunk: str) -> Path:

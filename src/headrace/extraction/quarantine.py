@@ -6,10 +6,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from headrace.records import from_dict, recorded, to_dict
 from headrace.text_file import write_whole
 
 RETRY: Final = "--retry tries it again"
 """What is said of a chunk that an earlier run gave up."""
+
+
+@recorded
+@dataclass(frozen=True, kw_only=True)
+class Fallen:
+    """Why a chunk is in quarantine."""
+
+    reason: str
+    decoder: str
+    """Version of the decoder that ended with it."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +47,13 @@ class Quarantine:
         """
         known = self.known()
         kept = {
-            chunk: facts
-            for chunk, facts in known.items()
-            if not retry and facts["decoder"] == self.decoder
+            chunk: fallen
+            for chunk, fallen in known.items()
+            if not retry and fallen.decoder == self.decoder
         }
         if kept != known:
             self._write(kept)
-        return {chunk: f"{facts['reason']}; {RETRY}" for chunk, facts in kept.items()}
+        return {chunk: f"{fallen.reason}; {RETRY}" for chunk, fallen in kept.items()}
 
     def add(self, chunk: str, reason: str) -> None:
         """Leave a chunk out from now on.
@@ -50,19 +61,17 @@ class Quarantine:
         Raises:
             ConfigError: the file cannot be written.
         """
-        self._write({**self.known(), chunk: {"reason": reason, "decoder": self.decoder}})
+        self._write({**self.known(), chunk: Fallen(reason=reason, decoder=self.decoder)})
 
-    def known(self) -> dict[str, dict[str, str]]:
-        """Return name of a chunk → its `reason` and the version of the `decoder`; nothing where the
-        file cannot be read, which costs tries only."""
+    def known(self) -> dict[str, Fallen]:
+        """Return name of a chunk → why it is in quarantine; nothing where the file cannot be read,
+        which costs tries only."""
         try:
             plain = json.loads(self.path.read_text(encoding="utf-8"))
-            return {
-                str(chunk): {"reason": str(facts["reason"]), "decoder": str(facts["decoder"])}
-                for chunk, facts in plain.items()
-            }
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return from_dict(dict[str, Fallen], plain, file=self.path)
+        except (OSError, ValueError):
             return {}
 
-    def _write(self, chunks: Mapping[str, Mapping[str, str]]) -> None:
-        write_whole(self.path, json.dumps(chunks, indent=1) + "\n")
+    def _write(self, chunks: Mapping[str, Fallen]) -> None:
+        plain = {chunk: to_dict(fallen) for chunk, fallen in chunks.items()}
+        write_whole(self.path, json.dumps(plain, indent=1) + "\n")

@@ -3,16 +3,18 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Final
 
 from headrace.profiling.provenance import Scalar
+from headrace.records import from_json, recorded, to_json
 
 CONCEALED: Final = "concealed"
 """What a request says of damaged frames that come as FFmpeg shows them."""
 _VERSION = 1
 
 
+@recorded
 @dataclass(frozen=True, kw_only=True)
 class AskedVideo:
     """One video of a request."""
@@ -33,6 +35,7 @@ class AskedVideo:
         return self.size is not None
 
 
+@recorded
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """All that decides what comes out, and nothing else."""
@@ -46,7 +49,7 @@ class Request:
 
     def text(self) -> str:
         """Return it as JSON."""
-        return json.dumps({"version": _VERSION, **asdict(self)}, indent=1) + "\n"
+        return to_json(self, version=_VERSION, indent=1) + "\n"
 
     @property
     def digest(self) -> str:
@@ -67,17 +70,13 @@ class Request:
         return self.asked["damaged"] == CONCEALED
 
     @classmethod
-    def parse(cls, text: str) -> "Request":
+    def parse(cls, text: str, file: object = "the request") -> "Request":
         """Return what `text` made.
 
         Raises:
-            ValueError, KeyError, TypeError: it is something else.
+            ConfigError: it is something else; `file` is where it was read.
         """
-        plain: dict[str, Any] = json.loads(text)
-        if plain["version"] != _VERSION:
-            raise ValueError(f"its layout is version {plain['version']}, not {_VERSION}")
-        videos = tuple(AskedVideo(**each) for each in plain["videos"])
-        return cls(kind=str(plain["kind"]), asked=dict(plain["asked"]), videos=videos)
+        return from_json(cls, text, file=file, version=_VERSION)
 
     def differences(self, before: "Request") -> Iterator[str]:
         """Yield how this differs from one before, in words; nothing where they go together."""

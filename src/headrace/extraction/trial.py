@@ -1,7 +1,7 @@
 """A few samples of what an extraction makes, made in a child process and thrown away."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -11,6 +11,7 @@ from headrace.decode.open import open_index
 from headrace.errors import MediaError
 from headrace.extraction.extraction import Extraction
 from headrace.extraction.request import Request
+from headrace.records import from_dict, recorded, to_dict
 from headrace.runtime.child import ChildFunction, Json
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.runtime.speaker import chunks_to_do
@@ -22,6 +23,7 @@ _SECONDS: Final = 5.0
 """After which no further sample is begun."""
 
 
+@recorded
 @dataclass(frozen=True, kw_only=True)
 class Sample:
     """What making one took."""
@@ -70,7 +72,7 @@ class Trial:
         found: list[Sample] = []
 
         def hear(worker: str, name: str, said: Any) -> None:
-            found.append(Sample(**said))
+            found.append(from_dict(Sample, said, file=worker))
 
         with TemporaryDirectory(prefix="headrace-") as claims:
             work = Work(
@@ -134,4 +136,4 @@ def do_samples(
             made = make(open_index(source, store), int(str(first)))
         except MediaError:
             continue
-        speaker.say(asdict(made))
+        speaker.say(to_dict(made))

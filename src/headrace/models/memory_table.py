@@ -1,6 +1,7 @@
 """What batches took of a device's memory when `headrace bench memory` measured it, kept on disk."""
 
 import hashlib
+import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -8,10 +9,10 @@ from pathlib import Path
 from typing import Final
 
 import platformdirs
-from pydantic import TypeAdapter
 
 from headrace.decode.index_store import IndexStore
 from headrace.models.memory_peaks import KnownPeaks
+from headrace.records import from_dict, to_dict
 from headrace.text_file import write_whole
 
 VERSION: Final = 1
@@ -92,9 +93,6 @@ class MemoryTable:
         return KnownPeaks(peaks=known, origin=origin) if known else None
 
 
-_STORED: Final = TypeAdapter(MemoryTable)
-
-
 class MemoryTables:
     """Tables kept in a folder, one JSON file for each key.
 
@@ -113,7 +111,8 @@ class MemoryTables:
     def load(self, key: MemoryKey) -> MemoryTable | None:
         """Return the table of a key; None where there is none that can be read."""
         try:
-            found = _STORED.validate_json(self.entry(key).read_bytes())
+            path = self.entry(key)
+            found = from_dict(MemoryTable, json.loads(path.read_bytes()), file=path)
         except (OSError, ValueError):
             return None
         return found if found.key == key and found.cells else None
@@ -129,7 +128,7 @@ class MemoryTables:
         path = self.entry(key)
         with suppress(OSError):  # what cannot be made cannot be written into, which says why
             path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, _STORED.dump_json(table, indent=1).decode() + "\n")
+        write_whole(path, json.dumps(to_dict(table), ensure_ascii=False, indent=1) + "\n")
         return path
 
     def entry(self, key: MemoryKey) -> Path:

@@ -20,6 +20,7 @@ from headrace.profiling.steps import Steps
 from headrace.profiling.training import TrainingRecord
 from headrace.profiling.usage import Usage
 from headrace.profiling.workers import WorkerRecord
+from headrace.records import fault_of
 from headrace.text_file import write_whole
 
 Kind = Literal["run", "live", "retrain", "extract", "loader"]
@@ -121,9 +122,8 @@ class Session(Record):
 def _diagnosis(error: ValidationError) -> str:
     """What is wrong with the file, and what to do about it."""
     problems = error.errors(include_url=False)
-    first = problems[0]
-    if first["type"] == "json_invalid":
-        return "it is damaged or cut off, not whole JSON; record it again"
+    if problems[0]["type"] == "json_invalid":
+        return f"{fault_of(error)}; record it again"
     found = {problem["loc"]: problem for problem in problems}
     is_old = ("headrace",) in found and ("version",) in found
     if () in found or (("provenance",) in found and not is_old):
@@ -133,5 +133,4 @@ def _diagnosis(error: ValidationError) -> str:
             f"its layout is version {found['version',]['input']!r}, this headrace reads version "
             f"{_VERSION}; read it with the headrace that wrote it, or a newer one"
         )
-    where = ".".join(str(part) for part in first["loc"])
-    return f"{where}: {first['msg'].lower()}; the file was changed, record it again"
+    return f"{fault_of(error)}; the file was changed, record it again"

@@ -107,7 +107,7 @@ FACTS = FeatureFacts(
 def test_a_result_survives_the_bytes_of_an_entry():
     before = result()
     arrays = decode(encode(Entry(key(), before.arrays()))).arrays
-    after = ChunkResult.of_arrays(CHUNK, arrays, Made.of_plain(before.made.plain()))
+    after = ChunkResult.of_arrays(CHUNK, arrays, before.made)
     for name in ("made", "size", "time_base", "lost"):
         assert getattr(after, name) == getattr(before, name)
     for name, array in vars(before.samples).items():
@@ -150,7 +150,7 @@ def test_keys_tell_all_that_decides_a_result_and_not_which_video_it_is(index):
 
 
 def test_results_that_cannot_be_told_apart_have_no_key(index):
-    facts = FeatureFacts.of_plain({**FACTS.plain(), "uncached": "it is a lambda"})
+    facts = replace(FACTS, uncached="it is a lambda")
     maker = KeyMaker(facts=facts, sampling=sampling(), on_error="skip")
     chunks = feature_chunks(0, index, sampling(), sample_bytes=4)
     assert maker.keys_of(chunks, index, "sha256:1") == {}

@@ -8,6 +8,7 @@ from pydantic import Field, NonNegativeFloat, ValidationError
 from headrace.bench.benchmark import Benchmark, BenchmarkRecord
 from headrace.errors import ConfigError
 from headrace.profiling.provenance import Record, Text, UtcTime
+from headrace.records import fault_of
 from headrace.text_file import write_whole
 
 SURVEY: Final = "all.json"
@@ -76,7 +77,7 @@ def read_suite(folder: Path) -> SuiteRecord | None:
         return None
     except (OSError, ValidationError) as error:
         raise ConfigError(
-            f"cannot read {path}: {_diagnosis(error)}; headrace bench all --again measures anew"
+            f"cannot read {path}: {fault_of(error)}; headrace bench all --again measures anew"
         ) from error
 
 
@@ -86,15 +87,5 @@ def read_record(experiment: Benchmark[Any, Any, Any], folder: Path) -> Benchmark
     try:
         record: BenchmarkRecord = experiment.record.model_validate_json(path.read_bytes())
     except (OSError, ValidationError) as error:
-        return f"cannot read {path}: {_diagnosis(error)}"
+        return f"cannot read {path}: {fault_of(error)}"
     return record
-
-
-def _diagnosis(error: OSError | ValidationError) -> str:
-    if isinstance(error, OSError):
-        return (error.strerror or str(error)).lower()
-    first = error.errors(include_url=False)[0]
-    if first["type"] == "json_invalid":
-        return "it is damaged or cut off, not whole JSON"
-    where = ".".join(map(str, first["loc"])) or "it"
-    return f"{where}: {first['msg'].lower()}"

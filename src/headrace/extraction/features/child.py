@@ -15,6 +15,7 @@ from headrace.extraction.features.spec import (
     model_of_asked,
     numerics_of_asked,
 )
+from headrace.records import from_dict, to_dict
 from headrace.runtime.child import Call, Json
 from headrace.runtime.children import run_children
 
@@ -46,7 +47,7 @@ def feature_facts(
         )
     if "error" in told:
         raise (BackendError if told["is_backend"] else ConfigError)(told["error"])
-    facts = FeatureFacts.of_plain(told["facts"])
+    facts = from_dict(FeatureFacts, told["facts"], file="what the model tells")
     known.keep(spec, sampling, numerics, facts, [Path(file) for file in told["files"]])
     return facts
 
@@ -63,7 +64,7 @@ def measure_facts(argument: Json, send: Callable[[Json], None]) -> Json:
         )
     except HeadraceError as error:
         return {"error": str(error), "is_backend": isinstance(error, BackendError)}
-    return {"facts": facts.plain(), "files": [str(file) for file in files]}
+    return {"facts": to_dict(facts), "files": [str(file) for file in files]}
 
 
 def extract_features(argument: Json, send: Callable[[Json], None]) -> Json:

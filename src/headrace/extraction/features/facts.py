@@ -1,7 +1,7 @@
 """What is known of a model that gives features before it runs, and the keys of its results."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from headrace.cache.facts import decode_facts
@@ -11,12 +11,14 @@ from headrace.decode.index_store import VERSION
 from headrace.decode.protocol import OnError
 from headrace.extraction.features.chunks import ChunkSpec
 from headrace.extraction.features.sampling import Sampling
+from headrace.records import recorded
 from headrace.video.stream_index import StreamIndex
 
 _KIND = "features 2"
 """Raised when features of the same key come out different."""
 
 
+@recorded
 @dataclass(frozen=True, kw_only=True)
 class FeatureFacts:
     """What is known of a model, its layer and its numerics: see `feature_facts`."""
@@ -35,19 +37,6 @@ class FeatureFacts:
     """Why results have no key, and are not kept; None: they have."""
     is_training: bool = False
     """A module of the user's own came in training mode; it is run in evaluation mode."""
-
-    def plain(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
-        return asdict(self)
-
-    @classmethod
-    def of_plain(cls, plain: Mapping[str, Any]) -> "FeatureFacts":
-        """Return what `plain` told.
-
-        Raises:
-            TypeError, KeyError: it told of something else.
-        """
-        return cls(**{**plain, "shape": tuple(plain["shape"])})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,13 +30,13 @@ def read_record(folder: Path) -> FolderRecord:
     ledger = Ledger(folder)
     try:
         videos = ledger.request().videos
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError):
         return FolderRecord()
     failed: dict[str, tuple[str, ...]] = {}
-    for chunk, facts in ledger.quarantine().known().items():
+    for chunk, fallen in ledger.quarantine().known().items():
         with suppress(ValueError, IndexError):
             name = encodable(videos[int(chunk.split("-")[0])].name)
-            failed[name] = (*failed.get(name, ()), facts["reason"])
+            failed[name] = (*failed.get(name, ()), fallen.reason)
     return FolderRecord(
         asked={encodable(video.name): encodable(video.path) for video in videos},
         failed=failed,

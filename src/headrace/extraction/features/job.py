@@ -1,7 +1,7 @@
 """What is particular to an extraction of features: the cache first, then workers, then tables."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from headrace.cache.cache import Cache
@@ -23,6 +23,7 @@ from headrace.extraction.recorder import Recorder
 from headrace.profiling.session import Outcome
 from headrace.profiling.setup import Setup
 from headrace.profiling.stages import Role
+from headrace.records import to_dict
 from headrace.runtime.child import Json
 from headrace.runtime.workers import WorkOutcome
 
@@ -60,12 +61,10 @@ class FeatureJob:
     def told(self) -> dict[str, Json]:
         """What all workers are told; the cache, which may have a password, by the ledger."""
         options = self.extraction.options
-        effort: dict[str, Json] = asdict(options.effort_each)
-        facts = self.extraction.plan.facts.plain()
         return {
             "device": options.numerics.device,
-            "facts": facts,
-            "effort": effort,
+            "facts": to_dict(self.extraction.plan.facts),
+            "effort": to_dict(options.effort_each),
             "decode": options.decode,
         }
 

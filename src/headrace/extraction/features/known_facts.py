@@ -16,6 +16,7 @@ from headrace.errors import MediaError
 from headrace.extraction.features.facts import FeatureFacts
 from headrace.extraction.features.sampling import Sampling
 from headrace.extraction.features.spec import FeatureModelSpec, ListedModel, Numerics, asked_of
+from headrace.records import from_dict, to_dict
 from headrace.video.source import Source
 
 FILE: Final = "features-1.sqlite"
@@ -66,8 +67,8 @@ class KnownFacts:
             files, plain = json.loads(row[0]), json.loads(row[1])
             if files != self._digests([Path(path) for path in files]):
                 return None
-            return FeatureFacts.of_plain(plain)
-        except (ValueError, TypeError, KeyError):
+            return from_dict(FeatureFacts, plain, file=FILE)
+        except (ValueError, TypeError):
             return None
 
     def keep(
@@ -83,7 +84,7 @@ class KnownFacts:
         if asked is not None and digests is not None:
             self._table.keep(
                 "INSERT OR REPLACE INTO facts VALUES (?, ?, ?)",
-                (asked, json.dumps(digests), json.dumps(facts.plain())),
+                (asked, json.dumps(digests), json.dumps(to_dict(facts))),
             )
 
     def close(self) -> None:

@@ -9,11 +9,12 @@ from typing import Final
 from headrace.cache.entry import Entry as Encoded
 from headrace.cache.entry import decode, encode
 from headrace.cache.key import ChunkKey
-from headrace.errors import CacheError
+from headrace.errors import CacheError, ConfigError
 from headrace.extraction.features.chunks import ChunkSpec
 from headrace.extraction.features.outcome import Outcome
 from headrace.extraction.features.result import ChunkResult, Made
 from headrace.extraction.ledger import HOME, Entry, Ledger
+from headrace.records import from_dict, to_dict
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.text_file import write_bytes_whole
 
@@ -44,14 +45,17 @@ class Parts:
         made = result.made
         write_ms = (self._clock.now_ns() - began_ns) / 1e6
         made = replace(made, times=replace(made.times, write_ms=write_ms))
-        facts = {"outcome": Outcome.of(result).plain(), "made": made.plain()}
+        facts = {"outcome": to_dict(Outcome.of(result)), "made": to_dict(made)}
         self._ledger.write(chunk.name, Entry(files=((name, len(content)),), facts=facts))
         return replace(result, made=made)
 
     def outcomes(self, chunks: Iterable[ChunkSpec]) -> dict[str, Outcome]:
         """Return name of each chunk that has a part → what came of it. Reads no feature."""
         done = self._ledger.done(chunk.name for chunk in chunks)
-        return {name: Outcome.of_plain(entry.facts["outcome"]) for name, entry in done.items()}
+        return {
+            name: from_dict(Outcome, entry.facts["outcome"], file=f"the entry of chunk {name}")
+            for name, entry in done.items()
+        }
 
     def read(self, chunks: Iterable[ChunkSpec]) -> Iterator[ChunkResult | ChunkSpec]:
         """Yield what came of each chunk, in order; the chunk itself where its part is damaged."""
@@ -61,9 +65,9 @@ class Parts:
             try:
                 content = (self._ledger.folder / file).read_bytes()
                 arrays = decode(content, _key_of(chunk).digest).arrays
-                made = Made.of_plain(entry.facts["made"])
+                made = from_dict(Made, entry.facts["made"], file=file)
                 yield ChunkResult.of_arrays(chunk, arrays, made)
-            except (OSError, CacheError):
+            except (OSError, ConfigError, CacheError):
                 yield chunk
 
     def forget(self, chunk: str) -> None:

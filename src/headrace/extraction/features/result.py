@@ -2,15 +2,16 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import CacheError, ConfigError
 from headrace.extraction.features.chunks import ChunkSpec
+from headrace.records import from_dict, recorded, to_dict
 
 _FACTS = "facts"
 ALLOW: Final = "--allow-nan"
@@ -51,15 +52,15 @@ class Samples:
         return Samples(**{name: array[chosen] for name, array in vars(self).items()})
 
 
-@dataclass(frozen=True, kw_only=True)
-class Lost:
+class Lost(NamedTuple):
     """A sample that did not come."""
 
-    index: int
+    index: int  # type: ignore[assignment]  # it hides a method of tuples
     """Of its first frame."""
     cause: str
 
 
+@recorded
 @dataclass(frozen=True, kw_only=True)
 class Times:
     """Milliseconds that a chunk took, by what was done. Of a batch that several chunks fill, each
@@ -74,6 +75,7 @@ class Times:
     write_ms: float = 0.0
 
 
+@recorded
 @dataclass(frozen=True, kw_only=True)
 class Made:
     """How a result was made; of two runs it differs."""
@@ -88,14 +90,17 @@ class Made:
     ended_seconds: float = 0.0
     """Since 1970-01-01 UTC: when its decoding began, and when its last feature was there."""
 
-    def plain(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
-        return asdict(self)
 
-    @classmethod
-    def of_plain(cls, plain: Mapping[str, Any]) -> "Made":
-        """Return what `plain` told."""
-        return cls(**{**plain, "times": Times(**plain["times"])})
+@recorded
+@dataclass(frozen=True, kw_only=True)
+class _Facts:
+    """What a result holds beside its samples, in the order of the entry."""
+
+    size: tuple[int, int]
+    time_base: tuple[int, int]
+    """Numerator and denominator."""
+    lost: tuple[Lost, ...]
+    error: str | None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -164,13 +169,13 @@ class ChunkResult:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all but `chunk` and `made` as arrays, for an entry: see `of_arrays`."""
-        facts = {
-            "size": self.size,
-            "time_base": [self.time_base.numerator, self.time_base.denominator],
-            "lost": [[each.index, each.cause] for each in self.lost],
-            "error": self.error,
-        }
-        text = json.dumps(facts).encode()
+        facts = _Facts(
+            size=self.size,
+            time_base=self.time_base.as_integer_ratio(),
+            lost=self.lost,
+            error=self.error,
+        )
+        text = json.dumps(to_dict(facts)).encode()
         return {**vars(self.samples), _FACTS: np.frombuffer(text, np.uint8)}
 
     @classmethod
@@ -183,14 +188,14 @@ class ChunkResult:
             CacheError: they are not those of a result of this chunk.
         """
         try:
-            facts = json.loads(arrays[_FACTS].tobytes())
+            facts = from_dict(_Facts, json.loads(arrays[_FACTS].tobytes()), file="its facts")
             result = cls(
                 chunk=chunk,
-                size=(int(facts["size"][0]), int(facts["size"][1])),
-                time_base=Fraction(*facts["time_base"]),
+                size=facts.size,
+                time_base=Fraction(*facts.time_base),
                 samples=Samples(**{k: v for k, v in arrays.items() if k != _FACTS}),
-                lost=tuple(Lost(index=index, cause=cause) for index, cause in facts["lost"]),
-                error=facts["error"],
+                lost=facts.lost,
+                error=facts.error,
                 made=made,
             )
         except (KeyError, TypeError, ValueError) as error:

@@ -10,6 +10,7 @@ from headrace.errors import ConfigError
 from headrace.models.precision import Device, Precision
 from headrace.preprocess.spec import PrepLevel
 from headrace.profiling.provenance import Scalar
+from headrace.records import recorded
 from headrace.sizes import check_integers
 
 FeatureType = Literal["float32", "float16"]
@@ -101,6 +102,7 @@ class Numerics:
         return "cpu" if self.device == "cpu" else "cuda"
 
 
+@recorded
 @dataclass(frozen=True, kw_only=True)
 class Effort:
     """What of one process goes into the work; features are the same but for rounding."""

@@ -1,11 +1,11 @@
 """What all features of a table have in common, as its file says it."""
 
-import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from math import prod
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from headrace.errors import ConfigError
+from headrace.records import from_json, recorded, to_json
 
 Dtype = Literal["float32", "float16"]
 """Of features as they are kept."""
@@ -14,6 +14,7 @@ VERSION: Final = 1
 """Of the layout of tables; another one is not read."""
 
 
+@recorded
 @dataclass(frozen=True, kw_only=True)
 class TableFacts:
     """What was computed, and how: the same for every row of a table."""
@@ -49,17 +50,13 @@ class TableFacts:
 
     def text(self) -> str:
         """Return it as JSON."""
-        return json.dumps({"version": VERSION, **asdict(self)})
+        return to_json(self, version=VERSION)
 
     @classmethod
-    def parse(cls, text: str) -> "TableFacts":
+    def parse(cls, text: str, file: object) -> "TableFacts":
         """Return what `text` made.
 
         Raises:
-            ValueError, KeyError, TypeError: it is something else.
+            ConfigError: it is something else; `file` is where it was read.
         """
-        plain: dict[str, Any] = json.loads(text)
-        if plain["version"] != VERSION:
-            raise ValueError(f"its layout is version {plain['version']}, not {VERSION}")
-        known = {each.name: plain[each.name] for each in fields(cls)}
-        return cls(**{**known, "shape": tuple(map(int, plain["shape"]))})
+        return from_json(cls, text, file=file, version=VERSION)

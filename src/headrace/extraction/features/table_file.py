@@ -56,7 +56,7 @@ class TableFile:
             found = (schema.metadata or {}).get(METADATA)
             if found is None:
                 raise ConfigError(f"{path} is no table of features; move it elsewhere")
-            self.facts = TableFacts.parse(found.decode())
+            self.facts = TableFacts.parse(found.decode(), path)
             """What all rows have in common."""
             if schema != schema_of(self.facts):
                 raise ConfigError(

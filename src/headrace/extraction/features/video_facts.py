@@ -1,11 +1,11 @@
 """What is known of the features of one video, as plain values beside them."""
 
 import json
-from dataclasses import asdict
 from typing import Any
 
 from headrace.extraction.features.table_facts import TableFacts
 from headrace.extraction.features.whole_video import WholeVideo
+from headrace.records import to_dict
 
 
 def video_facts(video: WholeVideo, facts: TableFacts) -> dict[str, Any]:
@@ -16,9 +16,9 @@ def video_facts(video: WholeVideo, facts: TableFacts) -> dict[str, Any]:
         "content": video.video.content,
         "size": list(video.size),
         "time_base": [video.time_base.numerator, video.time_base.denominator],
-        "lost": [[lost.index, lost.cause] for lost in video.lost],
+        "lost": list(video.lost),
         "errors": list(video.errors),
-        **json.loads(json.dumps(asdict(facts))),
+        **to_dict(facts),
     }
 
 

@@ -28,6 +28,7 @@ from headrace.extraction.features.told import told_by
 from headrace.extraction.ledger import Ledger
 from headrace.extraction.request import Request
 from headrace.extraction.videos import reopened
+from headrace.records import from_dict
 from headrace.runtime.child import Json
 from headrace.runtime.speaker import Speaker, rounds_to_do
 from headrace.video.stream_index import StreamIndex
@@ -36,6 +37,7 @@ _INDEXES: Final = 7
 """Of videos, kept at hand beside the latest: chunks of several are under way at a time."""
 PARTS: Final = ("decode", "prepare", "transfer", "model", "write")
 """Of the work on a chunk."""
+_ARGUMENT: Final = "what the workers are told"
 
 
 class Engine(Protocol):
@@ -94,7 +96,7 @@ class _FeatureWork:
         self._parts, self._cache, self._engine_of = Parts(ledger), cache, engine_of
         self._store = IndexStore(Path(argument["store"]))
         self._sampling = Sampling.of_asked(self._request.asked)
-        self._facts = FeatureFacts.of_plain(argument["facts"])
+        self._facts = from_dict(FeatureFacts, argument["facts"], file=_ARGUMENT)
         self._keys = KeyMaker(
             facts=self._facts,
             sampling=self._sampling,
@@ -123,7 +125,7 @@ class _FeatureWork:
             EngineNeeds(
                 request=self._request,
                 facts=self._facts,
-                effort=Effort(**self._argument["effort"]),
+                effort=from_dict(Effort, self._argument["effort"], file=_ARGUMENT),
                 decode=self._decode,
                 index_of=self._index_of,
                 on_error=self._on_error,

@@ -16,10 +16,12 @@ import pyarrow
 
 from headrace.extraction.ray.rows import ChunkRow, answered, chunks_of
 from headrace.extraction.ray.terms import Terms
+from headrace.records import from_dict, recorded, to_dict
 from headrace.runtime.child import Call, Json
 from headrace.runtime.fed_child import FedChild
 
 
+@recorded
 @dataclass(frozen=True, kw_only=True)
 class Order:
     """What actors are made for; plain values, because they come from another machine."""
@@ -35,13 +37,12 @@ class Order:
 
     def text(self) -> str:
         """Return it as JSON."""
-        return json.dumps({**vars(self), "terms": self.terms.plain()})
+        return json.dumps(to_dict(self))
 
     @classmethod
     def parse(cls, text: str) -> "Order":
         """Return what `text` was made of."""
-        plain = json.loads(text)
-        return cls(**{**plain, "terms": Terms.of_plain(plain["terms"])})
+        return from_dict(cls, json.loads(text), file="the order of an actor")
 
 
 class ChunkActor:

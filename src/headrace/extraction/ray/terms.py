@@ -1,17 +1,18 @@
 """What must hold on a machine before it may work: the same versions, and the folder in sight."""
 
 import platform
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from headrace.profiling.machine import versions
+from headrace.records import recorded
 from headrace.runtime.clock import Clock
 from headrace.text_file import write_whole
 
 _SEAL = "seal.txt"
 
 
+@recorded
 @dataclass(frozen=True, kw_only=True)
 class Terms:
     """Held against each machine: a machine that differs would give other results, or lose them."""
@@ -36,18 +37,9 @@ class Terms:
         write_whole(folder / _SEAL, seal)
         return cls(folder=str(folder), seal=seal, versions=versions())
 
-    @classmethod
-    def of_plain(cls, plain: dict[str, Any]) -> "Terms":
-        """Return what `plain` was made of."""
-        return cls(**plain)
-
     def mark_of(self, chunk: str) -> Path:
         """Return the file that is there once a machine has begun with a chunk."""
         return Path(self.folder) / f"begun-{chunk}"
-
-    def plain(self) -> dict[str, Any]:
-        """Return them as JSON has values."""
-        return asdict(self)
 
     def unmet(self) -> str | None:
         """Return what is amiss on this machine, in words; None: nothing."""

@@ -1,0 +1,88 @@
+"""Records as JSON has them, and back: values by the types of their fields, one door for faults.
+
+text = to_json(request, version=1)
+request = from_json(Request, text, file=path, version=1)
+"""
+
+import json
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final, TypeVar
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
+
+from headrace.errors import ConfigError
+
+T = TypeVar("T")
+
+_DAMAGED: Final = "it is damaged or cut off, not whole JSON"
+_CHARACTERS: Final = 60
+"""Characters of a wrong value that a message shows."""
+
+_adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
+
+
+def recorded(dataclass: type[T]) -> type[T]:
+    """Mark a dataclass as a record: unknown fields are refused when it is read."""
+    mark: Callable[[type[T]], type[T]] = with_config(ConfigDict(extra="forbid"))
+    return mark(dataclass)
+
+
+def to_dict(record: Any) -> Any:
+    """Return a record, or a mapping of records, as JSON has it."""
+    return _adapter(type(record)).dump_python(record, mode="json")
+
+
+def to_json(record: Any, *, version: int, indent: int | None = None) -> str:
+    """Return a record as JSON, the version of its layout in front."""
+    return json.dumps({"version": version, **to_dict(record)}, indent=indent)
+
+
+def from_dict(kind: type[T], data: Any, *, file: object) -> T:
+    """Return the record that `data` holds: see `to_dict`.
+
+    Args:
+        kind: Its type.
+        data: What JSON gave.
+        file: Where that was read, for messages.
+
+    Raises:
+        ConfigError: a field is unknown, missing or of another type; names file, field and value.
+    """
+    try:
+        record: T = _adapter(kind).validate_python(data)
+    except ValidationError as error:
+        raise ConfigError(f"cannot read {file}: {fault_of(error)}") from error
+    return record
+
+
+def from_json(kind: type[T], text: str, *, file: object, version: int) -> T:
+    """Return the record that `text` holds: see `to_json`.
+
+    Raises:
+        ConfigError: it is no JSON, its layout has another version, or as for `from_dict`.
+    """
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"cannot read {file}: {_DAMAGED}") from error
+    if not isinstance(data, dict) or "version" not in data:
+        raise ConfigError(f"cannot read {file}: it is JSON without the version of a layout")
+    found = data.pop("version")
+    if found != version:
+        raise ConfigError(f"cannot read {file}: its layout is version {found!r}, not {version}")
+    return from_dict(kind, data, file=file)
+
+
+def fault_of(error: OSError | ValidationError) -> str:
+    """Return why a record cannot be read: its first fault, with the field and its value."""
+    if isinstance(error, OSError):
+        return (error.strerror or str(error)).lower()
+    first = error.errors(include_url=False)[0]
+    if first["type"] == "json_invalid":
+        return _DAMAGED
+    where = ".".join(map(str, first["loc"])) or "it"
+    found = repr(first["input"])
+    shown = found if len(found) <= _CHARACTERS else f"{found[:_CHARACTERS]}…"
+    said = first["msg"].lower()
+    return f"{where}: {said}" if first["type"] == "missing" else f"{where}: {said}, found {shown}"
