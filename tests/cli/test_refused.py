@@ -298,8 +298,8 @@ USAGE |= {
 MISSING = {
     f"{RUN} --nvtx": "pip install 'headrace[nvtx]'",
     f"{RUN} --tensorboard logs": "pip install 'headrace[tensorboard]'",
-    f"{RUN} --decode torchcodec": "the backend torchcodec cannot be imported",
-    f"{FEATURES} --model own_model:build --decode torchcodec": "torchcodec cannot be imported",
+    f"{RUN} --decode torchcodec": "the backend torchcodec needs torchcodec, not installed here",
+    f"{FEATURES} --model own_model:build --decode torchcodec": "torchcodec, not installed here",
 }
 """Command line -> what is said of it where a package is not installed."""
 

@@ -21,7 +21,6 @@ from headrace.decode.open import (
     capabilities_of,
     open_decoder,
     open_index,
-    usable_backends,
 )
 from headrace.decode.option_words import in_option_words, saying_option
 from headrace.decode.pixels import Stack
@@ -199,18 +198,6 @@ def test_another_frame_than_the_one_asked_for_is_refused_by_its_time(index, monk
     index.pts[20:] += index.duration[0] // 2
     with pytest.raises(BackendError, match=r"for frame 20, .* it gives what is shown at .*leave b"):
         frames_of(index, None, TORCHCODEC, [20])
-
-
-@pytest.mark.parametrize("name", ["torchcodec", "PyNvVideoCodec"])
-def test_without_the_package_an_error_names_the_extra(index, monkeypatch, name):
-    monkeypatch.setitem(sys.modules, name, None)
-    backend = name.lower()
-    decoding = Decoding(backend=backend, device="cpu" if backend == "torchcodec" else "cuda:0")
-    with pytest.raises(
-        BackendError, match=rf"cannot be imported .*pip install 'headrace\[{backend}"
-    ):
-        open_decoder(index, None, decoding)
-    assert "cannot be imported" in usable_backends()[backend]
 
 
 def test_without_its_libraries_an_error_says_which(index, monkeypatch):

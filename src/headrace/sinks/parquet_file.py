@@ -5,7 +5,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from headrace.errors import BackendError
 from headrace.sinks.predictions import unwritable
 from headrace.text_file import partial_of
 
@@ -87,22 +86,6 @@ class ParquetFile:
             writer.close()
         with suppress(OSError):
             self._partial.unlink(missing_ok=True)
-
-
-def check_parquet(what: str, instead: str) -> None:
-    """Raise BackendError where tables cannot be written, with what adds it.
-
-    Args:
-        what: Was asked for: "predictions as parquet were".
-        instead: What works without: "leave out --predictions for JSON lines".
-    """
-    try:
-        import pyarrow.parquet  # noqa: F401
-    except ImportError as error:
-        raise BackendError(
-            f"{what} asked for, and pyarrow is not installed; pip install 'headrace[parquet]', "
-            f"or {instead}"
-        ) from error
 
 
 def _type(name: str) -> Any:
