@@ -107,3 +107,14 @@ def test_the_output_of_a_program_ends_with_its_error(output, words):
 def test_an_error_is_said_in_one_line_also_where_it_says_nothing(said, line, words):
     assert first_line(OSError(said)) == line
     assert in_words(OSError(said)) == words
+
+
+def test_what_the_system_says_of_a_file_is_an_error_that_says_what_to_do(tmp_path):
+    path = tmp_path / "gone.json"
+    with pytest.raises(ConfigError) as caught, file_errors(f"cannot read {path}", "give a file"):
+        path.read_bytes()
+    assert str(caught.value) == f"cannot read {path}: no such file or directory; give a file"
+    assert isinstance(caught.value.__cause__, FileNotFoundError)
+    with pytest.raises(CacheError, match="cannot use it: disk on fire; give a folder that can be"):
+        with file_errors("cannot use it", kind=CacheError):
+            raise OSError("Disk on fire")

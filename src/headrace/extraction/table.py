@@ -5,7 +5,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from headrace.errors import ConfigError
+from headrace.errors import file_errors
 from headrace.extraction.frame_rows import FrameRow
 from headrace.extraction.request import AskedVideo
 from headrace.text_file import write_bytes_whole
@@ -51,13 +51,8 @@ def remove_table(path: Path) -> None:
     Raises:
         ConfigError: it cannot be removed.
     """
-    try:
+    with file_errors(f"cannot remove {path}", "give another folder with -o"):
         path.unlink(missing_ok=True)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot remove {path}: {(error.strerror or str(error)).lower()}; "
-            "give another folder with -o"
-        ) from error
 
 
 def _row(video: AskedVideo, index: StreamIndex, row: FrameRow) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Self
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, file_errors
 from headrace.extraction.features.folder_record import FolderRecord, read_record
 from headrace.extraction.features.table import PATTERN
 from headrace.extraction.features.table_facts import TableFacts
@@ -101,13 +101,11 @@ class FeatureFolder:
 
 
 def _tables(folder: Path) -> list[Path]:
-    try:
+    with file_errors(
+        f"cannot read features from {folder}",
+        "give the folder that headrace extract features wrote",
+    ):
         names = {path.name for path in folder.iterdir()}
-    except OSError as error:
-        raise ConfigError(
-            f"cannot read features from {folder}: {(error.strerror or str(error)).lower()}; give "
-            "the folder that headrace extract features wrote"
-        ) from error
     found = sorted(folder.glob(PATTERN))
     if found:
         return found
