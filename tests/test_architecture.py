@@ -37,7 +37,7 @@ BROKEN = [
     ("layers", "report/a.py", "def f():\n    from headrace.cli import run"),
     ("layers", "cli/a.py", "from headrace.testing.synth import write"),
     ("layers", "__init__.py", "from headrace.testing.synth import write"),
-    ("layers", "extras/a.py", ""),
+    ("layers", "plugins/a.py", ""),
     ("root", "cli/a.py", "import headrace"),
     ("root", "cli/a.py", "from headrace import read_clip"),
     ("root", "video/a.py", "from . import source"),

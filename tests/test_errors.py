@@ -5,7 +5,14 @@ import multiprocessing
 import pytest
 
 from headrace import ConfigError, DecodeError, HeadraceError, OpenError, StageError
-from headrace.errors import first_line, in_one_line, in_words, last_words
+from headrace.errors import (
+    CacheError,
+    file_errors,
+    first_line,
+    in_one_line,
+    in_words,
+    last_words,
+)
 
 ERRORS = [
     ConfigError("too much"),
@@ -98,3 +105,14 @@ def test_the_output_of_a_program_ends_with_its_error(output, words):
 def test_an_error_is_said_in_one_line_also_where_it_says_nothing(said, line, words):
     assert first_line(OSError(said)) == line
     assert in_words(OSError(said)) == words
+
+
+def test_what_the_system_says_of_a_file_is_an_error_that_says_what_to_do(tmp_path):
+    path = tmp_path / "gone.json"
+    with pytest.raises(ConfigError) as caught, file_errors(f"cannot read {path}", "give a file"):
+        path.read_bytes()
+    assert str(caught.value) == f"cannot read {path}: no such file or directory; give a file"
+    assert isinstance(caught.value.__cause__, FileNotFoundError)
+    said = "cannot use it: disk on fire; give a folder that can be"
+    with pytest.raises(CacheError, match=said), file_errors("cannot use it", kind=CacheError):
+        raise OSError("Disk on fire")

@@ -290,7 +290,7 @@ def __getattr__(name: str) -> object:
     try:
         found = getattr(import_module(f"headrace.{_HOMES[name]}"), name)
     except ImportError:
-        import_module("headrace.profiling.extras").check_run(f"headrace.{name}")
+        import_module("headrace.extras").check_extra("run", f"headrace.{name}")
         raise
     globals()[name] = found
     return found

@@ -17,7 +17,8 @@ LeftOutWarning(UserWarning)                   sources that cannot be used are le
 A message says what was asked, what was found and what to do.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import dropwhile, takewhile
 from textwrap import shorten
 from typing import Any
@@ -135,6 +136,32 @@ class LeftOutWarning(UserWarning):
     Given once by what opens them; `warnings.simplefilter("ignore", headrace.LeftOutWarning)` keeps
     it quiet.
     """
+
+
+def reason_of(error: OSError) -> str:
+    """Return what the system says against a file, in lower case: "permission denied"."""
+    return (error.strerror or str(error)).lower()
+
+
+@contextmanager
+def file_errors(
+    asked: str,
+    cure: str = "give a folder that can be written to",
+    kind: Callable[[str], HeadraceError] = ConfigError,
+) -> Iterator[None]:
+    """Around work on a file: what the system says against it is raised as an error of ours.
+
+    `with file_errors(f"cannot read {path}", "give a JSON file"): ...`
+
+    Args:
+        asked: What was asked, and of which file.
+        cure: What to do.
+        kind: Makes the error of its message.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise kind(f"{asked}: {reason_of(error)}; {cure}") from error
 
 
 def _again(kind: type[HeadraceError], args: tuple[Any, ...], facts: dict[str, Any]) -> Any:

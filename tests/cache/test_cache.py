@@ -1,8 +1,6 @@
 """A cache gives what was put, whatever its store does; and what may be typed behind --cache."""
 
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -187,25 +185,6 @@ def test_what_cannot_be_kept_or_is_not_there_is_told_at_once(cache, tmp_path):
     with pytest.raises(ConfigError, match="there is no cache"):
         open_store(str(tmp_path / "typo"), must_exist=True)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_without_the_extra_it_says_what_adds_it(tmp_path):
-    """In a Python where nothing of the name redis can be imported."""
-    (tmp_path / "redis").mkdir()
-    (tmp_path / "redis" / "__init__.py").write_text(
-        "raise ModuleNotFoundError(\"No module named 'redis'\", name='redis')"
-    )
-    code = "from headrace.cache.open import open_cache; open_cache('redis://h')"
-    paths = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert "BackendError: a cache server needs redis" in done.stderr
-    assert "pip install 'headrace[redis]'" in done.stderr
 
 
 ADDRESSES = {

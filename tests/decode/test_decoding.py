@@ -16,7 +16,7 @@ from headrace.decode import by_torchcodec, torchcodec_file
 from headrace.decode.capabilities import Capabilities
 from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.decode.index_store import IndexStore
-from headrace.decode.open import capabilities_of, open_decoder, open_index, usable_backends
+from headrace.decode.open import capabilities_of, open_decoder, open_index
 from headrace.decode.option_words import saying_option
 from headrace.decode.protocol import DecodeJob
 from headrace.decode.tolerance import Apart
@@ -146,18 +146,6 @@ def test_another_frame_than_the_one_asked_for_is_refused_by_its_time(index, monk
     index.pts[20:] += index.duration[0] // 2
     with pytest.raises(BackendError, match=r"for frame 20, .* it gives what is shown at .*leave b"):
         frames_of(index, None, TORCHCODEC, [20])
-
-
-@pytest.mark.parametrize("name", ["torchcodec", "PyNvVideoCodec"])
-def test_without_the_package_an_error_names_the_extra(index, monkeypatch, name):
-    monkeypatch.setitem(sys.modules, name, None)
-    backend = name.lower()
-    decoding = Decoding(backend=backend, device="cpu" if backend == "torchcodec" else "cuda:0")
-    with pytest.raises(
-        BackendError, match=rf"cannot be imported .*pip install 'headrace\[{backend}"
-    ):
-        open_decoder(index, None, decoding)
-    assert "cannot be imported" in usable_backends()[backend]
 
 
 def test_without_its_libraries_an_error_says_which(index, monkeypatch):

@@ -1,11 +1,9 @@
 """What is asked of a cluster, and what its machines must be like; nothing here needs Ray."""
 
-import sys
 from dataclasses import replace
 
 import pytest
 
-from headrace.extraction.ray import open as opening
 from headrace.extraction.ray.rows import ChunkRow, answered, asked, chunks_of, rows_of
 from headrace.extraction.ray.settings import RaySettings, Slot, call_size
 from headrace.extraction.ray.terms import Terms
@@ -66,12 +64,3 @@ def test_rows_come_back_as_they_were():
         "c1": [1, None],
         "c2": {"a": "b"},
     }
-
-
-def test_without_ray_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "ray", None)
-    monkeypatch.delitem(sys.modules, "headrace.extraction.ray.cluster", raising=False)
-    monkeypatch.delitem(sys.modules, "headrace.extraction.ray.on_ray", raising=False)
-    for call in (opening.on_ray, opening.sized):
-        with pytest.raises(opening.BackendError, match=r"pip install 'headrace\[ray\]'"):
-            call(RaySettings())

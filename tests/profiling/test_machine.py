@@ -3,8 +3,6 @@
 import os
 import subprocess
 import sys
-import tomllib
-from pathlib import Path
 from types import SimpleNamespace
 
 import av
@@ -13,7 +11,6 @@ import pytest
 
 from cli.kit import python
 from headrace.profiling import machine
-from headrace.profiling.extras import Extra, extras
 from headrace.profiling.machine import describe_machine, versions
 from headrace.profiling.usage import ProcessorShare, cpu_seconds, machine_cpu_seconds, memory_bytes
 from headrace.runtime.affinity import parse_cores
@@ -122,19 +119,3 @@ def test_what_a_run_took_is_its_processor_time_and_its_greatest_memory():
     assert used.cpu_seconds >= 0
     assert used.peak_memory_bytes > len(held)
     assert used.peak_gpu_bytes is None
-
-
-def test_the_extras_of_the_package_are_listed_with_their_packages():
-    found = {extra.name: extra for extra in extras()}
-    declared = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))
-    assert set(found) == set(declared["project"]["optional-dependencies"])
-    assert found["dev"].packages["pytest"]
-    assert found["bench"].command == "pip install 'headrace[bench]'"
-
-
-def test_an_extra_is_installed_when_all_of_it_is():
-    assert Extra("x", {"a": "1", "b": "2"}).is_installed
-    assert not Extra("x", {"a": "1", "b": None}).is_installed
-    lowest = {"pydantic": "2.10", "rich": "13"}
-    installed = {"pydantic": "2.9.3", "rich": "13.0", "typer": None, "jinja2": "3.1"}
-    assert Extra("run", installed, lowest).lacking() == ["pydantic>=2.10", "typer"]

@@ -99,7 +99,7 @@ def test_a_file_that_is_no_session_says_what_it_is(tmp_path, text, found):
 
 
 def test_a_missing_file_says_which_file_to_give(tmp_path):
-    with pytest.raises(ConfigError, match=r"No such file .*give the session.json of a run folder"):
+    with pytest.raises(ConfigError, match=r"no such file .*give the session.json of a run folder"):
         Session.load(tmp_path / "session.json")
 
 

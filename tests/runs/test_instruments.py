@@ -9,13 +9,9 @@ from pathlib import Path
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from headrace.errors import BackendError
 from headrace.profiling.nvtx_marks import NvtxMarks
 from headrace.runs.live.options import LiveOptions
 from headrace.runs.live.runner import LiveRunner
-from headrace.runs.marks import prepare_marks
-from headrace.runs.options import MarkOptions
-from headrace.runs.start import StartWatch
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing.synth import SynthClip, write_clip
 from profiling.perfetto_engine import opened
@@ -197,21 +193,6 @@ def test_nvtx_marks_every_stage_of_a_run(runner, monkeypatch):
     ended = {message for message, _ in domain.ended}
     for stage in ("decode", "preprocess", "model", "sink"):
         assert {f"{stage} {n}" for n in range(12)} <= ended, stage
-
-
-@pytest.mark.parametrize(
-    ("package", "options"),
-    [("nvtx", {"nvtx": True}), ("tensorboard", {"tensorboard": Path("logs")})],
-)
-def test_a_package_that_is_missing_is_named_with_what_installs_it(
-    monkeypatch, tmp_path, package, options
-):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(sys.modules, package, None)
-    monkeypatch.delitem(sys.modules, "torch.utils.tensorboard", raising=False)
-    with pytest.raises(BackendError, match=rf"pip install 'headrace\[{package}\]'"):
-        prepare_marks(MarkOptions(**options), StartWatch(SYSTEM_CLOCK))
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_profiler_is_set_up_before_the_first_step(prepare, clip):

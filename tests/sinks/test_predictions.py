@@ -1,16 +1,15 @@
 """Predictions, the same rows as lines of JSON and as a table; functions of one's own as sinks."""
 
 import json
-import sys
 from contextlib import closing
 
 import pyarrow.parquet
 import pytest
 
-from headrace.errors import BackendError, ConfigError, StageError
+from headrace.errors import ConfigError, StageError
 from headrace.runtime.fan_out import FanOut, Outlet
 from headrace.sinks.callback import Callback
-from headrace.sinks.prediction_table import PredictionTable, check_table, open_predictions
+from headrace.sinks.prediction_table import PredictionTable, open_predictions
 from runtime.in_time import in_time
 from sinks.made import seen_frames
 from sinks.web.faked_run import seen
@@ -75,14 +74,6 @@ def test_a_table_is_not_seen_before_it_is_whole(tmp_path):
     with closing(PredictionTable(tmp_path, SOURCES)) as sink:
         sink.write(seen_frames(0, 2))
         assert not (tmp_path / "predictions.parquet").exists()
-
-
-def test_without_pyarrow_it_is_said_what_adds_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(
-        BackendError, match=r"pip install 'headrace\[parquet\]', or leave out --pre"
-    ):
-        check_table()
 
 
 def test_a_function_gets_every_result_in_order():

@@ -10,7 +10,8 @@ from headrace.cache.cache import Cache, unheard
 from headrace.cache.redis_address import SCHEMES, RedisAddress
 from headrace.cache.sqlite_store import SqliteStore
 from headrace.cache.store import Store
-from headrace.errors import BackendError, ConfigError
+from headrace.errors import ConfigError
+from headrace.extras import require
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 
 DEFAULT: Final = "sqlite"
@@ -114,11 +115,6 @@ def _path(text: str) -> Path:
 
 
 def _redis_store(address: RedisAddress) -> Store:
-    try:
+    with require("redis", "a cache server"):
         from headrace.cache.redis_store import RedisStore
-    except ModuleNotFoundError as error:
-        raise BackendError(
-            f"a cache server needs {error.name}, which is not installed: "
-            "pip install 'headrace[redis]'"
-        ) from error
     return RedisStore(address)

@@ -7,7 +7,7 @@ import sys
 from contextlib import suppress
 
 from headrace.errors import BackendError
-from headrace.profiling.extras import check_run
+from headrace.extras import check_extra
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -23,7 +23,7 @@ def main(arguments: list[str] | None = None) -> None:
     # There is nothing to keep yet: Ctrl-C ends the imports without a traceback of them.
     handler = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
-        check_run("the command")
+        check_extra("run", "the command")
         from headrace.cli.app import main as run
         from headrace.cli.stopping import INTERRUPTED, TERMINATED
     except BackendError as error:

@@ -60,7 +60,7 @@ def _describe(json: bool) -> None:
 
     from headrace.decode.index_store import IndexStore
     from headrace.decode.open import usable_backends
-    from headrace.profiling.extras import extras
+    from headrace.extras import extras
     from headrace.profiling.machine import describe_machine, versions
     from headrace.report.text import render_setup
 

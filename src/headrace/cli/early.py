@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import typer
 
-from headrace.errors import ConfigError, HeadraceError, OpenError
+from headrace.errors import ConfigError, HeadraceError, OpenError, file_errors
 
 Typed = TypeVar("Typed")
 
@@ -95,8 +95,5 @@ def check_present(paths: Iterable[str]) -> None:
 
 
 def _check_readable(path: Path, what: str, advice: str) -> None:
-    try:
+    with file_errors(f"cannot read {what} {path}", advice):
         path.open("rb").close()
-    except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise ConfigError(f"cannot read {what} {path}: {why}; {advice}") from error

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from headrace.errors import ConfigError, DecodeError, MediaError, OpenError
+from headrace.errors import DecodeError, MediaError, OpenError, file_errors
 
 SUFFIXES: Final = frozenset([".png", ".jpg", ".jpeg", ".webp"])
 """What pictures in a folder are known by."""
@@ -146,10 +146,8 @@ def find_pictures(path: Path) -> list[Path]:
     """
     if not path.is_dir():
         return [path] if _passes_for_picture(path) else []
-    try:
+    with file_errors(f"cannot read the folder {path}", "give a folder of pictures"):
         inside = sorted(path.rglob("*"))
-    except OSError as error:
-        raise ConfigError(f"cannot read the folder {path}: {error.strerror}") from error
     return [
         each
         for each in inside

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import groupby
 from typing import BinaryIO, cast
 
@@ -17,7 +18,7 @@ from headrace.decode.pixels import Array, Out
 from headrace.decode.protocol import DecodeCounters, DecodeJob
 from headrace.decode.proxy_codecs import ProxyCodec, ProxyCodecs
 from headrace.decode.proxy_index import ProxyIndex
-from headrace.errors import DecodeError, OpenError
+from headrace.errors import DecodeError, OpenError, file_errors
 from headrace.video.codec import VideoPacket
 from headrace.video.door import at_the_door
 from headrace.video.proxy_source import AGAIN
@@ -176,15 +177,12 @@ class ProxyDecoder:
         source, path = index.proxy, index.proxy.proxy
         what = f"frame {wanted} of {source} was asked for (at {index.seconds(wanted):.3f} s)"
         pts = int(index.pts[wanted])
-        try:
+        with file_errors(
+            f"cannot open the proxy {path}",
+            f"{what}; {AGAIN}",
+            kind=partial(OpenError, source=str(source), pts=pts),
+        ):
             file = path.open("rb", buffering=0)
-        except OSError as error:
-            raise OpenError(
-                f"cannot open the proxy {path}: {(error.strerror or str(error)).lower()}; {what}; "
-                f"{AGAIN}",
-                source=str(source),
-                pts=pts,
-            ) from error
         self.counters.opens += 1
         found = os.fstat(file.fileno()).st_size
         if found != source.proxy_bytes:

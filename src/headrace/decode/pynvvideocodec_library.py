@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any
 
 import av
 from av.packet import Packet
@@ -12,9 +12,7 @@ from av.packet import Packet
 from headrace.decode.decoding import Decoding
 from headrace.decode.pynvvideocodec_frames import OwnStream
 from headrace.errors import BackendError, first_line
-
-EXTRA: Final = "pip install 'headrace[pynvvideocodec]'"
-"""What adds it."""
+from headrace.extras import require
 
 
 def check_installed() -> Any:
@@ -23,21 +21,17 @@ def check_installed() -> Any:
     Raises:
         BackendError: it is not installed; or its import fails, as without NVIDIA's driver.
     """
-    try:
-        import PyNvVideoCodec
-    except ImportError as error:
-        raise BackendError(
-            f"the backend pynvvideocodec cannot be imported ({_line(error)}); {EXTRA}, or leave "
-            "backend out"
-        ) from error
-    except (RuntimeError, OSError, AttributeError) as error:
-        raise BackendError(
-            f"the backend pynvvideocodec is installed, and does not start ({_line(error)}): it "
-            "asks the encoder of NVIDIA's driver for its version (libnvidia-encode.so.1, NVENC "
-            "12.1 or later), even to decode; give a container "
-            "NVIDIA_DRIVER_CAPABILITIES=compute,utility,video, install a newer driver, or leave "
-            "backend out"
-        ) from error
+    with require("pynvvideocodec", "the backend pynvvideocodec", "leave backend out"):
+        try:
+            import PyNvVideoCodec
+        except (RuntimeError, OSError, AttributeError) as error:
+            raise BackendError(
+                "the backend pynvvideocodec is installed, and does not start "
+                f"({first_line(error)[:200]}): it asks the encoder of NVIDIA's driver for its "
+                "version (libnvidia-encode.so.1, NVENC 12.1 or later), even to decode; give a "
+                "container NVIDIA_DRIVER_CAPABILITIES=compute,utility,video, install a newer "
+                "driver, or leave backend out"
+            ) from error
     return PyNvVideoCodec
 
 
@@ -116,7 +110,3 @@ class LibraryDecoder:
     def flush_buffers(self) -> None:
         """Forget the stream: the next packet is of another."""
         self.end()
-
-
-def _line(error: BaseException) -> str:
-    return first_line(error)[:200]

@@ -8,7 +8,7 @@ those that are never shown too: 54 of a VP8 file that shows 48. So it is given o
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -17,13 +17,11 @@ from headrace.decode.decoding import Decoding
 from headrace.decode.nvdec import context_of_torch
 from headrace.decode.pixels import Array
 from headrace.errors import BackendError, first_line
+from headrace.extras import command_for, require
 from headrace.runtime.forks import check_cuda_after_fork
 from headrace.video.container import open_container
 from headrace.video.frame_mappings import to_frame_mappings
 from headrace.video.stream_index import StreamIndex
-
-EXTRA: Final = "pip install 'headrace[torchcodec]'"
-"""What adds it."""
 
 CAPABILITIES = Capabilities(
     # Where frames were found again after a seek; of MPEG's streams others come, with right times.
@@ -45,19 +43,15 @@ def check_installed() -> None:
     Raises:
         BackendError: it is not installed, does not fit this PyTorch, or finds no FFmpeg.
     """
-    try:
-        import torchcodec
-        import torchcodec.decoders
-    except ImportError as error:
-        raise BackendError(
-            f"the backend torchcodec cannot be imported ({_line(error)}); {EXTRA}, or leave "
-            "backend out"
-        ) from error
-    except (OSError, RuntimeError, AttributeError) as error:
-        raise BackendError(
-            f"the backend torchcodec that is installed does not fit this PyTorch ({_line(error)}); "
-            f"{EXTRA}, or leave backend out"
-        ) from error
+    with require("torchcodec", "the backend torchcodec", "leave backend out"):
+        try:
+            import torchcodec
+            import torchcodec.decoders
+        except (OSError, RuntimeError, AttributeError) as error:
+            raise BackendError(
+                "the backend torchcodec that is installed does not fit this PyTorch "
+                f"({_line(error)}); {command_for('torchcodec')}, or leave backend out"
+            ) from error
     if torchcodec.ffmpeg_major_version is None:
         import torch
 

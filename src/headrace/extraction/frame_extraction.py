@@ -11,8 +11,9 @@ from headrace.extraction.frame_job import FrameJob
 from headrace.extraction.frame_plan import FramePlan
 from headrace.extraction.frame_request import FrameOptions
 from headrace.extraction.frame_worker import extract_frames
-from headrace.extraction.table import check_pyarrow
+from headrace.extraction.table import NAME
 from headrace.extraction.videos import Videos
+from headrace.extras import check_extra
 from headrace.runtime.child import ChildFunction
 from headrace.runtime.clock import Clock
 
@@ -41,7 +42,7 @@ class FrameExtraction(Extraction[FrameOptions, FramePlan]):
 
     @classmethod
     def _check(cls, options: FrameOptions) -> None:
-        check_pyarrow()
+        check_extra("parquet", f"the table of the frames, {NAME},")
         options.pictures.check()
         check_decoder(options.decode)
 

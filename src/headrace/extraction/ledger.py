@@ -9,12 +9,12 @@ and then, so that little is done twice.
 import json
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, file_errors
 from headrace.extraction.quarantine import Quarantine
 from headrace.extraction.request import Request
 from headrace.profiling.machine import decoder_version
@@ -93,15 +93,13 @@ class Ledger:
         """
         self.check(request)
         with ExitStack() as kept:
-            try:
+            with self._writing():
                 self._entries.mkdir(parents=True, exist_ok=True)
                 is_ours = kept.enter_context(file_lock(self._home / "run.lock"))
                 if is_ours:
                     # Workers of a run that was killed end as soon as they have something to say.
                     with file_lock(self._home / "workers.lock", waits=True):
                         self._sweep()
-            except OSError as error:
-                raise self._unwritable(error) from error
             if not is_ours:
                 raise ConfigError(
                     f"another run is writing to {self.folder}; wait until it is done, or give "
@@ -160,12 +158,10 @@ class Ledger:
             ConfigError: they cannot be removed.
         """
         entry = self._read(chunk)
-        try:
+        with self._writing():
             for name, _ in entry.files if entry else ():
                 (self.folder / name).unlink(missing_ok=True)
             self._entry(chunk).unlink(missing_ok=True)
-        except OSError as error:
-            raise self._unwritable(error) from error
 
     def quarantine(self) -> Quarantine:
         """Return the chunks that earlier runs gave up, for what decodes now."""
@@ -178,10 +174,8 @@ class Ledger:
             ConfigError: it cannot be made.
         """
         claims = self._home / "claims"
-        try:
+        with self._writing():
             claims.mkdir(exist_ok=True)
-        except OSError as error:
-            raise self._unwritable(error) from error
         return claims
 
     @contextmanager
@@ -192,13 +186,11 @@ class Ledger:
             ConfigError: it cannot be written.
         """
         path = self._home / _TOLD
-        try:
+        with self._writing():
             path.unlink(missing_ok=True)
             number = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
             with os.fdopen(number, "w", encoding="utf-8", errors="surrogateescape") as file:
                 file.write(text)
-        except OSError as error:
-            raise self._unwritable(error) from error
         try:
             yield
         finally:
@@ -221,11 +213,8 @@ class Ledger:
     def _entry(self, chunk: str) -> Path:
         return self._entries / f"{chunk}.json"
 
-    def _unwritable(self, error: OSError) -> ConfigError:
-        return ConfigError(
-            f"cannot write to {self.folder}: {(error.strerror or str(error)).lower()}; "
-            "give another folder with -o"
-        )
+    def _writing(self) -> AbstractContextManager[None]:
+        return file_errors(f"cannot write to {self.folder}", "give another folder with -o")
 
     def _check_empty(self) -> None:
         try:

@@ -1,12 +1,11 @@
 """The table of the frames that were extracted, a row for each, as Parquet."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from headrace.errors import BackendError, ConfigError
+from headrace.errors import file_errors
 from headrace.extraction.frame_rows import FrameRow
 from headrace.extraction.request import AskedVideo
 from headrace.text_file import write_bytes_whole
@@ -15,19 +14,6 @@ from headrace.video.timebase import to_seconds
 
 NAME = "frames.parquet"
 """The file in the output folder."""
-
-
-def check_pyarrow() -> None:
-    """Do nothing if tables can be written.
-
-    Raises:
-        BackendError: pyarrow is missing; says what adds it.
-    """
-    if find_spec("pyarrow") is None:
-        raise BackendError(
-            f"an extraction writes {NAME}, and pyarrow is not installed; "
-            "pip install 'headrace[parquet]'"
-        )
 
 
 def write_table(
@@ -65,13 +51,8 @@ def remove_table(path: Path) -> None:
     Raises:
         ConfigError: it cannot be removed.
     """
-    try:
+    with file_errors(f"cannot remove {path}", "give another folder with -o"):
         path.unlink(missing_ok=True)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot remove {path}: {(error.strerror or str(error)).lower()}; "
-            "give another folder with -o"
-        ) from error
 
 
 def _row(video: AskedVideo, index: StreamIndex, row: FrameRow) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Final, Literal, Self
 
 from pydantic import NonNegativeFloat, NonNegativeInt, ValidationError
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, file_errors
 from headrace.profiling.flow import ItemCounts, QueueRecord, Share, StageRecord
 from headrace.profiling.inputs import DecodeCounters, LostFrame, SourceSummary
 from headrace.profiling.live import EventRecord, SourceRecord
@@ -107,12 +107,8 @@ class Session(Record):
         Raises:
             ConfigError: The file is missing, damaged, from a newer headrace or not a session.
         """
-        try:
+        with file_errors(f"cannot read {path}", "give the session.json of a run folder"):
             text = path.read_bytes()
-        except OSError as error:
-            raise ConfigError(
-                f"cannot read {path}: {error.strerror}; give the session.json of a run folder"
-            ) from error
         try:
             return cls.model_validate_json(text)
         except ValidationError as error:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.errors import BackendError
+from headrace.extras import require
 from headrace.profiling.nvtx_marks import NvtxMarks
 from headrace.profiling.tensorboard_log import writing
 from headrace.profiling.torch_events import warm_up
@@ -38,24 +38,14 @@ def nvtx_marks() -> NvtxMarks:
     Raises:
         BackendError: the package `nvtx` is not installed.
     """
-    try:
+    with require("nvtx", "a run with NVTX ranges"):
         import nvtx
-    except ModuleNotFoundError as error:
-        raise BackendError(
-            "NVTX ranges need the package nvtx, which is not installed: "
-            "pip install 'headrace[nvtx]'"
-        ) from error
     return NvtxMarks(nvtx.get_domain("headrace"))
 
 
 def _writer_type() -> "type[SummaryWriter]":
-    try:
+    with require("tensorboard", "a log for TensorBoard"):
         from torch.utils.tensorboard import SummaryWriter
-    except ModuleNotFoundError as error:
-        raise BackendError(
-            "logs for TensorBoard need the package tensorboard, which is not installed: "
-            "pip install 'headrace[tensorboard]'"
-        ) from error
     return SummaryWriter
 
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, file_errors
 from headrace.profiling import trace
 from headrace.sinks import annotated_pictures, box_table, coco, prediction_table
 from headrace.sinks.annotated import annotated_names
@@ -29,7 +29,7 @@ def claim(folder: Path, *sources: Path) -> None:
     """
     refuse_address(folder, is_output=True)
     probe = folder / ".headrace-write-test"
-    try:
+    with file_errors(f"cannot write to the output folder {folder}", "give another one with --out"):
         folder.mkdir(parents=True, exist_ok=True)
         probe.write_bytes(b"")
         probe.unlink()
@@ -38,11 +38,6 @@ def claim(folder: Path, *sources: Path) -> None:
         [name] = map(Path, annotated_names(1))
         own = list(folder.glob(f"{name.stem}*{name.suffix}"))
         lost = [path for path in sources if any(_is_same(video, path) for video in own)]
-    except OSError as error:
-        raise ConfigError(
-            f"cannot write to the output folder {folder}: {(error.strerror or str(error)).lower()};"
-            " give another one with --out"
-        ) from error
     if lost:
         raise ConfigError(
             f"an annotated video would replace its source {lost[0]}; give another folder with --out"

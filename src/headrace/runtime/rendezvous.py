@@ -10,7 +10,7 @@ from typing import Final
 
 import psutil
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, file_errors
 from headrace.runtime.child import Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.waiter import Waiter
@@ -76,13 +76,11 @@ class Participant:
         Raises:
             ConfigError: the place is gone, or cannot be written to.
         """
-        try:
-            with self._file.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(message) + "\n")
-        except OSError as error:
-            raise ConfigError(
-                f"cannot tell the launch by {self._file}: {error.strerror}; launch it again"
-            ) from error
+        with (
+            file_errors(f"cannot tell the launch by {self._file}", "launch it again"),
+            self._file.open("a", encoding="utf-8") as file,
+        ):
+            file.write(json.dumps(message) + "\n")
 
     def wait(self) -> int:
         """Wait until all go on; return when that was, in nanoseconds of the clock.

@@ -11,7 +11,7 @@ from PIL import Image
 from headrace.errors import ConfigError
 from headrace.extraction.picture_reader import PictureBatch
 from headrace.sinks.painting import BoxPainter
-from headrace.sinks.predictions import unwritable
+from headrace.sinks.predictions import writing
 from headrace.sinks.seen import Found
 from headrace.text_file import partial_of
 
@@ -46,12 +46,10 @@ class AnnotatedPictures:
         for picture, pixels in zip(batch.pictures, drawn, strict=True):
             path = self._folder / FOLDER / picture.name
             partial = partial_of(path)
-            try:
+            with writing(path):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 partial.write_bytes(_encoded(pixels, path))
                 partial.replace(path)
-            except OSError as error:
-                raise unwritable(path, error) from error
             self._has_written = True
 
     def close(self) -> None:

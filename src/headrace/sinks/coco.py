@@ -2,15 +2,14 @@
 
 import json
 import shutil
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from headrace.errors import ConfigError
 from headrace.models.class_names import ClassNames
 from headrace.sinks.box_rows import BoxRow, FrameRow, frame_rows
-from headrace.sinks.predictions import unwritable
+from headrace.sinks.predictions import writing
 from headrace.sinks.seen import Found
 from headrace.text_file import partial_of
 
@@ -52,17 +51,15 @@ class CocoFile:
         self._is_there = False
         self._parts = [partial_of(folder / part) for part in PARTS]
         self._files: list[TextIO] = []
-        try:
+        with self._writing():
             for part in self._parts:
                 self._files.append(part.open("w+", encoding="utf-8"))
             self._files[0].write(f'{{"info": {json.dumps(_INFO)}, "images": [')
-        except OSError as error:
-            raise self._given_up(error) from error
 
     def write(self, seen: Found) -> None:
         """Append the frames of a batch: see `SinkOf.write`."""
         images, annotations = self._files
-        try:
+        with self._writing():
             for frame in frame_rows(seen, self._sources):
                 self._images += 1
                 images.write(_entry(_image(frame, self._images), self._images))
@@ -72,8 +69,6 @@ class CocoFile:
                     annotations.write(_entry(annotation, self._boxes))
                     if not self._is_named:
                         self._categories[box.label_id] = box.label
-        except OSError as error:
-            raise self._given_up(error) from error
 
     def close(self) -> None:
         """Finish the file; without a frame there is none: see `SinkOf.close`."""
@@ -81,7 +76,7 @@ class CocoFile:
             return
         whole, annotations = self._files
         categories = [{"id": k, "name": name} for k, name in sorted(self._categories.items())]
-        try:
+        with self._writing():
             annotations.seek(0)
             whole.write('\n], "annotations": [')
             shutil.copyfileobj(annotations, whole)
@@ -90,8 +85,6 @@ class CocoFile:
             if self._images:
                 self._parts[0].replace(self._path)
                 self._is_there = True
-        except OSError as error:
-            raise self._given_up(error) from error
         self._clear()
 
     @property
@@ -99,9 +92,14 @@ class CocoFile:
         """The file, once it is whole."""
         return (NAME,) if self._is_there else ()
 
-    def _given_up(self, error: OSError) -> ConfigError:
-        self._clear()
-        return unwritable(self._path, error)
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        with writing(self._path):
+            try:
+                yield
+            except OSError:
+                self._clear()
+                raise
 
     def _clear(self) -> None:
         files, self._files = self._files, []

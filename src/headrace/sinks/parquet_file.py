@@ -1,12 +1,11 @@
 """A Parquet table that is there whole or not at all. Needs pyarrow."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from headrace.errors import BackendError
-from headrace.sinks.predictions import unwritable
+from headrace.sinks.predictions import writing
 from headrace.text_file import partial_of
 
 _GROUP: Final = 20_000
@@ -33,10 +32,8 @@ class ParquetFile:
         self._partial = partial_of(path)
         self._schema: Any = pyarrow.schema([(name, _type(of)) for name, of in columns.items()])
         self._rows: list[dict[str, Any]] = []
-        try:
+        with writing(self._path):
             self._writer: Any = pyarrow.parquet.ParquetWriter(self._partial, self._schema)
-        except OSError as error:
-            raise unwritable(self._path, error) from error
 
     def write(self, rows: Sequence[dict[str, Any]]) -> None:
         """Append rows: a value for each column.
@@ -58,15 +55,12 @@ class ParquetFile:
             return False
         self._write_group()
         writer, self._writer = self._writer, None
-        try:
+        with self._writing(writer):
             writer.close()
             if is_kept:
                 self._partial.replace(self._path)
             else:
                 self._partial.unlink(missing_ok=True)
-        except OSError as error:
-            self._give_up(writer)
-            raise unwritable(self._path, error) from error
         return is_kept
 
     def _write_group(self) -> None:
@@ -75,34 +69,22 @@ class ParquetFile:
         rows, self._rows = self._rows, []
         if not rows or self._writer is None:
             return
-        try:
+        with self._writing(self._writer):
             self._writer.write_table(pyarrow.Table.from_pylist(rows, schema=self._schema))
-        except OSError as error:
-            writer, self._writer = self._writer, None
-            self._give_up(writer)
-            raise unwritable(self._path, error) from error
 
-    def _give_up(self, writer: Any) -> None:
-        with suppress(OSError):
-            writer.close()
-        with suppress(OSError):
-            self._partial.unlink(missing_ok=True)
-
-
-def check_parquet(what: str, instead: str) -> None:
-    """Raise BackendError where tables cannot be written, with what adds it.
-
-    Args:
-        what: Was asked for: "predictions as parquet were".
-        instead: What works without: "leave out --predictions for JSON lines".
-    """
-    try:
-        import pyarrow.parquet  # noqa: F401
-    except ImportError as error:
-        raise BackendError(
-            f"{what} asked for, and pyarrow is not installed; pip install 'headrace[parquet]', "
-            f"or {instead}"
-        ) from error
+    @contextmanager
+    def _writing(self, writer: Any) -> Iterator[None]:
+        """Around work on the file: where it fails, nothing is left of it."""
+        with writing(self._path):
+            try:
+                yield
+            except OSError:
+                self._writer = None
+                with suppress(OSError):
+                    writer.close()
+                with suppress(OSError):
+                    self._partial.unlink(missing_ok=True)
+                raise
 
 
 def _type(name: str) -> Any:

@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
-from headrace.errors import ConfigError
+from headrace.errors import file_errors
 from headrace.runtime.clock import iso_text
 from headrace.sinks.seen import Seen
 
@@ -64,29 +65,23 @@ class PredictionLines:
         self._is_empty = True
         self._sources = tuple(sources)
         self._top_k = top_k
-        try:
+        with writing(self._path):
             self._file: TextIO = self._path.open("w", encoding="utf-8")
-        except OSError as error:
-            raise unwritable(self._path, error) from error
 
     def write(self, seen: Seen) -> None:
         """Append a line for each frame: see `Sink.write`."""
         rows = prediction_rows(seen, self._sources, self._top_k)
-        try:
+        with writing(self._path):
             self._file.writelines(f"{_line(row)}\n" for row in rows)
             self._file.flush()  # who follows the file sees whole batches
             self._is_empty = self._is_empty and not rows
-        except OSError as error:
-            raise unwritable(self._path, error) from error
 
     def close(self) -> None:
         """Finish the file; one without a line is removed: see `Sink.close`."""
-        try:
+        with writing(self._path):
             self._file.close()
             if self._is_empty:
                 self._path.unlink(missing_ok=True)
-        except OSError as error:
-            raise unwritable(self._path, error) from error
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -98,7 +93,6 @@ def _line(row: dict[str, Any]) -> str:
     return json.dumps(row, ensure_ascii=False, default=iso_text)
 
 
-def unwritable(path: Path, error: OSError) -> ConfigError:
-    """Return the error that says why a file of results cannot be written."""
-    reason = (error.strerror or str(error)).lower()
-    return ConfigError(f"cannot write {path}: {reason}; give another folder with --out")
+def writing(path: Path) -> AbstractContextManager[None]:
+    """Around work on a file of results: what the system says against it becomes a ConfigError."""
+    return file_errors(f"cannot write {path}", "give another folder with --out")

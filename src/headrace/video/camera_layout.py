@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from headrace.errors import ConfigError, MediaError
+from headrace.errors import ConfigError, MediaError, file_errors
 from headrace.text_file import write_whole
 from headrace.video.image_sequence import ImageSequence, Rate, source_at
 from headrace.video.source import Source
@@ -250,12 +250,10 @@ def _counted(
 
 def _content(path: Path) -> dict[str, dict[str, int]]:
     wants = '{"video_dir": {"clip": frame_count}}'
-    try:
+    with file_errors(f"cannot read {path}", "give a camera index"):
         if path.stat().st_size > _LARGEST_BYTES:
             raise ConfigError(f"{path} is larger than {_LARGEST_BYTES >> 20} MiB; is it an index?")
         text = path.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}; give a camera index") from error
     try:
         content: dict[str, dict[str, int]] = json.loads(text, object_pairs_hook=_once)
         _check_content(content)
@@ -344,18 +342,13 @@ def _asked(asked: Iterable[str], found: set[str]) -> tuple[str, ...]:
 
 def _clips_in(video_dir: Path, *, picture_rate: Rate | None) -> list[CameraClip]:
     """Return the sub-folders that hold a camera, by name."""
-    try:
+    with file_errors(f"cannot read folder {video_dir}", "give one whose sub-folders are clips"):
         clips = [
             CameraClip(video_dir=video_dir, name=each.name, num_frames=0, picture_rate=picture_rate)
             for each in sorted(video_dir.iterdir())
             if each.is_dir()
         ]
         return [clip for clip in clips if clip.found()]
-    except OSError as error:
-        raise ConfigError(
-            f"cannot read folder {video_dir}: {error.strerror}; give one "
-            "whose sub-folders are clips"
-        ) from error
 
 
 def _check_rate(picture_rate: Rate | None) -> None:

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from headrace.errors import ConfigError, HeadraceError
+from headrace.errors import HeadraceError, file_errors
 from headrace.profiling.machine import provenance
 from headrace.profiling.session import Outcome, Session
 from headrace.report.loop_text import render_verdict
@@ -91,7 +91,5 @@ def _write(sessions: list[Session], watches: list[LoopWatch], asked: dict[str, s
 
 
 def _write_text(path: Path, text: str) -> None:
-    try:
+    with file_errors(f"cannot write {path}", "give another file"):
         path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror}; give another file") from error

@@ -1,7 +1,6 @@
 """Features by video: all of them, in order, however they lie in tables; and what failed."""
 
 import json
-import sys
 from multiprocessing.reduction import ForkingPickler
 
 import numpy as np
@@ -11,7 +10,7 @@ from torch.utils.data import DataLoader
 
 from extraction.features.feature_rows import facts, failed, row, write_folder
 from headrace import read_features
-from headrace.errors import BackendError, ConfigError
+from headrace.errors import ConfigError
 from headrace.extraction.features.folder import FeatureFolder
 from headrace.extraction.features.result import Lost
 from headrace.extraction.features.table import write_tables
@@ -99,13 +98,6 @@ def test_a_table_of_failures_only_may_not_know_the_shape(tmp_path, write):
     found = read_features(tmp_path)
     assert found.facts == facts()
     assert found["a"].features.shape == (0, 4)
-
-
-def test_without_pyarrow_it_says_what_adds_it(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    words = r"pyarrow is not installed; pip install 'headrace\[parq"
-    with pytest.raises(BackendError, match=words):
-        read_features(tmp_path)
 
 
 def test_windows_follow_each_other_and_stay_inside_their_video(features):

@@ -1,7 +1,6 @@
 """Manifests are read from CSV, JSON lines and Parquet alike."""
 
 import json
-import sys
 
 import pyarrow
 import pyarrow.parquet
@@ -69,7 +68,7 @@ def test_a_part_knows_the_lines_of_the_file(tmp_path):
     assert manifest.subset([1]).places.where(0) == f"line 5 of {tmp_path / 'rows.csv'}"
 
 
-def test_what_is_no_manifest_is_refused(tmp_path, monkeypatch, refused):
+def test_what_is_no_manifest_is_refused(tmp_path, refused):
     def read(name, content=None):
         if content is not None:
             (tmp_path / name).write_bytes(content)
@@ -77,6 +76,3 @@ def test_what_is_no_manifest_is_refused(tmp_path, monkeypatch, refused):
 
     (tmp_path / "folder.csv").mkdir()
     refused("manifest_files", read=read)
-    path = written(tmp_path, "parquet")
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    refused("manifest_parquet", path=path)

@@ -2,17 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Literal, Protocol
 
-from headrace.errors import BackendError, ConfigError
+from headrace.errors import ConfigError
 from headrace.extraction.features.export_npy import NpyFiles
 from headrace.extraction.features.export_safetensors import SafetensorsFiles
 from headrace.extraction.features.export_webdataset import WebDatasetShards
 from headrace.extraction.features.folder import FeatureFolder
 from headrace.extraction.features.whole_folder import whole_folder
 from headrace.extraction.features.whole_video import WholeVideo, whole_video
+from headrace.extras import check_extra
 
 ExportFormat = Literal["npy", "safetensors", "webdataset"]
 """`npy`: NAME.npy and NAME.json; `safetensors`: NAME.safetensors; `webdataset`: tar files of both
@@ -82,11 +82,8 @@ def export(
     """
     if format not in _FORMATS:
         raise ConfigError(f"features are exported as {', '.join(_FORMATS)}, got {format!r}")
-    if format == "safetensors" and find_spec("safetensors") is None:
-        raise BackendError(
-            "safetensors were asked for, and the package is not installed; "
-            "pip install 'headrace[safetensors]', or export npy"
-        )
+    if format == "safetensors":
+        check_extra("safetensors", "an export as safetensors", "export npy")
     videos = folder.videos.values()
     if not any(video.n for video in videos):
         raise ConfigError(f"no video in {folder.folder} has a feature; there is nothing to export")

@@ -14,9 +14,9 @@ from headrace.extraction.features.job import FeatureJob
 from headrace.extraction.features.known_facts import KnownFacts
 from headrace.extraction.features.plan import FeaturePlan
 from headrace.extraction.features.request import FeatureOptions, table_facts
-from headrace.extraction.features.table import check_tables
 from headrace.extraction.features.tabled import Tables
 from headrace.extraction.videos import Videos
+from headrace.extras import check_extra
 from headrace.runtime.child import ChildFunction
 from headrace.runtime.clock import Clock
 
@@ -50,7 +50,7 @@ class FeatureExtraction(Extraction[FeatureOptions, FeaturePlan]):
 
     @classmethod
     def _check(cls, options: FeatureOptions) -> None:
-        check_tables()
+        check_extra("parquet", "a table of features")
         if options.ray is None:  # else its machines decode
             check_decoder(options.decode)
 

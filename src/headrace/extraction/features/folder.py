@@ -6,12 +6,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Self
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, file_errors
 from headrace.extraction.features.folder_record import FolderRecord, read_record
-from headrace.extraction.features.table import PATTERN, check_tables
+from headrace.extraction.features.table import PATTERN
 from headrace.extraction.features.table_facts import TableFacts
 from headrace.extraction.features.table_file import Listed, TableFile
 from headrace.extraction.features.table_row import FeatureRow
+from headrace.extras import check_extra
 
 _HELD_GROUPS: Final = 2
 """Groups of rows that stay read: videos that follow each other share them."""
@@ -56,7 +57,7 @@ class FeatureFolder:
             ConfigError: there is no such folder, it holds no features or those of several
                 extractions, or a table is damaged.
         """
-        check_tables()
+        check_extra("parquet", "a table of features")
         self.folder = folder
         self._tables = [TableFile(path) for path in _tables(folder)]
         listed = [table.listed() for table in self._tables]
@@ -100,13 +101,11 @@ class FeatureFolder:
 
 
 def _tables(folder: Path) -> list[Path]:
-    try:
+    with file_errors(
+        f"cannot read features from {folder}",
+        "give the folder that headrace extract features wrote",
+    ):
         names = {path.name for path in folder.iterdir()}
-    except OSError as error:
-        raise ConfigError(
-            f"cannot read features from {folder}: {(error.strerror or str(error)).lower()}; give "
-            "the folder that headrace extract features wrote"
-        ) from error
     found = sorted(folder.glob(PATTERN))
     if found:
         return found

@@ -2,11 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Self
 
-from headrace.errors import BackendError
 from headrace.extraction.features.table_columns import FEATURES, TEXTS, columns_of, schema_of
 from headrace.extraction.features.table_facts import TableFacts
 from headrace.extraction.features.table_output import TableOutput
@@ -28,19 +26,6 @@ class Written:
     path: Path
     chunk_ids: tuple[str, ...]
     """Its chunks, in order."""
-
-
-def check_tables() -> None:
-    """Do nothing if tables can be written and read.
-
-    Raises:
-        BackendError: pyarrow is missing; says what adds it.
-    """
-    if find_spec("pyarrow") is None:
-        raise BackendError(
-            "features are kept as Parquet tables, and pyarrow is not installed; "
-            "pip install 'headrace[parquet]'"
-        )
 
 
 def write_tables(

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, file_errors
 from headrace.text_file import partial_of
 
 
@@ -84,13 +84,8 @@ class TableOutput:
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
-        try:
+        with file_errors(f"cannot write {self.path}", "give a place that can be written to"):
             yield
-        except OSError as error:
-            raise ConfigError(
-                f"cannot write {self.path}: {(error.strerror or str(error)).lower()}; "
-                "give a place that can be written to"
-            ) from error
 
 
 def _sync(folder: Path) -> None:

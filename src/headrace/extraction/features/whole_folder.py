@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, file_errors
 from headrace.runtime.lock import file_lock
 from headrace.text_file import partial_of
 
@@ -21,7 +21,7 @@ def whole_folder(out: Path) -> Iterator[Path]:
     """
     whole = out.absolute()
     place = partial_of(whole)
-    try:
+    with file_errors(f"cannot write {out}", "give a folder that can be written to with -o"):
         if whole.exists() and any(whole.iterdir()):
             raise ConfigError(f"{out} holds something; give a new or an empty folder with -o")
         place.mkdir(exist_ok=True)
@@ -39,8 +39,3 @@ def whole_folder(out: Path) -> Iterator[Path]:
                 files.replace(whole)
             finally:
                 shutil.rmtree(place, ignore_errors=True)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot write {out}: {(error.strerror or str(error)).lower()}; "
-            "give a folder that can be written to with -o"
-        ) from error

@@ -9,7 +9,7 @@ from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_decoder
 from headrace.decode.packet_table import write_proxy_entry
 from headrace.decode.proxy_rows import VIDEOS, ProxyRow
-from headrace.errors import BackendError, ConfigError, DecodeError
+from headrace.errors import BackendError, DecodeError, file_errors
 from headrace.extraction.ledger import HOME, Entry, Ledger
 from headrace.extraction.proxies.making import PARTS, MadeProxy, make_proxy
 from headrace.extraction.proxies.request import Recipe
@@ -80,15 +80,10 @@ class ProxyWorker:
         """Put the files of a proxy where they belong; return the entry that names them."""
         folder = self._ledger.folder
         proxy, facts = Path(VIDEOS) / f"{name}.mp4", Path(VIDEOS) / f"{name}.npz"
-        try:
+        with file_errors(f"cannot write {folder / proxy}", "give another folder with -o"):
             (folder / VIDEOS).mkdir(exist_ok=True)
             num_bytes = partial.stat().st_size
             partial.replace(folder / proxy)
-        except OSError as error:
-            raise ConfigError(
-                f"cannot write {folder / proxy}: {(error.strerror or str(error)).lower()}; "
-                "give another folder with -o"
-            ) from error
         write_proxy_entry(folder / facts, index, made.packets)
         row = ProxyRow(
             path=str(index.source.path),

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from headrace.errors import BackendError
 from headrace.extraction.ray.settings import RaySettings
+from headrace.extras import require
 from headrace.runtime.workers import RunRound
 
 
@@ -13,10 +13,8 @@ def on_ray(settings: RaySettings) -> RunRound:
     Raises:
         BackendError: Ray is not installed; says what adds it.
     """
-    try:
+    with require("ray", "--ray"):
         from headrace.extraction.ray.on_ray import OnRay
-    except ModuleNotFoundError as error:
-        raise _missing(error) from error
     return OnRay(settings=settings)
 
 
@@ -29,17 +27,9 @@ def sized(settings: RaySettings) -> RaySettings:
         BackendError: Ray is not installed; says what adds it.
         ConfigError: there is no cluster, or nothing of it fits.
     """
-    try:
+    with require("ray", "--ray"):
         from headrace.extraction.ray.cluster import fitting, joined, machines
-    except ModuleNotFoundError as error:
-        raise _missing(error) from error
     with joined(settings.address):
         slot = settings.slot.with_cores_of(machines())
         most = settings.actors_for(fitting(slot), None)
     return replace(settings, slot=slot, most_actors=most)
-
-
-def _missing(error: ModuleNotFoundError) -> BackendError:
-    return BackendError(
-        f"--ray needs {error.name}, which is not installed: pip install 'headrace[ray]'"
-    )

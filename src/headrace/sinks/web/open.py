@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from headrace.errors import BackendError
+from headrace.extras import require
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.sinks.web.options import WebOptions
 from headrace.sinks.web.status import LiveStatus
@@ -25,11 +25,6 @@ def open_web_view(
         BackendError: the extra `web` is not installed.
         ConfigError: the port cannot be opened.
     """
-    try:
+    with require("web", "a run that is shown as a web page or as metrics"):
         from headrace.sinks.web.view import WebView
-    except ModuleNotFoundError as error:
-        raise BackendError(
-            f"a web page or metrics need {error.name}, which is not installed: "
-            "pip install 'headrace[web]'"
-        ) from error
     return WebView(options, ask, tuple(names), clock=clock)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, file_errors
 
 
 def link_pictures(pictures: Sequence[Path], folder: Path) -> None:
@@ -25,7 +25,10 @@ def link_pictures(pictures: Sequence[Path], folder: Path) -> None:
             f"{len(missing)} of {len(targets)} pictures are not there, the first is {missing[0]}; "
             "unpack the rest of the set, or choose scenes= that are complete"
         )
-    try:
+    with file_errors(
+        f"cannot link pictures in {folder}",
+        "give another folder, on a file system that has symbolic links",
+    ):
         if folder.exists():
             _check_same(folder, targets)
             return
@@ -37,12 +40,6 @@ def link_pictures(pictures: Sequence[Path], folder: Path) -> None:
                 (links / name).symlink_to(target)
             _rename(links, folder)
         _check_same(folder, targets)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise ConfigError(
-            f"cannot link pictures in {folder}: {reason}; give another folder, on a file system "
-            "that has symbolic links"
-        ) from error
 
 
 def _rename(links: Path, folder: Path) -> None:

@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Final
 
-from headrace.errors import BackendError, ConfigError
+from headrace.errors import ConfigError
+from headrace.extras import require
 from headrace.training.manifest.places import RowPlaces
 from headrace.video.columns import named_columns
 from headrace.video.table import Row, read_table
@@ -38,14 +39,9 @@ def read_rows(path: Path, what: str = "manifest") -> tuple[list[Row], RowPlaces]
 
 
 def _parquet(path: Path, what: str) -> list[Row]:
-    try:
+    with require("parquet", f"the {what} {path}", "write it as CSV or JSON lines"):
         import pyarrow
         import pyarrow.parquet
-    except ImportError as error:
-        raise BackendError(
-            f"the {what} {path} is Parquet, and pyarrow is not installed; pip install "
-            "'headrace[parquet]', or write it as CSV or JSON lines"
-        ) from error
     try:
         size = path.stat().st_size
         if size <= _LARGEST_BYTES:

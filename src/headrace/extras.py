@@ -1,10 +1,12 @@
-"""Which optional parts of headrace are installed, and what adds the others."""
+"""Optional parts of headrace: which are installed, and the error that says what adds one."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, requires, version
 
-from headrace.errors import BackendError
+from headrace.errors import BackendError, first_line
 
 _PACKAGE = "headrace"
 _REQUIREMENT = re.compile(r"([\w.-]+)[^;]*?(?:>=\s*([\d.]+))?[^;]*;.*extra == ['\"](.+?)['\"]")
@@ -30,7 +32,7 @@ class Extra:
     @property
     def command(self) -> str:
         """What adds it."""
-        return f"pip install '{_PACKAGE}[{self.name}]'"
+        return command_for(self.name)
 
     def lacking(self) -> list[str]:
         """Return what is missing or too old, each in words: `rich`, `pydantic>=2.10`."""
@@ -54,20 +56,48 @@ def extras() -> list[Extra]:
     return list(found.values())
 
 
-def check_run(what: str) -> None:
-    """Do nothing if the extra `run` is there, which commands and reports need. Some 5 ms.
+def command_for(extra: str) -> str:
+    """Return the command that adds an extra."""
+    return f"pip install '{_PACKAGE}[{extra}]'"
+
+
+def check_extra(name: str, what: str, instead: str = "") -> None:
+    """Do nothing if an extra is there. Imports nothing of it. Some 5 ms.
 
     Args:
-        what: What needs it; it begins a sentence.
+        name: The extra.
+        what: What needs it; it begins a sentence, and is singular.
+        instead: What works without it; it ends the sentence.
 
     Raises:
         BackendError: a package is missing or too old; says which, and what adds it.
     """
     for extra in extras():
-        if extra.name == "run" and (lacking := extra.lacking()):
-            raise BackendError(
-                f"{what} needs {', '.join(lacking)}, not installed here; {extra.command}"
-            )
+        if extra.name == name and (lacking := extra.lacking()):
+            raise _missing(name, what, f"{', '.join(lacking)}, not installed here", instead)
+
+
+@contextmanager
+def require(name: str, what: str, instead: str = "") -> Iterator[None]:
+    """Around an import of what an extra adds: `with require("redis", "a cache server"): ...`.
+
+    The arguments are those of `check_extra`.
+
+    Raises:
+        BackendError: the import fails; says what is missing, or why it fails, and what adds it.
+    """
+    try:
+        yield
+    except ImportError as error:
+        found = f"{(error.name or name).partition('.')[0]}, not installed here"
+        if not isinstance(error, ModuleNotFoundError):
+            found = f"{name}, which cannot be imported ({first_line(error)[:200]})"
+        raise _missing(name, what, found, instead) from error
+
+
+def _missing(name: str, what: str, found: str, instead: str) -> BackendError:
+    end = f", or {instead}" if instead else ""
+    return BackendError(f"{what} needs {found}; {command_for(name)}{end}")
 
 
 def _numbers(text: str) -> tuple[int, ...]:
