@@ -44,9 +44,16 @@ class Extra:
 
 
 def extras() -> list[Extra]:
-    """Return every extra headrace has, in the order of its metadata."""
+    """Return every extra of headrace, in the order of its metadata; none where it has no metadata.
+
+    A source folder on PYTHONPATH has none.
+    """
     found: dict[str, Extra] = {}
-    for requirement in requires(_PACKAGE) or ():
+    try:
+        requirements = requires(_PACKAGE) or ()
+    except PackageNotFoundError:
+        requirements = ()
+    for requirement in requirements:
         if said := _REQUIREMENT.match(requirement):
             package, lowest, name = said.groups()
             extra = found.setdefault(name, Extra(name, {}, {}))
