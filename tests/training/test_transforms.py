@@ -50,7 +50,11 @@ SAMPLES = [
 ]
 
 
-@pytest.mark.parametrize(("door", "options", "shape"), SAMPLES, ids=repr)
+@pytest.mark.parametrize(
+    ("door", "options", "shape"),
+    SAMPLES,
+    ids=[f"{place} {door}" for place, (door, *_) in enumerate(SAMPLES)],
+)
 def test_a_transform_is_given_uint8_pictures_and_may_be_told_which_sample_they_are(
     request, opener, door, options, shape
 ):
