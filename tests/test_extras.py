@@ -16,7 +16,7 @@ from headrace.extraction.frame_extraction import FrameExtraction
 from headrace.extraction.frame_request import FrameOptions
 from headrace.extraction.ray.open import on_ray, sized
 from headrace.extraction.ray.settings import RaySettings
-from headrace.extras import Extra, check_extra, extras, require
+from headrace.extras import Extra, extras, require
 from headrace.runs.marks import prepare_marks
 from headrace.runs.options import MarkOptions
 from headrace.runs.start import StartWatch
@@ -148,9 +148,3 @@ def test_an_extra_is_installed_when_all_of_it_is():
     lowest = {"pydantic": "2.10", "rich": "13"}
     installed = {"pydantic": "2.9.3", "rich": "13.0", "typer": None, "jinja2": "3.1"}
     assert Extra("run", installed, lowest).lacking() == ["pydantic>=2.10", "typer"]
-
-
-def test_without_metadata_no_extra_is_known_and_none_is_missed(monkeypatch):
-    monkeypatch.setattr("headrace.extras._PACKAGE", "no-such-package")
-    assert extras() == []
-    check_extra("parquet", "a table")

@@ -180,6 +180,9 @@ def judge_library(
 ) -> Tally:
     """Return what one library makes of random frames, for so many seconds from the first one on.
 
+    Other scalers and matrices give other pixels, so pictures are compared as thumbnails: the right
+    frame must be nearer than the others around it, as in `benchmarks.equality`.
+
     Its import and the opening of the file come before, however long they take.
     It may count frames that FFmpeg lost with a complaint, or not: either is right.
     """

@@ -302,7 +302,12 @@ _SLICES = (1, _IDR)
 def spared_frames(
     path: Path, stream_index: int, reported: Collection[int]
 ) -> Iterator[tuple[int, VideoFrame]]:
-    """Yield (ordinal, frame) of all frames, in the order of decoders that were spared.
+    """Yield (ordinal, frame) of all frames, by decoders that have not seen the damage.
+
+    Of a broken macroblock FFmpeg's decoder of H.264 keeps the coefficients that it read, and adds
+    them to the next picture, an IDR included: a plain linear decode shows another picture there
+    than was encoded. So a new decoder begins at the next IDR behind reported damage, and broken
+    pictures that no other refers to are left out. Frames come in the order of the decoders.
 
     Args:
         path: A file whose video is H.264.

@@ -12,6 +12,7 @@ from pkgutil import resolve_name
 from typing import Any
 
 from benchmarks.conformance.verdict import Ending, Verdict
+from headrace.errors import in_one_line
 from headrace.runtime.child import Call, Json
 from headrace.runtime.children import run_children
 
@@ -70,7 +71,7 @@ def ask_worker(request: Request) -> Ended:
         ending = "crash"
         words = [f"ended by {signal.Signals(-status).name}", *places[:2]]
     else:
-        words = [child.error or f"exit status {status}", *places[-2:]]
+        words = [in_one_line(child.error or f"exit status {status}"), *places[-2:]]
     return Ended(ending, " | ".join(words)[:_MOST_LETTERS], found)
 
 

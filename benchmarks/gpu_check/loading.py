@@ -31,7 +31,7 @@ FLAGS: Final = {
     "auto": flag(False, "both together as well"),
     "kept": flag(False, "frames that stay there as well"),
     "pynvvideocodec": flag(False, "PyNvVideoCodec as well"),
-    "size": flag([256, 704], "height and width"),
+    "size": flag([256, 704], "height and width", nargs=2),
     "batch_size": flag(32),
     "batches": flag(30, "that are proved equal"),
     "seconds": flag(2.0, "that a turn takes"),

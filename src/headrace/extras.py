@@ -44,16 +44,9 @@ class Extra:
 
 
 def extras() -> list[Extra]:
-    """Return every extra of headrace, in the order of its metadata; none where it has no metadata.
-
-    A source folder on PYTHONPATH has none.
-    """
+    """Return every extra of headrace, in the order of its metadata."""
     found: dict[str, Extra] = {}
-    try:
-        requirements = requires(_PACKAGE) or ()
-    except PackageNotFoundError:
-        requirements = ()
-    for requirement in requirements:
+    for requirement in requires(_PACKAGE) or ():
         if said := _REQUIREMENT.match(requirement):
             package, lowest, name = said.groups()
             extra = found.setdefault(name, Extra(name, {}, {}))

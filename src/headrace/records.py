@@ -82,6 +82,8 @@ def fault_of(error: OSError | ValidationError) -> str:
     if first["type"] == "json_invalid":
         return _DAMAGED
     where = ".".join(map(str, first["loc"])) or "it"
+    if first["type"] == "value_error":
+        return f"{where}: {first['ctx']['error']}"
     found = repr(first["input"])
     shown = found if len(found) <= _CHARACTERS else f"{found[:_CHARACTERS]}…"
     said = first["msg"].lower()

@@ -125,6 +125,9 @@ def without_pytorch(here):
 
 def test_every_line_of_the_page_is_tried():
     assert sum(map(len, LINES.values())) == PAGE.count("$ headrace")
+    moments = ("before PyTorch is loaded", "as the command begins", "once the model is loaded")
+    lacks = ("where packages are missing", "where there is no GPU", "where torchcodec is")
+    assert tuple(LINES) == (*moments, *lacks)
 
 
 @lines("before PyTorch is loaded")

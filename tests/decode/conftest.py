@@ -1,6 +1,6 @@
 """Clips that tests of decoding only read, their indexes, and a cache of their own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,10 +11,13 @@ from headrace.video.stream_index import StreamIndex
 from tests.kit.synth_recipes import written_in
 
 
-@pytest.fixture(scope="session", autouse=True)
-def one_thread_of_torch() -> None:
+@pytest.fixture(scope="module", autouse=True)
+def one_thread_of_torch() -> Iterator[None]:
     """Tensors as small as these are slower with more threads, and far slower on a busy machine."""
+    before = torch.get_num_threads()
     torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(autouse=True)

@@ -53,12 +53,6 @@ def changed(change="", *command, **environment):
     return ended("-c", _CHANGED.format(change=change), *command, **environment)
 
 
-def two_changed(change, *command):
-    """Return the run of an example as two processes that are made others by a line of Python."""
-    words = ("--no-python", sys.executable, "-c", _CHANGED.format(change=change), *command)
-    return ended(*TWO_PROCESSES, *words)
-
-
 def stopped(*command, when, by=signal.SIGKILL):
     """Stop a run by a signal as soon as it says `when`; return it: that line, and its stderr."""
     words = [sys.executable, "-c", _CHANGED.format(change=""), *command]

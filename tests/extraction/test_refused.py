@@ -77,4 +77,5 @@ def names(tmp_path, monkeypatch):
 def test_what_cannot_be_is_refused_in_one_line_and_leaves_nothing(names, tmp_path, call, said):
     assert "\n" not in str(check_message(call, said, names))
     assert [path.name for path in tmp_path.iterdir()] == ["given"]
+    assert not [*tmp_path.rglob("*.partial"), *tmp_path.rglob("features-mean.parquet")]
     assert all(path.read_bytes() == content for path, content in names["written"].items())

@@ -18,9 +18,13 @@ def calls_of(page: Path) -> list[tuple[str, str]]:
 
 
 def check_message(call: str, said: str, names: Mapping[str, object]) -> HeadraceError:
-    """Return the error of a call: that of the page, where `...` stands for any text."""
+    """Return the error of a call: that of the page.
+
+    In a page `...` stands for any text, and `<folder>` for the path of one.
+    """
     with pytest.raises(HeadraceError) as caught:
         eval(call, dict(names))
     found = f"{type(caught.value).__name__}: {caught.value}"
-    assert re.fullmatch(".*".join(map(re.escape, said.split("..."))), found), found
+    pattern = ".*".join(map(re.escape, said.split("..."))).replace("<folder>", r"/[^\s,;()]+")
+    assert re.fullmatch(pattern, found), found
     return caught.value

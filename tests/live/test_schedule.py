@@ -31,6 +31,8 @@ def test_every_frame_carries_its_number_and_is_due_at_its_pts(tmp_path, store, s
     assert found == [
         (k, 7_000 + round((each - seconds[0]) * 10**9)) for k, each in enumerate(seconds)
     ]
+    shown = [frame.pts * frame.time_base for frame in read.frames]
+    assert [each - shown[0] for each in shown] == [each - seconds[0] for each in seconds]
     assert read.kinds == ["joined", "ended"]
     assert read.source.base == "schedule"
     assert read.source.name in (source, f"{source}&seed=0")

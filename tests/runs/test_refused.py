@@ -89,4 +89,5 @@ def names(prepare, toys, labelled_videos, tmp_path, monkeypatch):
 @pytest.mark.parametrize(("call", "said"), calls_of(Path(__file__).with_name("refused.txt")))
 def test_what_cannot_be_is_refused_in_one_line_before_anything_is_written(names, call, said):
     assert "\n" not in str(check_message(call, said, names))
-    assert not [path for path in Path("out").rglob("*") if path.is_file()]
+    folders = Path("out"), Path("run")
+    assert not [path for out in folders for path in out.rglob("*") if path.is_file()]

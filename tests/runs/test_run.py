@@ -196,8 +196,16 @@ def test_settings_are_tried_by_running_all_stages_for_a_moment(tiny, tmp_path, f
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
-def test_the_number_of_threads_is_given_back(tiny):
-    before, seen = torch.get_num_threads(), []
+@pytest.fixture
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield 2
+    torch.set_num_threads(before)
+
+
+def test_the_number_of_threads_is_given_back(tiny, two_threads):
+    seen = []
 
     class Counting(Brightness):
         def forward(self, batch: torch.Tensor) -> torch.Tensor:
@@ -205,7 +213,7 @@ def test_the_number_of_threads_is_given_back(tiny):
             return super().forward(batch)
 
     session = tiny(Counting(), threads=1).run()
-    assert (set(seen), torch.get_num_threads(), session.setup.threads) == ({1}, before, 1)
+    assert (set(seen), torch.get_num_threads(), session.setup.threads) == ({1}, two_threads, 1)
 
 
 @pytest.mark.parametrize(("frames", "expected"), [(2, 2), (30, 5)])

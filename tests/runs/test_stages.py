@@ -77,7 +77,9 @@ def test_there_is_a_transfer_where_something_changes_its_device(holds):
         given = dict(place)
         where = {name: given.pop(name) for name in ("prep_on_gpu", "are_kept") if name in given}
         model = model_on(**given)
-        carriers = replace(Carriers.of(model, **where), crossing=None)
+        made = Carriers.of(model, **where)
+        assert (made.crossing is not None) == ("split_layer" in place)
+        carriers = replace(made, crossing=None)
         stages = stages_of(build_preprocess("simple", model.input), carriers, model, [])
         lines.append(f"{place}: {', '.join(stage.name for stage in stages)}")
         assert all(STAGE_ROLES[stage.name] for stage in stages)

@@ -139,7 +139,8 @@ def test_one_thread_at_a_time_holds_it():
             most.append(len(inside))
             inside.pop()
 
-    with ThreadPoolExecutor(3) as threads:
+    begin = threading.Barrier(3).wait
+    with ThreadPoolExecutor(3, initializer=begin) as threads:
         list(threads.map(work, range(600)))
     assert most == [1] * 600
 

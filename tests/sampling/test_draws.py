@@ -257,6 +257,7 @@ def test_independent_draws_have_the_law_that_was_asked_for(over):
         (Bursts(frames_per_burst=6, lanes=32), "frames"),
         (RandomClips(num_frames=4, stride=3, boundary="wrap", each_once="starts"), "frames"),
         (RandomClips(num_frames=4, stride=3, boundary="wrap"), "videos"),
+        (RandomClips(num_frames=4, stride=3, boundary="wrap", weights=OVER[3]), OVER[3]),
         *[(Permutation(over=over, seed=1), over) for over in OVER],
     ],
 )

@@ -11,6 +11,7 @@ from itertools import islice
 from multiprocessing import get_context
 
 import pytest
+import torch
 
 import headrace
 from forked import in_a_fork
@@ -220,6 +221,7 @@ def logged(path):
 
 def two_epochs(door, folder, store, log, options, kill_after):
     """Train from the last state of a log on; it notes what each batch holds, and the state."""
+    torch.set_num_threads(1)  # a pool of threads does not come through a fork
     kind, usual = DOORS[door]
     files = layout_of(folder) if door == "cameras" else sorted(folder.glob("video-*"))
     asked = {**usual, "size": SIZE, "store": IndexStore(store), **options}
@@ -248,7 +250,10 @@ def run(tmp_path):
             ranks.append(get_context(method).Process(target=two_epochs, args=given))
             ranks[-1].start()
         for each in ranks:
-            each.join()
+            each.join(300)
+            if each.is_alive():
+                each.kill()
+                each.join()
         return {each.exitcode for each in ranks}
 
     return started

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from headrace.records import from_dict, recorded, to_dict
+from headrace.records import from_dict, to_dict
 from headrace.text_file import write_whole
 
 RETRY: Final = "--retry tries it again"
 """What is said of a chunk that an earlier run gave up."""
 
 
-@recorded
 @dataclass(frozen=True, kw_only=True)
 class Fallen:
     """Why a chunk is in quarantine."""

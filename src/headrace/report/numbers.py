@@ -14,7 +14,7 @@ def count(number: int) -> str:
 
 
 def counted(number: int, word: str) -> str:
-    """`1 step`, `2 steps`."""
+    """`1 step`, `2 steps`, `1,234 steps`."""
     return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
 
 

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from headrace.extras import check_extra
 from headrace.sinks.box_rows import frame_rows
-from headrace.sinks.parquet_file import ParquetFile
+from headrace.sinks.parquet_file import ParquetFile, check_parquet
 from headrace.sinks.seen import Found
 
 NAME: Final = "boxes.parquet"
@@ -75,4 +74,4 @@ class BoxTable:
 
 def check_table() -> None:
     """Raise BackendError where the table cannot be written, with what adds it."""
-    check_extra("parquet", "a table of boxes", "give --no-parquet for coco.json alone")
+    check_parquet("a table of boxes", "give --no-parquet for coco.json alone")

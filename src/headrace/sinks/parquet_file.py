@@ -2,14 +2,23 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+from headrace.extras import check_extra, require
 from headrace.sinks.predictions import writing
 from headrace.text_file import partial_of
 
 _GROUP: Final = 20_000
 """Rows that are written together: what is read at a time later, and some MB of memory now."""
+
+
+def check_parquet(what: str, instead: str) -> None:
+    """Raise BackendError where Parquet cannot be written: see `require`."""
+    check_extra("parquet", what, instead)
+    with require("parquet", what, instead):
+        import_module("pyarrow.parquet")
 
 
 class ParquetFile:

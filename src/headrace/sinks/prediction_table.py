@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from headrace.extras import check_extra
-from headrace.sinks.parquet_file import ParquetFile
+from headrace.sinks.parquet_file import ParquetFile, check_parquet
 from headrace.sinks.predictions import PredictionFormat, PredictionLines, prediction_rows
 from headrace.sinks.seen import Seen, Sink
 
@@ -73,7 +72,7 @@ class PredictionTable:
 
 def check_table() -> None:
     """Raise BackendError where tables cannot be written, with what adds it."""
-    check_extra("parquet", "a table of predictions", "leave out --predictions for JSON lines")
+    check_parquet("a table of predictions", "leave out --predictions for JSON lines")
 
 
 def open_predictions(

@@ -37,6 +37,9 @@ class Listed:
     """Of the row in its group."""
 
 
+_CURE: Final = "delete it and run the same extraction again, which makes anew what was in it"
+
+
 class TableFile:
     """A table whose footer is whole. Holds no open file; for one thread at a time."""
 
@@ -56,7 +59,7 @@ class TableFile:
             found = (schema.metadata or {}).get(METADATA)
             if found is None:
                 raise ConfigError(f"{path} is no table of features; move it elsewhere")
-            self.facts = TableFacts.parse(found.decode(), path)
+            self.facts = self._facts(found.decode())
             """What all rows have in common."""
             if schema != schema_of(self.facts):
                 raise ConfigError(
@@ -132,6 +135,12 @@ class TableFile:
         with self._telling():
             return row_of(columns, place, self.facts)
 
+    def _facts(self, text: str) -> TableFacts:
+        try:
+            return TableFacts.parse(text, self.path)
+        except ConfigError as error:
+            raise ConfigError(f"{error}; {_CURE}") from error
+
     @contextmanager
     def _telling(self) -> Iterator[None]:
         """Whatever pyarrow raises of what it reads becomes an error of ours."""
@@ -161,7 +170,4 @@ def _words(path: Path, error: Exception) -> str:
     if isinstance(error, OSError) and error.errno is not None:
         return f"cannot read {path}: {os.strerror(error.errno).lower()}"
     what = " ".join(str(error).split()).rstrip(".")
-    return (
-        f"{path} is damaged: {what}; delete it and run the same extraction again, which makes "
-        "anew what was in it"
-    )
+    return f"{path} is damaged: {what}; {_CURE}"

@@ -1,7 +1,6 @@
 """One proxy: every frame of a video decoded, encoded, compared, and read back from the disk."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from headrace.decode.packet_table import ProxyPackets
 from headrace.decode.pixels import Array
 from headrace.decode.protocol import Decoder
-from headrace.errors import StageError
+from headrace.errors import StageError, first_line
 from headrace.extraction.jobs import JobLine, jobs
 from headrace.extraction.proxies.encoder import Look, ProxyFile
 from headrace.extraction.proxies.read_back import FAULTS, digests_of, packets_of
@@ -96,17 +95,21 @@ def make_proxy(
 
 def _read_back(file: ProxyFile, index: StreamIndex, frames: int, lost: list[int]) -> ProxyPackets:
     """Return where the packets of a file are, which show what was compared."""
-    with suppress(*FAULTS):
+    fault: Exception | None = None
+    try:
         packets = packets_of(file.path, file.look, lost)
         is_whole = len(packets.offsets) == frames
         if is_whole and list(digests_of(file.path, packets)) == file.digests:
             return packets
+    except FAULTS as error:
+        fault = error
     file.path.unlink(missing_ok=True)
+    why = f" ({first_line(fault)})" if fault else ""
     raise StageError(
-        f"the proxy of {index.source} reads back otherwise than it was written to {file.path}; "
-        "check the disk, and run the same command again",
+        f"the proxy of {index.source} reads back otherwise than it was written to {file.path}"
+        f"{why}; check the disk, and run the same command again",
         stage="compare",
-    )
+    ) from fault
 
 
 def _frames(

@@ -19,7 +19,7 @@ from headrace.video.container import open_container
 from headrace.video.planes import digest_of
 from headrace.video.source import Source
 
-FAULTS: Final = (FFmpegError, MediaError)
+FAULTS: Final = (FFmpegError, MediaError, OSError)
 """Errors of a proxy that cannot be read."""
 
 
