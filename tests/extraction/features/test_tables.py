@@ -147,7 +147,10 @@ def test_another_table_is_none_of_features(path):
             known.drop_columns(["worker"]),
             "is no table of features, as its columns are others; move it elsewhere",
         ),
-        (known.replace_schema_metadata(later), "its layout is version 2, not 1"),
+        (
+            known.replace_schema_metadata(later),
+            "its layout is version 2, not 1; delete it and run the same extraction again",
+        ),
     ]:
         pyarrow.parquet.write_table(other, path)
         assert words in damage_of(path)

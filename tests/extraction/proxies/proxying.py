@@ -1,5 +1,6 @@
 """Proxies as the tests make and read them, and what their workers do; imported by children."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -56,10 +57,12 @@ def runs_out_of_room(*given):
 
 
 def is_rotten(*given):
-    """A disk that gives back other bytes than were written, in a packet or in the MP4's boxes."""
+    """A disk that gives back other bytes, in a packet or in the MP4's boxes, or none."""
 
     def rot(path, *rest):
         box, after = os.environ["HEADRACE_TEST_MOMENT"].split()
+        if box == "read":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
         with path.open("r+b") as file:
             file.seek(path.read_bytes().index(box.encode()) + int(after))
             file.write(bytes(200))

@@ -96,12 +96,18 @@ def test_a_full_disk_ends_it_and_the_next_run_goes_on(whole, run, out):
     check_same(out, whole)
 
 
-@pytest.mark.parametrize("place", ["mdat 1000", "moov 100"])
-def test_what_does_not_read_back_as_it_was_written_is_no_proxy(run, out, monkeypatch, place):
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [("mdat 1000", ""), ("moov 100", "("), ("read 0", "(input/output error)")],
+    ids=["packet", "boxes", "nothing is read"],
+)
+def test_what_does_not_read_back_as_it_was_written_is_no_proxy(run, out, monkeypatch, place, why):
     monkeypatch.setenv("HEADRACE_TEST_MOMENT", place)
     session = run(proxying.is_rotten, workers=1).session
     assert session.outcome == "failed"
-    assert "reads back otherwise than it was written" in session.error
+    said, _, end = session.error.partition("reads back otherwise than it was written to ")
+    assert said.startswith("the proxy of ")
+    assert why in end
     assert not (out / "videos").exists()
 
 

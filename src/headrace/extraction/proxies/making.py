@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from headrace.decode.packet_table import ProxyPackets
 from headrace.decode.pixels import Array
 from headrace.decode.protocol import Decoder
-from headrace.errors import StageError, first_line
+from headrace.errors import StageError, first_line, reason_of
 from headrace.extraction.jobs import JobLine, jobs
 from headrace.extraction.proxies.encoder import Look, ProxyFile
 from headrace.extraction.proxies.read_back import FAULTS, digests_of, packets_of
@@ -104,7 +104,8 @@ def _read_back(file: ProxyFile, index: StreamIndex, frames: int, lost: list[int]
     except FAULTS as error:
         fault = error
     file.path.unlink(missing_ok=True)
-    why = f" ({first_line(fault)})" if fault else ""
+    reason = reason_of(fault) if isinstance(fault, OSError) else fault and first_line(fault)
+    why = f" ({reason})" if reason else ""
     raise StageError(
         f"the proxy of {index.source} reads back otherwise than it was written to {file.path}"
         f"{why}; check the disk, and run the same command again",
