@@ -108,7 +108,7 @@ def test_doctor_says_what_is_there_what_adds_the_rest_and_why_a_backend_is_not(c
     monkeypatch.setitem(sys.modules, "torchcodec", None)
     code, out, _ = call("doctor")
     assert (code, "backends     pyav\n" in out) == (0, True)
-    assert "  torchcodec     the backend torchcodec cannot be imported" in out
+    assert "  torchcodec     the backend torchcodec needs torchcodec, not" in out
     assert json.loads(call("doctor", "--json")[1])["backends"] == ["pyav"]
 
 
