@@ -139,7 +139,7 @@ class LeftOutWarning(UserWarning):
 
 
 def reason_of(error: OSError) -> str:
-    """Return what the system says against a file, in lower case: "permission denied"."""
+    """Return the reason that the operating system gives, in lower case: "permission denied"."""
     return (error.strerror or str(error)).lower()
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, reason_of
 
 T = TypeVar("T")
 
@@ -77,7 +77,7 @@ def from_json(kind: type[T], text: str, *, file: object, version: int) -> T:
 def fault_of(error: OSError | ValidationError) -> str:
     """Return why a record cannot be read: its first fault, with the field and its value."""
     if isinstance(error, OSError):
-        return (error.strerror or str(error)).lower()
+        return reason_of(error)
     first = error.errors(include_url=False)[0]
     if first["type"] == "json_invalid":
         return _DAMAGED

@@ -4,7 +4,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, reason_of
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -30,8 +30,7 @@ def write_bytes_whole(path: Path, content: bytes) -> None:
     except OSError as error:
         _forget(partial)
         raise ConfigError(
-            f"cannot write {path}: {(error.strerror or str(error)).lower()}; "
-            "give a folder that can be written to"
+            f"cannot write {path}: {reason_of(error)}; give a folder that can be written to"
         ) from error
 
 

@@ -9,7 +9,7 @@ from pydantic import PositiveInt
 
 from headrace.bench.suite.suite_spec import Terms
 from headrace.decode.index_store import IndexStore
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, reason_of
 from headrace.measuring.config_fields import Configuration
 from headrace.measuring.interleaved import NoiseCheck, OnProgress, OnWord, Timed, unheard, unseen
 from headrace.profiling.findings.finding import Finding
@@ -135,8 +135,7 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(
-            f"cannot write into {folder}: {(error.strerror or str(error)).lower()}; "
-            "give a folder that can be written to"
+            f"cannot write into {folder}: {reason_of(error)}; give a folder that can be written to"
         ) from error
 
 

@@ -41,7 +41,7 @@ class CamerasRow(TurnsRow[CameraRun]):
     """The epochs of one way with one number of ranks and workers."""
 
     plain: Sequence[CameraRun]
-    """Those of plain decoding with as many."""
+    """Epochs of plain decoding with as many ranks and workers."""
 
     @property
     def way(self) -> CameraWay:

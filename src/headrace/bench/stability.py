@@ -100,7 +100,7 @@ class StabilityTurn(Turn):
 
     @property
     def candidate(self) -> Candidate:
-        """What was tried."""
+        """The setting that was tried."""
         return Candidate(batch_size=self.batch_size, queue_depth=self.queue_depth)
 
     @property

@@ -34,7 +34,7 @@ class StabilityRow(TurnsRow[StabilityTurn]):
 
     @property
     def candidate(self) -> Candidate:
-        """What was tried."""
+        """The setting that was tried."""
         return self.first.candidate
 
     @cached_property

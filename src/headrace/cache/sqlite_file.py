@@ -9,7 +9,7 @@ from typing import Final
 
 import psutil
 
-from headrace.errors import CacheError, ConfigError
+from headrace.errors import CacheError, ConfigError, reason_of
 
 _MAGIC: Final = b"SQLite format 3\0"
 _APPLICATION: Final = slice(68, 72)
@@ -68,7 +68,7 @@ def connect(
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = reason_of(error)
         if isinstance(error, FileExistsError):
             reason = "what should be its folder is a file"
         raise CacheError(f"{path} cannot be opened: {reason}") from error

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.decode.index_store import arrays_of, index_of
-from headrace.errors import CacheError
+from headrace.errors import CacheError, reason_of
 from headrace.text_file import write_bytes_whole
 from headrace.video.proxy_source import AGAIN
 from headrace.video.source import Source
@@ -112,4 +112,4 @@ def _whole(file: BinaryIO) -> BinaryIO:
 
 
 def _reason(error: Exception) -> str:
-    return (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
+    return reason_of(error) if isinstance(error, OSError) else str(error)

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, reason_of
 from headrace.text_file import write_whole
 from headrace.video.manifest import OUTPUT_HOME
 from headrace.video.proxy_source import AGAIN
@@ -93,9 +93,7 @@ def read_rows(folder: Path) -> Iterator[ProxyRow]:
         what = "give the folder that headrace proxy -o wrote"
         if (folder / OUTPUT_HOME).is_dir():
             what = "its proxies are not all made: give the same headrace proxy -o command again"
-        raise ConfigError(
-            f"cannot read {path}: {(error.strerror or str(error)).lower()}; {what}"
-        ) from error
+        raise ConfigError(f"cannot read {path}: {reason_of(error)}; {what}") from error
     for number, line in enumerate(lines, 1):
         try:
             yield ProxyRow.parse(json.loads(line))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from headrace.errors import ConfigError, file_errors
+from headrace.errors import ConfigError, file_errors, reason_of
 from headrace.extraction.quarantine import Quarantine
 from headrace.extraction.request import Request
 from headrace.profiling.machine import decoder_version
@@ -223,7 +223,7 @@ class Ledger:
             return
         except OSError as error:
             raise ConfigError(
-                f"cannot use {self.folder} as a folder: {(error.strerror or str(error)).lower()}; "
+                f"cannot use {self.folder} as a folder: {reason_of(error)}; "
                 "give another one with -o"
             ) from error
         if found:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, reason_of
 
 NO_CHECKPOINT = (
     *(RuntimeError, ValueError, EOFError, LookupError, TypeError, AssertionError),
@@ -36,7 +36,7 @@ def read_checkpoint(path: Path) -> Any:
             return torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
         raise ConfigError(
-            f"cannot read the weights file {path}: {(error.strerror or str(error)).lower()}; "
+            f"cannot read the weights file {path}: {reason_of(error)}; "
             "give a checkpoint, DEFAULT or none"
         ) from error
     except NO_CHECKPOINT as error:

@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 import psutil
 import torch
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, reason_of
 from headrace.profiling.steps import Step
 
 _MIB: Final = 1 << 20
@@ -86,5 +86,5 @@ def writing() -> Iterator[None]:
     except OSError as error:
         raise ConfigError(
             f"cannot write TensorBoard's log {error.filename or ''}: "
-            f"{(error.strerror or str(error)).lower()}; give another folder with --tensorboard"
+            f"{reason_of(error)}; give another folder with --tensorboard"
         ) from error

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, reason_of
 from headrace.runtime.marks import TimedRange
 from headrace.text_file import partial_of
 
@@ -106,8 +106,7 @@ def write_trace(path: Path, events: Sequence[Event]) -> None:
         partial.replace(path)
     except OSError as error:
         raise ConfigError(
-            f"cannot write {path}: {(error.strerror or str(error)).lower()}; "
-            "give a folder that can be written to"
+            f"cannot write {path}: {reason_of(error)}; give a folder that can be written to"
         ) from error
     finally:
         partial.unlink(missing_ok=True)

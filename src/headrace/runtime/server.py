@@ -9,7 +9,7 @@ from typing import Final, cast
 import uvicorn
 from starlette.types import ASGIApp
 
-from headrace.errors import ConfigError, StageError
+from headrace.errors import ConfigError, StageError, reason_of
 from headrace.runtime.connection import IDLE_SECONDS, MOST_CONNECTIONS, Connection
 from headrace.runtime.threads import ThreadGroup
 
@@ -117,7 +117,7 @@ def listen(address: str, port: int) -> socket.socket:
         listener.listen(MOST_CONNECTIONS)
     except OSError as error:
         listener.close()
-        reason = (error.strerror or str(error)).lower()
+        reason = reason_of(error)
         raise ConfigError(
             f"cannot serve on {address} port {port}: {reason}; give another port, or 0 for any "
             "that is free, and an address of this machine"

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from headrace.errors import ConfigError, OpenError
+from headrace.errors import ConfigError, OpenError, reason_of
 from headrace.video.source import Fingerprint, Source, Stream, refuse_address
 from headrace.video.timebase import exact_number
 
@@ -104,7 +104,7 @@ class ImageSequence(Source):
         try:
             found = [each.stat() for each in (pictures[0], pictures[-1])]
         except OSError as error:
-            raise self._cannot_open((error.strerror or str(error)).lower()) from error
+            raise self._cannot_open(reason_of(error)) from error
         names = zlib.crc32("/".join(each.name for each in pictures).encode(errors="replace"))
         size = sum(each.st_size for each in found) + names
         return Fingerprint(size, max(each.st_mtime_ns for each in found))
@@ -118,7 +118,7 @@ class ImageSequence(Source):
         try:
             rows = [f"{each.name}/{each.stat().st_size}" for each in self.pictures]
         except OSError as error:
-            raise self._cannot_open((error.strerror or str(error)).lower()) from error
+            raise self._cannot_open(reason_of(error)) from error
         return hashlib.sha256("\n".join([*rows, f"@{self.rate}"]).encode()).hexdigest()
 
     @property
@@ -138,7 +138,7 @@ class ImageSequence(Source):
         except OSError as error:
             own = "; a video has a rate of its own, so give none" if folder.is_file() else ""
             raise self._cannot_open(
-                f"{(error.strerror or str(error)).lower()}; give a folder of pictures, or a "
+                f"{reason_of(error)}; give a folder of pictures, or a "
                 f"pattern such as frames/%05d.jpg{own}"
             ) from error
         names = self._numbered(names) if self._number is not None else self._named(names)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from headrace.errors import ConfigError, OpenError
+from headrace.errors import ConfigError, OpenError, reason_of
 from headrace.masking import masked
 from headrace.sizes import check_integers
 
@@ -241,4 +241,4 @@ def _stream(stream: Stream | None) -> Stream | None:
 
 def _reason(error: OSError) -> str:
     """Return the operating system's own words, without number or path."""
-    return (error.strerror or str(error)).lower()
+    return reason_of(error)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, reason_of
 from headrace.video.columns import PATH_COLUMNS, column_name
 from headrace.video.separated import separated_rows
 from headrace.video.suffixes import is_video_name
@@ -73,7 +73,7 @@ def _text(path: Path, what: str) -> str:
             raise ConfigError(f"{path} is larger than {_LARGEST_BYTES >> 20} MiB; is it a {what}?")
         text = content.decode("utf-8-sig")
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = reason_of(error)
         raise ConfigError(f"cannot read the {what} {path}: {reason}; give a file") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"the {what} {path} is no text in UTF-8; write it as such") from error

@@ -94,7 +94,7 @@ class Made:
 @recorded
 @dataclass(frozen=True, kw_only=True)
 class _Facts:
-    """What a result holds beside its samples, in the order of the entry."""
+    """The facts of a result beside its samples, in the order of a cache entry."""
 
     size: tuple[int, int]
     time_base: tuple[int, int]

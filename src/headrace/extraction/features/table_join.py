@@ -7,7 +7,7 @@ from os.path import normpath
 from pathlib import Path
 from typing import Any, Final
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, reason_of
 from headrace.extraction.features.folder import ListedVideo
 from headrace.extraction.features.table_columns import encodable
 
@@ -81,7 +81,7 @@ def _read(path: Path) -> Any:
             path, convert_options=pyarrow.csv.ConvertOptions(column_types=keys)
         )
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = reason_of(error)
         raise ConfigError(f"cannot read {path}: {reason}; give a CSV file") from error
     except (pyarrow.ArrowException, UnicodeDecodeError, csv.Error) as error:
         what = " ".join(str(error).split())

@@ -7,7 +7,7 @@ from typing import Final
 
 import yaml
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, reason_of
 from headrace.runs.launch.problems import Problems
 
 Value = str | bool | tuple[str, ...]
@@ -91,7 +91,7 @@ def read_document(path: Path, problems: Problems) -> Document:
         # Only the tree of what stands there: nothing is built from it, so nothing can be run.
         top = yaml.compose(text, Loader=yaml.SafeLoader)
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
+        why = reason_of(error)
         raise ConfigError(
             f"cannot read {path}: {why}; `headrace launch --example` prints a file to begin with"
         ) from error

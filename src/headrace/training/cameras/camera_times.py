@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, reason_of
 from headrace.training.cameras.time_columns import (
     PER_SECOND,
     TimeUnit,
@@ -171,7 +171,7 @@ def _json(path: Path) -> Mapping[str, Mapping[str, Any]]:
             )
         content = json.loads(text)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = reason_of(error)
         raise ConfigError(f"cannot read the times {path}: {reason}; give a file") from error
     except (ValueError, RecursionError) as error:
         raise ConfigError(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, reason_of
 
 Row = dict[str, Any]
 Table = dict[str, Row]
@@ -164,7 +164,7 @@ def _table(folder: Path, name: str) -> Table:
             raise ConfigError(f"{path} is larger than {_LARGEST_BYTES >> 30} GiB; is it a table?")
         rows = json.loads(path.read_bytes())
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = reason_of(error)
         raise ConfigError(
             f"cannot read the table {path}: {reason}; unpack the metadata of the set there"
         ) from error

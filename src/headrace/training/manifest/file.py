@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, reason_of
 from headrace.extras import require
 from headrace.training.manifest.places import RowPlaces
 from headrace.video.columns import named_columns
@@ -50,7 +50,7 @@ def _parquet(path: Path, what: str) -> list[Row]:
             rows: list[Row] = table.rename_columns(heads).to_pylist()
             return rows
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = reason_of(error)
         raise ConfigError(f"cannot read the {what} {path}: {reason}; give a file") from error
     except (pyarrow.ArrowException, ValueError) as error:
         raise ConfigError(f"{path} is no Parquet file: {str(error)[:100]}") from error
