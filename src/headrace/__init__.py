@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from headrace.sampling.population import Population
     from headrace.sampling.sampler import AdaptableSampler, Sampler, SamplerTraits, SamplerUse
     from headrace.sampling.spread import SpreadClips
+    from headrace.sinks.own_sink import ResultBatch, Sink, SinkContext
     from headrace.training.batch import Batch
     from headrace.training.cameras.alignment import Alignment, CameraClock
     from headrace.training.cameras.augment import ClipAugment
@@ -150,11 +151,14 @@ _HOMES = {
     "Population": "sampling.population",
     "Proxies": "decode.proxies",
     "RandomClips": "sampling.clips",
+    "ResultBatch": "sinks.own_sink",
     "Sampler": "sampling.sampler",
     "SamplerTraits": "sampling.sampler",
     "SamplerUse": "sampling.sampler",
     "ScanError": "errors",
     "Session": "profiling.session",
+    "Sink": "sinks.own_sink",
+    "SinkContext": "sinks.own_sink",
     "SlotMemory": "training.cameras.slot_memory",
     "Source": "video.source",
     "SpreadClips": "sampling.spread",
@@ -242,11 +246,14 @@ __all__ = [
     "Population",
     "Proxies",
     "RandomClips",
+    "ResultBatch",
     "Sampler",
     "SamplerTraits",
     "SamplerUse",
     "ScanError",
     "Session",
+    "Sink",
+    "SinkContext",
     "SlotMemory",
     "Source",
     "SpreadClips",

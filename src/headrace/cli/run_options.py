@@ -192,6 +192,13 @@ class OutputFlags:
         typer.Option(help="Predictions as JSON lines, or as a Parquet table."),
     ] = "jsonl"
     top_k: Annotated[int, typer.Option(min=1, help="Classes that are named for each frame.")] = 1
+    sink: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODULE:CLASS",
+            help="A class of your own that takes the results as well; its code is run; repeatable.",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,6 +30,11 @@ def run_options(typed: dict[str, Any]) -> "RunOptions":
         RunOptions,
     )
 
+    if typed.get("sink") and typed["try_advised"]:
+        raise typer.BadParameter(
+            "the second run of --try would write everything again; leave one out",
+            param_hint="'--sink'",
+        )
     is_auto = typed["batch_size"] == "auto"
     execution = named(
         ExecutionOptions,
@@ -47,7 +52,7 @@ def run_options(typed: dict[str, Any]) -> "RunOptions":
             device=_device(typed),
             execution=execution,
         ),
-        output=named(OutputOptions, typed),
+        output=named(OutputOptions, typed, sinks=tuple(typed.get("sink") or ())),
         marks=named(MarkOptions, typed),
     )
 

@@ -158,6 +158,9 @@ class OutputOptions:
     """A file of JSON lines, or a Parquet table; the latter needs the extra `parquet`."""
     top_k: int = 1
     """How many classes are named for each frame, the likeliest first."""
+    sinks: tuple[str, ...] = ()
+    """Sinks of the user's own that take the results as well, as `module:Class`: see
+    `headrace.Sink`. Their modules are imported, which runs the code in them."""
 
     def __post_init__(self) -> None:
         _check_least(self, "top_k")
@@ -207,7 +210,7 @@ class RunOptions:
 
     def configuration(self) -> dict[str, Scalar]:
         """Return every option in force, defaults included, as a session records it."""
-        options = {**asdict(self.input), **computing(self.compute), **asdict(self.output)}
+        options = {**asdict(self.input), **computing(self.compute), **written_to(self.output)}
         options["decode"] = self.decoding().name
         sources = ", ".join(options.pop("sources"))
         boxes: dict[str, Scalar] = {}
@@ -218,10 +221,16 @@ class RunOptions:
             "model": options.pop("model_name"),
             "source": sources,
             **options,
-            "out": str(self.output.out),
             **boxes,
             **self.marks.configuration(),
         }
+
+
+def written_to(output: OutputOptions) -> dict[str, Scalar]:
+    """Return where results go, as a session records it."""
+    options = asdict(output)
+    sinks = ", ".join(options.pop("sinks"))
+    return {**options, "out": str(output.out), **({"sinks": sinks} if sinks else {})}
 
 
 def computing(compute: ComputeOptions) -> dict[str, Scalar]:

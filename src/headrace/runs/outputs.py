@@ -1,14 +1,15 @@
 """Where the results of a run go: its folder, proved to be writable, and sinks that end with it."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from headrace.errors import ConfigError, file_errors
+from headrace.errors import ConfigError, HeadraceError, file_errors
 from headrace.profiling import trace
 from headrace.sinks import annotated_pictures, box_table, coco, prediction_table
 from headrace.sinks.annotated import annotated_names
+from headrace.sinks.own_sink import open_own
 from headrace.sinks.seen import SinkOf
 from headrace.text_file import partial_of
 from headrace.video.source import refuse_address
@@ -60,13 +61,16 @@ def _is_same(video: Path, source: Path) -> bool:
 
 @contextmanager
 def finishing(sinks: Sequence[SinkOf[Any]]) -> Iterator[None]:
-    """Close all sinks at the end, whatever it is; what went wrong first is what is raised."""
+    """Open the user's own sinks, close all at the end; what went wrong first is what is raised."""
+    failures: list[HeadraceError] = []
     try:
+        open_own(sinks)
         yield
-    except BaseException:
+    finally:
         for sink in sinks:
-            with suppress(ConfigError):
+            try:
                 sink.close()
-        raise
-    for sink in sinks:
-        sink.close()
+            except HeadraceError as failure:
+                failures.append(failure)
+    if failures:
+        raise failures[0]

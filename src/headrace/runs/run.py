@@ -50,6 +50,7 @@ from headrace.runs.start import StartWatch
 from headrace.runs.trying import changed_options
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.pipeline import Pipeline, Run
+from headrace.sinks.own_sink import any_needs_frames, own_sinks
 from headrace.sinks.seen import SinkOf
 from headrace.video.stream_index import StreamIndex
 
@@ -129,6 +130,7 @@ class Runner:
         compiler: Compiler,
     ) -> "Runner":
         compute, clock = options.compute, watch.clock
+        any_needs_frames(options.output.sinks)
         check_devices(compute)  # before anything is read or made
         check_decoder(options)
         purpose = purpose_of(options)
@@ -142,11 +144,7 @@ class Runner:
         claim(options.output.out, *read)
         load, frames = purpose.load, media.reader(options).frames_planned
         ready = partial(
-            ready_model,
-            picture_size=media.largest,
-            watch=watch,
-            clock=clock,
-            compiler=compiler,
+            ready_model, picture_size=media.largest, watch=watch, clock=clock, compiler=compiler
         )
         if compute.execution.fit_batch:
             with watch.part("batch size"):
@@ -193,7 +191,8 @@ class Runner:
         """Return what carries: frames that stay on a device come down where a sink shows them."""
         if not (self.decoding or self.options.decoding()).keeps_on_device:
             return self.carriers
-        is_shown = self.options.output.video or bool(self.sinks)
+        output = self.options.output
+        is_shown = output.video or self.sinks or any_needs_frames(output.sinks)
         pictures = (self.carriers.pictures or Carrier("cpu")) if is_shown else None
         return replace(self.carriers, pictures=pictures)
 
@@ -245,8 +244,8 @@ class Runner:
 
         A batch size that the user chose stays, and sinks of the user's own are closed by now.
         """
-        compute = self.options.compute
-        if not compute.execution.fit_batch or compute.batch_size == 1 or self.sinks:
+        compute, has_own = self.options.compute, self.sinks or self.options.output.sinks
+        if not compute.execution.fit_batch or compute.batch_size == 1 or has_own:
             return None
         release_memory()
         try:
@@ -280,7 +279,8 @@ class Runner:
         error: str | None = None
         ran_out = False
         steps: list[Step] = []
-        instruments = Instruments(self.options.marks, self.options.output.out, made, self.clock)
+        out = self.options.output.out
+        instruments = Instruments(self.options.marks, out, made, self.clock)
         going = Going(
             made=made,
             start_ns=start_ns,
@@ -289,7 +289,9 @@ class Runner:
             steps=steps,
             instruments=instruments,
         )
-        sinks = (*purpose_of(self.options).sinks(self.model, self.indexes), *self.sinks)
+        names = [str(index.source) for index in self.indexes]
+        own = own_sinks(self.options.output.sinks, out, names, self.model.name)
+        sinks = (*purpose_of(self.options).sinks(self.model, self.indexes), *own, *self.sinks)
         batches = self._media.reader(self.options, self.decoding, self.clock, instruments.marks)
         carriers = self._carriers()
         run = self._line(batches, carriers, sinks).run(clock=self.clock, marks=instruments.marks)
@@ -347,10 +349,7 @@ class Runner:
             decode=DecodeCounters(**vars(batches.counters)),
             lost=tuple(lost_frame(loss, names.index(loss.source)) for loss in batches.losses),
             notes=(*self.notes, *notes_on_decoding(batches)),
-            outputs=(
-                *(name for sink in sinks for name in sink.outputs),
-                *going.instruments.outputs,
-            ),
+            outputs=(*(n for sink in sinks for n in sink.outputs), *going.instruments.outputs),
         )
 
     def _rehearsed(self, changed: Mapping[str, Scalar], steps: int) -> float | None:

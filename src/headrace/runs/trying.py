@@ -79,11 +79,14 @@ def _times(gain: float) -> str:
 
 
 def changed_options(options: RunOptions, changed: Mapping[str, Scalar], out: Path) -> RunOptions:
-    """Return the options of a run with some changed, by their names, and its results in `out`."""
+    """Return the options of a run with some changed, by their names, and its results in `out`.
+
+    Sinks of the user's own, which would get everything again, are left out.
+    """
     parts: dict[str, Any] = {
         part: _part(getattr(options, part), changed) for part in ("input", "compute", "output")
     }
-    parts["output"] = replace(parts["output"], out=out)
+    parts["output"] = replace(parts["output"], out=out, sinks=())
     return replace(options, **parts)
 
 

@@ -16,6 +16,7 @@ from headrace.runs.options import (
     OutputOptions,
     RunOptions,
     computing,
+    written_to,
 )
 from headrace.sizes import parse_seconds
 
@@ -116,8 +117,12 @@ class LiveOptions:
         Args:
             names: Of the sources, without credentials.
         """
-        flow, clips, output = (asdict(part) for part in (self.flow, self.clips, self.output))
-        options = flow | clips | computing(self.compute) | output
+        options = (
+            asdict(self.flow)
+            | asdict(self.clips)
+            | computing(self.compute)
+            | written_to(self.output)
+        )
         return {
             "model": options.pop("model_name"),
             "sources": ", ".join(names),
@@ -127,7 +132,6 @@ class LiveOptions:
             "on_error": self.input.on_error,
             "view": self.view,
             **options,
-            "out": str(self.output.out),
             **self.marks.configuration(),
         }
 

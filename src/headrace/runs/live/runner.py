@@ -56,6 +56,7 @@ from headrace.runtime.fan_out import FanOut
 from headrace.runtime.flow import FlowStatistics
 from headrace.runtime.marks import Marks
 from headrace.sinks.annotated_parts import AnnotatedParts
+from headrace.sinks.own_sink import any_needs_frames, own_sinks
 from headrace.sinks.prediction_table import check_table, open_predictions
 from headrace.sinks.seen import Sink
 
@@ -119,6 +120,7 @@ class LiveRunner:
         watch: StartWatch,
     ) -> "LiveRunner":
         check_live(options)
+        any_needs_frames(options.output.sinks)
         check_devices(options.compute)
         if options.output.predictions == "parquet":
             check_table()
@@ -288,9 +290,10 @@ class LiveRunner:
             top_k=output.top_k,
             is_live=_base_of(self.sources) != "full_speed",
         )
+        own = own_sinks(output.sinks, output.out, names, self.model.name)
         if not output.video:
-            return (rows, *self.sinks)
-        return (AnnotatedParts(output.out, len(self.sources)), rows, *self.sinks)
+            return (rows, *own, *self.sinks)
+        return (AnnotatedParts(output.out, len(self.sources)), rows, *own, *self.sinks)
 
     def new_board(self) -> StatusBoard:
         """Return a board that knows what runs here; give it as `board`."""

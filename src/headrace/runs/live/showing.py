@@ -14,6 +14,7 @@ from headrace.runtime.clock import Clock, WallTime, wall_time
 from headrace.runtime.fan_out import FanOut, Outlet
 from headrace.runtime.marks import NO_MARKS, Marks
 from headrace.runtime.queue import Overflow
+from headrace.sinks.own_sink import OwnSink, open_own
 from headrace.sinks.seen import Arrival, Seen, Sink
 from headrace.video.frames import FrameBatch
 
@@ -102,6 +103,11 @@ class SinkEnds:
             self.look(fan)
 
     def __enter__(self) -> "SinkEnds":
+        try:
+            open_own(self.sinks)
+        except HeadraceError:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -121,7 +127,11 @@ class SinkEnds:
 
 def sink_names(sinks: Sequence[Sink]) -> list[str]:
     """Return what messages and records call them; different for each."""
-    names = [_NAMES.get(type(sink).__name__, type(sink).__name__) for sink in sinks]
+    kinds = [type(sink).__name__ for sink in sinks]
+    names = [
+        sink.name if isinstance(sink, OwnSink) else _NAMES.get(kind, kind)
+        for kind, sink in zip(kinds, sinks, strict=True)
+    ]
     return [
         name if names.count(name) == 1 else f"{name}-{place}" for place, name in enumerate(names)
     ]

@@ -1,0 +1,187 @@
+"""`headrace run --sink module:Class`: a class in a file beside, as a user writes it."""
+
+import json
+import os
+import sys
+
+import pytest
+
+from cli.kit import FAST, MAIN, python, reason, recorded
+from headrace.testing.synth import SynthClip, write_clip
+
+MINE = """
+import json
+
+import headrace
+
+
+class Lines:
+    outputs = ("mine.jsonl",)
+
+    def open(self, context):
+        self.file = (context.output_dir / "mine.jsonl").open("w")
+        self.put("open", context.model, len(context.sources))
+
+    def write(self, results):
+        for k in range(len(results)):
+            is_label = isinstance(results.labels.names[k][0], str) and results.boxes is None
+            self.put("write", results.sources[k], int(results.index[k]),
+                     float(results.pts_seconds[k]), is_label, results.frames is None)
+
+    def close(self):
+        self.put("close")
+        self.file.close()
+
+    def put(self, *row):
+        self.file.write(json.dumps(row) + "\\n")
+
+
+class Pixels(Lines):
+    needs_frames = True
+
+    def write(self, results):
+        self.put("write", list(results.frames.shape), str(results.frames.dtype))
+
+
+class Full(Lines):
+    def write(self, results):
+        super().write(results)
+        raise OSError("no room left")
+
+
+class Unmade(Lines):
+    def __init__(self):
+        raise RuntimeError("no broker")
+
+
+class Shut(Lines):
+    def open(self, context):
+        raise RuntimeError("no broker")
+
+
+class Leaky(Lines):
+    def close(self):
+        super().close()
+        raise RuntimeError("not flushed")
+
+
+class Half:
+    def write(self, results): ...
+
+
+function = print
+headrace.Sink, headrace.ResultBatch, headrace.SinkContext
+"""
+
+
+@pytest.fixture
+def good(tmp_path):
+    return write_clip(tmp_path / "good", SynthClip(num_frames=6, size=(64, 96)))
+
+
+@pytest.fixture
+def sinks(tmp_path, monkeypatch):
+    """Write `mine.py` in a folder that Python looks in."""
+    (tmp_path / "mine.py").write_text(MINE)
+    (tmp_path / "broken.py").write_text("import nothing_of_this_name")
+    (tmp_path / "worse.py").write_text("1 / 0")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    for name in ("mine", "broken", "worse"):
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def run(call, good, sinks, tmp_path):
+    """Return a function: words -> exit code and stderr of a run in batches of 4."""
+
+    def run(*words):
+        code, _, err = call(
+            "run", good, *FAST, "--batch-size", 4, "--out", tmp_path / "out", *words
+        )
+        return code, err
+
+    return run
+
+
+@pytest.fixture
+def rows(tmp_path):
+    """Return a function: the rows that the sink wrote."""
+    path = tmp_path / "out" / "mine.jsonl"
+    return lambda: [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_a_file_beside_is_a_sink(good, sinks, rows, tmp_path):
+    words = ("run", good, *FAST, "--out", "out", "--sink", "mine:Lines")
+    path = os.pathsep.join([".", os.environ.get("PYTHONPATH", "")])
+    ended = python(MAIN, *words, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path})
+    assert (ended.returncode, ended.stderr) == (0, "")
+    frames = [
+        ["write", str(good), k, pytest.approx(k / 30, abs=1e-3), True, True] for k in range(6)
+    ]
+    assert rows() == [["open", "squeezenet1_1", 1], *frames, ["close"]]
+    session = recorded(tmp_path / "out")
+    assert session["outputs"][:2] == ["predictions.jsonl", "mine.jsonl"]
+    assert session["provenance"]["configuration"]["sinks"] == "mine:Lines"
+
+
+@pytest.mark.parametrize(
+    ("words", "shapes"),
+    [((), [4, 2]), (("--pace", "realtime", "--overload", "every-frame"), [1] * 6)],
+    ids=["files", "live"],
+)
+def test_pixels_come_where_they_are_asked_for(run, rows, words, shapes):
+    assert run("--sink", "mine:Pixels", *words) == (0, "")
+    written = [["write", [number, 64, 96, 3], "uint8"] for number in shapes]
+    assert rows()[1:] == [*written, ["close"]]
+
+
+@pytest.mark.parametrize("pace", ["offline", "realtime"])
+@pytest.mark.parametrize(
+    ("name", "failure", "written"),
+    [
+        ("Full", "write: OSError: no room left", ["open", "write", "close"]),
+        ("Leaky", "close: RuntimeError: not flushed", ["open", "write", "close"]),
+        ("Unmade", "__init__: RuntimeError: no broker", []),
+        ("Shut", "open: RuntimeError: no broker", []),
+    ],
+)
+def test_a_sink_that_fails_is_the_cause_and_what_was_written_stays(
+    run, rows, tmp_path, name, failure, written, pace
+):
+    code, err = run("--sink", f"mine:{name}", "--pace", pace)
+    cause = f"the sink mine:{name} failed in {failure}"
+    assert (code, f"headrace: {cause}; what was done is kept in" in err) == (1, True)
+    session = recorded(tmp_path / "out")
+    assert "predictions.jsonl" in session["outputs"] or not written
+    assert list(dict.fromkeys(row[0] for row in (written and rows()))) == written
+    # Live, a sink that fails later ends alone: the others got every frame.
+    is_alone = pace == "realtime" and written
+    assert (session["outcome"], session["error"]) == (
+        ("complete", None) if is_alone else ("failed", cause)
+    )
+
+
+@pytest.mark.parametrize("words", [(), ("--pace", "realtime")], ids=["files", "live"])
+@pytest.mark.parametrize(
+    ("name", "refused"),
+    [
+        ("mine", "a sink is named module:Class, got 'mine'"),
+        ("mine:Line", "mine has no class Line; did you mean Lines?"),
+        ("mine:Half", "a sink is a class with open, write, close, got no open, close of mine:Half"),
+        ("mine:function", "a sink is a class with open, write, close, got builtin_function_or_"),
+        ("mime:Lines", "no module named mime; did you mean m"),
+        ("headrace.sink:Lines", "no module named headrace.sink; did you mean sinks?; give module:"),
+        ("broken:A", "cannot import broken: ModuleNotFoundError: No module named 'nothing_of_"),
+        ("worse:A", "cannot import worse: ZeroDivisionError: division by zero"),
+    ],
+)
+def test_what_is_no_sink_is_refused_before_anything_is_written(run, tmp_path, name, refused, words):
+    code, err = run("--sink", name, *words)
+    assert (code, reason(err)[: len("headrace: " + refused)]) == (2, "headrace: " + refused)
+    assert not (tmp_path / "out").exists()
+
+
+def test_results_are_not_written_twice_by_trying(run):
+    code, err = run("--sink", "mine:Lines", "--try")
+    assert (code, "leave one out" in err) == (2, True)
