@@ -30,8 +30,8 @@ from benchmarks.kit import MEDIA, Benchmark, flag
 from benchmarks.markdown import machine, machine_of, rendered
 from benchmarks.planted_loops import LOOPS, Loop, advised, run_loop, wall_seconds, with_change
 from benchmarks.record import Result, origin
-from headrace.profiling.findings.loop_load import LoopLoad
-from headrace.profiling.findings.other_programs import QUIET
+from headrace.profiling.findings.loop_simulation import LoopLoad
+from headrace.profiling.findings.verdict import QUIET
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Provenance, Record
 from headrace.profiling.session import Session

@@ -48,7 +48,7 @@ OWNERS = {
     "randomness": (
         r"random|secrets|numpy\.random|torch\.(rand\w*|(manual_)?seed|normal|bernoulli|multinomial)",
         # A token must follow from nothing, a seed least of all.
-        ["sampling/*", "models/weights.py", "sinks/web/token.py", "testing/*"],
+        ["sampling/*", "models/load_weights.py", "sinks/web/access_control.py", "testing/*"],
     ),
     # A training loop of somebody's own has no command that could say what it came to.
     "printing": (r"builtins\.print", ["cli/*", "watching/tell.py"]),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cache.open import open_cache
+from headrace.cache.cache_url import open_cache
 from headrace.decode.open import usable_backends
 from headrace.errors import BackendError
 from headrace.extraction.features.export import export

@@ -6,7 +6,7 @@ from bench.contests import recorded
 from bench.shown import check_shown
 from decode.gpus import needs_gpu
 from headrace.bench.amp import AMP, AmpRecord, Precise
-from headrace.models.native import is_native
+from headrace.models.precision_support import is_native
 
 
 def record(bfloat16, *, native=True, is_random=False, device="cpu"):

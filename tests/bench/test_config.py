@@ -6,7 +6,8 @@ import pytest
 
 from headrace.bench.overlap import OverlapConfig
 from headrace.errors import ConfigError
-from headrace.models import compute, precision
+from headrace.models import compute
+from headrace.models import compute as precision
 from headrace.preprocess import operations, spec
 
 

@@ -15,7 +15,7 @@ from headrace.decode.open import open_index
 from headrace.errors import DecodeError
 from headrace.measuring.interleaved import MedianRange
 from headrace.preprocess.levels import build_preprocess
-from headrace.profiling.setup import Setup
+from headrace.profiling.run_records import Setup
 from headrace.runs.options import ComputeOptions
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.runtime.marks import RangeRecorder

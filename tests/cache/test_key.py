@@ -17,9 +17,8 @@ from cache.made import GROUPS, arrays, key
 from decode.backends import TORCHCODEC, needs_torchcodec
 from headrace import CacheError, ConfigError, Decoding
 from headrace.cache.entry import MAX_ARRAYS, Entry, decode, encode
-from headrace.cache.facts import decode_facts
 from headrace.cache.key import ChunkKey, Difference, differences
-from headrace.cache.model_facts import model_facts, numerics_facts, preprocess_facts
+from headrace.cache.key_fields import decode_facts, model_facts, numerics_facts, preprocess_facts
 from headrace.models.compute import Compute
 from headrace.preprocess.spec import InputSpec
 

@@ -14,7 +14,7 @@ import pytest
 
 from cache.made import arrays, found, key, results
 from headrace.cache.cache import Cache
-from headrace.cache.open import FILE, open_cache
+from headrace.cache.cache_url import FILE, open_cache
 from headrace.cache.sqlite_file import shared_file_system
 from headrace.cache.sqlite_store import TOUCH_SECONDS, SqliteStore
 from headrace.errors import CacheError, ConfigError

@@ -7,11 +7,11 @@ import pytest
 
 from cache.made import BrokenStore, arrays, key, same
 from cache.redis_server import redis_server
+from headrace.cache.cache_url import open_store
 from headrace.cache.entry import Entry, encode
 from headrace.cache.key import Difference
-from headrace.cache.open import open_store
+from headrace.cache.maintenance import find, nearest, prune, verify
 from headrace.cache.sqlite_store import SqliteStore
-from headrace.cache.upkeep import find, nearest, prune, verify
 from headrace.errors import CacheError, ConfigError
 from headrace.testing.fake_clock import FakeClock
 

@@ -5,7 +5,7 @@ import pytest
 from cache.made import arrays, key
 from cache.redis_server import free_port, redis_server
 from cli.kit import reason, transcript
-from headrace.cache.open import FILE, open_cache
+from headrace.cache.cache_url import FILE, open_cache
 
 KEPT = key(3).digest
 

@@ -13,7 +13,7 @@ from cli.kit import python, reason, write_pictures
 from decode.backends import needs_torchcodec
 from decode.gpus import needs_no_gpu
 from extraction.features.feature_rows import facts, row
-from headrace.cache.open import FILE, open_cache
+from headrace.cache.cache_url import FILE, open_cache
 from headrace.extraction.features.table import write_tables
 from headrace.testing.synth import SynthClip, write_clip
 from profiling.comparison.simulated import session

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from cache.redis_server import redis_server
-from headrace.cache.open import open_cache, open_store
+from headrace.cache.cache_url import open_cache, open_store
 from headrace.cli.web import TOKEN_VARIABLE
 from missing import missing
 

@@ -11,7 +11,7 @@ from extraction.extracting import write_clips
 from headrace.decode.decoding import Decoding
 from headrace.errors import BackendError
 from headrace.extraction.frames import FrameReader
-from headrace.models.out_of_memory import is_out_of_memory
+from headrace.models.gpu_memory import is_out_of_memory
 from headrace.testing.synth import KINDS, SynthClip, write_clip
 from headrace.video.stream_index import StreamIndex
 

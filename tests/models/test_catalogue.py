@@ -4,11 +4,16 @@ import pytest
 import torch
 from torchvision import models
 
-from headrace.models.catalogue import FACE_DETECTOR, input_of, names_of, preset_of, task_of
-from headrace.models.clip_length import with_clip_length
+from headrace.models.catalogue import (
+    FACE_DETECTOR,
+    input_of,
+    names_of,
+    preset_of,
+    smaller_model,
+    task_of,
+)
 from headrace.models.listing import list_models
-from headrace.models.load import load_clip_classifier
-from headrace.models.smaller import smaller_model
+from headrace.models.load import load_clip_classifier, with_clip_length
 
 
 def test_features_come_from_models_of_every_task():

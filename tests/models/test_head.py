@@ -8,12 +8,11 @@ from torch import nn
 from torchvision import models
 
 from headrace.models.catalogue import names_of
-from headrace.models.freezing import freeze_before, recompute
-from headrace.models.head import head_of, replace_head
+from headrace.models.evaluation_mode import freeze_before, recompute
+from headrace.models.head import HeadTap, head_of, replace_head
 from headrace.models.load import load_classifier
-from headrace.models.pooled import HeadTap
+from headrace.models.load_weights import with_weights
 from headrace.models.trained_head import TrainedHead, backbone_checksum
-from headrace.models.weights import with_weights
 from models.tiny import refused
 
 HEADS = {

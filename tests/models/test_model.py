@@ -8,13 +8,12 @@ from torchvision.models import MobileNet_V2_Weights
 
 from decode.gpus import needs_gpu
 from headrace import IndexStore, load_clip
-from headrace.models.box_choice import BoxChoice
 from headrace.models.compute import Compute
-from headrace.models.features import LayerTap
+from headrace.models.feature_extraction import LayerTap
 from headrace.models.load import load_classifier, load_clip_classifier, load_detector, load_features
-from headrace.models.pinned import PinnedCopy
 from headrace.models.prepare import prepare
-from headrace.models.transfer import copy_for, copy_to, transfer
+from headrace.models.results import BoxChoice
+from headrace.models.transfer import PinnedCopy, copy_for, copy_to, transfer
 from headrace.preprocess.levels import build_preprocess
 from headrace.testing.fake_clock import FakeClock
 from media import real_clip

@@ -8,11 +8,10 @@ import pytest
 import torch
 
 from headrace.decode.pictures import read_picture
-from headrace.models.box_choice import BoxChoice
-from headrace.models.class_names import ClassNames
 from headrace.models.faces import weight_files
 from headrace.models.load import load_detector
 from headrace.models.outputs import ToBoxes, ToLabels, to_features
+from headrace.models.results import BoxChoice, ClassNames
 from headrace.models.value_words import value_words
 from headrace.preprocess.levels import build_preprocess
 from models.tiny import COCO, UNNAMED, Mean, tiny

@@ -9,12 +9,10 @@ from torch import nn
 
 from decode.gpus import needs_no_gpu
 from headrace.errors import BackendError, ConfigError
-from headrace.models.available import autocast_dtype
 from headrace.models.compute import Compute
-from headrace.models.fixed_batch import FixedBatch
 from headrace.models.load import load_classifier, load_detector, load_features
-from headrace.models.native import emulation, is_native
-from headrace.models.prepare import StartUp, compile_module, prepare
+from headrace.models.precision_support import autocast_dtype, emulation, is_native
+from headrace.models.prepare import FixedBatch, StartUp, compile_module, prepare
 from headrace.runs.options import ComputeOptions, ExecutionOptions
 from headrace.runs.ready import notes_on
 from headrace.testing.fake_clock import FakeClock

@@ -8,20 +8,14 @@ from torch import nn
 from torchvision import models
 
 from headrace.errors import ConfigError
-from headrace.models import (
-    box_choice,
-    clip_length,
-    compute,
-    features,
-    freezing,
-    head,
-    listing,
-    load,
-    outputs,
-    pooled,
-    split,
-    weights,
-)
+from headrace.models import compute, head, listing, load, outputs
+from headrace.models import evaluation_mode as freezing
+from headrace.models import feature_extraction as features
+from headrace.models import head as pooled
+from headrace.models import load as clip_length
+from headrace.models import load_weights as weights
+from headrace.models import results as box_choice
+from headrace.models import split_model as split
 from headrace.models.load import load_classifier
 from models import tiny
 from models.tiny import Applied

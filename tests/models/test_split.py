@@ -9,7 +9,7 @@ from headrace.models.compute import Compute, layer_of
 from headrace.models.evaluation_mode import is_training
 from headrace.models.load import load_classifier
 from headrace.models.prepare import prepare
-from headrace.models.split import SplitModule, cut_points
+from headrace.models.split_model import SplitModule, cut_points
 
 FAMILIES = ("resnet", "wide_resnet", "resnext", "vgg", "efficientnet", "mobilenet", "vit_", "swin_")
 IN_FAMILIES = [name for name in models.list_models(module=models) if name.startswith(FAMILIES)]

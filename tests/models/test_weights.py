@@ -9,12 +9,11 @@ import torch
 from torch import nn
 from torchvision import models
 
-from headrace.models.box_choice import BoxChoice
-from headrace.models.class_names import ClassNames
+from headrace.models.checkpoint import weights_digest
 from headrace.models.load import load_classifier, load_clip_classifier, load_detector
+from headrace.models.load_weights import weight_files
+from headrace.models.results import BoxChoice, ClassNames
 from headrace.models.trained_head import TrainedHead
-from headrace.models.weights import weight_files
-from headrace.models.weights_digest import weights_digest
 from models.tiny import refused
 from weights import mobilenet
 

@@ -8,10 +8,9 @@ import torch
 from torch import nn
 
 from headrace.errors import ConfigError
-from headrace.models.class_names import ClassNames
 from headrace.models.model import Model
 from headrace.models.outputs import ToLabels
-from headrace.models.results import Labels
+from headrace.models.results import ClassNames, Labels
 from headrace.preprocess.spec import InputSpec
 
 PICTURES = InputSpec(resize=4, crop=4, mean=(0,) * 3, std=(1,) * 3, interpolation="bilinear")

@@ -2,17 +2,15 @@
 
 import pytest
 
-from headrace.profiling.findings.extraction import extraction
-from headrace.profiling.findings.keeping_up import keeping_up
-from headrace.profiling.findings.loads import stage_loads
-from headrace.profiling.findings.other_programs import busy_banner
-from headrace.profiling.findings.training import training
-from headrace.profiling.findings.verdict import find
-from headrace.profiling.flow import ItemCounts, QueueRecord, StageRecord
-from headrace.profiling.inputs import GopLengths
+from headrace.profiling.findings.overload import keeping_up
+from headrace.profiling.findings.time_shares import extraction, training
+from headrace.profiling.findings.utilization import stage_loads
+from headrace.profiling.findings.verdict import busy_banner, find
+from headrace.profiling.input_records import GopLengths
 from headrace.profiling.provenance import Gpu, Scalar
+from headrace.profiling.run_records import Alternative, StartUpPart
 from headrace.profiling.session import Session
-from headrace.profiling.setup import Alternative, StartUpPart
+from headrace.profiling.stage_records import ItemCounts, QueueRecord, StageRecord
 from headrace.profiling.steps import Steps
 from headrace.runtime.feed import Feed
 from headrace.runtime.pipeline import Pipeline

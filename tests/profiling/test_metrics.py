@@ -8,11 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.profiling.copies import Copies
-from headrace.profiling.flow import StageRecord
-from headrace.profiling.metrics import Cost, Metrics
+from headrace.profiling.metrics import Copies, Cost, Metrics
 from headrace.profiling.session import Session
-from headrace.profiling.stages import ROLES
+from headrace.profiling.stage_records import ROLES, StageRecord
 from headrace.profiling.steps import Steps
 from headrace.report.totals import totals
 from profiling.sessions import live

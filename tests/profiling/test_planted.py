@@ -9,10 +9,10 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from headrace.profiling.findings.finding import Change, Finding
-from headrace.profiling.findings.replay import replay_ms
+from headrace.profiling.findings.loop_simulation import replay_ms
 from headrace.profiling.findings.verdict import find
 from headrace.profiling.metrics import Metrics
-from headrace.profiling.setup import Alternative
+from headrace.profiling.run_records import Alternative
 from profiling.loops import Loop, loop_ms, simulate_loop
 from profiling.pipelines import Pipeline, simulate, step_ms
 from report.recorded import changed

@@ -10,10 +10,9 @@ import pytest
 from pydantic import ValidationError
 
 from headrace.errors import ConfigError
-from headrace.profiling.latest_steps import LatestSteps
-from headrace.profiling.record import metrics_columns, metrics_csv, metrics_file_name
+from headrace.profiling.metrics_csv import metrics_columns, metrics_csv, metrics_file_name
 from headrace.profiling.session import QueueRecord, Session, StageRecord
-from headrace.profiling.steps import Steps
+from headrace.profiling.steps import LatestSteps, Steps
 from headrace.runtime.distribution import Distribution
 from headrace.runtime.stage import StageStatistics
 from headrace.runtime.statistics import QueueStatistics

@@ -10,8 +10,7 @@ import torch
 from torch.profiler import record_function
 
 from headrace.errors import ConfigError
-from headrace.profiling.step_trace import StepTrace
-from headrace.profiling.torch_events import TorchEvents
+from headrace.profiling.torch_trace import StepTrace, TorchEvents
 from headrace.profiling.trace import Journey, trace_events, write_trace
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.runtime.marks import TimedRange

@@ -7,12 +7,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from headrace.profiling.flow import QueueRecord, StageRecord
-from headrace.profiling.inputs import DecodeCounters, GopLengths, SourceSummary
+from headrace.profiling.input_records import DecodeCounters, GopLengths, SourceSummary
 from headrace.profiling.provenance import Machine, Provenance
+from headrace.profiling.run_records import Setup
 from headrace.profiling.session import Session
-from headrace.profiling.setup import Setup
-from headrace.profiling.stages import Role
+from headrace.profiling.stage_records import QueueRecord, Role, StageRecord
 from headrace.profiling.steps import Step, Steps
 
 STAGES: Final[tuple[Role, ...]] = ("decode", "preprocess", "model", "sink")

@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.errors import ConfigError
-from headrace.profiling.record import metrics_csv
+from headrace.profiling.metrics_csv import metrics_csv
 from headrace.profiling.session import Session
 from headrace.report.folder import render_again, write_run
 from headrace.report.html import render_html

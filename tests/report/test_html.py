@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from plotly.offline import get_plotlyjs
 
-from headrace.profiling.inputs import LostFrame
+from headrace.profiling.input_records import LostFrame
 from headrace.profiling.session import Session
 from headrace.report.html import render_html
 from report.recorded import SOURCE, changed, changed_all, record

@@ -1,7 +1,7 @@
 """Numbers read well at every size, and names in a narrow column."""
 
-from headrace.report import numbers
-from headrace.report.names import short_names
+from headrace.profiling import number_format as numbers
+from headrace.profiling.number_format import short_names
 
 READ = {
     "decimal": (0, 0.0469, 0.9999, 3.294, 9.996, 69.55, 99.96, 1234.4, -12.34),

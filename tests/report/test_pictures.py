@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from headrace.errors import ConfigError
-from headrace.report.pictures import write_side_by_side
+from headrace.report.image_grid import write_side_by_side
 
 RED, BLUE = (255, 0, 0), (0, 0, 255)
 WHITE = (255, 255, 255)

@@ -3,8 +3,7 @@
 import pytest
 
 from headrace.profiling.comparison.comparison import compare
-from headrace.profiling.inputs import LostFrame
-from headrace.profiling.live import EventRecord, SourceRecord
+from headrace.profiling.input_records import EventRecord, LostFrame, SourceRecord
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Gpu
 from headrace.profiling.session import Session

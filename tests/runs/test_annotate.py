@@ -11,7 +11,7 @@ from PIL import Image
 
 from cli.kit import recorded
 from headrace.errors import ConfigError, OpenError
-from headrace.models.box_choice import BoxChoice
+from headrace.models.results import BoxChoice
 from headrace.runs.options import DetectionOptions
 from headrace.testing.synth import SynthClip, write_clip
 from weights import faces

@@ -7,11 +7,10 @@ import pytest
 import torch
 
 from headrace.errors import BackendError, ConfigError
-from headrace.models.fixed_batch import FixedBatch
 from headrace.models.load import load_classifier
 from headrace.models.memory_table import MemoryCell, MemoryTables
 from headrace.models.model import Model
-from headrace.models.prepare import refitted
+from headrace.models.prepare import FixedBatch, refitted
 from headrace.runs.device_memory import known_peaks, memory_key
 from headrace.runs.options import ComputeOptions, ExecutionOptions
 from headrace.runs.ready import backing_off

@@ -20,7 +20,7 @@ from headrace.decode.nvdec import Nvdec
 from headrace.errors import BackendError, ConfigError
 from headrace.extraction.frames import FrameReader
 from headrace.preprocess.levels import build_preprocess
-from headrace.profiling.copies import Copies
+from headrace.profiling.metrics import Copies
 from headrace.runs.decoders import try_decoder
 from headrace.runs.run import Runner
 from headrace.runs.stages import Carrier, Carriers

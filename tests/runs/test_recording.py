@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import ConfigError
-from headrace.models.class_names import ClassNames
-from headrace.profiling.media import lost_frame, summarize
+from headrace.models.results import ClassNames
+from headrace.profiling.input_records import lost_frame, summarize
 from headrace.profiling.steps import Step
 from headrace.report.folder import SESSION, write_checkpoint, write_run
 from headrace.runs.checkpoints import Checkpoints

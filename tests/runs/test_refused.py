@@ -11,7 +11,7 @@ from headrace.cli.launch_flags import RunVocabulary
 from headrace.cli.retrain_run import with_mode
 from headrace.cli.run import run
 from headrace.decode.pictures import PictureFile
-from headrace.models.box_choice import BoxChoice
+from headrace.models.results import BoxChoice
 from headrace.runs import decoders, marks
 from headrace.runs import options as run_options
 from headrace.runs.launch.config import read_config

@@ -13,7 +13,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 from headrace.errors import OpenError
 from headrace.profiling.findings.verdict import find
-from headrace.profiling.flow import ItemCounts
+from headrace.profiling.stage_records import ItemCounts
 from headrace.runs.alternatives import Setting
 from headrace.runs.live.options import ClipOptions, FlowOptions, LiveOptions
 from headrace.runs.options import (

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from headrace.profiling.provenance import Scalar
+from headrace.profiling.run_records import Alternative
 from headrace.profiling.session import Session
-from headrace.profiling.setup import Alternative
 from headrace.runs.alternatives import settings, with_alternatives
 from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions, RunOptions
 from headrace.runs.trying import in_words, measured_gain, trial_of

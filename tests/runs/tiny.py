@@ -5,10 +5,9 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from headrace.models.class_names import ClassNames
 from headrace.models.model import Model
 from headrace.models.outputs import ToLabels
-from headrace.models.results import Labels
+from headrace.models.results import ClassNames, Labels
 from headrace.preprocess.spec import InputSpec
 
 

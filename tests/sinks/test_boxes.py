@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from headrace.errors import ConfigError
-from headrace.models.class_names import ClassNames
+from headrace.models.results import ClassNames
 from headrace.sinks.annotated_pictures import AnnotatedPictures
 from headrace.sinks.box_table import BoxTable
 from headrace.sinks.coco import CocoFile

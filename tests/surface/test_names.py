@@ -8,7 +8,7 @@ import pytest
 import typer
 
 import headrace
-from headrace.cache.contents import ContentDigests
+from headrace.cache.content_digests import ContentDigests
 from headrace.cache.key import ChunkKey
 from headrace.cli import main
 from headrace.cli.app import app

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import headrace
-from headrace.cache.open import open_store
-from headrace.cache.upkeep import verify
+from headrace.cache.cache_url import open_store
+from headrace.cache.maintenance import verify
 from headrace.cli import main
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError

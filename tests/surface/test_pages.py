@@ -11,7 +11,7 @@ from headrace.bench.suite.ranking import rank
 from headrace.bench.suite.suite_content import page_of, suite_json
 from headrace.bench.suite.suite_record import read_record, read_suite
 from headrace.profiling.comparison.comparison import compare
-from headrace.profiling.record import metrics_csv
+from headrace.profiling.metrics_csv import metrics_csv
 from headrace.profiling.session import Session
 from headrace.report.comparison import render_comparison, render_comparison_text
 from headrace.report.experiment import render_experiment, render_experiment_text

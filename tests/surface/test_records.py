@@ -12,9 +12,8 @@ from headrace.models.memory_table import MemoryTable
 from headrace.profiling.comparison.comparison import Comparison
 from headrace.profiling.session import Session
 from headrace.runs.launch.record import LaunchRecord
-from headrace.sinks.web.health import Health
-from headrace.sinks.web.metrics import metrics_text
-from headrace.sinks.web.status import LiveStatus
+from headrace.sinks.web.prometheus import metrics_text
+from headrace.sinks.web.status import Health, LiveStatus
 from sinks.web.faked_run import status
 from surface.shapes import declared, found
 

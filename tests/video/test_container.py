@@ -10,7 +10,7 @@ import pytest
 
 import headrace
 from headrace import ConfigError, DecodeError, MediaError, OpenError, ScanError, StreamIndex
-from headrace.profiling.inputs import with_content
+from headrace.profiling.input_records import with_content
 from headrace.testing import damage
 from headrace.testing.synth import KINDS, SynthClip, write_clip
 from headrace.video.content import content_digest

@@ -21,9 +21,9 @@ from headrace.bench.variant_benchmark import (
 )
 from headrace.measuring.interleaved import cores_of_others, grouped
 from headrace.profiling.findings.finding import Change, Finding
+from headrace.profiling.number_format import counted, decimal
 from headrace.profiling.provenance import Record, Scalar
 from headrace.report.experiment import Column
-from headrace.report.numbers import counted, decimal
 from headrace.runtime.affinity import available_cores, can_bind, cores_text
 
 if TYPE_CHECKING:
@@ -120,8 +120,8 @@ def bound_variants(
         ConfigError, BackendError, MediaError: model, device or video cannot be had.
     """
     from headrace.bench.model_variants import Flowing, hold_frames, on_device, passes
-    from headrace.models.available import check_available
     from headrace.models.load import load_classifier
+    from headrace.models.precision_support import check_available
     from headrace.models.prepare import prepare
     from headrace.runs.options import ExecutionOptions
     from headrace.runs.place import computing_place

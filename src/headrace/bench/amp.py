@@ -20,11 +20,11 @@ from headrace.bench.variant_benchmark import (
     VariantSet,
     rate_columns,
 )
-from headrace.models.precision import Device, Precision
+from headrace.models.compute import Device, Precision
 from headrace.profiling.findings.finding import Change
+from headrace.profiling.number_format import counted, percent
 from headrace.profiling.provenance import Record
 from headrace.report.experiment import Column
-from headrace.report.numbers import counted, percent
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -75,7 +75,7 @@ def _prepared(config: AmpConfig, context: Context) -> Iterator[VariantSet[AmpRec
     """
     from headrace.bench.model_variants import held_frames, on_device, passes, scores
     from headrace.models.load import load_classifier
-    from headrace.models.native import is_native
+    from headrace.models.precision_support import is_native
     from headrace.models.prepare import prepare
 
     plain, is_cpu = config.compute_options().compute(), config.device == "cpu"

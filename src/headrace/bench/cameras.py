@@ -12,7 +12,7 @@ from headrace.bench.camera_estimate import CameraEstimate, CameraTurn, CameraWay
 from headrace.decode.index_store import IndexStore
 from headrace.measuring.config_fields import CAMERAS, Option, check_options
 from headrace.measuring.interleaved import Stopwatch, Turn, take_turns
-from headrace.report.numbers import counted, seconds
+from headrace.profiling.number_format import counted, seconds
 from headrace.runtime.affinity import available_cores
 from headrace.runtime.processes import run_together
 from headrace.sampling.alignment import Sync

@@ -14,9 +14,9 @@ from headrace.bench.suite.suite_spec import Terms
 from headrace.measuring.decode_counts import median_column
 from headrace.measuring.interleaved import TurnsRow, grouped
 from headrace.profiling.findings.finding import Change, Finding
+from headrace.profiling.number_format import counted, decimal, percent
 from headrace.report.drawing import MARK, PLAIN, Chart
 from headrace.report.experiment import Column
-from headrace.report.numbers import counted, decimal, percent
 
 ONCE: Final = 1.02
 """Up to so many decodings a picture, each is said to be decoded once."""

@@ -6,8 +6,8 @@ from typing import Any, Final
 import plotly.graph_objects as go
 
 from headrace.measuring.interleaved import MedianRange
+from headrace.profiling.number_format import decimal
 from headrace.report.drawing import MARK, PLAIN, Chart, bar, draw, label
-from headrace.report.numbers import decimal
 
 STACK: Final = (PLAIN, "#d9a253", "#5ea58c", "#9b7fc0")
 """Colours of series, in their order."""

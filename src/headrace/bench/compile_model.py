@@ -22,10 +22,10 @@ from headrace.bench.variant_benchmark import (
     rate_columns,
 )
 from headrace.profiling.findings.finding import Change
+from headrace.profiling.number_format import count, counted, decimal, seconds
 from headrace.report.drawing import MARK, Chart
 from headrace.report.drawing import PLAIN as GREY
 from headrace.report.experiment import Column
-from headrace.report.numbers import count, counted, decimal, seconds
 
 if TYPE_CHECKING:
     from headrace.models.prepare import Compiler
@@ -75,9 +75,8 @@ def prepared(
         BackendError: the model cannot be compiled here, or scores otherwise then.
     """
     from headrace.bench.model_variants import held_frames, on_device, passes, prove_same, scores
-    from headrace.models.compile_cache import cache_hits
     from headrace.models.load import load_classifier
-    from headrace.models.prepare import compile_module, prepare
+    from headrace.models.prepare import cache_hits, compile_module, prepare
 
     plain = config.compute_options().compute()
     with held_frames(config, context) as held:

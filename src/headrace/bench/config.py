@@ -8,7 +8,7 @@ from headrace.decode.index_store import IndexStore
 from headrace.decode.indexing import scan_ahead
 from headrace.errors import ConfigError
 from headrace.measuring.config_fields import Option, Videos, check_options
-from headrace.models.precision import Device
+from headrace.models.compute import Device
 from headrace.preprocess.spec import PrepLevel
 from headrace.runs.options import ComputeOptions
 from headrace.video.source import Source

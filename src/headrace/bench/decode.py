@@ -34,9 +34,9 @@ from headrace.decode.tolerance import Apart
 from headrace.errors import BackendError, MediaError
 from headrace.measuring.config_fields import Option
 from headrace.profiling.findings.finding import Change
+from headrace.profiling.number_format import counted, decimal
 from headrace.profiling.provenance import Record
 from headrace.report.experiment import Column
-from headrace.report.numbers import counted, decimal
 from headrace.video.stream_index import StreamIndex
 
 Access = Literal["in-order", "random"]

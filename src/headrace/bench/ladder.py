@@ -11,8 +11,8 @@ from typing import Final, Generic, Protocol, TypeVar
 from headrace.bench.charts import chart, dashed, error_bars, line, marks
 from headrace.measuring.interleaved import AGAIN, ALIKE, NoiseCheck, Timed, fastest
 from headrace.profiling.findings.finding import Change, Finding
+from headrace.profiling.number_format import decimal, percent
 from headrace.report.drawing import MARK, PLAIN, Chart
-from headrace.report.numbers import decimal, percent
 
 Ranked = TypeVar("Ranked", bound=Timed)
 

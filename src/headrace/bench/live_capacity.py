@@ -19,9 +19,9 @@ from headrace.live.overload import OverloadName
 from headrace.measuring.config_fields import Option
 from headrace.measuring.interleaved import SAME_AGAIN, cores_of_others, disturbance
 from headrace.profiling.findings.finding import Finding
+from headrace.profiling.number_format import counted, decimal, milliseconds, percent, seconds
 from headrace.report.drawing import MARK, PLAIN, Chart
 from headrace.report.experiment import Column
-from headrace.report.numbers import counted, decimal, milliseconds, percent, seconds
 from headrace.runtime.distribution import P95_SAMPLES
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def scale_of(config: LiveConfig, frame_rate: float) -> Scale:
 def measure_live(config: LiveConfig, context: Context) -> LiveRecord:
     """Try loads until the highest is known that keeps the promise."""
     from headrace.bench.overlap_work import ready_work
-    from headrace.models.threads import operation_threads
+    from headrace.models.precision_support import operation_threads
 
     made, compute = context.provenance(config), config.compute_options(config.batch_size)
     [index] = indexes_of(config.videos, context.store)

@@ -12,7 +12,7 @@ from pydantic import NonNegativeFloat, NonNegativeInt
 
 from headrace.live.overload import Overload, OverloadName
 from headrace.measuring.interleaved import Stopwatch, Turn
-from headrace.profiling.inputs import NOT_COUNTED
+from headrace.profiling.input_records import NOT_COUNTED
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Provenance
 from headrace.profiling.session import Session

@@ -15,8 +15,8 @@ from headrace.errors import BackendError, ConfigError, in_one_line
 from headrace.measuring.config_fields import Option, VideoArgument
 from headrace.measuring.interleaved import OnProgress, grouped
 from headrace.models.memory_table import MemoryCell, MemoryKey, MemoryTables
+from headrace.profiling.number_format import counted, seconds
 from headrace.profiling.provenance import Record
-from headrace.report.numbers import counted, seconds
 from headrace.runtime.child import Call, Ending, Json
 from headrace.runtime.children import run_children
 from headrace.sizes import parse_bytes
@@ -244,9 +244,9 @@ def measure_memory(config: MemoryConfig, context: Context) -> MemoryRecord:
         BackendError: the device is missing, or nothing at all can be measured.
         MediaError: a video cannot be opened.
     """
-    from headrace.models.available import check_available
     from headrace.models.compute import Compute
     from headrace.models.load import load_classifier
+    from headrace.models.precision_support import check_available
     from headrace.runs.device_memory import memory_key
 
     sizes = _sizes_of(config, context)

@@ -10,14 +10,12 @@ import psutil
 import torch
 
 from headrace.errors import BackendError
-from headrace.models.compute import Compute
+from headrace.models.compute import Compute, Device
+from headrace.models.gpu_memory import is_out_of_memory, predicted_peak, release_memory
 from headrace.models.load import load_classifier
-from headrace.models.memory_peaks import predicted_peak
 from headrace.models.model import Model
-from headrace.models.out_of_memory import is_out_of_memory, release_memory
-from headrace.models.precision import Device
+from headrace.models.precision_support import operation_threads
 from headrace.models.prepare import prepare
-from headrace.models.threads import operation_threads
 from headrace.models.transfer import transfer
 from headrace.preprocess.levels import Preprocess, build_preprocess
 from headrace.profiling.usage import forget_peak, peak_memory_bytes

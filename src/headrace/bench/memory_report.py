@@ -17,9 +17,9 @@ from headrace.bench.memory import (
 from headrace.bench.suite.suite_spec import Terms
 from headrace.measuring.interleaved import grouped
 from headrace.profiling.findings.finding import Change, Finding
+from headrace.profiling.number_format import count, decimal, gibibytes
 from headrace.report.drawing import MARK, Chart
 from headrace.report.experiment import Column
-from headrace.report.numbers import count, decimal, gibibytes
 
 _MIB: Final = 2**20
 _COLORS: Final = ("#7389ab", "#5ea58c", "#d9a253", "#d9536a", "#9b7fc0")

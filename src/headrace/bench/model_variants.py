@@ -19,14 +19,13 @@ from headrace.decode.open import open_decoder
 from headrace.decode.protocol import DecodeJob
 from headrace.errors import BackendError, ConfigError
 from headrace.extraction.frames import FrameReader
-from headrace.models.available import check_available
+from headrace.models.compute import Device
 from headrace.models.model import Model
-from headrace.models.precision import Device
-from headrace.models.threads import operation_threads
+from headrace.models.precision_support import check_available, operation_threads
 from headrace.models.transfer import transfer
 from headrace.preprocess.levels import build_preprocess
 from headrace.preprocess.spec import InputSpec, PrepLevel
-from headrace.report.numbers import gibibytes
+from headrace.profiling.number_format import gibibytes
 from headrace.runtime.clock import Clock
 from headrace.video.frames import FrameBatch
 from headrace.video.shape import FrameShape

@@ -86,7 +86,7 @@ def measure_overlap(config: OverlapConfig, context: Context) -> OverlapRecord:
     from headrace.bench.overlap_variants import in_processes, process_line, sequential, threaded
     from headrace.bench.overlap_work import ready_work
     from headrace.live.replayed import Replayed
-    from headrace.models.threads import operation_threads
+    from headrace.models.precision_support import operation_threads
 
     made, compute, clock = context.provenance(config), config.compute_options(), context.clock
     indexes = indexes_of(config.videos, context.store)

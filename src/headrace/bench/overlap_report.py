@@ -20,11 +20,19 @@ from headrace.bench.suite.suite_spec import StageWork, Terms
 from headrace.bench.variant_benchmark import Ranking
 from headrace.measuring.decode_counts import rate_columns
 from headrace.measuring.interleaved import AGAIN, TurnsRow, cores_of_others, grouped
-from headrace.profiling.findings.finding import Change, Finding, listing
-from headrace.profiling.stages import Role
+from headrace.profiling.findings.finding import Change, Finding
+from headrace.profiling.number_format import (
+    TOO_SMALL,
+    counted,
+    decimal,
+    listing,
+    milliseconds,
+    percent,
+    seconds,
+)
+from headrace.profiling.stage_records import Role
 from headrace.report.drawing import MARK, PLAIN, Chart, bar
 from headrace.report.experiment import Column
-from headrace.report.numbers import TOO_SMALL, counted, decimal, milliseconds, percent, seconds
 from headrace.runtime.distribution import Distribution
 
 _KEEPS_UP: Final = 0.95

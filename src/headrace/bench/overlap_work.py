@@ -17,8 +17,8 @@ from PIL import Image
 from headrace.bench.overlap_decoding import SharedFrame, decoding
 from headrace.models.load import load_classifier
 from headrace.models.model import Model
+from headrace.models.precision_support import operation_threads
 from headrace.models.results import Labels
-from headrace.models.threads import operation_threads
 from headrace.preprocess.levels import Preprocess, build_preprocess
 from headrace.preprocess.spec import InputSpec, PrepLevel
 from headrace.runs.options import ComputeOptions

@@ -19,10 +19,17 @@ from headrace.bench.prefetch_record import (
 from headrace.bench.suite.suite_spec import Terms
 from headrace.measuring.decode_counts import median_column, rate_columns
 from headrace.measuring.interleaved import AGAIN, ALIKE, NoiseCheck, take_turns
-from headrace.profiling.findings.finding import Change, Finding, times
+from headrace.profiling.findings.finding import Change, Finding
+from headrace.profiling.number_format import (
+    TOO_SMALL,
+    counted,
+    decimal,
+    megabytes,
+    milliseconds,
+    times,
+)
 from headrace.report.drawing import MARK, PLAIN, Chart
 from headrace.report.experiment import Column
-from headrace.report.numbers import TOO_SMALL, counted, decimal, megabytes, milliseconds
 
 _REHEARSED: Final = 12
 """Batches that tell how long loading one takes."""

@@ -31,9 +31,9 @@ from headrace.bench.variant_benchmark import (
 from headrace.errors import BackendError
 from headrace.measuring.interleaved import AGAIN, ALIKE, NoiseCheck
 from headrace.profiling.findings.finding import Change, Finding
+from headrace.profiling.number_format import counted, decimal, percent
 from headrace.report.drawing import Chart
 from headrace.report.experiment import Column
-from headrace.report.numbers import counted, decimal, percent
 
 _USUAL: Final = "medium"
 """The level that a model was evaluated with."""

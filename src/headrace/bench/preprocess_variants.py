@@ -30,9 +30,9 @@ from headrace.bench.variant_benchmark import Work
 from headrace.models.compute import Compute
 from headrace.models.load import load_classifier
 from headrace.models.model import Model
+from headrace.models.precision_support import operation_threads
 from headrace.models.prepare import prepare
 from headrace.models.results import Labels
-from headrace.models.threads import operation_threads
 from headrace.preprocess.levels import Frames, Preprocess, build_preprocess
 from headrace.runs.options import ComputeOptions
 from headrace.runs.stages import Carrier

@@ -9,8 +9,8 @@ from headrace.bench.benchmark import BenchmarkRecord
 from headrace.bench.config import BenchmarkConfig
 from headrace.measuring.config_fields import FrameSize, Option
 from headrace.measuring.steady_state import DeliveryTurn
+from headrace.profiling.number_format import decimal
 from headrace.profiling.provenance import Record
-from headrace.report.numbers import decimal
 from headrace.sampling.rho import TAKEN_RHO
 from headrace.sizes import parse_bytes
 

@@ -24,9 +24,9 @@ from headrace.measuring.decode_counts import DECODED, READ, CountedRow
 from headrace.measuring.interleaved import AGAIN, as_fast, fastest, grouped, take_turns
 from headrace.measuring.steady_state import FILLING, DeliveryTurn, take_turn
 from headrace.profiling.findings.finding import Change, Finding
+from headrace.profiling.number_format import count, counted, decimal, percent
 from headrace.report.drawing import MARK, PLAIN, Chart, bar
 from headrace.report.experiment import Column
-from headrace.report.numbers import count, counted, decimal, percent
 
 
 def measure_sampling(config: SamplingConfig, context: Context) -> SamplingRecord:

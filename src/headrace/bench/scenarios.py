@@ -13,9 +13,9 @@ from headrace.bench.live_load import LiveTurn, live_plan, take_live_turn
 from headrace.measuring.config_fields import Option
 from headrace.measuring.interleaved import AGAIN, TurnsRow, take_turns
 from headrace.profiling.findings.finding import Finding
+from headrace.profiling.number_format import decimal, milliseconds, percent, seconds
 from headrace.report.drawing import MARK, PLAIN, Chart
 from headrace.report.experiment import Column
-from headrace.report.numbers import decimal, milliseconds, percent, seconds
 
 Mode = Literal["offline", "realtime"]
 _MODES: Final[tuple[Mode, ...]] = ("offline", "realtime")
@@ -74,7 +74,7 @@ def measure_modes(config: ModesConfig, context: Context) -> ModesRecord:
     """Run one video in both modes, in turns; it begins again where it is shorter than a turn."""
     from headrace.bench.overlap_work import ready_work
     from headrace.live.replayed import Replayed
-    from headrace.models.threads import operation_threads
+    from headrace.models.precision_support import operation_threads
 
     made, compute = context.provenance(config), config.compute_options(config.batch_size)
     indexes = indexes_of(config.videos, context.store)

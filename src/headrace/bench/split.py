@@ -25,10 +25,10 @@ from headrace.bench.variant_benchmark import (
 )
 from headrace.measuring.config_fields import Option
 from headrace.profiling.findings.finding import Change
+from headrace.profiling.number_format import counted, decimal
 from headrace.profiling.provenance import Record
 from headrace.report.drawing import Chart
 from headrace.report.experiment import Column
-from headrace.report.numbers import counted, decimal
 
 WHOLE: Final = "whole"
 

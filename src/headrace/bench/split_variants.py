@@ -18,7 +18,7 @@ from headrace.models.load import load_classifier
 from headrace.models.model import Model
 from headrace.models.prepare import prepare
 from headrace.models.results import Labels
-from headrace.models.split import SplitModule, cut_points
+from headrace.models.split_model import SplitModule, cut_points
 from headrace.runs.options import ComputeOptions
 from headrace.runs.stages import Carrier
 from headrace.runtime.clock import Clock

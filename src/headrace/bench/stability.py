@@ -12,7 +12,7 @@ from headrace.bench.config import ThreadedModelConfig, indexes_of
 from headrace.errors import ConfigError
 from headrace.measuring.config_fields import Option
 from headrace.measuring.interleaved import Stopwatch, Turn
-from headrace.report.numbers import counted, seconds
+from headrace.profiling.number_format import counted, seconds
 from headrace.runtime.clock import Clock
 from headrace.runtime.pipeline import Pipeline
 from headrace.video.stream_index import StreamIndex
@@ -145,7 +145,7 @@ def announce(config: StabilityConfig) -> str:
 def measure_stability(config: StabilityConfig, context: Context) -> StabilityRecord:
     """Try candidates until the smallest is known that is steady, or the time is over."""
     from headrace.bench.overlap_work import ready_work
-    from headrace.models.threads import operation_threads
+    from headrace.models.precision_support import operation_threads
 
     [index] = indexes_of(config.videos, context.store)
     batch_sizes = _possible(config.batch_sizes, len(index), str(index.source))

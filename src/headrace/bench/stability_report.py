@@ -23,9 +23,9 @@ from headrace.bench.suite.suite_spec import Terms
 from headrace.measuring.decode_counts import median_column
 from headrace.measuring.interleaved import AGAIN, MedianRange, TurnsRow
 from headrace.profiling.findings.finding import Change, Finding
+from headrace.profiling.number_format import counted, decimal, percent, seconds
 from headrace.report.drawing import MARK, PLAIN, Chart
 from headrace.report.experiment import Column
-from headrace.report.numbers import counted, decimal, percent, seconds
 
 
 @dataclass(frozen=True, kw_only=True)

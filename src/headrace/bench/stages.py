@@ -25,18 +25,13 @@ from headrace.measuring.interleaved import (
     cores_of_others,
     take_turns,
 )
+from headrace.profiling.findings.advice import lighter_work
 from headrace.profiling.findings.finding import Change, Finding
-from headrace.profiling.findings.lighter import (
-    larger_copies,
-    lighter_preprocessing,
-    smaller_model,
-    smaller_video,
-)
-from headrace.profiling.setup import Setup
-from headrace.profiling.stages import ROLES, Role
+from headrace.profiling.number_format import TOO_SMALL, counted, decimal, percent, ratio, seconds
+from headrace.profiling.run_records import Setup
+from headrace.profiling.stage_records import ROLES, Role
 from headrace.report.drawing import MARK, ROLE_COLORS, Chart, bar
 from headrace.report.experiment import Column
-from headrace.report.numbers import TOO_SMALL, counted, decimal, percent, ratio, seconds
 from headrace.runtime.distribution import Distribution
 
 if TYPE_CHECKING:
@@ -187,7 +182,7 @@ def measure_stages(config: StagesConfig, context: Context) -> StagesRecord:
     """
     from headrace.bench.overlap_work import ready_work
     from headrace.bench.stages_line import SequentialStages, check_log, write_log, write_stage_trace
-    from headrace.models.threads import operation_threads
+    from headrace.models.precision_support import operation_threads
     from headrace.runs.recording import setup_of
 
     made, compute = context.provenance(config), config.compute_options(config.batch_size)
@@ -307,12 +302,7 @@ def _change(record: StagesRecord, rows: Sequence[StagesRow], bound: Bound) -> Ch
         f"{decimal(row.cpu_ms)} ms of processor time" if bound.is_cores else f"{decimal(row.ms)} ms"
     )
     setup, most = record.setup, bound.most
-    change = {
-        "decode": smaller_video(record.size, most=most),
-        "preprocess": lighter_preprocessing(setup, most=most),
-        "transfer": larger_copies(setup, most=most),
-        "model": smaller_model(setup, most=most),
-    }[row.role]
+    change = lighter_work(row.role, setup, size=record.size, most=most)
     return replace(change, rests_on=f"{ROLES[row.role].phrase} takes {took} a frame")
 
 

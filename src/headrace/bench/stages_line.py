@@ -14,10 +14,9 @@ from headrace.models.model import Model
 from headrace.models.results import Labels
 from headrace.preprocess.levels import build_preprocess
 from headrace.profiling.provenance import Provenance
-from headrace.profiling.stages import Role
-from headrace.profiling.step_trace import WARMUP_STEPS, StepTrace
+from headrace.profiling.stage_records import Role
 from headrace.profiling.tensorboard_log import stage_scalars, writing
-from headrace.profiling.torch_events import warm_up
+from headrace.profiling.torch_trace import WARMUP_STEPS, StepTrace, warm_up
 from headrace.profiling.trace import Journey, write_trace
 from headrace.runs.instruments import TENSORBOARD_TRACE
 from headrace.runs.marks import opened_log, prepare_marks

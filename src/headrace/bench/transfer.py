@@ -25,9 +25,9 @@ from headrace.bench.variant_benchmark import (
     figure,
 )
 from headrace.profiling.findings.finding import Change, Finding
+from headrace.profiling.number_format import count, decimal
 from headrace.report.drawing import Chart
 from headrace.report.experiment import Column
-from headrace.report.numbers import count, decimal
 
 
 @contextmanager

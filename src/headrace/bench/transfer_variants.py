@@ -24,9 +24,8 @@ from headrace.decode.open import open_decoder, open_device_decoder
 from headrace.decode.protocol import DecodeJob, Decoder
 from headrace.decode.pyav import PyavDecoder
 from headrace.errors import BackendError
-from headrace.models.pinned import PinnedCopy
-from headrace.models.precision import Device
-from headrace.models.transfer import Copy, copy_to
+from headrace.models.compute import Device
+from headrace.models.transfer import Copy, PinnedCopy, copy_to
 from headrace.preprocess.levels import Frames, build_preprocess
 from headrace.preprocess.spec import InputSpec
 from headrace.runs.stages import Carrier

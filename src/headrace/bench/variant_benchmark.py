@@ -30,9 +30,9 @@ from headrace.measuring.interleaved import (
     take_turns,
 )
 from headrace.profiling.findings.finding import Change, Finding
+from headrace.profiling.number_format import decimal
 from headrace.report.drawing import Chart
 from headrace.report.experiment import Column
-from headrace.report.numbers import decimal
 from headrace.runtime.clock import Clock
 
 NOT_TIMED: Final = "-"

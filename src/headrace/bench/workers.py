@@ -22,8 +22,8 @@ from headrace.measuring.decode_counts import (
 )
 from headrace.measuring.interleaved import take_turns
 from headrace.profiling.findings.finding import Finding
+from headrace.profiling.number_format import counted, percent, seconds
 from headrace.report.experiment import Column
-from headrace.report.numbers import counted, percent, seconds
 from headrace.runtime.affinity import available_cores
 from headrace.sampling.boundary import Boundary
 

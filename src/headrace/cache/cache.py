@@ -4,11 +4,9 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Self, TypeVar
 
-from headrace.cache.counters import CacheCounters
 from headrace.cache.entry import Arrays, Entry, decode, encode
 from headrace.cache.key import ChunkKey
-from headrace.cache.rest import Rest
-from headrace.cache.store import Store
+from headrace.cache.store import CacheCounters, Rest, Store
 from headrace.errors import CacheError, ConfigError, HeadraceError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 

@@ -9,8 +9,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import NoPermissionError
 from redis.retry import Retry
 
-from headrace.cache.redis_address import RedisAddress
-from headrace.cache.redis_policy import SETTINGS, Policy
+from headrace.cache.redis_settings import SETTINGS, Policy, RedisAddress
 from headrace.cache.store import Kept, StoreState
 from headrace.errors import CacheError, ConfigError, first_line
 

@@ -1,8 +1,10 @@
-"""What a store is: bytes under digests, wherever they lie."""
+"""What keeps entries, what is counted of them, and when one that fails is left alone."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
+
+from headrace.runtime.clock import Clock
 
 
 @dataclass(frozen=True)
@@ -77,3 +79,57 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Give back what it holds; never fails. It may be used again."""
+
+
+@dataclass(kw_only=True)
+class CacheCounters:
+    """How a cache served so far: hits + misses = results that were asked for."""
+
+    hits: int = 0
+    """Results that came from the cache."""
+    misses: int = 0
+    """Results that did not, for whatever cause."""
+    stored: int = 0
+    """Results that were kept."""
+    unstored: int = 0
+    """Results that were not: the store failed, is full, or rests after failures."""
+    too_large: int = 0
+    """Of these, results above what the store takes."""
+    damaged: int = 0
+    """Entries that were not what was written; also counted as misses."""
+    errors: int = 0
+    """Failures of the store, whatever was asked of it."""
+    read_bytes: int = 0
+    """Of hits."""
+    written_bytes: int = 0
+    """Of what was stored."""
+
+
+FAILURES: Final = 3
+"""In a row, before a store is left alone: one may be a server that was started anew."""
+REST_SECONDS: Final = 60.0
+"""For how long. A server that does not answer costs 2 seconds a try, for reading and for writing: a
+fifteenth of the time at most."""
+
+
+class Rest:
+    """Leaves something alone for a while after several failures, then tries it once more."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._failures = 0
+        self._until_ns = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it may be tried."""
+        return self._failures < FAILURES or self._clock.now_ns() >= self._until_ns
+
+    def failed(self) -> None:
+        """Note a failure."""
+        self._failures += 1
+        self._until_ns = self._clock.now_ns() + round(REST_SECONDS * 1e9)
+
+    def worked(self) -> None:
+        """Note that it works."""
+        self._failures = 0

@@ -116,7 +116,7 @@ annotate = with_parameters(
 
 
 def _options(typed: dict[str, Any]) -> "RunOptions":
-    from headrace.models.box_choice import BoxChoice
+    from headrace.models.results import BoxChoice
     from headrace.runs.options import (
         ComputeOptions,
         DetectionOptions,

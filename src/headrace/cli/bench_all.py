@@ -119,7 +119,7 @@ def _names(flag: str, text: str) -> tuple[str, ...]:
 
 
 def _announcement(survey: "Suite") -> str:
-    from headrace.report.numbers import counted
+    from headrace.profiling.number_format import counted
 
     due, taken = len(survey.due), sum(each.chapter.is_taken for each in survey.planned)
     already = f"; {taken} measured before" if taken else ""

@@ -53,8 +53,8 @@ def verify(
     json: _Json = False,
 ) -> None:
     """Check every result; exit code 1 where damage is left."""
-    from headrace.cache.upkeep import verify as verified
-    from headrace.report.numbers import counted
+    from headrace.cache.maintenance import verify as verified
+    from headrace.profiling.number_format import counted
 
     with _store(cache, repairs=repair) as store, progress(is_quiet=json) as show:
         found = verified(
@@ -90,7 +90,7 @@ def prune(
     json: _Json = False,
 ) -> None:
     """Remove results: until the rest fits, what is old, or everything."""
-    from headrace.cache.upkeep import prune as pruned
+    from headrace.cache.maintenance import prune as pruned
     from headrace.errors import ConfigError
     from headrace.sizes import parse_bytes, parse_seconds
 
@@ -133,7 +133,7 @@ def explain(
 
 
 def _explain(store: "Store", key: "ChunkKey", *, as_json: bool) -> None:
-    from headrace.cache.upkeep import find, nearest
+    from headrace.cache.maintenance import find, nearest
 
     entry = find(store, key.digest)
     close = None
@@ -170,7 +170,7 @@ def _explain(store: "Store", key: "ChunkKey", *, as_json: bool) -> None:
 def _key(store: "Store", text: str) -> "ChunkKey":
     """The key a text names: by a file that holds it, or by digits of one that is kept."""
     from headrace.cache.key import ChunkKey
-    from headrace.cache.upkeep import find
+    from headrace.cache.maintenance import find
     from headrace.errors import ConfigError
 
     with suppress(OSError):  # what is too long for a name
@@ -188,7 +188,7 @@ def _key(store: "Store", text: str) -> "ChunkKey":
 @contextmanager
 def _store(text: str, *, repairs: bool = False) -> "Iterator[Store]":
     """Yield the cache; a damaged file stays where it is, unless this `repairs`."""
-    from headrace.cache.open import open_store
+    from headrace.cache.cache_url import open_store
     from headrace.errors import CacheError
 
     store = open_store(text, must_exist=True, sets_aside=repairs)

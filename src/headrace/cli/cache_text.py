@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from headrace.cache.key import ChunkKey, Difference
+    from headrace.cache.maintenance import Pruning
     from headrace.cache.store import StoreState
-    from headrace.cache.upkeep import Pruning
 
 _SHOWN: Final = 6
 """Values of a list."""
@@ -16,7 +16,7 @@ _WIDTH: Final = 60
 
 def info_lines(state: "StoreState") -> Iterator[str]:
     """How a store is."""
-    from headrace.report.numbers import count, gibibytes, megabytes, percent
+    from headrace.profiling.number_format import count, gibibytes, megabytes, percent
     from headrace.report.text import aligned, printable
 
     bound = "no bound" if state.bound_bytes is None else f"of {gibibytes(state.bound_bytes)}"
@@ -35,7 +35,7 @@ def info_lines(state: "StoreState") -> Iterator[str]:
 
 def pruning_line(done: "Pruning") -> str:
     """What was removed, or would be."""
-    from headrace.report.numbers import count, counted, megabytes
+    from headrace.profiling.number_format import count, counted, megabytes
 
     verb = "Would remove" if done.is_dry_run else "Removed"
     return (

@@ -45,7 +45,7 @@ def clip(
         on_error=on_error,
     )
     if show is not None:
-        from headrace.report.pictures import write_side_by_side
+        from headrace.report.image_grid import write_side_by_side
 
         write_side_by_side(
             show,

@@ -119,7 +119,7 @@ def _parity(sources: "list[Source]", num_frames: int, json: bool) -> None:
 
 
 def _summary(results: list[dict[str, Any]]) -> str:
-    from headrace.report.numbers import count, counted
+    from headrace.profiling.number_format import count, counted
 
     readable = [result for result in results if "error" not in result]
     kinds = {

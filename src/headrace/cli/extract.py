@@ -87,7 +87,7 @@ extract.command("features")(
 
 
 def _forecast_words(found: "Forecast", out: Path) -> str:
-    from headrace.report.numbers import counted, megabytes, seconds
+    from headrace.profiling.number_format import counted, megabytes, seconds
 
     what = f"{counted(found.frames, 'picture')} of {counted(found.videos, 'video')}"
     if found.num_bytes is None or found.seconds is None:

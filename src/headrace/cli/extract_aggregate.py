@@ -30,7 +30,7 @@ def aggregate(
     """Pool features to one for each video. Labels and the like can be joined."""
     from headrace.extraction.features.folder import FeatureFolder
     from headrace.extraction.features.table_pooled import aggregate as pool
-    from headrace.report.numbers import counted
+    from headrace.profiling.number_format import counted
 
     with progress(is_quiet=json) as show, FeatureFolder(folder) as opened:
         done = pool(

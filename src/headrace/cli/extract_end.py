@@ -70,8 +70,8 @@ def conclude(
     more: Sequence[str] = (),
 ) -> None:
     """Say how it went, and `more` of what came; end with the exit code that tells."""
+    from headrace.profiling.number_format import counted
     from headrace.report.folder import REPORT
-    from headrace.report.numbers import counted
 
     session, nouns = extracted.session, f"{words.noun}s"
     # Without a report, what made the last of it was ended before it wrote one.
@@ -128,8 +128,8 @@ def _write(
 
 
 def _name_the_lost(extracted: "Extracted", words: Words) -> None:
+    from headrace.profiling.number_format import counted
     from headrace.report.losses import lost_rows
-    from headrace.report.numbers import counted
     from headrace.report.text import printable
 
     lost = [each for each in extracted.session.lost if not each.is_concealed]

@@ -23,7 +23,7 @@ def export(
     """Write features as npy, safetensors or WebDataset. Times come with them."""
     from headrace.extraction.features.export import export as write
     from headrace.extraction.features.folder import FeatureFolder
-    from headrace.report.numbers import counted
+    from headrace.profiling.number_format import counted
 
     with progress(is_quiet=json) as show, FeatureFolder(folder) as opened:
         done = write(opened, out, format, on_video=lambda done, of: show("videos", done, of))

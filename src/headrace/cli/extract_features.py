@@ -127,7 +127,7 @@ def _effort(batch_size: str) -> "Effort":
 
 
 def _forecast_words(found: "Forecast", out: Path) -> str:
-    from headrace.report.numbers import counted, megabytes, seconds
+    from headrace.profiling.number_format import counted, megabytes, seconds
 
     shape = "x".join(map(str, found.shape)) or "1"
     if found.seconds is None:

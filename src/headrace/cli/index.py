@@ -184,7 +184,7 @@ def _table(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 def _path(path: str) -> str:
     """A path as it is, but for people, who would lose the columns behind a long one."""
-    from headrace.report.numbers import shortened
+    from headrace.profiling.number_format import shortened
 
     return shortened(path, _PATH_WIDTH) if sys.stdout.isatty() else path
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID
 
-from headrace.report.numbers import count, seconds
+from headrace.profiling.number_format import count, seconds
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.thread_lock import ThreadLock
 

@@ -46,7 +46,7 @@ def what_came(extracted: "Extracted", made: "ProxyMaking", *, measures: bool) ->
 
 def forecast_words(found: "ProxyForecast", out: Path) -> str:
     """Return what a dry run says."""
-    from headrace.report.numbers import counted, megabytes, percent, seconds
+    from headrace.profiling.number_format import counted, megabytes, percent, seconds
 
     what = f"{counted(found.frames, 'frame')} of {counted(found.videos, 'video')}"
     if found.num_bytes is None or found.seconds is None:
@@ -82,7 +82,7 @@ def _gain(made: "ProxyMaking", rows: "list[ProxyRow]") -> "ProxyGain | None":
 
 
 def _lost_words(totals: "ProxyTotals") -> Iterator[str]:
-    from headrace.report.numbers import counted, megabytes, percent
+    from headrace.profiling.number_format import counted, megabytes, percent
 
     yield (
         f"Size: {megabytes(totals.bytes)} in {counted(totals.proxies, 'file')}, "
@@ -99,7 +99,7 @@ def _lost_words(totals: "ProxyTotals") -> Iterator[str]:
 
 
 def _gain_words(gain: "ProxyGain") -> Iterator[str]:
-    from headrace.report.numbers import decimal
+    from headrace.profiling.number_format import decimal
 
     yield (
         f"Predicted frames/s, batches of {gain.batch_size} in {gain.memory_budget}: "

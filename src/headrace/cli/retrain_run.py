@@ -187,7 +187,7 @@ def _execute(options: "RetrainOptions", *, is_dry: bool, is_quiet: bool) -> "Ses
 
 
 def _plan(runner: "RetrainRunner") -> str:
-    from headrace.report.numbers import counted
+    from headrace.profiling.number_format import counted
 
     material = runner.material
     classes = material.examples.classes

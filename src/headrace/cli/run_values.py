@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 if TYPE_CHECKING:
-    from headrace.models.precision import Device
+    from headrace.models.compute import Device
     from headrace.runs.live.options import LiveOptions
     from headrace.runs.options import InputOptions, RunOptions
 

@@ -58,7 +58,7 @@ class SurveyScreen:
 
     def end(self, chapter: "BenchmarkOutcome", number: int, of: int) -> None:
         """Say how one ended, in a line that stays."""
-        from headrace.report.numbers import seconds
+        from headrace.profiling.number_format import seconds
         from headrace.report.text import printable
 
         why = f": {chapter.why}" if chapter.why else ""

@@ -24,7 +24,7 @@ def end_with_the_missing(folder: "FeatureFolder", missing: Mapping[str, Sequence
         folder: Of features.
         missing: What is missing of videos → these.
     """
-    from headrace.report.numbers import counted
+    from headrace.profiling.number_format import counted
     from headrace.report.text import printable
 
     for what, videos in missing.items():

@@ -7,10 +7,10 @@ from typing import ClassVar, Protocol, TypeVar
 from headrace.errors import HeadraceError, first_line
 from headrace.extraction.ledger import Ledger
 from headrace.extraction.recorder import Recorder
-from headrace.profiling.inputs import LostFrame
+from headrace.profiling.input_records import LostFrame
+from headrace.profiling.run_records import Setup
 from headrace.profiling.session import Outcome, Session
-from headrace.profiling.setup import Setup
-from headrace.profiling.stages import Role
+from headrace.profiling.stage_records import Role
 from headrace.runtime.workers import WorkOutcome
 
 

@@ -16,13 +16,12 @@ from headrace.extraction.options import ExtractionOptions
 from headrace.extraction.plan import ExtractionPlan
 from headrace.extraction.recorder import Listening, Recorder
 from headrace.extraction.videos import Videos
-from headrace.profiling.findings.finding import counted
-from headrace.profiling.inputs import with_content
+from headrace.profiling.input_records import lost_frame, summarize_all, with_content
 from headrace.profiling.machine import provenance
-from headrace.profiling.media import lost_frame, summarize_all
+from headrace.profiling.number_format import counted
 from headrace.profiling.provenance import Provenance
+from headrace.profiling.run_records import StartUpPart
 from headrace.profiling.session import Session
-from headrace.profiling.setup import StartUpPart
 from headrace.profiling.steps import Steps
 from headrace.profiling.usage import ProcessorShare
 from headrace.runtime.child import ChildFunction, Json

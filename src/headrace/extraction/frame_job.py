@@ -14,9 +14,9 @@ from headrace.extraction.ledger import Ledger
 from headrace.extraction.names import frame_file
 from headrace.extraction.recorder import Recorder
 from headrace.extraction.table import NAME, remove_table, write_table
+from headrace.profiling.run_records import Setup
 from headrace.profiling.session import Outcome
-from headrace.profiling.setup import Setup
-from headrace.profiling.stages import Role
+from headrace.profiling.stage_records import Role
 from headrace.runtime.child import Json
 from headrace.runtime.workers import WorkOutcome
 

@@ -8,8 +8,7 @@ from headrace.extraction.frame_plan import FramePlan
 from headrace.extraction.frame_rows import FrameRow, lost_of, rows_of
 from headrace.extraction.ledger import Entry, Ledger
 from headrace.planning.chunks import Chunk
-from headrace.profiling.inputs import LostFrame
-from headrace.profiling.media import lost_frame
+from headrace.profiling.input_records import LostFrame, lost_frame
 from headrace.video.loss import Loss
 
 _CONCEALED: Final = "the file is damaged there; the picture is what FFmpeg shows instead"

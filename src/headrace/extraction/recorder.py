@@ -6,11 +6,10 @@ from typing import Any
 
 from headrace.decode import protocol
 from headrace.errors import ConfigError, MediaError
-from headrace.profiling.flow import StageRecord
-from headrace.profiling.inputs import DecodeCounters
-from headrace.profiling.stages import Role
+from headrace.profiling.input_records import DecodeCounters
+from headrace.profiling.run_records import WorkerRecord
+from headrace.profiling.stage_records import Role, StageRecord
 from headrace.profiling.steps import Step
-from headrace.profiling.workers import WorkerRecord
 from headrace.runtime.child import Json
 from headrace.runtime.clock import Clock
 

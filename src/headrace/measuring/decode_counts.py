@@ -8,8 +8,8 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from headrace.decode.protocol import DecodeCounters
 from headrace.measuring.interleaved import Timed, Turn, TurnsRow
+from headrace.profiling.number_format import decimal
 from headrace.report.experiment import Column
-from headrace.report.numbers import decimal
 
 
 class CountedTurn(Turn):

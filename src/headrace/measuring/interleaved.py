@@ -8,9 +8,9 @@ from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from pydantic import NonNegativeFloat, PositiveFloat
 
+from headrace.profiling.number_format import counted, decimal, percent
 from headrace.profiling.provenance import Record
 from headrace.profiling.usage import cpu_seconds, machine_cpu_seconds
-from headrace.report.numbers import counted, decimal, percent
 from headrace.runtime.clock import Clock
 
 ALIKE: Final = 0.95

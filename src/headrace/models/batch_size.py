@@ -8,11 +8,9 @@ import psutil
 import torch
 
 from headrace.errors import BackendError, first_line
-from headrace.models.compute import LARGEST
-from headrace.models.memory_peaks import KnownPeaks, bytes_per_frame, predicted_peak
+from headrace.models.compute import LARGEST, Device
+from headrace.models.gpu_memory import KnownPeaks, bytes_per_frame, is_out_of_memory, predicted_peak
 from headrace.models.model import Model
-from headrace.models.out_of_memory import is_out_of_memory
-from headrace.models.precision import Device
 from headrace.models.prepare import warm_up
 from headrace.runtime.clock import Clock
 

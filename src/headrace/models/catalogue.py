@@ -1,8 +1,9 @@
-"""The models of torchvision: by task and name, with the weights there are and what they take."""
+"""Models by name: those of torchvision, the task of each, and a smaller one for the same task."""
 
 import difflib
 import re
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Final, Literal, get_args
 
@@ -119,3 +120,34 @@ def _advice(name: str, known: Sequence[str]) -> str:
     is_file = _CHECKPOINT.search(name)
     file = f"a state dict for one of its models goes to --weights {name}; " if is_file else ""
     return f"{file}`headrace models` lists its models; {_OWN}"
+
+
+_SHARE: Final = 0.25
+"""Of a model's arithmetic that a smaller one has at most: one operation takes up to three times as
+long in one model as in another (on a CPU efficientnet_b1, 0.69e9 of them, takes longer than
+resnet18, 1.81e9)."""
+
+
+def smaller_model(name: str) -> str | None:
+    """Return the classifier with the best accuracy among those of at most a quarter of the
+    arithmetic.
+
+    Accuracy on ImageNet and multiply-adds are those torchvision publishes with its default weights
+    (`WeightsEnum.meta`: `acc@1`, `_ops`). None where there is none, or the model is not its own.
+    """
+    known = _known()
+    if name not in known:
+        return None
+    _, own = known[name]
+    smaller = [(accuracy, other) for other, (accuracy, ops) in known.items() if ops <= _SHARE * own]
+    return max(smaller)[1] if smaller else None
+
+
+@cache
+def _known() -> dict[str, tuple[float, float]]:
+    """Return accuracy in percent and 1e9 multiply-adds of each classifier, quantized ones aside."""
+    found = {}
+    for name in models.list_models(module=models):
+        meta = models.get_model_weights(name).DEFAULT.meta
+        found[name] = (float(meta["_metrics"]["ImageNet-1K"]["acc@1"]), float(meta["_ops"]))
+    return found

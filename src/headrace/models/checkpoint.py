@@ -1,5 +1,6 @@
-"""Reading a checkpoint: names to tensors, nothing in it executed, and whether they fit a model."""
+"""Checkpoint files: read without running code in them, with their digest."""
 
+import hashlib
 import re
 import struct
 import warnings
@@ -9,6 +10,7 @@ from pickle import UnpicklingError
 from typing import Any
 
 import torch
+from torch import nn
 
 from headrace.errors import ConfigError, reason_of
 
@@ -90,3 +92,17 @@ def check_fit(
             f"the weights in {path} do not fit {name}: {'; '.join(wrong[:_SHOWN])}{more}; "
             "give the model they were made for with --model-name"
         )
+
+
+def weights_digest(module: nn.Module) -> str:
+    """Return `sha256:…` over the names, types, shapes and numbers of all weights and buffers.
+
+    About 1 GB a second, and a copy to main memory of what lies on a GPU. Compiling, wrapping for
+    several GPUs, or another place in memory change names or layout: take it before.
+    """
+    digest = hashlib.sha256()
+    for name, value in sorted(module.state_dict().items()):
+        tensor = value.detach().cpu().contiguous()
+        digest.update(f"{name}\0{tensor.dtype}\0{list(tensor.shape)}\0".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return f"sha256:{digest.hexdigest()}"

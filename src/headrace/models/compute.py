@@ -1,14 +1,14 @@
-"""Where a model runs and how: device, precision, compilation, memory layout, warm-up.
-
-Loads no PyTorch, so that what is wrong with options is found before that.
-"""
+"""How a model is computed, where and in which precision: values alone, without PyTorch."""
 
 from dataclasses import dataclass
-from typing import Final, get_args
+from typing import Final, Literal, get_args
 
 from headrace.errors import ConfigError
-from headrace.models.precision import Device, Precision
 from headrace.sizes import check_integers
+
+Device = Literal["cpu", "cuda"]
+Precision = Literal["float32", "float16", "bfloat16"]
+
 
 LARGEST: Final = 256
 """Frames in a batch, above which none is tried where the batch size is chosen: each waits for all

@@ -7,9 +7,9 @@ from typing import Final
 from headrace.errors import BackendError, ConfigError
 from headrace.models.catalogue import AS_THEY_ARE, FACE_DETECTOR
 from headrace.models.checkpoint import check_fit, read_checkpoint, state_of
-from headrace.models.class_names import ClassNames
-from headrace.models.face_cascade import FaceCascade
-from headrace.models.weights import Weighted
+from headrace.models.load_weights import Weighted
+from headrace.models.mtcnn import FaceCascade
+from headrace.models.results import ClassNames
 
 _PACKAGE: Final = "facenet-pytorch"
 _FILES: Final = ("pnet.pt", "rnet.pt", "onet.pt")

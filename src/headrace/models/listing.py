@@ -1,4 +1,4 @@
-"""What models there are, as values: what each takes, its size, whether its weights lie here."""
+"""What is told of models: weights, sizes, preprocessing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ from headrace.models.catalogue import (
     names_of,
     task_of,
 )
-from headrace.models.face_cascade import FaceCascade
 from headrace.models.faces import weight_files
+from headrace.models.mtcnn import FaceCascade
 from headrace.preprocess.spec import InputSpec
 
 Kind = Literal["pictures", "clips", "detector"]

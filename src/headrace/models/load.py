@@ -1,16 +1,17 @@
-"""Loading models of torchvision, one function for each kind of result."""
+"""Models by name, with their weights, ready to be computed."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
-from headrace.models.box_choice import BoxChoice
+from headrace.errors import ConfigError
 from headrace.models.catalogue import FACE_DETECTOR, check_name, task_of
 from headrace.models.faces import face_detector
-from headrace.models.features import LayerTap
-from headrace.models.model import Model
+from headrace.models.feature_extraction import LayerTap
+from headrace.models.load_weights import with_weights
+from headrace.models.model import Model, Result
 from headrace.models.outputs import ToBoxes, ToLabels, to_features
-from headrace.models.results import Boxes, Features, Labels
-from headrace.models.weights import with_weights
+from headrace.models.results import BoxChoice, Boxes, Features, Labels
 
 _ALL_SURE: Final = BoxChoice()
 
@@ -99,3 +100,31 @@ def _labelling(name: str, weights: str, top_k: int) -> Model[Labels]:
         output=ToLabels(class_names=built.class_names, top_k=top_k),
         origin=built.origin,
     )
+
+
+_ONLY: Final = {"mvit_v1_b": 16, "mvit_v2_s": 16}
+"""Models whose positions are learnt, so that they take clips of one length alone."""
+_LEAST: Final = {"s3d": 13}
+"""Models that halve the time until nothing is left of shorter clips."""
+
+
+def with_clip_length(model: Model[Result], num_frames: int | None) -> Model[Result]:
+    """Return a video model as one for clips of `num_frames`; None keeps what it was made for.
+
+    Raises:
+        ConfigError: it takes single pictures, or no clips of this length; the message says which.
+    """
+    if num_frames is None:
+        return model
+    name = model.name
+    if model.input.num_frames is None:
+        raise ConfigError(
+            f"clips of {num_frames} frames were asked for, and {name} takes single frames; leave "
+            "out --clip-len, or give a video model such as r3d_18"
+        )
+    only, least = _ONLY.get(name, num_frames), _LEAST.get(name, 1)
+    if num_frames != only:
+        raise ConfigError(f"{name} takes clips of {only} frames, no others; got {num_frames}")
+    if num_frames < least:
+        raise ConfigError(f"{name} takes clips of {least} frames or more, got {num_frames}")
+    return replace(model, input=replace(model.input, num_frames=num_frames))

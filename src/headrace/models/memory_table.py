@@ -11,7 +11,7 @@ from typing import Final
 import platformdirs
 
 from headrace.decode.index_store import IndexStore
-from headrace.models.memory_peaks import KnownPeaks
+from headrace.models.gpu_memory import KnownPeaks
 from headrace.records import from_dict, to_dict
 from headrace.text_file import write_whole
 

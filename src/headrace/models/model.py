@@ -8,8 +8,8 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import nn
 
-from headrace.models.available import autocast_dtype
 from headrace.models.compute import Compute
+from headrace.models.precision_support import autocast_dtype
 from headrace.preprocess.spec import InputSpec
 
 Result = TypeVar("Result")

@@ -5,9 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from headrace.models.box_choice import BoxChoice
-from headrace.models.class_names import ClassNames
-from headrace.models.results import Boxes, Features, Labels
+from headrace.models.results import BoxChoice, Boxes, ClassNames, Features, Labels
 from headrace.sizes import check_integers
 
 

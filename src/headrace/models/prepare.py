@@ -1,18 +1,18 @@
-"""Making a model ready: loaded, on its device, compiled and warm, with the time each took."""
+"""A model made ready: on its device, in evaluation mode, compiled and warm."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Generic
 
 import torch
 from torch import nn
+from torch._dynamo.utils import counters
 
 from headrace.errors import BackendError, first_line
-from headrace.models.available import check_available
 from headrace.models.compute import Compute
-from headrace.models.fixed_batch import FixedBatch
 from headrace.models.model import Model, Result, channels_last
-from headrace.models.split import SplitModule
+from headrace.models.precision_support import check_available
+from headrace.models.split_model import SplitModule
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 
 PICTURE_SIZE: Final = (480, 640)
@@ -179,3 +179,49 @@ def _compiled(model: Model[Result], shape: tuple[int, ...], compiler: Compiler) 
     except (RuntimeError, OSError) as error:
         raise not_compiled(model, shape[0], error) from error
     return compiled
+
+
+class FixedBatch(nn.Module):
+    """A module that gets batches of one size, one layout and one kind of tensor only.
+
+    For any other torch.compile would make other code, in the middle of a run. Shorter batches are
+    filled up with zeros, and what these give is cut off; larger ones keep their size. All are
+    copied: preprocessing gives them with the channels last, and as tensors of another kind than
+    those that are made in inference mode.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        batch_size: int,
+        layout: torch.memory_format = torch.contiguous_format,
+    ) -> None:
+        """Run `module` on batches of `batch_size`, along their first dimension, in a layout."""
+        super().__init__()
+        self.training = module.training
+        self.module = module
+        self.batch_size = batch_size
+        self.layout = layout
+
+    def forward(self, batch: torch.Tensor) -> Any:
+        """Return what the module gives for `batch`, [N, ...]."""
+        count = len(batch)
+        if count >= self.batch_size:
+            return self.module(batch.clone(memory_format=self.layout))
+        zeros = batch.new_zeros(self.batch_size - count, *batch.shape[1:])
+        filled = torch.cat([batch, zeros]).clone(memory_format=self.layout)
+        return _first(self.module(filled), count)
+
+
+def _first(output: Any, count: int) -> Any:
+    if isinstance(output, Mapping):
+        return {name: _first(value, count) for name, value in output.items()}
+    return output[:count]
+
+
+def cache_hits() -> int:
+    """Return how many graphs this process took from PyTorch's cache so far.
+
+    Source: "Compile Time Caching in torch.compile", PyTorch's tutorials, which ask these counters.
+    """
+    return int(counters["inductor"]["fxgraph_cache_hit"])

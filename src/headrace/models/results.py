@@ -1,10 +1,15 @@
-"""What models give, as plain values on the CPU: labels, boxes, features."""
+"""What models give, as plain values on the CPU: labels, boxes, features; names of classes."""
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from headrace.errors import ConfigError
+from headrace.sizes import check_integers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,3 +44,83 @@ class Features:
 
     layers: Mapping[str, NDArray[np.float32]]
     """Name of the layer -> float32 [N, ...], in the layer's own dimensions."""
+
+
+_SHOWN: Final = 3
+_NONE: Final = frozenset(["__background__", "no person", "N/A"])
+"""Names in torchvision's lists for numbers that stand for no class."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassNames:
+    """What the classes of a model are called."""
+
+    names: tuple[str, ...] | None
+    """Name of each class; None when the weights do not tell."""
+
+    def __getitem__(self, number: int) -> str:
+        """Return the name of a class, or its number when it has none."""
+        return self.names[number] if self.names else f"class {number}"
+
+    def items(self) -> Iterator[tuple[int, str]]:
+        """Yield number and name of each class of objects; none where the weights do not tell."""
+        yield from ((k, name) for k, name in enumerate(self.names or ()) if name not in _NONE)
+
+    def number(self, name: str) -> int:
+        """Return the number of the class that is called `name`, upper and lower case alike.
+
+        A class without a name is called by its number: "7", or "class 7".
+
+        Raises:
+            ConfigError: there is none.
+        """
+        numbers = {known.lower(): number for number, known in self.items()}
+        if name.lower() in numbers:
+            return numbers[name.lower()]
+        if self.names is None:
+            return _plain_number(name)
+        close = difflib.get_close_matches(name.lower(), numbers, n=_SHOWN) or list(numbers)[:_SHOWN]
+        raise ConfigError(
+            f"this model knows no class {name!r}; did you mean {', '.join(close)}? "
+            f"({len(numbers)} classes)"
+        )
+
+
+def _plain_number(name: str) -> int:
+    digits = name.lower().removeprefix("class").strip()
+    if not (digits.isascii() and digits.isdigit() and len(digits) < _SHOWN + 3):
+        raise ConfigError(
+            f"the weights of this model have no names of classes, got {name!r}; "
+            "give their numbers: 1,2"
+        )
+    return int(digits)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoxChoice:
+    """Which of the boxes that a detector finds are kept.
+
+    A detector leaves out the least sure ones itself: torchvision's below 0.001 to 0.2, and all but
+    the surest 100 to 300 of a picture.
+    """
+
+    threshold: float = 0.7
+    """Boxes with a lower score are left out."""
+    max_boxes: int | None = None
+    """Of a picture, the surest; None: all."""
+    classes: tuple[str, ...] = ()
+    """Names of the classes that are kept, or their numbers where the weights have no names; none
+    means all."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.threshold <= 1:
+            raise ConfigError(f"threshold must lie in 0 to 1, got {self.threshold}")
+        check_integers(1, max_boxes=self.max_boxes)
+
+    def numbers(self, class_names: ClassNames) -> frozenset[int] | None:
+        """Return the numbers of the classes that are kept; None: all.
+
+        Raises:
+            ConfigError: the model knows no such class.
+        """
+        return frozenset(map(class_names.number, self.classes)) if self.classes else None

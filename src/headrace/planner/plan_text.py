@@ -13,8 +13,7 @@ from headrace.measuring.interleaved import disturbance
 from headrace.planner.plan_facts import loader_call, proxy_command
 from headrace.planner.plan_table import columns_of
 from headrace.planner.planner import Plan
-from headrace.report.experiment import table
-from headrace.report.numbers import (
+from headrace.profiling.number_format import (
     count,
     counted,
     decimal,
@@ -23,6 +22,7 @@ from headrace.report.numbers import (
     percent,
     seconds,
 )
+from headrace.report.experiment import table
 from headrace.sampling.rho import TAKEN_RHO
 
 _WIDTH: Final = 132

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.profiling.session import Pace, Session
-from headrace.profiling.stages import Role
+from headrace.profiling.stage_records import Role
 from headrace.runtime.distribution import Distribution
 
 STALL_SECONDS: Final = 2.0
@@ -228,3 +228,26 @@ def _interval_cv(intervals_ms: Distribution | None) -> float | None:
 def _amplification(session: Session) -> float | None:
     delivered = session.decode.frames_delivered
     return session.decode.frames_decoded / delivered if delivered else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Copies:
+    """Bytes for each frame that came out. The fewer the better: a copy is no work on a frame."""
+
+    up_bytes: float
+    """To a GPU: frames, or batches for the model."""
+    down_bytes: float
+    """From it: frames that were decoded there, or are shown; batches; not what a model found."""
+
+    @classmethod
+    def of(cls, session: Session) -> Self | None:
+        """Return them; None where no GPU was used, or no frame came out."""
+        carrying = [stage for stage in session.stages if stage.moved_bytes]
+        frames = sum(session.steps.frames)
+        decodes_there = ":cuda:" in str(session.provenance.configuration.get("decode"))
+        brought_down = session.decode.brought_down_bytes
+        if not frames or not (carrying or decodes_there or brought_down):
+            return None
+        down = sum(stage.moved_bytes for stage in carrying if stage.moved_to == "cpu")
+        up = sum(stage.moved_bytes for stage in carrying) - down
+        return cls(up_bytes=up / frames, down_bytes=(down + brought_down) / frames)

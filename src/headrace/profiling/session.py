@@ -10,16 +10,25 @@ from typing import Final, Literal, Self
 from pydantic import NonNegativeFloat, NonNegativeInt, ValidationError
 
 from headrace.errors import ConfigError, file_errors
-from headrace.profiling.flow import ItemCounts, QueueRecord, Share, StageRecord
-from headrace.profiling.inputs import DecodeCounters, LostFrame, SourceSummary
-from headrace.profiling.live import EventRecord, SourceRecord
-from headrace.profiling.loader import LoaderRecord
+from headrace.profiling.input_records import (
+    DecodeCounters,
+    EventRecord,
+    LostFrame,
+    SourceRecord,
+    SourceSummary,
+)
 from headrace.profiling.provenance import Provenance, Record, Text, UtcTime
-from headrace.profiling.setup import Alternative, Setup, StartUpPart
+from headrace.profiling.run_records import (
+    Alternative,
+    LoaderRecord,
+    Setup,
+    StartUpPart,
+    TrainingRecord,
+    WorkerRecord,
+)
+from headrace.profiling.stage_records import ItemCounts, QueueRecord, Share, StageRecord
 from headrace.profiling.steps import Steps
-from headrace.profiling.training import TrainingRecord
 from headrace.profiling.usage import Usage
-from headrace.profiling.workers import WorkerRecord
 from headrace.records import fault_of
 from headrace.text_file import write_whole
 

@@ -1,8 +1,9 @@
-"""The steps of a session, one batch each, kept as columns."""
+"""The steps of a session, one batch each, kept as columns; of a run without end the latest."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Annotated, Self
+from dataclasses import dataclass, field, fields
+from typing import Annotated, Any, Final, Self
 
 from pydantic import (
     AllowInfNan,
@@ -13,6 +14,8 @@ from pydantic import (
     NonNegativeInt,
     model_validator,
 )
+
+from headrace.runtime.recent import Recent
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -128,3 +131,45 @@ class Steps(BaseModel):
         if len(set(lengths.values())) > 1:
             raise ValueError(f"all columns need one entry per step, got {lengths}")
         return self
+
+
+_NUMBERS: Final = tuple(field.name for field in fields(Step) if field.name != "work_ms")
+_WHOLE: Final = frozenset(["step", "input", "first_index", "frames", "segment"])
+
+
+class LatestSteps:
+    """Keeps the last `most` steps as columns of numbers: as objects they take ten times as much."""
+
+    def __init__(self, most: int) -> None:
+        """None yet."""
+        self._most = most
+        self._columns = {name: Recent(most) for name in _NUMBERS}
+        self._work: dict[str, Recent] = {}
+
+    def append(self, step: Step) -> None:
+        """Keep a step; all of them have the same stages."""
+        self._work = self._work or {stage: Recent(self._most) for stage in step.work_ms}
+        for name, column in self._columns.items():
+            value = getattr(step, name)
+            column.append(math.nan if value is None else value)
+        for stage, column in self._work.items():
+            column.append(step.work_ms[stage])
+
+    def __len__(self) -> int:
+        return len(self._columns["step"])
+
+    def __iter__(self) -> Iterator[Step]:
+        """Yield them, the oldest first."""
+        columns = {name: column.values().tolist() for name, column in self._columns.items()}
+        work = {stage: column.values().tolist() for stage, column in self._work.items()}
+        for k in range(len(self)):
+            yield Step(
+                **{name: _value(name, column[k]) for name, column in columns.items()},
+                work_ms={stage: column[k] for stage, column in work.items()},
+            )
+
+
+def _value(name: str, number: float) -> Any:
+    if math.isnan(number):
+        return None
+    return int(number) if name in _WHOLE else number

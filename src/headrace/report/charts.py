@@ -7,11 +7,11 @@ from typing import Final
 import numpy as np
 import plotly.graph_objects as go
 
-from headrace.profiling.findings.loads import stage_loads
+from headrace.profiling.findings.utilization import stage_loads
 from headrace.profiling.metrics import Metrics, PerSecond
+from headrace.profiling.number_format import counted, decimal, milliseconds, percent
 from headrace.profiling.session import Session
 from headrace.report.drawing import MARK, PLAIN, ROLE_COLORS, Chart, bar, draw, label
-from headrace.report.numbers import counted, decimal, milliseconds, percent
 from headrace.report.timeline import latency_chart
 from headrace.report.training import loss_chart
 from headrace.runtime.distribution import Distribution

@@ -8,13 +8,13 @@ from typing import Any, Final
 
 import plotly.graph_objects as go
 
-from headrace.profiling.comparison.circumstances import command_without_out
 from headrace.profiling.comparison.comparison import Comparison, Difference, RunComparison
+from headrace.profiling.comparison.environment_diff import command_without_out
 from headrace.profiling.comparison.figures import Unit
 from headrace.profiling.findings.finding import Finding
+from headrace.profiling.number_format import counted, decimal, gibibytes, milliseconds
 from headrace.profiling.provenance import Provenance
 from headrace.report.drawing import MARK, PLAIN, Chart, draw, label
-from headrace.report.numbers import counted, decimal, gibibytes, milliseconds
 from headrace.report.page import render_page
 from headrace.report.text import (
     aligned,

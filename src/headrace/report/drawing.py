@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import plotly.graph_objects as go
 
-from headrace.profiling.stages import Role
+from headrace.profiling.stage_records import Role
 
 # Of middling lightness, so that they stand out from a light page and from a dark one.
 PLAIN: Final = "#7389ab"

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from headrace.profiling.findings.finding import Finding
+from headrace.profiling.number_format import counted, gibibytes
 from headrace.profiling.provenance import Machine, Provenance
 from headrace.report.drawing import Chart
-from headrace.report.numbers import counted, gibibytes
 from headrace.report.page import render_page
 from headrace.report.text import (
     aligned,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from headrace.errors import ConfigError
-from headrace.profiling.record import metrics_csv, metrics_file_name
+from headrace.profiling.metrics_csv import metrics_csv, metrics_file_name
 from headrace.profiling.session import Session
 from headrace.report.html import render_html
 from headrace.text_file import write_whole

@@ -4,15 +4,14 @@ import re
 import shlex
 from typing import Final
 
-from headrace.profiling.findings.loads import stage_loads
-from headrace.profiling.findings.other_programs import busy_banner
-from headrace.profiling.findings.verdict import find
-from headrace.profiling.inputs import SourceSummary
+from headrace.profiling.findings.utilization import stage_loads
+from headrace.profiling.findings.verdict import busy_banner, find
+from headrace.profiling.input_records import SourceSummary
 from headrace.profiling.metrics import Metrics
+from headrace.profiling.number_format import counted, decimal, seconds
 from headrace.profiling.session import Session
 from headrace.report.charts import charts
 from headrace.report.losses import lost_rows, lost_words
-from headrace.report.numbers import counted, decimal, seconds
 from headrace.report.page import render_page
 from headrace.report.text import configuration_rows, machine_rows, title
 from headrace.report.timeline import timeline

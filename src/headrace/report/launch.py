@@ -6,9 +6,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from headrace.profiling.findings.finding import Finding, listing
-from headrace.profiling.findings.other_programs import busy_banner
-from headrace.profiling.stages import ROLES, Role
+from headrace.profiling.findings.finding import Finding
+from headrace.profiling.findings.verdict import busy_banner
+from headrace.profiling.number_format import (
+    count,
+    counted,
+    decimal,
+    gibibytes,
+    listing,
+    milliseconds,
+    percent,
+    seconds,
+)
+from headrace.profiling.stage_records import ROLES, Role
 from headrace.report.drawing import PLAIN, ROLE_COLORS, Chart, bar, draw, label
 from headrace.report.experiment import (
     ExperimentPage,
@@ -17,15 +27,6 @@ from headrace.report.experiment import (
     render_experiment_text,
 )
 from headrace.report.losses import counted_by_kind
-from headrace.report.numbers import (
-    count,
-    counted,
-    decimal,
-    gibibytes,
-    milliseconds,
-    percent,
-    seconds,
-)
 from headrace.runs.launch.record import Figures, LaunchRecord, WorkerRecord, end_words, failed
 from headrace.text_file import write_whole
 

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from headrace.profiling.metrics import Metrics
+from headrace.profiling.number_format import count, counted, milliseconds, percent, seconds
 from headrace.profiling.session import Session
-from headrace.report.numbers import count, counted, milliseconds, percent, seconds
 from headrace.report.total import Total
 
 

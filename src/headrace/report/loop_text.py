@@ -5,10 +5,9 @@ from textwrap import wrap
 from typing import Final
 
 from headrace.profiling.findings.finding import Finding
-from headrace.profiling.findings.other_programs import busy_banner
-from headrace.profiling.findings.verdict import find
+from headrace.profiling.findings.verdict import busy_banner, find
+from headrace.profiling.number_format import counted, seconds
 from headrace.profiling.session import Session
-from headrace.report.numbers import counted, seconds
 from headrace.report.text import printable, title
 
 _WIDTH: Final = 80

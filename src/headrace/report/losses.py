@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from headrace.profiling.inputs import LostFrame
+from headrace.profiling.input_records import LostFrame
+from headrace.profiling.number_format import count, counted
 from headrace.profiling.session import Session
-from headrace.report.numbers import count, counted
 
 _RANGES = 3
 """Ranges of frames that a row names one by one."""

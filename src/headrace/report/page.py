@@ -11,8 +11,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from plotly.offline import get_plotlyjs
 
+from headrace.profiling.number_format import milliseconds, percent, seconds
 from headrace.report.drawing import Chart
-from headrace.report.numbers import milliseconds, percent, seconds
 
 _FOLDER = "templates"
 _STYLE = "report.css"

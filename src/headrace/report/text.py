@@ -5,14 +5,13 @@ from pathlib import PurePath
 from textwrap import wrap
 
 from headrace.profiling.findings.finding import Finding
-from headrace.profiling.findings.loads import StageLoad, stage_loads
-from headrace.profiling.findings.other_programs import busy_banner
-from headrace.profiling.findings.verdict import find
+from headrace.profiling.findings.utilization import StageLoad, stage_loads
+from headrace.profiling.findings.verdict import busy_banner, find
 from headrace.profiling.metrics import Metrics
+from headrace.profiling.number_format import gibibytes, percent
 from headrace.profiling.provenance import Gpu, Machine, Scalar
 from headrace.profiling.session import Session
 from headrace.report.losses import lost_rows, lost_words
-from headrace.report.numbers import gibibytes, percent
 from headrace.report.timeline import timeline
 from headrace.report.totals import cost_ratio, totals
 from headrace.report.worker_rows import HEADS, worker_rows

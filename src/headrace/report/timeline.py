@@ -7,10 +7,9 @@ from typing import Final
 import plotly.graph_objects as go
 
 from headrace.profiling.metrics import Metrics
+from headrace.profiling.number_format import counted, short_names
 from headrace.profiling.session import Session
 from headrace.report.drawing import MARK, PLAIN, Chart, draw, label
-from headrace.report.names import short_names
-from headrace.report.numbers import counted
 
 _POINTS: Final = 2_000
 """More points than a chart can show only slow it down."""

@@ -3,13 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from headrace.profiling.copies import Copies
-from headrace.profiling.metrics import STABILITY_SECONDS, Metrics
-from headrace.profiling.session import Session
-from headrace.profiling.stages import Role
-from headrace.report.live_totals import live_totals
-from headrace.report.losses import lost_words
-from headrace.report.numbers import (
+from headrace.profiling.metrics import STABILITY_SECONDS, Copies, Metrics
+from headrace.profiling.number_format import (
     TOO_SMALL,
     count,
     counted,
@@ -21,6 +16,10 @@ from headrace.report.numbers import (
     ratio,
     seconds,
 )
+from headrace.profiling.session import Session
+from headrace.profiling.stage_records import Role
+from headrace.report.live_totals import live_totals
+from headrace.report.losses import lost_words
 from headrace.report.total import Total
 from headrace.report.training import training_totals
 

@@ -6,10 +6,10 @@ from typing import Final
 
 import plotly.graph_objects as go
 
+from headrace.profiling.number_format import count, counted, decimal, percent
+from headrace.profiling.run_records import TrainingRecord
 from headrace.profiling.session import Session
-from headrace.profiling.training import TrainingRecord
 from headrace.report.drawing import MARK, PLAIN, Chart, draw
-from headrace.report.numbers import count, counted, decimal, percent
 from headrace.report.total import Total
 
 _POINTS: Final = 2_000

@@ -2,8 +2,8 @@
 
 from typing import Final
 
+from headrace.profiling.number_format import percent
 from headrace.profiling.session import Session
-from headrace.report.numbers import percent
 
 HEADS: Final = ("worker", "steps", "frames", "frames/s", "at work", "queue")
 

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from headrace.profiling.findings.lighter import LIGHTER_LEVEL
+from headrace.profiling.findings.advice import LIGHTER_LEVEL
 from headrace.profiling.findings.verdict import find
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Scalar
+from headrace.profiling.run_records import Alternative
 from headrace.profiling.session import Session
-from headrace.profiling.setup import Alternative
 from headrace.runtime.clock import Clock
 
 Rehearse = Callable[[Mapping[str, Scalar], int], float | None]

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from headrace.models.memory_peaks import KnownPeaks
+from headrace.models.compute import Device, Precision
+from headrace.models.gpu_memory import KnownPeaks
 from headrace.models.memory_table import MemoryKey, MemoryTables
 from headrace.models.model import Model
-from headrace.models.precision import Device, Precision
 from headrace.preprocess.spec import PrepLevel
 from headrace.profiling.machine import describe_machine, versions
 from headrace.runs.options import ComputeOptions

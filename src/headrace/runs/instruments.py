@@ -6,12 +6,12 @@ from types import TracebackType
 from typing import Any, Final
 
 from headrace.errors import ConfigError
-from headrace.profiling.live import EventRecord
+from headrace.profiling.input_records import EventRecord
+from headrace.profiling.metrics_csv import metrics_file_name
 from headrace.profiling.provenance import Provenance
-from headrace.profiling.record import metrics_file_name
-from headrace.profiling.step_trace import WARMUP_STEPS, StepTrace
 from headrace.profiling.steps import Step
 from headrace.profiling.tensorboard_log import TensorBoardLog
+from headrace.profiling.torch_trace import WARMUP_STEPS, StepTrace
 from headrace.profiling.trace import NAME, Journey, write_trace
 from headrace.runs.marks import nvtx_marks, opened_log
 from headrace.runs.options import TRACE_STEPS, MarkOptions

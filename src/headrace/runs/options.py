@@ -7,9 +7,8 @@ from typing import Final, get_args
 from headrace.decode.decoding import Decoding
 from headrace.decode.protocol import OnError, check_on_error
 from headrace.errors import ConfigError
-from headrace.models.box_choice import BoxChoice
-from headrace.models.compute import Compute, layer_of
-from headrace.models.precision import Device, Precision
+from headrace.models.compute import Compute, Device, Precision, layer_of
+from headrace.models.results import BoxChoice
 from headrace.preprocess.spec import PrepLevel
 from headrace.profiling.provenance import Scalar
 from headrace.sinks.predictions import PredictionFormat

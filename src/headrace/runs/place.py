@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from headrace.models.threads import operation_threads
+from headrace.models.precision_support import operation_threads
 from headrace.runs.options import ComputeOptions
 from headrace.runtime.affinity import bound, parse_cores
 

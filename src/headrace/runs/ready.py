@@ -5,13 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Final, Generic
 
 from headrace.errors import BackendError
-from headrace.models.available import check_available
 from headrace.models.batch_size import BatchChoice, choose_batch_size
 from headrace.models.compute import Compute
+from headrace.models.gpu_memory import is_out_of_memory, release_memory
 from headrace.models.memory_table import MemoryTables
 from headrace.models.model import Model, Result
-from headrace.models.native import emulation
-from headrace.models.out_of_memory import is_out_of_memory, release_memory
+from headrace.models.precision_support import check_available, emulation
 from headrace.models.prepare import Compiler, compile_module, prepare
 from headrace.runs.device_memory import known_peaks
 from headrace.runs.options import ComputeOptions

@@ -4,14 +4,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from headrace.models.catalogue import smaller_model
 from headrace.models.model import Model
-from headrace.models.smaller import smaller_model
-from headrace.profiling.flow import QueueRecord, StageRecord
-from headrace.profiling.latest_steps import LatestSteps
 from headrace.profiling.provenance import Provenance
+from headrace.profiling.run_records import Setup
 from headrace.profiling.session import Outcome
-from headrace.profiling.setup import Setup
-from headrace.profiling.steps import Step, Steps
+from headrace.profiling.stage_records import QueueRecord, StageRecord
+from headrace.profiling.steps import LatestSteps, Step, Steps
 from headrace.profiling.usage import ProcessorShare
 from headrace.runs.instruments import Instruments
 from headrace.runs.options import ComputeOptions

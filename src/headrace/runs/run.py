@@ -12,19 +12,18 @@ from headrace.decode.index_store import IndexStore
 from headrace.decode.option_words import in_option_words
 from headrace.decode.pictures import PictureFile
 from headrace.errors import BackendError, HeadraceError, first_line
+from headrace.models.gpu_memory import is_out_of_memory, release_memory
 from headrace.models.memory_table import MemoryTables
 from headrace.models.model import Model
-from headrace.models.out_of_memory import is_out_of_memory, release_memory
 from headrace.models.prepare import Compiler, compile_module, refitted
 from headrace.preprocess.levels import Preprocess, build_preprocess
-from headrace.profiling.flow import ItemCounts
-from headrace.profiling.inputs import DecodeCounters, with_content
+from headrace.profiling.input_records import DecodeCounters, lost_frame, summarize, with_content
 from headrace.profiling.machine import provenance
-from headrace.profiling.media import lost_frame, summarize
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Scalar
+from headrace.profiling.run_records import StartUpPart
 from headrace.profiling.session import Outcome, Session
-from headrace.profiling.setup import StartUpPart
+from headrace.profiling.stage_records import ItemCounts
 from headrace.profiling.steps import Step
 from headrace.profiling.usage import ProcessorShare
 from headrace.runs.alternatives import with_alternatives

@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from headrace.models.compute import Device
 from headrace.models.model import Model
-from headrace.models.precision import Device
 from headrace.models.results import Boxes
-from headrace.models.split import SplitModule
+from headrace.models.split_model import SplitModule
 from headrace.models.transfer import Copy, copy_for, transfer
 from headrace.preprocess.levels import Preprocess
-from headrace.profiling.stages import Role
+from headrace.profiling.stage_records import Role
 from headrace.runtime.stage import Stage
 from headrace.sinks.seen import Found, Seen, SinkOf
 from headrace.video.frames import FrameBatch

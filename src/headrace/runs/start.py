@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from headrace.profiling.setup import StartUpPart
+from headrace.profiling.run_records import StartUpPart
 from headrace.runtime.clock import Clock
 
 

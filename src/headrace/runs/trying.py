@@ -5,10 +5,10 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
-from headrace.profiling.findings.finding import Change, times
-from headrace.profiling.findings.other_programs import is_busy
-from headrace.profiling.findings.verdict import find
+from headrace.profiling.findings.finding import Change
+from headrace.profiling.findings.verdict import find, is_busy
 from headrace.profiling.metrics import Metrics
+from headrace.profiling.number_format import times
 from headrace.profiling.provenance import Scalar
 from headrace.profiling.session import Session
 from headrace.runs.options import RunOptions

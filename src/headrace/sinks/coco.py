@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from headrace.models.class_names import ClassNames
+from headrace.models.results import ClassNames
 from headrace.sinks.box_rows import BoxRow, FrameRow, frame_rows
 from headrace.sinks.predictions import writing
 from headrace.sinks.seen import Found

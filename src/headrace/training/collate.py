@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
-from headrace.models.pinned import CopyStream
+from headrace.models.transfer import CopyStream
 from headrace.runtime.forks import check_cuda_after_fork
 from headrace.training.copying import BesideTheWork, Copying
 from headrace.training.devices import check_device

@@ -3,13 +3,11 @@
 from collections.abc import Sequence
 from typing import Final
 
-from headrace.profiling.flow import QueueRecord, StageRecord
-from headrace.profiling.inputs import NOT_COUNTED
-from headrace.profiling.loader import LoaderRecord
+from headrace.profiling.input_records import NOT_COUNTED
 from headrace.profiling.provenance import Provenance
+from headrace.profiling.run_records import LoaderRecord, Setup
 from headrace.profiling.session import Outcome, Session
-from headrace.profiling.setup import Setup
-from headrace.profiling.stages import Role
+from headrace.profiling.stage_records import QueueRecord, Role, StageRecord
 from headrace.profiling.steps import Step, Steps
 from headrace.runtime.distribution import Distribution
 from headrace.watching.facts import LoaderFacts

@@ -7,9 +7,9 @@ from typing import Final
 
 from headrace.errors import HeadraceError, file_errors
 from headrace.profiling.machine import provenance
+from headrace.profiling.number_format import counted, seconds
 from headrace.profiling.session import Outcome, Session
 from headrace.report.loop_text import render_verdict
-from headrace.report.numbers import counted, seconds
 from headrace.runs.outputs import claim
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.watching.everywhere import LOOPS, SHARE, Loop

@@ -11,7 +11,7 @@ from headrace.bench.suite.suite_spec import StageWork, Terms
 from headrace.errors import StageError
 from headrace.measuring.interleaved import AGAIN, as_fast, fastest
 from headrace.profiling.findings.finding import Change
-from headrace.report.numbers import decimal
+from headrace.profiling.number_format import decimal
 
 
 def _config(videos):

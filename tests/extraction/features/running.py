@@ -12,7 +12,7 @@ from headrace.extraction.features.engine import NO_HOOKS, FeatureEngine
 from headrace.extraction.features.model import load_feature_model
 from headrace.extraction.features.sampling import ClipShape, Sampling
 from headrace.extraction.features.spec import Effort, ListedModel, Numerics, OwnModel
-from headrace.models.threads import operation_threads
+from headrace.models.precision_support import operation_threads
 from headrace.sampling.selection import selection_of
 
 CPU = Numerics()

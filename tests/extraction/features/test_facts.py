@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from extraction.features.running import CPU, listed, own, sampling
-from headrace.cache.contents import ContentDigests
+from headrace.cache.content_digests import ContentDigests
 from headrace.errors import BackendError, ConfigError
 from headrace.extraction.features import child
 from headrace.extraction.features.child import feature_facts

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from headrace.profiling.comparison.block_length import block_length
 from headrace.profiling.comparison.estimate import (
     DRAWS,
     LEAST_STEPS,
+    block_length,
     quantile_estimate,
     ratio_estimate,
 )

@@ -7,11 +7,11 @@ import torch
 from torch import nn
 
 from headrace.errors import BackendError
-from headrace.models.class_names import ClassNames
 from headrace.models.compute import Compute
 from headrace.models.head import replace_head
 from headrace.models.model import Model
 from headrace.models.outputs import ToLabels
+from headrace.models.results import ClassNames
 from headrace.preprocess.spec import InputSpec
 from headrace.runs.options import ComputeOptions
 from headrace.runs.retrain.learner import Learner, ready_learner

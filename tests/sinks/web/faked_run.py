@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from headrace.models.results import Labels
-from headrace.profiling.flow import ItemCounts
+from headrace.profiling.stage_records import ItemCounts
 from headrace.sinks.seen import Seen
 from headrace.sinks.web.options import WebOptions
 from headrace.sinks.web.status import (

@@ -6,11 +6,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from headrace.errors import BackendError, ConfigError
-from headrace.sinks.web.guard import Asking, Guard
-from headrace.sinks.web.health import health
-from headrace.sinks.web.metrics import CONTENT_TYPE, metrics_text
+from headrace.sinks.web.access_control import Asking, Guard
 from headrace.sinks.web.open import open_web_view
 from headrace.sinks.web.options import WebOptions
+from headrace.sinks.web.prometheus import CONTENT_TYPE, metrics_text
+from headrace.sinks.web.status import health
 from sinks.web.faked_run import ANY_PORT, DOOR, ask, faked_run, source, status
 
 

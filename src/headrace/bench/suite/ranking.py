@@ -10,10 +10,10 @@ from headrace.bench.suite.suite_record import BenchmarkOutcome, SuiteRecord, rea
 from headrace.bench.suite.suite_selection import Registered
 from headrace.bench.suite.suite_spec import Concern, EndToEndGain, StageCosts, end_to_end_gain
 from headrace.measuring.interleaved import ALIKE, SAME_AGAIN
-from headrace.profiling.findings.finding import Change, Finding, listing
-from headrace.profiling.stages import ROLES
+from headrace.profiling.findings.finding import Change, Finding
+from headrace.profiling.number_format import counted, decimal, listing
+from headrace.profiling.stage_records import ROLES
 from headrace.report.experiment import ExperimentPage
-from headrace.report.numbers import counted, decimal
 
 Standing = Literal["gain", "part", "none", "unsure", "missing"]
 """A gain of the whole; one of a part whose share of the whole is not known; no gain shown; no

@@ -15,9 +15,9 @@ from headrace.bench.suite.ranking import (
 )
 from headrace.bench.suite.suite_record import SuiteRecord
 from headrace.bench.suite.suite_selection import Registered
-from headrace.profiling.comparison.circumstances import surroundings
+from headrace.profiling.comparison.environment_diff import surroundings
+from headrace.profiling.number_format import seconds
 from headrace.profiling.provenance import Provenance
-from headrace.report.numbers import seconds
 from headrace.report.survey import SurveyChapter, SurveyGroup, SurveyLine, SurveyPage, render_survey
 from headrace.text_file import write_whole
 

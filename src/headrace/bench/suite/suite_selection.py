@@ -15,7 +15,7 @@ from headrace.measuring.config_fields import (
     OptionField,
     option_fields,
 )
-from headrace.profiling.comparison.circumstances import surroundings
+from headrace.profiling.comparison.environment_diff import surroundings
 from headrace.profiling.provenance import Provenance, plain
 from headrace.runs.launch.problems import closest
 
@@ -37,9 +37,9 @@ class SuiteConfig(ModelConfig):
             ConfigError: torchvision has no such model.
             BackendError: the device is missing.
         """
-        from headrace.models.available import check_available
         from headrace.models.catalogue import check_name
         from headrace.models.compute import Compute
+        from headrace.models.precision_support import check_available
 
         check_name(self.model_name, "classification")
         check_available(Compute(device=self.device))

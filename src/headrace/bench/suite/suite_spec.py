@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
 from headrace.measuring.config_fields import Configuration
+from headrace.profiling.number_format import decimal
 from headrace.profiling.provenance import Scalar
-from headrace.profiling.stages import ROLES, Role
-from headrace.report.numbers import decimal
+from headrace.profiling.stage_records import ROLES, Role
 
 Config = TypeVar("Config", bound=Configuration)
 

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Final
 
 from headrace.cache.cache import Cache
-from headrace.cache.contents import ContentDigests
+from headrace.cache.content_digests import ContentDigests
 from headrace.cache.key import ChunkKey
 from headrace.errors import CacheError, MediaError
 from headrace.extraction.features.chunks import ChunkSpec

@@ -19,8 +19,8 @@ from headrace.extraction.features.reading import ChunkReader, Piece, Unread
 from headrace.extraction.features.result import ChunkResult, Made, other_shape
 from headrace.extraction.features.sampling import Sampling
 from headrace.extraction.features.spec import Effort
-from headrace.models.out_of_memory import fitting_memory
-from headrace.models.threads import operation_threads
+from headrace.models.gpu_memory import fitting_memory
+from headrace.models.precision_support import operation_threads
 from headrace.models.transfer import copy_for, transfer
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.unordered import unordered_streams

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from headrace.cache.cache import unheard
-from headrace.cache.open import NONE, open_cache
+from headrace.cache.cache_url import NONE, open_cache
 from headrace.extraction.decoders import check_decoder
 from headrace.extraction.extraction import Extraction
 from headrace.extraction.features.child import extract_features, feature_facts

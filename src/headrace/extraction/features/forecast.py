@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from headrace.cache.open import NONE
+from headrace.cache.cache_url import NONE
 from headrace.errors import HeadraceError
 from headrace.extraction.features.chunks import ChunkSpec
 from headrace.extraction.features.job import FeatureJob

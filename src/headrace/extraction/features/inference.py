@@ -13,7 +13,7 @@ from headrace.extraction.features.sampling import Sampling
 from headrace.extraction.features.spec import Effort
 from headrace.models.batch_size import choose_for
 from headrace.models.compute import LARGEST
-from headrace.models.out_of_memory import is_out_of_memory, release_memory
+from headrace.models.gpu_memory import is_out_of_memory, release_memory
 from headrace.runtime.clock import Clock
 
 _BUDGET_SECONDS: Final = 10.0

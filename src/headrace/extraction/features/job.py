@@ -20,9 +20,9 @@ from headrace.extraction.features.told import told_of
 from headrace.extraction.ledger import Ledger
 from headrace.extraction.ray.open import on_ray
 from headrace.extraction.recorder import Recorder
+from headrace.profiling.run_records import Setup
 from headrace.profiling.session import Outcome
-from headrace.profiling.setup import Setup
-from headrace.profiling.stages import Role
+from headrace.profiling.stage_records import Role
 from headrace.records import to_dict
 from headrace.runtime.child import Json
 from headrace.runtime.workers import WorkOutcome

@@ -9,8 +9,8 @@ from typing import Final, Self
 
 import platformdirs
 
-from headrace.cache.contents import ContentDigests
-from headrace.cache.kept_table import KeptTable
+from headrace.cache.content_digests import ContentDigests
+from headrace.cache.memo_table import KeptTable
 from headrace.cache.sqlite_file import Layout
 from headrace.errors import MediaError
 from headrace.extraction.features.facts import FeatureFacts

@@ -3,15 +3,15 @@
 from pathlib import Path
 from typing import Any
 
-from headrace.cache.model_facts import model_facts, numerics_facts, preprocess_facts
+from headrace.cache.key_fields import model_facts, numerics_facts, preprocess_facts
 from headrace.extraction.features.facts import FeatureFacts
 from headrace.extraction.features.model import FeatureModel, load_feature_model
 from headrace.extraction.features.own_state import imported_code
 from headrace.extraction.features.sampling import Sampling
 from headrace.extraction.features.spec import FeatureModelSpec, Numerics, OwnModel
+from headrace.models.checkpoint import weights_digest
 from headrace.models.evaluation_mode import is_training
-from headrace.models.weights import weight_files
-from headrace.models.weights_digest import weights_digest
+from headrace.models.load_weights import weight_files
 
 _NAMED = 3
 """Attributes that a message names."""

@@ -14,19 +14,19 @@ from headrace.extraction.features.own_model import Own, own_model
 from headrace.extraction.features.own_state import OwnState, own_state
 from headrace.extraction.features.sampling import Sampling
 from headrace.extraction.features.spec import FeatureModelSpec, ListedModel, Numerics, OwnModel
-from headrace.models.available import check_available
 from headrace.models.catalogue import task_of
-from headrace.models.clip_length import with_clip_length
+from headrace.models.checkpoint import weights_digest
 from headrace.models.compute import Compute
 from headrace.models.evaluation_mode import evaluation_mode
-from headrace.models.features import LayerTap
+from headrace.models.feature_extraction import LayerTap
+from headrace.models.gpu_memory import is_out_of_memory
+from headrace.models.head import HeadTap
+from headrace.models.load import with_clip_length
+from headrace.models.load_weights import with_weights
 from headrace.models.model import Model
-from headrace.models.out_of_memory import is_out_of_memory
-from headrace.models.pooled import HeadTap
+from headrace.models.precision_support import check_available
 from headrace.models.prepare import placed
 from headrace.models.value_words import value_words
-from headrace.models.weights import with_weights
-from headrace.models.weights_digest import weights_digest
 from headrace.preprocess.levels import Preprocess, build_preprocess
 from headrace.preprocess.spec import InputSpec
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Final
 
-from headrace.cache.open import DEFAULT, NONE, shown
+from headrace.cache.cache_url import DEFAULT, NONE, shown
 from headrace.decode.decoding import Decoding
 from headrace.extraction.decoders import backend_facts, check_way
 from headrace.extraction.features.facts import FeatureFacts

@@ -6,8 +6,7 @@ from typing import Final
 
 from headrace.extraction.features.outcome import Outcome
 from headrace.extraction.features.plan import FeaturePlan
-from headrace.profiling.inputs import LostFrame
-from headrace.profiling.media import lost_frame
+from headrace.profiling.input_records import LostFrame, lost_frame
 from headrace.video.loss import Loss
 
 _CONCEALED: Final = "the file is damaged there; the feature is of what FFmpeg shows instead"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, Literal, get_args
 
 from headrace.errors import ConfigError
-from headrace.models.precision import Device, Precision
+from headrace.models.compute import Device, Precision
 from headrace.preprocess.spec import PrepLevel
 from headrace.profiling.provenance import Scalar
 from headrace.records import recorded

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from headrace.cache.cache import Cache
-from headrace.cache.open import open_cache
+from headrace.cache.cache_url import open_cache
 from headrace.decode.decoding import Decoding
 from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import OnError

@@ -13,9 +13,9 @@ from headrace.extraction.proxies.plan import ProxyPlan
 from headrace.extraction.proxies.request import ProxyOptions
 from headrace.extraction.proxies.settled import Settled
 from headrace.extraction.recorder import Recorder
+from headrace.profiling.run_records import Setup
 from headrace.profiling.session import Outcome
-from headrace.profiling.setup import Setup
-from headrace.profiling.stages import Role
+from headrace.profiling.stage_records import Role
 from headrace.runtime.workers import WorkOutcome
 
 

@@ -7,8 +7,7 @@ from typing import Final
 from headrace.decode.proxy_rows import ProxyRow
 from headrace.extraction.ledger import Entry, Ledger
 from headrace.extraction.proxies.plan import ProxyPlan
-from headrace.profiling.inputs import LostFrame
-from headrace.profiling.media import lost_frame
+from headrace.profiling.input_records import LostFrame, lost_frame
 from headrace.video.loss import Loss
 
 _CONCEALED: Final = "the file is damaged there; the proxy shows what FFmpeg shows instead"

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import PositiveInt
 
 from headrace.errors import ConfigError
-from headrace.profiling.comparison.circumstances import (
+from headrace.profiling.comparison.environment_diff import (
     Circumstance,
     circumstances,
     disturbances,

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from headrace.profiling.comparison.estimate import Estimate, quantile_estimate, ratio_estimate
 from headrace.profiling.session import Session
-from headrace.profiling.stages import ROLES, Role
+from headrace.profiling.stage_records import ROLES, Role
 from headrace.runtime.distribution import P95_SAMPLES
 
 Unit = Literal["frames/s", "ms", "ms per frame", "bytes"]

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from headrace.profiling.number_format import times
 from headrace.profiling.provenance import Scalar
-from headrace.profiling.stages import Role
+from headrace.profiling.stage_records import Role
 
 LoopBound = Literal["step", "loading", "loader workers", "hand-over"]
 Bound = Role | LoopBound | Literal["start-up", "source", "Python overhead"]
@@ -52,26 +53,10 @@ class Finding:
     evidence: tuple[str, ...] = ()
     """The numbers, one sentence each, also those that speak against it."""
     change: str | None = None
-    """The one thing to try next."""
+    """The one thing to try next; with `advice` it is that in words."""
     advice: Change | None = field(default=None, compare=False)
     """The same as a value; None where it is no option and has no figure."""
 
-
-def counted(number: int, word: str) -> str:
-    """`1 step`, `2 steps`, `1,234 steps`."""
-    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
-
-
-def times(factor: float) -> str:
-    """`1.3 times`, `140 times`."""
-    return f"{factor:.2g} times" if factor < 99.5 else f"{factor:.0f} times"
-
-
-def percent(share: float) -> str:
-    """`97 %`."""
-    return f"{100 * share:.0f} %"
-
-
-def listing(words: list[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
-    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+    def __post_init__(self) -> None:
+        if self.change is None and self.advice is not None:
+            object.__setattr__(self, "change", str(self.advice))

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
-from headrace.profiling.findings.changes import WORTHWHILE
+from headrace.profiling.findings.advice import WORTHWHILE
 from headrace.profiling.findings.finding import Change
-from headrace.profiling.findings.loop_load import COPY_MS_PER_BYTE, LoopLoad
+from headrace.profiling.findings.loop_simulation import COPY_MS_PER_BYTE, LoopLoad
 
 _WORKERS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 _PREFETCH: Final = (4, 8, 16)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from headrace.profiling.findings.finding import counted
+from headrace.profiling.number_format import counted
 from headrace.profiling.session import Session
 from headrace.runs.launch.record import WorkerOutcome
 from headrace.runtime.child import Ending

@@ -6,11 +6,10 @@ from typing import Literal, Self
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from headrace.profiling.findings.verdict import find
-from headrace.profiling.flow import Share
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import CommandLine, Provenance, Record, Text
 from headrace.profiling.session import Session
-from headrace.profiling.stages import Role
+from headrace.profiling.stage_records import Role, Share
 from headrace.profiling.usage import Usage
 
 WorkerOutcome = Literal["complete", "interrupted", "failed", "died", "not begun"]

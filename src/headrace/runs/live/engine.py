@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
+from headrace.models.compute import Device
 from headrace.models.model import Model
-from headrace.models.precision import Device
 from headrace.models.results import Boxes, Features, Labels
 from headrace.models.value_words import value_words
 from headrace.preprocess.levels import build_preprocess

@@ -18,14 +18,12 @@ from headrace.live.address import FileAddress, addresses_of
 from headrace.live.clips import clip_shape
 from headrace.live.overload import Overload, OverloadName
 from headrace.live.source import LiveSource
-from headrace.models.available import check_available
 from headrace.models.catalogue import task_of
-from headrace.models.clip_length import with_clip_length
-from headrace.models.compute import Compute
+from headrace.models.compute import Compute, Device
 from headrace.models.evaluation_mode import evaluation_mode, is_training
-from headrace.models.load import load_classifier, load_clip_classifier
+from headrace.models.load import load_classifier, load_clip_classifier, with_clip_length
 from headrace.models.model import Model
-from headrace.models.precision import Device
+from headrace.models.precision_support import check_available
 from headrace.models.prepare import prepare
 from headrace.runs.live.addresses import open_sources
 from headrace.runs.live.engine import Engine

@@ -4,10 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from headrace.errors import first_line
 from headrace.live.source import LiveSource
-from headrace.profiling.flow import QueueRecord, StageRecord
-from headrace.profiling.inputs import LostFrame
-from headrace.profiling.live import EventRecord, SourceRecord
-from headrace.profiling.media import lost_frame
+from headrace.profiling.input_records import EventRecord, LostFrame, SourceRecord, lost_frame
+from headrace.profiling.stage_records import QueueRecord, StageRecord
 from headrace.profiling.steps import Step
 from headrace.runs.live.flow import LiveFlow
 from headrace.runs.live.full_speed import FileSource

@@ -12,19 +12,16 @@ from headrace.live.options import SourceOptions
 from headrace.live.overload import Overload
 from headrace.live.source import LiveSource
 from headrace.models.catalogue import task_of
-from headrace.models.clip_length import with_clip_length
-from headrace.models.load import load_classifier, load_clip_classifier
+from headrace.models.load import load_classifier, load_clip_classifier, with_clip_length
 from headrace.models.model import Model
 from headrace.models.results import Labels
-from headrace.profiling.flow import ItemCounts
-from headrace.profiling.inputs import NOT_COUNTED
-from headrace.profiling.latest_steps import LatestSteps
-from headrace.profiling.live import with_file_content
+from headrace.profiling.input_records import NOT_COUNTED, with_file_content
 from headrace.profiling.machine import provenance
 from headrace.profiling.provenance import Provenance
+from headrace.profiling.run_records import Setup, StartUpPart
 from headrace.profiling.session import Outcome, Pace, Session
-from headrace.profiling.setup import Setup, StartUpPart
-from headrace.profiling.steps import Step
+from headrace.profiling.stage_records import ItemCounts
+from headrace.profiling.steps import LatestSteps, Step
 from headrace.profiling.usage import ProcessorShare
 from headrace.runs.checkpoints import Checkpoints, OnRecord
 from headrace.runs.instruments import Instruments

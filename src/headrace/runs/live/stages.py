@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 from headrace.live.clips import ClipShape
 from headrace.live.frame import LiveFrame
 from headrace.live.overload import STALE, AgeLimit, FreshOnly, Turns
-from headrace.profiling.stages import Role
+from headrace.profiling.stage_records import Role
 from headrace.runs.live.engine import Engine, answers_of
 from headrace.runs.live.values import Answered, Gathered, Prepared
 from headrace.runs.stages import SOURCE, Carrier

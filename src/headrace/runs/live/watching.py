@@ -9,8 +9,8 @@ import numpy as np
 
 from headrace.errors import first_line
 from headrace.live.events import Event
-from headrace.profiling.flow import ItemCounts
 from headrace.profiling.session import Pace
+from headrace.profiling.stage_records import ItemCounts
 from headrace.profiling.steps import Step
 from headrace.runs.live.flow import LiveFlow, Reading
 from headrace.runs.live.showing import Results

@@ -3,7 +3,7 @@
 import numpy as np
 
 from headrace.models.transfer import transfer
-from headrace.profiling.training import Accuracy
+from headrace.profiling.run_records import Accuracy
 from headrace.runs.retrain.learner import Learner
 from headrace.runs.retrain.material import Material
 from headrace.runtime.clock import Clock

@@ -9,17 +9,15 @@ from torch import nn
 from headrace.errors import BackendError, ConfigError
 from headrace.models.catalogue import check_name
 from headrace.models.checkpoint import read_checkpoint
-from headrace.models.class_names import ClassNames
 from headrace.models.compute import Compute
-from headrace.models.fixed_batch import FixedBatch
-from headrace.models.freezing import freeze_before, recompute
+from headrace.models.evaluation_mode import freeze_before, recompute
 from headrace.models.head import replace_head
+from headrace.models.load_weights import with_weights
 from headrace.models.model import Model
 from headrace.models.outputs import ToLabels
-from headrace.models.prepare import Compiler, compile_module, not_compiled, prepare
-from headrace.models.results import Labels
+from headrace.models.prepare import Compiler, FixedBatch, compile_module, not_compiled, prepare
+from headrace.models.results import ClassNames, Labels
 from headrace.models.trained_head import PLACES, TrainedHead, backbone_checksum
-from headrace.models.weights import with_weights
 from headrace.preprocess.levels import Preprocess, build_preprocess
 from headrace.runs.options import ComputeOptions
 from headrace.runs.place import computing_place

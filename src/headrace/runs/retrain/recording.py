@@ -4,14 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from headrace.profiling.flow import StageRecord
-from headrace.profiling.inputs import DecodeCounters, LostFrame
-from headrace.profiling.media import lost_frame, summarize_all
+from headrace.profiling.input_records import DecodeCounters, LostFrame, lost_frame, summarize_all
 from headrace.profiling.provenance import Provenance
+from headrace.profiling.run_records import Accuracy, StartUpPart, TrainingRecord
 from headrace.profiling.session import Outcome, Session
-from headrace.profiling.setup import StartUpPart
+from headrace.profiling.stage_records import StageRecord
 from headrace.profiling.steps import Step, Steps
-from headrace.profiling.training import Accuracy, TrainingRecord
 from headrace.profiling.usage import Usage
 from headrace.runs.ready import notes_on
 from headrace.runs.recording import setup_of

@@ -11,12 +11,11 @@ import torch
 
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError, HeadraceError, first_line
-from headrace.profiling.inputs import with_content
+from headrace.profiling.input_records import with_content
 from headrace.profiling.machine import provenance
+from headrace.profiling.run_records import Accuracy, StartUpPart
 from headrace.profiling.session import Outcome, Session
-from headrace.profiling.setup import StartUpPart
 from headrace.profiling.steps import Step
-from headrace.profiling.training import Accuracy
 from headrace.profiling.usage import ProcessorShare
 from headrace.runs.checkpoints import Checkpoints, OnRecord
 from headrace.runs.outputs import HEAD, claim

@@ -9,12 +9,12 @@ import torch
 from torch import nn
 
 from headrace.errors import BackendError, first_line
-from headrace.models.available import autocast_dtype
 from headrace.models.model import Model
+from headrace.models.precision_support import autocast_dtype
 from headrace.models.results import Labels
 from headrace.models.transfer import transfer
 from headrace.preprocess.levels import Preprocess
-from headrace.profiling.stages import Role
+from headrace.profiling.stage_records import Role
 from headrace.runtime.clock import Clock
 
 DATA: Final = "data"

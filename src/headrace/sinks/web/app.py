@@ -10,11 +10,10 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from headrace.sinks.web.guard import Asking, Guard
-from headrace.sinks.web.health import health
-from headrace.sinks.web.metrics import CONTENT_TYPE, metrics_text
+from headrace.sinks.web.access_control import Asking, Guard
 from headrace.sinks.web.pictures import Pictures
-from headrace.sinks.web.status_cache import StatusCache
+from headrace.sinks.web.prometheus import CONTENT_TYPE, metrics_text
+from headrace.sinks.web.status import StatusCache, health
 
 PICTURE_SECONDS: Final = 5.0
 """How long a request for a picture waits for one; then the browser asks again."""

@@ -1,16 +1,14 @@
-"""How a live run is at this moment, as a value: all that its page, its metrics and its health show.
+"""How a live run is, as a value: for its page, for programs that watch its health."""
 
-The run makes one whenever it is asked, and nothing here says how. Every figure is of the moment it
-was asked for: a rate falls to 0 while nothing comes.
-"""
-
-from typing import Literal
+from collections.abc import Callable
+from typing import Final, Literal
 
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
-from headrace.profiling.flow import ItemCounts
 from headrace.profiling.provenance import Record, Text
 from headrace.profiling.session import Pace
+from headrace.profiling.stage_records import ItemCounts
+from headrace.runtime.clock import Clock
 
 SourceState = Literal["connecting", "live", "stalled", "reconnecting", "ended", "failed"]
 """Before its first frame; frames come; connected, but none come; connection lost, and tried again;
@@ -132,3 +130,66 @@ class LiveStatus(Record):
     """In the order the frames take."""
     events: tuple[EventStatus, ...] = ()
     """The latest first; a dozen are enough."""
+
+
+FRESH_NS: Final = 250_000_000
+"""As long a status serves everybody: shorter than a reader notices."""
+
+
+class StatusCache:
+    """The status of a run, at most a quarter of a second old. For one thread."""
+
+    def __init__(self, ask: Callable[[], LiveStatus], clock: Clock) -> None:
+        """Ask nothing yet."""
+        self._ask = ask
+        self._clock = clock
+        self._asked_ns = 0
+        self._status: LiveStatus | None = None
+        self._text = b""
+
+    def status(self) -> LiveStatus:
+        """Return how the run is."""
+        now_ns = self._clock.now_ns()
+        if self._status is None or now_ns - self._asked_ns >= FRESH_NS:
+            self._status, self._asked_ns, self._text = self._ask(), now_ns, b""
+        return self._status
+
+    def text(self) -> bytes:
+        """Return the same as JSON, written once for everybody."""
+        status = self.status()
+        if not self._text:
+            self._text = status.model_dump_json().encode()
+        return self._text
+
+
+class Health(Record):
+    """Whether results come, in a word and a sentence."""
+
+    is_good: bool
+    """False: no result for too long, or never again."""
+    words: str
+    """What is the matter, and of which sources."""
+
+
+def health(status: LiveStatus, silent_seconds: float) -> Health:
+    """Say how a run is that may be silent for `silent_seconds`, also before its first result.
+
+    One source of several that is down is named, and no bad health: to start the run again would
+    cost the others.
+    """
+    silence = status.running_seconds if status.silent_seconds is None else status.silent_seconds
+    down = [
+        f"{source.name} is {source.state} for {source.since_seconds:.0f} s"
+        for source in status.sources
+        if source.state not in ("live", "ended")
+    ]
+    is_good = status.state != "ended" and silence <= silent_seconds
+    if status.state == "ended":
+        first = "the run has ended"
+    elif not is_good:
+        first = f"no result for {silence:.0f} s, more than {silent_seconds:g} s"
+    elif status.silent_seconds is None:
+        first = "starting"
+    else:
+        first = "results come"
+    return Health(is_good=is_good, words="; ".join([first, *down]))

@@ -8,13 +8,11 @@ from headrace.runtime.clock import Clock
 from headrace.runtime.server import Server, listen
 from headrace.sinks.caption import captions
 from headrace.sinks.seen import Seen
+from headrace.sinks.web.access_control import Guard, new_token
 from headrace.sinks.web.app import Told, application
-from headrace.sinks.web.guard import Guard
 from headrace.sinks.web.options import WebOptions
 from headrace.sinks.web.pictures import Pictures
-from headrace.sinks.web.status import LiveStatus
-from headrace.sinks.web.status_cache import StatusCache
-from headrace.sinks.web.token import new_token
+from headrace.sinks.web.status import LiveStatus, StatusCache
 
 
 class WebView:

@@ -1,0 +1,113 @@
+"""What is in a source, by its whole content; each version of a file is read once."""
+
+import os
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import platformdirs
+
+from headrace.cache.memo_table import KeptTable
+from headrace.cache.sqlite_file import Layout
+from headrace.errors import OpenError
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.video.content import content_digest
+from headrace.video.source import Source
+
+FILE: Final = "contents-2.sqlite"
+"""Name of the table in the user's cache folder; another where digests have another form."""
+SETTLED_SECONDS: Final = 2.0
+"""A file that was changed later than that ago may change again within one tick of its time."""
+
+_LAYOUT: Final = Layout(
+    application=0x48524344,
+    version=1,
+    tables="""
+CREATE TABLE contents (path BLOB PRIMARY KEY, version TEXT NOT NULL, digest TEXT NOT NULL)
+""",
+)
+
+
+class ContentDigests:
+    """Digests of whole files, remembered by path, size and times. For one thread at a time.
+
+        with ContentDigests() as contents:
+            contents.of(source)  # "sha256:…"
+
+    Reads about 2 GB a second from memory, the disk's speed otherwise: once for each version of a
+    file. Where the table cannot be kept, every file is read anew.
+    """
+
+    def __init__(self, folder: Path | None = None, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        """Choose where the table lies; by default in the user's cache folder."""
+        self.path = (folder or Path(platformdirs.user_cache_dir("headrace"))) / FILE
+        """The table."""
+        self._table = KeptTable(self.path, _LAYOUT)
+        self.read = 0
+        """Files that were read so far."""
+        self._clock = clock
+        self._known: dict[tuple[bytes, str], str] = {}
+
+    def of(self, source: Source) -> str:
+        """Return the digest of a file.
+
+        Raises:
+            OpenError: it is missing, empty, no regular file, cannot be read, or changes meanwhile.
+        """
+        source.fingerprint()
+        path = os.fsencode(source.path.absolute())
+        version, is_settled = self._version(source)
+        known = self._known.get((path, version)) or self._load(path, version)
+        if known is None:
+            known = content_digest(source.path, whole_bytes=sys.maxsize)
+            self.read += 1
+            if known is None:
+                raise OpenError(f"cannot read {source} to its end", source=str(source))
+            if self._version(source)[0] != version:
+                raise OpenError(
+                    f"{source} changed while it was read; try again when it is whole",
+                    source=str(source),
+                )
+            if is_settled:
+                self._keep(path, version, known)
+        if is_settled:
+            self._known[path, version] = known
+        return known
+
+    def close(self) -> None:
+        """Close the table."""
+        self._table.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _version(self, source: Source) -> tuple[str, bool]:
+        """What tells one version of the file from the next, and whether it has settled."""
+        try:
+            found = source.path.stat()
+        except OSError as error:
+            raise OpenError(f"{source} is gone", source=str(source)) from error
+        # The time of the last change of its entry, which nobody can set, tells a copy put in place.
+        told = (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+        age = self._clock.wall_seconds() - max(found.st_mtime, found.st_ctime)
+        return " ".join(map(str, told)), age >= SETTLED_SECONDS
+
+    def _load(self, path: bytes, version: str) -> str | None:
+        row = self._table.find(
+            "SELECT digest FROM contents WHERE path = ? AND version = ?", (path, version)
+        )
+        return None if row is None else str(row[0])
+
+    def _keep(self, path: bytes, version: str, digest: str) -> None:
+        self._table.keep(
+            "INSERT OR REPLACE INTO contents VALUES (?, ?, ?)", (path, version, digest)
+        )

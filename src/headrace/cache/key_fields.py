@@ -1,0 +1,64 @@
+"""The parts of a key that a run and its model fill."""
+
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Any
+
+import torch
+from torch import nn
+
+from headrace.decode.decoding import Decoding
+from headrace.models.checkpoint import weights_digest
+from headrace.models.compute import Compute
+from headrace.preprocess.operations import operations
+from headrace.preprocess.spec import InputSpec, PrepLevel
+
+
+def decode_facts(decoding: Decoding, *, on_error: str) -> dict[str, Any]:
+    """What decides the pixels: `ChunkKey.decode`.
+
+    PyAV's version stands for FFmpeg's, which comes inside it; torchcodec's does not, and frames by
+    any of those it loads are the same within a tolerance.
+    """
+    return {
+        "backend": decoding.backend,
+        "version": version("av" if decoding.backend == "pyav" else decoding.backend),
+        "device": decoding.device.partition(":")[0],
+        "on_error": on_error,
+    }
+
+
+def preprocess_facts(level: PrepLevel, spec: InputSpec, *, device: str = "cpu") -> dict[str, Any]:
+    """What is done to pixels, and on what kind of device: `ChunkKey.preprocess`."""
+    return {
+        "device": device,
+        "calls": [operation.call for operation in operations(level, spec)],
+        "layout": spec.layout,
+        "torchvision": version("torchvision"),
+    }
+
+
+def model_facts(name: str, module: nn.Module, layers: Sequence[str]) -> dict[str, Any]:
+    """Which model, and what of it: `ChunkKey.model`. Reads all weights, a second for 1 GB."""
+    return {"name": name, "layers": list(layers), "weights": weights_digest(module)}
+
+
+def numerics_facts(compute: Compute) -> dict[str, Any]:
+    """What moves the last digits of a result: `ChunkKey.numerics`.
+
+    On a GPU its generation counts, since kernels differ, and whether float32 is computed in fewer
+    bits; the size of batches does not.
+    """
+    facts: dict[str, Any] = {
+        "precision": compute.precision,
+        "device": compute.device,
+        "split_layer": compute.split_layer,
+        "is_compiled": compute.compile,
+        "is_channels_last": compute.channels_last,
+        "torch": torch.__version__,
+    }
+    if compute.device == "cuda":
+        facts["generation"] = list(torch.cuda.get_device_capability())
+        facts["float32"] = torch.get_float32_matmul_precision()
+        facts["tf32_convolutions"] = bool(torch.backends.cudnn.allow_tf32)
+    return facts

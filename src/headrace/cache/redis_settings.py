@@ -1,0 +1,114 @@
+"""Where a Redis is, and how it is set: its address, memory, eviction, persistence."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import parse_qsl, urlsplit
+
+from headrace.errors import ConfigError
+
+SCHEMES: Final = ("redis", "rediss", "unix")
+_OPTIONS: Final = ("db", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
+"""What may stand behind the ?: the database of a socket, and files for TLS."""
+_HOW: Final = "redis://[USER:PASSWORD@]HOST[:PORT][/DB], rediss://… or unix://PATH[?db=DB]"
+
+
+@dataclass(frozen=True, repr=False)
+class RedisAddress:
+    """Where a server is. Its text leaves passwords out."""
+
+    url: str
+    """As it was given, password and all."""
+    shown: str
+    """Without user and password."""
+
+    @classmethod
+    def of(cls, url: str) -> "RedisAddress":
+        """Understand an address.
+
+        Raises:
+            ConfigError: it is none; the message does not hold it, as it may hold a password.
+        """
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError as error:
+            raise ConfigError(
+                "the address of the cache cannot be understood; characters of a password that "
+                f"mean something in addresses are written as %2F and the like: {_HOW}"
+            ) from error
+        place = parts.path if parts.scheme == "unix" else parts.hostname
+        database = parts.path.strip("/")
+        is_path = parts.scheme == "unix"
+        if (
+            parts.scheme not in SCHEMES
+            or not place
+            or not (is_path or database.isdecimal() or not database)
+        ):
+            raise ConfigError(f"the address of a cache server must read like {_HOW}")
+        options = dict(parse_qsl(parts.query, keep_blank_values=True))
+        unknown = [name for name in options if name not in _OPTIONS]
+        if unknown or parts.fragment:
+            raise ConfigError(
+                f"the address of a cache server takes the options {', '.join(_OPTIONS)}, and no "
+                "others; characters of a password are written as %3F, %23 and the like"
+            )
+        if not options.get("db", "0").isdecimal():
+            raise ConfigError("the database of a cache server must be a number, as in ?db=1")
+        host = f"[{place}]" if ":" in place and not is_path else place
+        at = "" if port is None else f":{port}"
+        inside = "" if is_path or not database else f"/{database}"
+        chosen = f"?db={options['db']}" if "db" in options else ""
+        return cls(url, f"{parts.scheme}://{host}{at}{inside}{chosen}")
+
+    def __str__(self) -> str:
+        return self.shown
+
+    def __repr__(self) -> str:
+        return f"RedisAddress({self.shown!r})"
+
+
+SETTINGS: Final = ("maxmemory", "maxmemory-policy", "save", "appendonly")
+"""The settings that matter."""
+_ADVICE: Final = "deploy/redis.conf has settings that fit"
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What a server does when it is full, and whether it writes to disk."""
+
+    bound_bytes: int | None
+    """Of all it keeps; 0: none; None: it does not tell."""
+    eviction: str | None
+    """What goes when it is full; None: it does not tell."""
+    saves: bool | None
+    """Whether it writes what it keeps to disk; None: it does not tell."""
+
+    @classmethod
+    def of_settings(cls, settings: Mapping[str, str]) -> "Policy":
+        """Return what the settings of a server come to."""
+        bound = settings.get("maxmemory", "")
+        saves = None
+        if "save" in settings or "appendonly" in settings:
+            saves = bool(settings.get("save")) or settings.get("appendonly") == "yes"
+        return cls(
+            int(bound) if bound.isdecimal() else None, settings.get("maxmemory-policy"), saves
+        )
+
+    def problems(self) -> list[str]:
+        """Return what will hurt, one line each; empty for a server that is set up as a cache."""
+        found = []
+        if self.bound_bytes is None and self.eviction is None:
+            return [f"does not tell what it does when it is full; {_ADVICE}"]
+        if self.bound_bytes == 0:
+            found.append("has no maxmemory, so it takes all memory of its machine")
+        elif self.eviction == "noeviction":
+            found.append("has the policy noeviction, so once full it keeps nothing new")
+        elif self.eviction is not None and self.eviction.startswith("volatile-"):
+            found.append(
+                f"has the policy {self.eviction}, under which results never go, so once full it "
+                "keeps nothing new"
+            )
+        if self.saves:
+            found.append("writes what it keeps to disk, which a cache need not")
+        return [*found, _ADVICE] if found else []

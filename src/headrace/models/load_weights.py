@@ -1,0 +1,179 @@
+"""Building a model of torchvision with the weights that were asked for, or saying why not."""
+
+import re
+import sys
+from collections.abc import Mapping
+from contextlib import redirect_stdout
+from dataclasses import dataclass, replace
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torchvision import models
+from torchvision.models import WeightsEnum
+
+from headrace.errors import ConfigError, first_line
+from headrace.models.catalogue import input_of, own_preset, preset_of, task_of
+from headrace.models.checkpoint import NO_CHECKPOINT, check_fit, read_checkpoint, state_of
+from headrace.models.gpu_memory import fitting_memory
+from headrace.models.head import replace_head
+from headrace.models.results import ClassNames
+from headrace.models.trained_head import PLACES, TrainedHead
+from headrace.preprocess.spec import InputSpec
+
+_SEED = 0
+_DETECTION_HEAD = re.compile(
+    r"(cls_score|cls_logits|classification_head\.module_list[\d.]+)\.weight$"
+)
+_WITHOUT_EPS = frozenset(
+    f"{name}_ResNet50_FPN_Weights.COCO_V1"
+    for name in ("FasterRCNN", "MaskRCNN", "KeypointRCNN", "RetinaNet")
+)
+"""Made for batch norms without eps, which torchvision sets where it loads them itself."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Weighted:
+    """A model with its weights, on the CPU."""
+
+    module: nn.Module
+    """In evaluation mode."""
+    input: InputSpec
+    class_names: ClassNames
+    origin: str
+    """Where the weights are from, for the record."""
+
+
+def with_weights(name: str, weights: str) -> Weighted:
+    """Build the model `name` of torchvision with its weights.
+
+    `weights` is `DEFAULT` (torchvision's own, from its cache or the network), `none` (random, the
+    same each time) or the path of a checkpoint: a state dict, or a dict that holds one as
+    `state_dict` or `model`. A checkpoint with another number of classes gives a model with that
+    number; a head that was trained by `headrace run --mode retrain` is put on its backbone. Nothing
+    in a checkpoint is executed.
+
+    Raises:
+        ConfigError: there is no such model, or the weights cannot be had or do not fit it.
+        BackendError: there is not memory enough for it.
+    """
+    with fitting_memory(name):
+        return _with_weights(name, weights)
+
+
+def weight_files(name: str, weights: str) -> list[Path]:
+    """Return the files that decide the weights of a model: none, or a checkpoint and its backbone.
+
+    Raises:
+        ConfigError: as `with_weights`.
+    """
+    if weights == "none":
+        return []
+    if weights == "DEFAULT":
+        file = Path(preset_of(name, weights).url).name
+        return [Path(torch.hub.get_dir()) / "checkpoints" / file]
+    path = Path(weights).absolute()
+    head = TrainedHead.of(read_checkpoint(path), path)
+    return [path, *([] if head is None else weight_files(name, head.weights(path)))]
+
+
+def _with_weights(name: str, weights: str) -> Weighted:
+    preset = preset_of(name, weights)
+    labels = tuple(preset.meta["categories"] or ())
+    is_labelled = weights != "none"
+    if weights == "DEFAULT":
+        module, origin = _from_torchvision(name, preset), f"torchvision {preset}"
+    elif weights == "none":
+        module, origin = _random(name, preset), f"random, seed {_SEED}"
+    else:
+        content = read_checkpoint(Path(weights))
+        head = TrainedHead.of(content, Path(weights))
+        if head is not None:
+            return _with_head(name, head, Path(weights))
+        module, num_classes = _from_file(name, preset, content, Path(weights))
+        origin, is_labelled = weights, num_classes == len(labels)
+    return Weighted(
+        module=module.eval(),
+        input=input_of(name, preset),
+        class_names=ClassNames(names=labels if is_labelled else None),
+        origin=origin,
+    )
+
+
+def _from_torchvision(name: str, preset: WeightsEnum) -> nn.Module:
+    try:
+        # torch.hub tells of downloads on stdout, where results belong.
+        with redirect_stdout(sys.stderr):
+            return models.get_model(name, weights=preset)
+    except (OSError, HTTPException, *NO_CHECKPOINT) as error:
+        raise ConfigError(
+            f"the weights {preset} of {name} can be had neither from the cache "
+            f"{torch.hub.get_dir()} nor from the network ({first_line(error)}); "
+            "give --weights FILE, or --weights none for random ones"
+        ) from error
+
+
+def _random(name: str, preset: WeightsEnum, num_classes: int | None = None) -> nn.Module:
+    options: dict[str, Any] = {} if num_classes is None else {"num_classes": num_classes}
+    # What torchvision sets by itself only where it loads its own weights.
+    if name.startswith("vit_"):
+        options |= {"image_size": input_of(name, preset).crop}
+    if name in ("googlenet", "inception_v3"):
+        options |= {"transform_input": True, "init_weights": False}
+    if task_of(name) == "detection":
+        options |= {"weights_backbone": None}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(_SEED)
+        return models.get_model(name, weights=None, **options)
+
+
+def _with_head(name: str, head: TrainedHead, path: Path) -> Weighted:
+    if head.model != name:
+        raise ConfigError(
+            f"the head {path} was trained for {head.model}, not for {name}; "
+            f"give --model-name {head.model}"
+        )
+    weights = head.weights(path)
+    if weights not in PLACES and TrainedHead.of(read_checkpoint(Path(weights)), Path(weights)):
+        raise ConfigError(
+            f"the head {path} belongs on {weights}, which is a head itself; train it again"
+        )
+    built = with_weights(name, weights)
+    replace_head(built.module, len(head.classes))
+    head.put_on(built.module, path)
+    return replace(
+        built,
+        class_names=ClassNames(names=head.classes),
+        origin=f"{path}, on {built.origin}",
+    )
+
+
+def _from_file(name: str, preset: WeightsEnum, content: Any, path: Path) -> tuple[nn.Module, int]:
+    """Return the model and its number of classes."""
+    state = state_of(content, path)
+    module = _random(name, preset)
+    num_classes = len(preset.meta["categories"])
+    key = _head(module.state_dict())
+    head, own = state.get(key), len(module.state_dict()[key])
+    if head is not None and head.ndim and len(head) != own:
+        # A detector has a row for each class and shape of box.
+        num_classes = len(head) * num_classes // own
+        module = _random(name, preset, num_classes=num_classes)
+    check_fit(module.state_dict(), state, name, path)
+    module.load_state_dict(state)
+    if str(own_preset(name, str(path))) in _WITHOUT_EPS:
+        for each in module.modules():
+            if isinstance(each, nn.BatchNorm2d):
+                each.eps = 0.0
+    return module, num_classes
+
+
+def _head(state: Mapping[str, torch.Tensor]) -> str:
+    """Return the name of the matrix that scores the classes.
+
+    In torchvision's classifiers it is the last one; in its detectors it is known by its name.
+    """
+    matrices = [k for k, v in state.items() if k.endswith(".weight") and v.ndim in (2, 4, 5)]
+    return ([key for key in matrices if _DETECTION_HEAD.search(key)] or matrices)[-1]

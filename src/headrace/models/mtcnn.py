@@ -1,0 +1,211 @@
+"""The cascade of MTCNN: faces from three networks, each on what the one before left."""
+
+from typing import Final
+
+import torch
+from torch import nn
+from torch.nn.functional import interpolate
+from torchvision.ops import batched_nms
+
+SMALLEST: Final = 20
+"""Height and width of the smallest face that is looked for, pixels."""
+_CELL, _STRIDE = 12, 2
+"""Side of what the first network looks at, and from one place to the next, pixels."""
+_FACTOR: Final = 0.709
+"""From one size of the picture to the next: half the area."""
+_SURE: Final = (0.6, 0.7, 0.7)
+"""Score from which a place goes on to the next network."""
+_AT_ONCE: Final = 512
+"""Places that go through a network together."""
+
+
+class FaceCascade(nn.Module):
+    """Finds faces in pictures: called like torchvision's detectors, it answers like them."""
+
+    def __init__(self) -> None:
+        """Make the networks, with no weights of use."""
+        super().__init__()
+        self.pnet, self.rnet, self.onet = PNet(), RNet(), ONet()
+
+    def forward(self, pictures: torch.Tensor) -> list[dict[str, torch.Tensor]]:
+        """Return `boxes` [n, 4], `labels` (all 1) and `scores` of each picture, the surest first.
+
+        Args:
+            pictures: float32 [N, 3, H, W] in 0 to 1, RGB.
+        """
+        # The networks were trained on (grey level - 127.5) / 128.
+        return [self._faces(picture[None]) for picture in pictures * (255 / 128) - 255 / 256]
+
+    def _faces(self, picture: torch.Tensor) -> dict[str, torch.Tensor]:
+        height, width = picture.shape[2:]
+        boxes = self._proposed(picture)
+        boxes, shift, scores = _looked_at(self.rnet, picture, _square(boxes), 24, _SURE[1])
+        kept = _nms(boxes, scores, 0.7)
+        boxes = _corrected(boxes[kept], shift[kept])
+        boxes, shift, scores = _looked_at(self.onet, picture, _square(boxes), 48, _SURE[2])
+        boxes = _corrected(boxes, shift)
+        surest = _without_nested(boxes, scores)
+        boxes = boxes[surest]
+        limits = torch.tensor([width, height] * 2, device=boxes.device)
+        return {
+            "boxes": torch.minimum(boxes.clamp(min=0), limits),
+            "labels": torch.ones(len(boxes), dtype=torch.int64, device=boxes.device),
+            "scores": scores[surest],
+        }
+
+    def _proposed(self, picture: torch.Tensor) -> torch.Tensor:
+        """Look at every place in the picture, at every size of it."""
+        height, width = picture.shape[2:]
+        found = [(picture.new_zeros(0, 8), picture.new_zeros(0))]
+        scale = _CELL / SMALLEST
+        while min(height, width) * scale >= _CELL:
+            size = (int(height * scale + 1), int(width * scale + 1))
+            shift, score = self.pnet(interpolate(picture, size=size, mode="area"))
+            found.append(_places(shift[0].float(), score[0].float(), scale))
+            scale *= _FACTOR
+        cells, scores = (torch.cat(parts) for parts in zip(*found, strict=True))
+        kept = _nms(cells[:, :4], scores, 0.7)
+        cells = cells[kept]
+        sides = (cells[:, 2:4] - cells[:, :2]).repeat(1, 2)
+        return cells[:, :4] + cells[:, 4:] * sides
+
+
+def _places(
+    shift: torch.Tensor, score: torch.Tensor, scale: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the likely places of one size, [n, 8]: box and its correction; and their scores."""
+    rows, columns = (score >= _SURE[0]).nonzero(as_tuple=True)
+    corner = torch.stack([columns, rows], dim=1) * _STRIDE
+    boxes = torch.cat([(corner + 1) / scale, (corner + _CELL) / scale], dim=1).floor()
+    scores = score[rows, columns]
+    kept = _nms(boxes, scores, 0.5)
+    return torch.cat([boxes, shift[:, rows, columns].T], dim=1)[kept], scores[kept]
+
+
+def _looked_at(
+    network: nn.Module, picture: torch.Tensor, boxes: torch.Tensor, side: int, least: float
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Look at places closer: return those that are still likely, corrections, and scores."""
+    cut, patches = _patches(picture, boxes, side)
+    boxes = boxes[cut]
+    parts = [network(some) for some in torch.split(patches, _AT_ONCE)]
+    shift, score = (torch.cat(each).float() for each in zip(*parts, strict=True))
+    likely = score > least
+    return boxes[likely], shift[likely], score[likely]
+
+
+def _corrected(boxes: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
+    return boxes + shift * (boxes[:, 2:] - boxes[:, :2] + 1).repeat(1, 2)
+
+
+def _patches(
+    picture: torch.Tensor, boxes: torch.Tensor, side: int
+) -> tuple[list[int], torch.Tensor]:
+    """Return the numbers of the boxes that lie in the picture, and what they hold, resized."""
+    numbers, found = [], [picture.new_zeros(0, 3, side, side)]
+    for number, (left, top, right, bottom) in enumerate(boxes.trunc().long().tolist()):
+        if min(bottom, right) < 1:
+            continue
+        rows, columns = slice(max(top, 1) - 1, bottom), slice(max(left, 1) - 1, right)
+        inside = picture[..., rows, columns]
+        if inside.numel():
+            numbers.append(number)
+            found.append(interpolate(inside, size=(side, side), mode="area"))
+    return numbers, torch.cat(found)
+
+
+def _square(boxes: torch.Tensor) -> torch.Tensor:
+    """Return boxes with the same centres, as wide and high as their longer side."""
+    size = boxes[:, 2:] - boxes[:, :2]
+    corner = (boxes[:, :2] + boxes[:, 2:] - size.amax(dim=1, keepdim=True)) / 2
+    return torch.cat([corner, corner + size.amax(dim=1, keepdim=True)], dim=1)
+
+
+def _nms(boxes: torch.Tensor, scores: torch.Tensor, overlap: float) -> torch.Tensor:
+    return batched_nms(boxes, scores, scores.new_zeros(len(scores), dtype=torch.int64), overlap)
+
+
+def _without_nested(boxes: torch.Tensor, scores: torch.Tensor) -> list[int]:
+    """Return the numbers of the boxes that lie not mostly inside, or around, a surer one."""
+    kept: list[int] = []
+    area = (boxes[:, 2:] - boxes[:, :2] + 1).prod(dim=1)
+    for number in scores.argsort(descending=True, stable=True).tolist():
+        others = boxes[kept]
+        corner = torch.maximum(others[:, :2], boxes[number, :2])
+        end = torch.minimum(others[:, 2:], boxes[number, 2:])
+        common = (end - corner + 1).clamp(min=0).prod(dim=1)
+        if not (common / torch.minimum(area[kept], area[number]) > 0.7).any():
+            kept.append(number)
+    return kept
+
+
+class PNet(nn.Module):
+    """Looks at every 12x12 pixels of a picture."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1, self.prelu1 = nn.Conv2d(3, 10, 3), nn.PReLU(10)
+        self.pool1 = nn.MaxPool2d(2, 2, ceil_mode=True)
+        self.conv2, self.prelu2 = nn.Conv2d(10, 16, 3), nn.PReLU(16)
+        self.conv3, self.prelu3 = nn.Conv2d(16, 32, 3), nn.PReLU(32)
+        self.conv4_1, self.conv4_2 = nn.Conv2d(32, 2, 1), nn.Conv2d(32, 4, 1)
+
+    def forward(self, pictures: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return corrections [N, 4, h, w] and scores [N, h, w] of pictures [N, 3, H, W]."""
+        x = self.pool1(self.prelu1(self.conv1(pictures)))
+        x = self.prelu3(self.conv3(self.prelu2(self.conv2(x))))
+        return self.conv4_2(x), self.conv4_1(x).softmax(dim=1)[:, 1]
+
+
+class RNet(nn.Module):
+    """Looks at a place, 24x24 pixels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1, self.prelu1 = nn.Conv2d(3, 28, 3), nn.PReLU(28)
+        self.pool1 = nn.MaxPool2d(3, 2, ceil_mode=True)
+        self.conv2, self.prelu2 = nn.Conv2d(28, 48, 3), nn.PReLU(48)
+        self.pool2 = nn.MaxPool2d(3, 2, ceil_mode=True)
+        self.conv3, self.prelu3 = nn.Conv2d(48, 64, 2), nn.PReLU(64)
+        self.dense4, self.prelu4 = nn.Linear(576, 128), nn.PReLU(128)
+        self.dense5_1, self.dense5_2 = nn.Linear(128, 2), nn.Linear(128, 4)
+
+    def forward(self, places: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return corrections [N, 4] and scores [N] of places [N, 3, 24, 24]."""
+        x = self.pool1(self.prelu1(self.conv1(places)))
+        x = self.pool2(self.prelu2(self.conv2(x)))
+        x = self.prelu3(self.conv3(x))
+        x = self.prelu4(self.dense4(_flat(x)))
+        return self.dense5_2(x), self.dense5_1(x).softmax(dim=1)[:, 1]
+
+
+class ONet(nn.Module):
+    """Looks at a place, 48x48 pixels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1, self.prelu1 = nn.Conv2d(3, 32, 3), nn.PReLU(32)
+        self.pool1 = nn.MaxPool2d(3, 2, ceil_mode=True)
+        self.conv2, self.prelu2 = nn.Conv2d(32, 64, 3), nn.PReLU(64)
+        self.pool2 = nn.MaxPool2d(3, 2, ceil_mode=True)
+        self.conv3, self.prelu3 = nn.Conv2d(64, 64, 3), nn.PReLU(64)
+        self.pool3 = nn.MaxPool2d(2, 2, ceil_mode=True)
+        self.conv4, self.prelu4 = nn.Conv2d(64, 128, 2), nn.PReLU(128)
+        self.dense5, self.prelu5 = nn.Linear(1152, 256), nn.PReLU(256)
+        self.dense6_1, self.dense6_2 = nn.Linear(256, 2), nn.Linear(256, 4)
+        self.dense6_3 = nn.Linear(256, 10)
+        """Eyes, nose and mouth: in the weights, and not asked for."""
+
+    def forward(self, places: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return corrections [N, 4] and scores [N] of places [N, 3, 48, 48]."""
+        x = self.pool1(self.prelu1(self.conv1(places)))
+        x = self.pool2(self.prelu2(self.conv2(x)))
+        x = self.pool3(self.prelu3(self.conv3(x)))
+        x = self.prelu4(self.conv4(x))
+        x = self.prelu5(self.dense5(_flat(x)))
+        return self.dense6_2(x), self.dense6_1(x).softmax(dim=1)[:, 1]
+
+
+def _flat(x: torch.Tensor) -> torch.Tensor:
+    # The weights are from a framework that counts columns first.
+    return x.permute(0, 3, 2, 1).flatten(1)

@@ -1,0 +1,164 @@
+"""Cutting a model in two behind one of its layers: each part runs on a device of its own."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import torch
+import torchvision
+from torch import fx, nn
+
+from headrace.errors import ConfigError, first_line
+from headrace.models.compute import Device
+from headrace.models.evaluation_mode import evaluation_mode
+
+_SHOWN: Final = 3
+_CALLS: Final = ("call_module", "call_function", "call_method")
+_NO_GRAPH: Final = (RuntimeError, ValueError, TypeError, LookupError, AttributeError)
+"""What tracing a module that decides by the values of its tensors was seen to raise."""
+
+
+class SplitModule(nn.Module):
+    """A model in two parts: up to and with one of its layers, and what follows that layer.
+
+    Its parts hold the layers of the model itself, not copies, in the mode they have, and compute
+    what it computes in evaluation mode: call `eval()` on either. What the second part needs of the
+    first (the layer's output, of a layer inside a residual block also what goes round it) is
+    carried over, on two devices.
+    """
+
+    def __init__(self, module: nn.Module, layer: str) -> None:
+        """Cut `module` behind `layer`, a name of `cut_points`.
+
+        Raises:
+            ConfigError: the module has no such layer, cannot be written down as a graph, or cannot
+                be cut there.
+        """
+        super().__init__()
+        self.training = module.training
+        graph = _graph(module)
+        self.first, self.second = _cut(module, graph, layer)
+        self.layer = layer
+        """What the first part ends with."""
+        self.device: Device = "cpu"
+        """Where the second part lies; the first is on the CPU."""
+
+    def place(self, device: Device) -> None:
+        """Take the second part to a device; the first stays on the CPU."""
+        self.first.to("cpu")
+        self.second.to(device)
+        self.device = device
+
+    def begin(self, batch: torch.Tensor) -> tuple[Any, ...]:
+        """Run the first part on a batch, on the CPU; return what the second needs of it."""
+        values: tuple[Any, ...] = self.first(batch)
+        return values
+
+    def finish(self, values: Sequence[Any]) -> Any:
+        """Run the second part on what `begin` gave, its tensors on `device`."""
+        return self.second(*values)
+
+    def forward(self, batch: torch.Tensor) -> Any:
+        """Run both."""
+        moved = [v.to(self.device) if isinstance(v, torch.Tensor) else v for v in self.begin(batch)]
+        return self.finish(moved)
+
+
+def cut_points(module: nn.Module) -> list[str]:
+    """Return the names of the layers that `SplitModule` can cut a model behind, in running order.
+
+    Raises:
+        ConfigError: the module cannot be written down as a graph.
+    """
+    ends = _ends(_graph(module))
+    return [layer for layer, found in ends.items() if isinstance(found, fx.Node)]
+
+
+def _graph(module: nn.Module) -> fx.Graph:
+    try:
+        with evaluation_mode(module):
+            return fx.Tracer(autowrap_modules=(torchvision.ops,)).trace(module)
+    except _NO_GRAPH as error:
+        raise ConfigError(
+            "the model cannot be cut: what it computes depends on the values of its tensors, so "
+            f"that no graph of it can be drawn ({first_line(error)}); run it whole"
+        ) from error
+
+
+def _ends(graph: fx.Graph) -> dict[str, fx.Node | int]:
+    """Return the last node of each layer, or how often it runs, where that is not once.
+
+    Layers behind which nothing is left to compute are not among them.
+    """
+    calls: dict[str, set[str]] = {}
+    last: dict[str, fx.Node] = {}
+    for node in graph.nodes:
+        for key, (path, _) in node.meta.get("nn_module_stack", {}).items():
+            if path:
+                calls.setdefault(path, set()).add(key)
+                last[path] = node
+    computing = [node for node in graph.nodes if node.op in _CALLS]
+    return {
+        path: node if len(calls[path]) == 1 else len(calls[path])
+        for path, node in last.items()
+        if computing and node < computing[-1]
+    }
+
+
+def _cut(module: nn.Module, graph: fx.Graph, layer: str) -> tuple[nn.Module, nn.Module]:
+    ends = _ends(graph)
+    end = ends.get(layer)
+    if end is None:
+        raise ConfigError(_no_cut(layer, ends, dict(module.named_modules())))
+    if isinstance(end, int):
+        raise ConfigError(
+            f"the model cannot be cut behind {layer}: it runs {end} times, not once; "
+            f"{_advice(layer, ends)}"
+        )
+    nodes = list(graph.nodes)
+    place = nodes.index(end) + 1
+    before, after = nodes[:place], nodes[place:]
+    later = set(after)
+    needed = [node for node in before if node.op != "get_attr" and later & set(node.users)]
+    first, second = fx.Graph(), fx.Graph()
+    known: dict[fx.Node, fx.Node] = {}
+    weights = [node for node in before if node.op == "get_attr" and later & set(node.users)]
+    for node in before:
+        if node not in weights or not later.issuperset(node.users):
+            known[node] = first.node_copy(node, known.__getitem__)
+    first.output(tuple(known[node] for node in needed))
+    known = {node: second.placeholder(f"crossing_{k}") for k, node in enumerate(needed)}
+    for node in [*weights, *after]:
+        known[node] = second.node_copy(node, known.__getitem__)
+    parts = fx.GraphModule(module, first), fx.GraphModule(module, second)
+    own = set(module.modules())
+    for made in {inner for part in parts for inner in part.modules()} - own:
+        made.training = module.training
+    _check_apart(*parts, layer)
+    return parts
+
+
+def _check_apart(first: nn.Module, second: nn.Module, layer: str) -> None:
+    shared = {id(weights) for weights in first.parameters()}
+    both = [name for name, weights in second.named_parameters() if id(weights) in shared]
+    if both:
+        raise ConfigError(
+            f"the model cannot be cut behind {layer}: both parts would need {both[0]}; "
+            "cut it elsewhere"
+        )
+
+
+def _no_cut(layer: str, ends: Mapping[str, object], modules: Mapping[str, object]) -> str:
+    if layer and layer in modules:
+        reason = "nothing is left to compute behind it, or it does not run"
+        return f"the model cannot be cut behind {layer}: {reason}; {_advice('', ends)}"
+    return f"the model has no layer {layer!r} to be cut behind; {_advice(layer, ends)}"
+
+
+def _advice(layer: str, ends: Mapping[str, object]) -> str:
+    points = [path for path, end in ends.items() if isinstance(end, fx.Node)]
+    close = difflib.get_close_matches(layer, points, n=_SHOWN) if layer else []
+    if close:
+        return f"did you mean {', '.join(close)}? ({len(points)} cut points)"
+    outer = [path for path in points if path.count(".") == 0] or points[:_SHOWN]
+    return f"it can be cut behind {', '.join(outer)} ({len(points)} cut points with inner layers)"

@@ -1,0 +1,310 @@
+"""What may be changed of a session, by its kind and by what bound it: one table of advice."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from headrace.profiling.findings.finding import Change
+from headrace.profiling.findings.utilization import StageLoad, gain
+from headrace.profiling.metrics import Metrics
+from headrace.profiling.number_format import listing
+from headrace.profiling.run_records import Setup
+from headrace.profiling.session import Session
+from headrace.profiling.stage_records import ROLES, Role
+
+WASTEFUL: Final = 1.5
+"""Frames decoded per frame delivered from which decoding less is worth a re-encoding."""
+SPARSE: Final = 8
+"""Stride from which a GOP as short as the stride is worth its larger file."""
+WORTHWHILE: Final = 1.05
+"""A smaller gain is not told from none."""
+LIGHTER_LEVEL: Final = {"complex": "medium", "medium": "simple"}
+"""A level of preprocessing -> the next one that is less work."""
+_WASTEFUL_PICTURES: Final = 4.0
+"""Frames decoded per picture from which another choice of frames is worth a word."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A change that is open where some facts hold; facts fill the braces of its texts."""
+
+    words: str
+    """See `Change`."""
+    when: str = ""
+    """The fact that must hold; empty: none."""
+    gain: str = ""
+    """The fact that is the predicted gain; empty: no figure tells it."""
+    rests_on: str = ""
+    option: tuple[str, str] | None = None
+    """The option of a run that makes the change, and the fact that is its value."""
+
+    def change(self, facts: Mapping[str, Any]) -> Change:
+        """Return it for a session of these facts."""
+        predicted = facts.get(self.gain)
+        return Change(
+            words=self.words.format_map(facts),
+            gain=predicted,
+            rests_on=self.rests_on.format_map(facts) or None,
+            most=facts["most"] if predicted is None else None,
+            options={self.option[0]: facts[self.option[1]]} if self.option else {},
+        )
+
+
+_CUDA: Final = Advice("--device cuda: this machine has a {gpu}", "gpu", option=("device", "cuda"))
+_SMALLER: Final = Advice(
+    "--model-name {smaller}", "smaller", rests_on="{tried}", option=("model_name", "smaller")
+)
+_LARGER: Final = ("batch_size", "larger")
+_SMALLER_SIZE: Final = Advice("A smaller --size, or fewer frames")
+_FEWER_ALIKE: Final = "--stride: fewer frames that are much alike"
+_MORE_WORKERS: Final = Advice(
+    "--workers {cores}: this process may use {cores} cores",
+    "idle_cores",
+    gain="idle_cores",
+    rests_on="{workers} of them had a worker",
+)
+_SMALLER_FRAMES: Final = (
+    Advice(f"A smaller --size still, or {_FEWER_ALIKE}", "is_resized", rests_on="{less_than}"),
+    Advice(
+        "--size with fewer pixels: frames are decoded to it, and less is left to resize",
+        rests_on="{less_than}",
+    ),
+)
+
+ADVICE: Final[dict[tuple[str, str], tuple[Advice, ...]]] = {
+    ("run", "decode"): (
+        Advice(
+            "Re-encode the video with a keyframe every {gop} frames (ffmpeg -g {gop}), so that "
+            "less is decoded for each frame",
+            "shorter_gop",
+            gain="shorter_gop",
+            rests_on="{amplification:.2f} frames are decoded for each that is wanted",
+        ),
+        Advice(
+            "Smaller pictures: half the height and width is a quarter of the pixels to read",
+            "reads_pictures",
+        ),
+        Advice(
+            "Re-encode the video at a smaller size{than}: half the height and width is a quarter "
+            "of the pixels to decode"
+        ),
+    ),
+    ("run", "preprocess"): (
+        Advice(
+            "--prep-level {lighter}: less work per frame, and other pictures",
+            "lighter",
+            option=("prep_level", "lighter"),
+        ),
+        Advice("Smaller videos: what is resized costs by the pixels it has before"),
+    ),
+    ("run", "transfer"): (
+        Advice("--batch-size {larger}: fewer, larger copies", rests_on="{copied}", option=_LARGER),
+    ),
+    ("run", "model"): (
+        _CUDA,
+        _SMALLER,
+        Advice(
+            "--batch-size {larger}: a GPU is quicker per frame on larger batches",
+            "is_on_gpu",
+            rests_on="{tried}",
+            option=_LARGER,
+        ),
+        Advice("A smaller model than {model}", rests_on="{tried}"),
+    ),
+    ("run", "sink"): (
+        Advice(
+            "--no-video, if the predictions are what you need",
+            "draws_video",
+            gain="most",
+            rests_on="{next} comes next, busy {next_busy:.0f} %",
+            option=("video", "off"),
+        ),
+        Advice("Fewer or faster outputs"),
+    ),
+    ("run", "Python overhead"): (
+        Advice(
+            "--batch-size {larger}: fewer hand-overs between the stages",
+            gain="half_the_overhead",
+            rests_on="{half}",
+            option=_LARGER,
+        ),
+    ),
+    ("retrain", "decode"): _SMALLER_FRAMES,
+    ("retrain", "preprocess"): _SMALLER_FRAMES,
+    ("retrain", "transfer"): (
+        Advice("--batch-size {larger}: fewer, larger copies", rests_on="{less_than}"),
+    ),
+    ("retrain", "model"): (
+        _CUDA,
+        Advice(
+            "No --checkpoint-gradients, if the memory allows it: no second forward",
+            "checkpoint_gradients",
+        ),
+        Advice("A later --train-from: fewer layers have a backward", "train_from"),
+        _SMALLER,
+        Advice(_FEWER_ALIKE),
+    ),
+    ("extract", "decode"): (
+        _MORE_WORKERS,
+        Advice(
+            "--keyframes, where any frame near those will do: only what is written is decoded",
+            "is_wasteful",
+        ),
+        Advice("Fewer frames, or videos of fewer pixels: little is decoded in vain"),
+    ),
+    ("extract", "prepare"): (
+        _MORE_WORKERS,
+        Advice("--prep-level simple, which changes the features", "has_model"),
+        _SMALLER_SIZE,
+    ),
+    ("extract", "transfer"): (_MORE_WORKERS, Advice("Videos of fewer pixels")),
+    ("extract", "model"): (
+        _MORE_WORKERS,
+        Advice("A model with less arithmetic, or --device cuda where there is a GPU"),
+    ),
+    ("extract", "encode"): (
+        _MORE_WORKERS,
+        Advice("--format jpg: quicker to encode, and loses a little", "is_lossless"),
+        _SMALLER_SIZE,
+    ),
+    ("extract", "write"): (
+        _MORE_WORKERS,
+        Advice("A faster disk for -o, or --dtype float16", "has_model"),
+        Advice("A faster disk for -o, or --format with smaller files"),
+    ),
+}
+"""Kind of a session, and what bound it -> what is advised: the first whose fact holds. Live runs
+are runs here."""
+
+
+def advised(kind: str, part: str, facts: Mapping[str, Any]) -> Change:
+    """Return the first change that is open."""
+    return next(a for a in ADVICE[kind, part] if not a.when or facts.get(a.when)).change(facts)
+
+
+def lighter_work(
+    role: Role, setup: Setup, *, size: tuple[int, int] | None = None, most: float | None = None
+) -> Change:
+    """Return what asks less of a stage, where no figure tells how much that brings.
+
+    Args:
+        role: What the stage does.
+        setup: Of the run.
+        size: (height, width) of the video; None where it is not known.
+        most: See `Change`.
+    """
+    return advised("run", role, _setup_facts(setup, size, most))
+
+
+def best_change(
+    session: Session, metrics: Metrics, top: StageLoad, others: Sequence[StageLoad]
+) -> Change:
+    """Return the change with the largest predicted gain for a session that `top` bound.
+
+    What was tried after the run counts by what it brought. Where no gain is known, it is the first
+    that is open.
+    """
+    change = advised("run", top.role, _run_facts(session, metrics, top, others))
+    tried = [
+        Change(
+            words=each.option,
+            gain=each.baseline_ms_per_frame / each.ms_per_frame,
+            rests_on=f"tried for a moment: {each.ms_per_frame:.3g} ms a frame, "
+            f"{each.baseline_ms_per_frame:.3g} as it was",
+            options=each.options,
+        )
+        for each in session.alternatives
+    ]
+    for each in tried:
+        if each.options == change.options:
+            change = replace(each, words=change.words)
+    changes = [*(tried if top.role == "model" else ()), change]
+    known = [each for each in changes if each.gain and each.gain >= WORTHWHILE]
+    return max(known, key=lambda each: each.gain or 0.0, default=change)
+
+
+def share_facts(session: Session, metrics: Metrics, share: float) -> dict[str, Any]:
+    """Return the facts of a session whose parts follow each other, one of which took `share`."""
+    options, machine = session.provenance.configuration, session.provenance.machine
+    most = 1 / (1 - share) if share < 1 else float("inf")
+    is_extraction = session.kind == "extract"
+    workers = max((stage.workers for stage in session.stages), default=1)
+    has_idle = options.get("workers") is not None and workers < machine.usable_cores
+    return {
+        **_setup_facts(session.setup, None, most if is_extraction and share < 1 else None),
+        "less_than": f"less than {most:.2g} times as fast, the bound of it taking no time at all",
+        "gpu": _idle_gpu(session),
+        "is_resized": options.get("size") is not None,
+        "checkpoint_gradients": options.get("checkpoint_gradients"),
+        "train_from": options.get("train_from") is not None,
+        "cores": machine.usable_cores,
+        "workers": workers,
+        "idle_cores": machine.usable_cores / workers if has_idle else None,
+        "is_wasteful": (metrics.amplification or 0) >= _WASTEFUL_PICTURES,
+        "is_lossless": options.get("format") != "jpg",
+        "has_model": metrics.cost is not None and "model" in metrics.cost.stages,
+    }
+
+
+def _setup_facts(setup: Setup, size: tuple[int, int] | None, most: float | None) -> dict[str, Any]:
+    return {
+        "most": most,
+        "larger": 2 * setup.batch_size,
+        "lighter": LIGHTER_LEVEL.get(setup.prep_level or ""),
+        "smaller": setup.smaller_model,
+        "model": setup.model or "this one",
+        "than": f" than {size[0]}×{size[1]}" if size else "",
+        **dict.fromkeys(("copied", "tried", "half"), ""),
+        "cuda": "cuda",
+        "off": False,
+    }
+
+
+def _run_facts(
+    session: Session, metrics: Metrics, top: StageLoad, others: Sequence[StageLoad]
+) -> dict[str, Any]:
+    setup, videos = session.setup, session.inputs
+    size = (videos[0].height, videos[0].width) if videos else None
+    # Between wanted frames that are close, what is decoded extra is the price of any GOP.
+    is_sparse = setup.stride >= SPARSE
+    wasted = (metrics.amplification or 1.0) / (1 if is_sparse else setup.stride)
+    gop = setup.stride if is_sparse else 30
+    longest = max((video.gop.mean for video in videos if video.gop), default=None)
+    can_be_shorter = wasted >= WASTEFUL and (longest is None or longest > gop)
+    rest = max(others, key=lambda load: load.busy, default=top)
+    tried = [each.option for each in session.alternatives]
+    return {
+        **_setup_facts(setup, size, gain(session, top, others, float("inf")) if others else None),
+        "gop": gop,
+        "shorter_gop": gain(session, top, others, wasted) if can_be_shorter else None,
+        "amplification": metrics.amplification,
+        "reads_pictures": session.kind == "run" and not videos and not session.sources,
+        "copied": _copying_speed(session),
+        "gpu": _idle_gpu(session),
+        "is_on_gpu": setup.device != "cpu",
+        "tried": f"tried and no faster: {listing(tried)}" if tried else "",
+        "draws_video": setup.draws_video,
+        "next": ROLES[rest.role].phrase,
+        "next_busy": 100 * rest.busy,
+    }
+
+
+def _copying_speed(session: Session) -> str:
+    carried = [stage for stage in session.stages if stage.role == "transfer" and stage.busy_seconds]
+    gigabytes = sum(stage.moved_bytes for stage in carried) / 1e9
+    seconds = sum(stage.busy_seconds for stage in carried)
+    return f"{gigabytes / seconds:.2g} GB/s were carried" if seconds and gigabytes else ""
+
+
+def _idle_gpu(session: Session) -> str | None:
+    gpus = session.provenance.machine.gpus
+    return gpus[0].name if gpus and session.setup.device == "cpu" else None
+
+
+def overhead_change(session: Session, lost: float | None = None) -> Change:
+    """Return what leaves fewer hand-overs; `lost` is the share of the time they took, if known."""
+    facts = _setup_facts(session.setup, None, None)
+    if lost is not None:
+        facts["half_the_overhead"] = 2 / (2 - lost)
+        facts["half"] = "half as many of them for the same frames"
+    return advised("run", "Python overhead", facts)
