@@ -16,6 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 LAYERS = [
     *("errors", "extras", "sizes", "argument_names", "masking", "text_file", "records"),
+    "config_fields",
     *("video", "sampling", "planning", "runtime", "decode", "preprocess", "models", "cache"),
     *("profiling", "training", "extraction", "live", "sinks", "runs", "report", "watching"),
     *("measuring", "planner", "bench", "cli"),

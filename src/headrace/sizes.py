@@ -1,9 +1,9 @@
-"""Sizes in bytes and spans of time, as people write them, and counts."""
+"""Values as people write them: sizes in bytes, spans of time, counts, one of several words."""
 
 import re
 from math import inf, isnan
 from numbers import Integral, Real
-from typing import TypeGuard
+from typing import Any, TypeGuard, get_args
 
 from headrace.errors import ConfigError
 
@@ -54,6 +54,20 @@ def check_integers(least: int, **numbers: object) -> None:
     for name, value in numbers.items():
         if value is not None and not (isinstance(value, Integral) and int(value) >= least):
             raise ConfigError(f"{name} must be an integer >= {least}, got {value!r}")
+
+
+def one_of(kind: Any, **values: object) -> None:
+    """Check that each value is one of a `Literal`'s, or of a sequence of them.
+
+    Raises:
+        ConfigError: one is not; names it, what is possible, and what was given.
+    """
+    choices = get_args(kind) or tuple(kind)
+    for name, value in values.items():
+        if value not in choices:
+            raise ConfigError(
+                f"{name} must be one of {', '.join(map(str, choices))}, got {value!r}"
+            )
 
 
 def check_counts(least: int, most: int, **numbers: object) -> None:

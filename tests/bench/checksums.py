@@ -12,7 +12,7 @@ from typing import Annotated, Literal, get_args
 from headrace.bench.benchmark import Context
 from headrace.bench.config import BenchmarkConfig
 from headrace.bench.variant_benchmark import VariantBenchmark, VariantRecord, VariantSet
-from headrace.measuring.config_fields import Option
+from headrace.config_fields import Option
 
 Checksum = Literal["sha256", "blake2b", "crc32"]
 FUNCTIONS = {"sha256": sha256, "blake2b": blake2b, "crc32": zlib.crc32}

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from headrace.cli.launch_flags import RunVocabulary
-from headrace.cli.retrain_run import with_mode
 from headrace.cli.run import run
 from headrace.errors import ConfigError
 from headrace.runs.launch.config import read_config
@@ -60,7 +59,7 @@ def read(tmp_path):
     def read(text):
         file = tmp_path / "launch.yaml"
         file.write_text(text)
-        return read_config(file, RunVocabulary(with_mode(run)))
+        return read_config(file, RunVocabulary(run))
 
     return read
 
@@ -103,7 +102,7 @@ def test_what_is_no_launch_is_said_in_a_line(read, text, message):
 
 
 def test_every_option_of_a_run_is_known_by_its_flag(read):
-    vocabulary = RunVocabulary(with_mode(run))
+    vocabulary = RunVocabulary(run)
     known = {"source", "sources", "model_name", "no_video", "web_port", "mode", "labels", "epochs"}
     assert known <= set(vocabulary.keys)
     assert not {"out", "json", "dry_run"} & set(vocabulary.keys)

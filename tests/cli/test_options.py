@@ -9,7 +9,7 @@ import typer
 
 from headrace.bench.registry import BENCHMARKS
 from headrace.cli.options import configured, parameters, with_parameters
-from headrace.measuring.config_fields import FrameSize, Option, Videos, option_fields
+from headrace.config_fields import FrameSize, Option, Videos, option_fields
 from headrace.planner.plan_config import PlanConfig
 
 

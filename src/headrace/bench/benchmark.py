@@ -8,9 +8,9 @@ from typing import Generic, TypeVar
 from pydantic import PositiveInt
 
 from headrace.bench.suite.suite_spec import Terms
+from headrace.config_fields import Configuration
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError, reason_of
-from headrace.measuring.config_fields import Configuration
 from headrace.measuring.interleaved import NoiseCheck, OnProgress, OnWord, Timed, unheard, unseen
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.machine import provenance

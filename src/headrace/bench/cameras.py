@@ -9,8 +9,8 @@ from pydantic import NonNegativeInt, PositiveInt
 
 from headrace.bench.benchmark import BenchmarkRecord, Context
 from headrace.bench.camera_estimate import CameraEstimate, CameraTurn, CameraWay, started_workers
+from headrace.config_fields import CAMERAS, Option, check_options
 from headrace.decode.index_store import IndexStore
-from headrace.measuring.config_fields import CAMERAS, Option, check_options
 from headrace.measuring.interleaved import Stopwatch, Turn, take_turns
 from headrace.profiling.number_format import counted, seconds
 from headrace.runtime.affinity import available_cores

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Final, TypeAlias
 
+from headrace.config_fields import Option, Videos, check_options
 from headrace.decode.index_store import IndexStore
 from headrace.decode.indexing import scan_ahead
 from headrace.errors import ConfigError
-from headrace.measuring.config_fields import Option, Videos, check_options
 from headrace.models.compute import Device
 from headrace.preprocess.spec import PrepLevel
 from headrace.runs.options import ComputeOptions

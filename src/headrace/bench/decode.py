@@ -26,13 +26,13 @@ from headrace.bench.variant_benchmark import (
     figure,
     for_seconds,
 )
+from headrace.config_fields import Option
 from headrace.decode.decoding import Decoding
 from headrace.decode.open import capabilities_of, open_decoder
 from headrace.decode.pixels import Array
 from headrace.decode.protocol import DecodeJob
 from headrace.decode.tolerance import Apart
 from headrace.errors import BackendError, MediaError
-from headrace.measuring.config_fields import Option
 from headrace.profiling.findings.finding import Change
 from headrace.profiling.number_format import counted, decimal
 from headrace.profiling.provenance import Record

@@ -15,8 +15,8 @@ from headrace.bench.config import ThreadedModelConfig, indexes_of
 from headrace.bench.ladder import Scale, highest_held, lowest_broken, next_level
 from headrace.bench.live_load import SETTLING_SECONDS, LiveTurn, live_plan, take_live_turn
 from headrace.bench.suite.suite_spec import Terms
+from headrace.config_fields import Option
 from headrace.live.overload import OverloadName
-from headrace.measuring.config_fields import Option
 from headrace.measuring.interleaved import SAME_AGAIN, cores_of_others, disturbance
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.number_format import counted, decimal, milliseconds, percent, seconds

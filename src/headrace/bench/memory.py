@@ -11,8 +11,8 @@ from pydantic import NonNegativeInt, PositiveInt
 
 from headrace.bench.benchmark import BenchmarkRecord, Context
 from headrace.bench.config import ModelName, ThreadedModelConfig, indexes_of
+from headrace.config_fields import Option, VideoArgument
 from headrace.errors import BackendError, ConfigError, in_one_line
-from headrace.measuring.config_fields import Option, VideoArgument
 from headrace.measuring.interleaved import OnProgress, grouped
 from headrace.models.memory_table import MemoryCell, MemoryKey, MemoryTables
 from headrace.profiling.number_format import counted, seconds

@@ -8,8 +8,8 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveIn
 
 from headrace.bench.benchmark import BenchmarkRecord, Context
 from headrace.bench.config import ThreadedModelConfig, TurnSeconds, indexes_of
+from headrace.config_fields import Option
 from headrace.errors import StageError
-from headrace.measuring.config_fields import Option
 from headrace.measuring.interleaved import Stopwatch, Turn, take_turns
 from headrace.runtime.clock import Clock
 

@@ -9,7 +9,7 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveIn
 
 from headrace.bench.benchmark import BenchmarkRecord
 from headrace.bench.config import BenchmarkConfig
-from headrace.measuring.config_fields import FrameSize, Option
+from headrace.config_fields import FrameSize, Option
 from headrace.measuring.interleaved import Turn, TurnsRow
 from headrace.runtime.distribution import Distribution
 from headrace.sampling.boundary import Boundary

@@ -7,7 +7,7 @@ from pydantic import Field, PositiveInt
 
 from headrace.bench.benchmark import BenchmarkRecord
 from headrace.bench.config import BenchmarkConfig
-from headrace.measuring.config_fields import FrameSize, Option
+from headrace.config_fields import FrameSize, Option
 from headrace.measuring.steady_state import DeliveryTurn
 from headrace.profiling.number_format import decimal
 from headrace.profiling.provenance import Record

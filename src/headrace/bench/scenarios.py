@@ -10,7 +10,7 @@ from headrace.bench.benchmark import Benchmark, BenchmarkRecord, Context
 from headrace.bench.charts import chart, line
 from headrace.bench.config import ThreadedModelConfig, indexes_of
 from headrace.bench.live_load import LiveTurn, live_plan, take_live_turn
-from headrace.measuring.config_fields import Option
+from headrace.config_fields import Option
 from headrace.measuring.interleaved import AGAIN, TurnsRow, take_turns
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.number_format import decimal, milliseconds, percent, seconds

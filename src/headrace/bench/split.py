@@ -23,7 +23,7 @@ from headrace.bench.variant_benchmark import (
     Work,
     rate_columns,
 )
-from headrace.measuring.config_fields import Option
+from headrace.config_fields import Option
 from headrace.profiling.findings.finding import Change
 from headrace.profiling.number_format import counted, decimal
 from headrace.profiling.provenance import Record

@@ -9,8 +9,8 @@ from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
 from headrace.bench.benchmark import BenchmarkRecord, Context
 from headrace.bench.config import ThreadedModelConfig, indexes_of
+from headrace.config_fields import Option
 from headrace.errors import ConfigError
-from headrace.measuring.config_fields import Option
 from headrace.measuring.interleaved import Stopwatch, Turn
 from headrace.profiling.number_format import counted, seconds
 from headrace.runtime.clock import Clock

@@ -13,8 +13,8 @@ from headrace.bench.benchmark import Benchmark, BenchmarkRecord, Context
 from headrace.bench.charts import chart, marks
 from headrace.bench.config import ThreadedModelConfig
 from headrace.bench.suite.suite_spec import StageWork, Terms, alone_ms, pace_ms
+from headrace.config_fields import Option
 from headrace.decode.open import open_index
-from headrace.measuring.config_fields import Option
 from headrace.measuring.decode_counts import rate_columns
 from headrace.measuring.interleaved import (
     AGAIN,

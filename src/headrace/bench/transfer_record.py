@@ -7,7 +7,7 @@ from pydantic import NonNegativeFloat, PositiveInt
 
 from headrace.bench.config import BatchSize, BenchmarkConfig, Repeats, TurnSeconds
 from headrace.bench.variant_benchmark import VariantRecord
-from headrace.measuring.config_fields import FrameSize
+from headrace.config_fields import FrameSize
 from headrace.profiling.provenance import Record
 
 PAGEABLE: Final = "CPU, float32"

@@ -15,7 +15,7 @@ from pydantic import PositiveFloat
 from headrace.bench.benchmark import Benchmark, BenchmarkRecord, Context
 from headrace.bench.charts import variant_bars
 from headrace.bench.suite.suite_spec import Terms
-from headrace.measuring.config_fields import Configuration
+from headrace.config_fields import Configuration
 from headrace.measuring.interleaved import (
     AGAIN,
     MedianRange,

@@ -11,7 +11,7 @@ from headrace.bench.benchmark import Benchmark, BenchmarkRecord, Context
 from headrace.bench.config import BenchmarkConfig
 from headrace.bench.ladder import Saturation
 from headrace.bench.suite.suite_spec import Terms
-from headrace.measuring.config_fields import FrameSize, Option
+from headrace.config_fields import FrameSize, Option
 from headrace.measuring.decode_counts import (
     COLUMNS,
     READING,

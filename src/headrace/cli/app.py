@@ -4,30 +4,14 @@ import os
 import sys
 import traceback
 from contextlib import nullcontext
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
-from headrace.cli import (
-    annotate,
-    bench,
-    cache,
-    clip,
-    compare,
-    doctor,
-    extract,
-    index,
-    launch,
-    models,
-    plan,
-    proxy,
-    report,
-    run,
-    watch,
-)
+from headrace.cli import watch
 from headrace.cli.command_list import CommandList
 from headrace.cli.progress import silenced
-from headrace.cli.retrain_run import with_mode
 from headrace.cli.stopping import INTERRUPTED, TERMINATED, end_at_once
 from headrace.cli.usage import UsageError, in_our_words
 from headrace.errors import ConfigError, HeadraceError
@@ -39,6 +23,11 @@ USAGE = 2
 """Exit code when what was asked for is not possible; also that of typer's own errors."""
 _GIVEN = "headrace.arguments"
 """Where the arguments of a command line are kept, for its errors."""
+_COMMANDS = (
+    *("run", "annotate", "launch", "compare", "models", "report", "clip", "index", "doctor"),
+    *("plan", "proxy", "watch", "extract", "bench", "cache"),
+)
+"""In the order of `--help`; `headrace.cli.run` holds `run`, a function or an app of typer."""
 _ANYWHERE = ("--debug", "--quiet")
 _EPILOG = (
     "Exit codes: 0 done, 1 failed (one line says why), 2 usage, 3 extracted but for what is named, "
@@ -51,7 +40,27 @@ class _InterruptedError(Exception):
 
 
 class _Commands(CommandList):
-    """The commands; typer would say nothing of Ctrl-C, and words of other libraries of faults."""
+    """The commands, each imported when it is asked for.
+
+    Typer would say nothing of Ctrl-C, and of faults what other libraries say.
+    """
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return their names in the order of `--help`."""
+        return [*_COMMANDS]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command; None if there is none of this name."""
+        if cmd_name in _COMMANDS and cmd_name not in self.commands:
+            found = getattr(import_module(f"headrace.cli.{cmd_name}"), cmd_name)
+            if isinstance(found, typer.Typer):
+                self.commands[cmd_name] = typer.main.get_group(found)
+            else:
+                single = typer.Typer(add_completion=False, rich_markup_mode=None)
+                settings = watch.TAKES_A_COMMAND if cmd_name == "watch" else None
+                single.command(cmd_name, context_settings=settings)(found)
+                self.commands[cmd_name] = typer.main.get_command(single)
+        return self.commands.get(cmd_name)
 
     def make_context(
         self, info_name: Any, args: list[str], parent: Any = None, **extra: Any
@@ -85,21 +94,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=_EPILOG,
 )
-app.command("run")(with_mode(run.run))
-app.command("annotate")(annotate.annotate)
-app.command("launch")(launch.launch)
-app.command("compare")(compare.compare)
-app.command("models")(models.models)
-app.command("report")(report.report)
-app.command("clip")(clip.clip)
-app.command("index")(index.index)
-app.command("doctor")(doctor.doctor)
-app.command("plan")(plan.plan)
-app.command("proxy")(proxy.proxy)
-app.command("watch", context_settings=watch.TAKES_A_COMMAND)(watch.watch)
-app.add_typer(extract.extract, name="extract")
-app.add_typer(bench.bench, name="bench")
-app.add_typer(cache.cache, name="cache")
 
 
 @app.callback()

@@ -48,7 +48,10 @@ class _Experiments(CommandList):
 
 
 bench = typer.Typer(
-    cls=_Experiments, no_args_is_help=True, help="Measure on your own videos and machine."
+    cls=_Experiments,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Measure on your own videos and machine.",
 )
 
 

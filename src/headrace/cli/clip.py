@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from headrace.cli.sources import RATE, STREAM, source_of
+from headrace.cli.options import shown_option
+from headrace.cli.sources import STREAM, source_of
+from headrace.video.image_sequence import RATE_OPTION
 
 if TYPE_CHECKING:
     from headrace.video.frames import Clip
@@ -30,7 +32,7 @@ def clip(
         Path | None, typer.Option(help="Write the first and last frame side by side, as PNG.")
     ] = None,
     stream: Annotated[str | None, typer.Option(help=STREAM)] = None,
-    rate: Annotated[str | None, typer.Option(help=RATE)] = None,
+    rate: Annotated[str | None, shown_option(RATE_OPTION)] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Read one clip; print its indices and times, show its first and last frame."""

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headrace.cli.options import shown_option
 from headrace.cli.progress import waiting
-from headrace.cli.sources import RATE, STREAM, sources_of
+from headrace.cli.sources import STREAM, sources_of
 from headrace.masking import masked
+from headrace.video.image_sequence import RATE_OPTION
 
 if TYPE_CHECKING:
     from headrace.video.source import Source
@@ -39,7 +41,7 @@ def doctor(
     ] = False,
     num_frames: Annotated[int, typer.Option(min=1, help="Frames to compare in each file.")] = 32,
     stream: Annotated[str | None, typer.Option(help=STREAM)] = None,
-    rate: Annotated[str | None, typer.Option(help=RATE)] = None,
+    rate: Annotated[str | None, shown_option(RATE_OPTION)] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Say what this machine has, and prove on your files that frames are right."""

@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from headrace.cli.decode_option import Decode
-from headrace.cli.sources import RATE
+from headrace.cli.options import shown_option
+from headrace.decode.decoding import DECODE_OPTION
+from headrace.video.image_sequence import RATE_OPTION
 
 Sources = Annotated[
     list[str],
@@ -26,6 +27,7 @@ Retry = Annotated[
     bool, typer.Option("--retry", help="Try again what ended two workers in an earlier run.")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say how many, how large and how long.")]
+Decode = Annotated[str, shown_option(DECODE_OPTION)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -35,7 +37,7 @@ class WhichFlags:
 
     sources: Sources
     out: Out
-    rate: Annotated[str | None, typer.Option(metavar="RATE", help=RATE)] = None
+    rate: Annotated[str | None, shown_option(RATE_OPTION)] = None
     fps: Annotated[
         str | None,
         typer.Option(help="What is shown at each multiple of 1/FPS seconds; 0.5 or 1/3."),

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from headrace.cli.camera_index import index_cameras
+from headrace.cli.options import shown_option
 from headrace.cli.progress import progress
-from headrace.cli.sources import RATE, STREAM, sources_of
+from headrace.cli.sources import STREAM, sources_of
 from headrace.cli.text_files import read_text
+from headrace.config_fields import CAMERAS
 from headrace.masking import masked
-from headrace.measuring.config_fields import CAMERAS
+from headrace.video.image_sequence import RATE_OPTION
 
 if TYPE_CHECKING:
     from headrace.decode.index_store import IndexStore
@@ -68,7 +70,7 @@ def index(
     cameras: Annotated[str | None, typer.Option(help=CAMERAS)] = None,
     reference: Annotated[str | None, typer.Option(help=_REFERENCE)] = None,
     stream: Annotated[str | None, typer.Option(help=STREAM)] = None,
-    rate: Annotated[str | None, typer.Option(help=RATE)] = None,
+    rate: Annotated[str | None, shown_option(RATE_OPTION)] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Index videos: a table of what they are and what is wrong with them."""

@@ -66,12 +66,11 @@ def launch(
         raise typer.BadParameter("give a file, or --example to see one", param_hint="CONFIG")
     from headrace.cli.launch_flags import RunVocabulary
     from headrace.cli.launch_screen import LaunchScreen
-    from headrace.cli.retrain_run import with_mode
     from headrace.cli.run import run
     from headrace.runs.launch.config import read_config
     from headrace.runs.launch.launching import Launch
 
-    found = read_config(config, RunVocabulary(with_mode(run)))
+    found = read_config(config, RunVocabulary(run))
     folder = out or (Path(found.out) if found.out else _OUT)
     with ending_on_sigterm() as ending:
         with LaunchScreen([worker.name for worker in found.workers], is_quiet=json) as screen:

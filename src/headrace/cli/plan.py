@@ -7,10 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli.options import configured, keyword, parameters, with_parameters
+from headrace.cli.options import configured, keyword, parameters, shown_option, with_parameters
 from headrace.cli.progress import progress, waiting
-from headrace.cli.sources import RATE, sources_of
+from headrace.cli.sources import sources_of
 from headrace.planner.plan_config import PlanConfig
+from headrace.video.image_sequence import RATE_OPTION
 
 
 def _plan(
@@ -52,7 +53,7 @@ plan = with_parameters(
         *parameters(PlanConfig),
         keyword("measure", _MEASURE, False),
         keyword("measure_seconds", _SECONDS, 10.0),
-        keyword("rate", Annotated[str | None, typer.Option(help=RATE)], None),
+        keyword("rate", Annotated[str | None, shown_option(RATE_OPTION)], None),
         keyword("json", _JSON, False),
     ],
     "Compare ways to draw random frames: speed, memory, bias and noise; recommend one.",

@@ -1,138 +1,88 @@
 """`headrace run --mode retrain`: its options, its progress, its end."""
 
-import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from inspect import Parameter
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import typer
 
-from headrace.cli.early import check_labels, check_videos, checking
+from headrace.cli.early import check_videos
 from headrace.cli.frame_size import frame_size
 from headrace.cli.keeping import keep
 from headrace.cli.launched import is_launched, run_as_launched
-from headrace.cli.options import keyword, with_parameters
+from headrace.cli.options import configured, flag_of, option, parameters, with_parameters
 from headrace.cli.progress import progress_line, waiting
+from headrace.cli.run_options import run_options
 from headrace.cli.stopping import NOTHING_RECORDED, ending_on_sigterm
 from headrace.errors import ConfigError
+from headrace.runs.retrain.options import LabelledInput, RetrainOptions, TrainOptions
 
 if TYPE_CHECKING:
     from headrace.profiling.session import Session
     from headrace.profiling.steps import Step
-    from headrace.runs.retrain.options import RetrainOptions
     from headrace.runs.retrain.runner import RetrainRunner
 
-_MODE: Final = keyword(
+_MODE: Final = option(
     "mode",
-    Annotated[
-        Literal["inference", "retrain"],
-        typer.Option(help="Run the model, or train a new head for it on labelled videos."),
-    ],
+    Literal["inference", "retrain"],
     "inference",
+    "Run the model, or train a new head for it on labelled videos.",
 )
 _OWN: Final = (
-    keyword(
-        "labels",
-        Annotated[
-            Path | None,
-            typer.Option(
-                help="Retrain: CSV of path,label; without it labels are dummies.",
-                callback=checking(check_labels),
-            ),
-        ],
-        None,
-    ),
-    keyword(
-        "epochs",
-        Annotated[int, typer.Option(min=1, help="Retrain: how often each frame comes.")],
-        1,
-    ),
-    keyword(
-        "learning_rate", Annotated[float, typer.Option(help="Retrain: step size of Adam.")], 1e-3
-    ),
-    keyword(
-        "train_from",
-        Annotated[
-            str | None,
-            typer.Option(
-                metavar="LAYER", help="Retrain: train all from this layer on, not the head alone."
-            ),
-        ],
-        None,
-    ),
-    keyword(
-        "checkpoint_gradients",
-        Annotated[
-            bool,
-            typer.Option(
-                "--checkpoint-gradients",
-                help="Retrain: trained layers recompute what they would keep; less memory.",
-            ),
-        ],
-        False,
-    ),
-    keyword(
-        "held_out",
-        Annotated[
-            float,
-            typer.Option(
-                metavar="SHARE", help="Retrain: videos of each class kept for the accuracy."
-            ),
-        ],
-        0.2,
-    ),
-    keyword(
+    *parameters(LabelledInput, only="labels"),
+    *parameters(TrainOptions, only="epochs learning_rate train_from checkpoint_gradients"),
+    *parameters(LabelledInput, only="held_out"),
+    option(
         "size",
-        Annotated[
-            str | None,
-            typer.Option(metavar="HxW", help="Retrain: decode to this size, such as 256x456."),
-        ],
+        str | None,
         None,
+        "Retrain: decode to this size, such as 256x456.",
+        metavar="HxW",
     ),
-    keyword(
-        "seed",
-        Annotated[int, typer.Option(min=0, help="Retrain: another one trains another way.")],
-        0,
-    ),
+    *parameters(TrainOptions, only="seed"),
 )
 _SHARED: Final = frozenset(
     [
         *("sources", "model_name", "weights", "batch_size", "prep_level", "device", "threads"),
-        *("input_path", "infer_on_gpu", "core_bind", "enable_compile", "use_amp"),
+        *("input_path", "infer_on_gpu", "core_bind", "compile", "amp"),
         *("max_steps", "stride", "on_error", "out", "dry_run", "json"),
     ]
 )
 """Options of a run that hold for a training too."""
 
 
-def with_mode(run: Callable[..., None]) -> Callable[..., None]:
+def with_mode(
+    run: Callable[..., None], shared: Sequence[Parameter], summary: str
+) -> Callable[..., None]:
     """Return the command `run` with `--mode` and the options of a training.
 
     What is of the other mode is refused, as it would have no effect.
+
+    Args:
+        run: Takes the values of `shared` by their names.
+        shared: Options of a run.
+        summary: What the command does.
     """
-    shared = list(inspect.signature(run).parameters.values())
-    defaults = {each.name: each.default for each in (*shared, *_OWN)}
+    options = {each.name: each for each in (*shared, _MODE, *_OWN)}
     own = {each.name for each in _OWN}
+    of_run = {each.name for each in shared}
 
     def command(mode: str, **typed: Any) -> None:
-        of_other = (own if mode == "inference" else defaults.keys() - own - _SHARED) & typed.keys()
-        for name in (each for each in defaults if each in of_other):
-            if typed[name] != defaults[name]:
+        of_other = own if mode == "inference" else of_run - _SHARED
+        for name in (each for each in typed if each in of_other):
+            if typed[name] != options[name].default:
                 other = "retrain" if mode == "inference" else "inference"
-                flag = "" if typed[name] else "no-"
                 raise ConfigError(
-                    f"--{flag}{name.replace('_', '-')} is for --mode {other}; leave it out of "
-                    f"--mode {mode}"
+                    f"{flag_of(options[name], typed[name])} is for --mode {other}; leave it out "
+                    f"of --mode {mode}"
                 )
         if mode == "inference":
             run(**{name: value for name, value in typed.items() if name not in own})
         else:
             _retrain(**{name: typed[name] for name in typed if name in own | _SHARED})
 
-    options = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in (*shared, _MODE, *_OWN)]
-    return with_parameters(command, options, inspect.getdoc(run) or "")
+    return with_parameters(command, [*options.values()], summary)
 
 
 def _retrain(*, dry_run: bool, json: bool, **typed: Any) -> None:
@@ -147,19 +97,22 @@ def _retrain(*, dry_run: bool, json: bool, **typed: Any) -> None:
             _conclude(session, options, ending.exit_code, is_quiet=json)
 
 
-def _options(**typed: Any) -> "RetrainOptions":
-    from headrace.cli.run_values import named, run_options
-    from headrace.runs.retrain.options import LabelledInput, RetrainOptions, TrainOptions
+def _options(**typed: Any) -> RetrainOptions:
     from headrace.video.manifest import find_videos
 
     plain = run_options(typed)
     if plain.compute.execution.fit_batch:
         raise ConfigError("--batch-size auto is for --mode inference; a training takes a number")
     options = RetrainOptions(
-        input=named(
-            LabelledInput, typed, sources=plain.input.sources, size=frame_size(typed["size"])
+        input=LabelledInput(
+            sources=plain.input.sources,
+            labels=typed["labels"],
+            held_out=typed["held_out"],
+            stride=plain.input.stride,
+            size=frame_size(typed["size"]),
+            on_error=plain.input.on_error,
         ),
-        training=named(TrainOptions, typed),
+        training=configured(TrainOptions, typed, max_steps=typed["max_steps"]),
         compute=plain.compute,
         out=typed["out"],
     )
@@ -167,7 +120,7 @@ def _options(**typed: Any) -> "RetrainOptions":
     return options
 
 
-def _execute(options: "RetrainOptions", *, is_dry: bool, is_quiet: bool) -> "Session | None":
+def _execute(options: RetrainOptions, *, is_dry: bool, is_quiet: bool) -> "Session | None":
     from headrace.profiling.machine import describe_machine, process_seconds, versions
     from headrace.report.text import render_setup
 
@@ -201,7 +154,7 @@ def _plan(runner: "RetrainRunner") -> str:
 
 
 def _conclude(
-    session: "Session", options: "RetrainOptions", interrupted: int, *, is_quiet: bool
+    session: "Session", options: RetrainOptions, interrupted: int, *, is_quiet: bool
 ) -> None:
     """Say how it went; end with the exit code that tells."""
     from headrace.report.folder import REPORT

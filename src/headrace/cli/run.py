@@ -12,10 +12,9 @@ import typer
 from headrace.cli.early import check_videos
 from headrace.cli.keeping import keep
 from headrace.cli.launched import is_launched, run_as_launched
-from headrace.cli.options import flags, with_parameters
 from headrace.cli.progress import progress_line, waiting
-from headrace.cli.run_options import GROUPS
-from headrace.cli.run_values import files_among, live_options, run_options
+from headrace.cli.retrain_run import with_mode
+from headrace.cli.run_options import PARAMETERS, files_among, live_options, run_options
 from headrace.cli.stopping import NOTHING_RECORDED, Ending, ending_at_once, ending_on_sigterm
 from headrace.cli.trying import refuse_other_than_file, try_advice
 
@@ -71,9 +70,9 @@ def _run(**typed: Any) -> None:
     )
 
 
-run = with_parameters(
+run = with_mode(
     _run,
-    flags(*GROUPS),
+    PARAMETERS,
     "Run a model on videos: predictions, annotated video and report in one folder.",
 )
 

@@ -1,288 +1,190 @@
-"""The flags of `headrace run`: groups of them, each with its type, its help and its default.
+"""The options of `headrace run`, and the library's own values made of what was typed.
 
-A flag that is called like a field of the library's options is that field; run_values.py says what
-becomes of the others.
+An option is the field of a configuration that it fills; what is typed in another way than it is
+kept stands here.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import typer
 
-from headrace.cli.decode_option import Decode
-from headrace.cli.early import (
-    check_batch_size,
-    check_cores,
-    check_out,
-    check_span,
-    check_weights,
-    checking,
+from headrace.cli.options import checking, configured, option, parameters
+from headrace.errors import ConfigError
+from headrace.models.compute import LARGEST
+from headrace.runs.live.options import ClipOptions, FlowOptions, LiveOptions
+from headrace.runs.options import (
+    ComputeOptions,
+    ExecutionOptions,
+    InputOptions,
+    MarkOptions,
+    OutputOptions,
+    RunOptions,
 )
-from headrace.cli.sources import RATE
+from headrace.sizes import parse_seconds
+
+if TYPE_CHECKING:
+    from headrace.models.compute import Device
+
+DRY_RUN: Final = option("dry_run", bool, False, "Check everything, run nothing.", "--dry-run")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReadFlags:
-    """What is read."""
-
-    sources: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="SOURCE",
-            help="A video, folder or glob; a camera: 0; rtsp://, rtsps://, http(s)://, udp://; a "
-            "pattern: test://; a list: cameras.streams. Several make batches.",
-        ),
-    ] = None
-    input_path: Annotated[
-        list[str] | None, typer.Option(metavar="SOURCE", help="The same as SOURCE.")
-    ] = None
-    rate: Annotated[str | None, typer.Option(metavar="RATE", help=RATE)] = None
-    stride: Annotated[int, typer.Option(min=1, help="Every n-th frame; 1 means all.")] = 1
-    max_steps: Annotated[
-        int | None, typer.Option(min=1, help="Stop after so many steps.", metavar="N")
-    ] = None
-    on_error: Annotated[
-        Literal["raise", "skip", "conceal"],
-        typer.Option(
-            help="Damaged frames end the run, are left out, or come as FFmpeg shows them; listed."
-        ),
-    ] = "raise"
-    decode: Decode = "cpu"
+def check_batch_size(text: str) -> None:
+    """Raise ConfigError where `text` is neither a size of a batch nor `auto`."""
+    is_number = text.isascii() and text.removeprefix("-").isdigit()
+    if text != "auto" and (not is_number or int(text) < 1):
+        must = "be >= 1" if is_number else "be a whole number, or auto"
+        raise ConfigError(f"must {must}, got {text!r}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ComputeFlags:
-    """What is computed, and where."""
-
-    model_name: Annotated[
-        str, typer.Option(help="A model of torchvision: headrace models lists them.")
-    ] = "mobilenet_v2"
-    weights: Annotated[
+_COMPUTE: Final = {each.name: each for each in parameters(ComputeOptions)} | {
+    "batch_size": option(
+        "batch_size",
         str,
-        typer.Option(
-            help="DEFAULT (torchvision's own), none (random), or a checkpoint file.",
-            callback=checking(check_weights),
-        ),
-    ] = "DEFAULT"
-    batch_size: Annotated[
-        str,
-        typer.Option(
-            metavar="N|auto",
-            help="Frames in a step (in real time: at most); auto measures which serves best.",
-            callback=checking(check_batch_size),
-        ),
-    ] = "16"
-    prep_level: Annotated[
-        Literal["simple", "medium", "complex"],
-        typer.Option(help="How much preprocessing is done; medium is the model's own."),
-    ] = "medium"
-    device: Annotated[
-        Literal["cpu", "cuda"] | None,
-        typer.Option(help="Where the model runs; cpu if left out.", show_default=False),
-    ] = None
-    threads: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Threads of one operation on the CPU.")
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExecutionFlags:
-    """How it is computed, where that is not the plain way."""
-
-    infer_on_gpu: Annotated[
-        bool, typer.Option("--infer-on-gpu", help="The same as --device cuda.")
-    ] = False
-    prep_on_gpu: Annotated[
-        bool, typer.Option("--prep-on-gpu", help="Preprocess on the GPU, wherever the model runs.")
-    ] = False
-    core_bind: Annotated[
-        str | None,
-        typer.Option(
-            metavar="0-3,6|all",
-            help="Processor cores to run on, with a thread each.",
-            callback=checking(check_cores),
-        ),
-    ] = None
-    enable_compile: Annotated[
-        bool, typer.Option("--enable-compile", help="Compile the model first, by torch.compile.")
-    ] = False
-    use_amp: Annotated[
-        bool,
-        typer.Option("--use-amp", help="Compute in 16 bits where the model can: less memory."),
-    ] = False
-    split_point: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODEL:LAYER",
-            help="Run the model up to this layer on the CPU, from there on the device.",
-        ),
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class FlowFlags:
-    """How frames come, and what is done when they are too many."""
-
-    pace: Annotated[
-        Literal["auto", "offline", "realtime"],
-        typer.Option(help="Files as fast as they can (auto, offline), or as they would be played."),
-    ] = "auto"
-    overload: Annotated[
-        Literal["auto", "every-frame", "freshest"],
-        typer.Option(
-            help="Too many frames: keep all, or let newer ones replace older ones (auto)."
-        ),
-    ] = "auto"
-    max_staleness: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SPAN",
-            help='Drop frames that are older, such as "200ms".',
-            callback=checking(check_span),
-        ),
-    ] = None
-    queue: Annotated[
-        int | None,
-        typer.Option(
-            min=1, metavar="N", help="Frames of each source that may wait for their turn."
-        ),
-    ] = None
-    wait_for_source: Annotated[
-        bool, typer.Option("--wait-for-source", help="Wait for a source that is not there yet.")
-    ] = False
-    max_seconds: Annotated[
-        float | None, typer.Option(help="Stop reading after so many seconds.", metavar="SECONDS")
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClipFlags:
-    """What clips a video model gets."""
-
-    clip_len: Annotated[
-        int | None,
-        typer.Option(
-            min=1, metavar="N", help="Frames of a clip, for a video model; its own if left out."
-        ),
-    ] = None
-    clip_stride: Annotated[
-        int, typer.Option(min=1, help="Of the frames of a clip; 1 means consecutive ones.")
-    ] = 1
-    clip_hop: Annotated[
-        int | None,
-        typer.Option(
-            min=1, metavar="N", help="Frames from one clip to the next; its span if left out."
-        ),
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class OutputFlags:
-    """Where results go."""
-
-    out: Annotated[
-        Path, typer.Option(help="Folder of the results.", callback=checking(check_out))
-    ] = Path("headrace_run")
-    video: Annotated[
-        bool, typer.Option("--video/--no-video", help="Write an annotated video or not.")
-    ] = True
-    predictions: Annotated[
-        Literal["jsonl", "parquet"],
-        typer.Option(help="Predictions as JSON lines, or as a Parquet table."),
-    ] = "jsonl"
-    top_k: Annotated[int, typer.Option(min=1, help="Classes that are named for each frame.")] = 1
-    sink: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="MODULE:CLASS",
-            help="A class of your own that takes the results as well; its code is run; repeatable.",
-        ),
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ViewFlags:
-    """Where it can be watched, and what is printed."""
-
-    view: Annotated[
-        Literal["none", "web", "metrics", "window"],
-        typer.Option(
-            help="Watch it: as a page, with metrics; metrics without a page; in a window."
-        ),
-    ] = "none"
-    web_address: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Where the page is served; others need a token.")
-    ] = "127.0.0.1"
-    web_port: Annotated[int, typer.Option(min=0, max=65535, help="Its port; 0 for any.")] = 8686
-    web_host: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="A name it may be asked for under, as a proxy's; repeatable."
-        ),
-    ] = None
-    web_token_file: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Holds its token; else HEADRACE_WEB_TOKEN does, or one is made."
-        ),
-    ] = None
-    max_silence: Annotated[
-        str,
-        typer.Option(
-            metavar="SPAN",
-            help="Without results for longer its health is bad.",
-            callback=checking(check_span),
-        ),
-    ] = "10s"
-    try_advised: Annotated[
-        bool,
-        typer.Option(
-            "--try", help="Then run again with the change advised, and say what it brought."
-        ),
-    ] = False
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, run nothing.")] = (
-        False
-    )
-    log_format: Annotated[
-        Literal["text", "json"],
-        typer.Option(help="What happens to live sources, on stderr: lines of text, or of JSON."),
-    ] = "text"
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the recorded session as JSON, nothing else.")
-    ] = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class MarkFlags:
-    """What looks on."""
-
-    nvtx: Annotated[bool, typer.Option("--nvtx", help="Make NVTX ranges, for nsys profile.")] = (
-        False
-    )
-    trace: Annotated[
-        bool, typer.Option("--trace", help="Write a trace of the first steps, for Perfetto.")
-    ] = False
-    trace_steps: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Steps in the trace, after the first one; 20."),
-    ] = None
-    tensorboard: Annotated[
-        Path | None,
-        typer.Option("--tensorboard", metavar="DIR", help="Log each step there, for TensorBoard."),
-    ] = None
-
-
-GROUPS = (
-    *(
-        ReadFlags,
-        ComputeFlags,
-        ExecutionFlags,
-        FlowFlags,
-        ClipFlags,
-        OutputFlags,
-        ViewFlags,
-        MarkFlags,
+        "16",
+        "Frames in a step (in real time: at most); auto measures which serves best.",
+        metavar="N|auto",
+        callback=checking(check_batch_size),
     ),
+    "device": option(
+        "device",
+        Literal["cpu", "cuda"] | None,
+        None,
+        "Where the model runs; cpu if left out.",
+        show_default=False,
+    ),
+}
+_SOURCE, *_INPUT = parameters(InputOptions)
+PARAMETERS: Final = (
+    _SOURCE,
+    option("input_path", list[str] | None, None, "The same as SOURCE.", metavar="SOURCE"),
+    *_INPUT,
+    *_COMPUTE.values(),
+    option("infer_on_gpu", bool, False, "The same as --device cuda.", "--infer-on-gpu"),
+    *parameters(ExecutionOptions),
+    *parameters(FlowOptions),
+    *parameters(ClipOptions),
+    *parameters(OutputOptions),
+    *parameters(LiveOptions),
+    option(
+        "web_address",
+        str,
+        "127.0.0.1",
+        "Where the page is served; others need a token.",
+        metavar="ADDRESS",
+    ),
+    option("web_port", int, 8686, "Its port; 0 for any.", min=0, max=65535),
+    option(
+        "web_host",
+        list[str] | None,
+        None,
+        "A name it may be asked for under, as a proxy's; repeatable.",
+        metavar="NAME",
+    ),
+    option(
+        "web_token_file",
+        Path | None,
+        None,
+        "Holds its token; else HEADRACE_WEB_TOKEN does, or one is made.",
+        metavar="FILE",
+    ),
+    option(
+        "max_silence",
+        str,
+        "10s",
+        "Without results for longer its health is bad.",
+        metavar="SPAN",
+        callback=checking(parse_seconds),
+    ),
+    option(
+        "try_advised",
+        bool,
+        False,
+        "Then run again with the change advised, and say what it brought.",
+        "--try",
+    ),
+    DRY_RUN,
+    option(
+        "log_format",
+        Literal["text", "json"],
+        "text",
+        "What happens to live sources, on stderr: lines of text, or of JSON.",
+    ),
+    option("json", bool, False, "Print the recorded session as JSON, nothing else.", "--json"),
+    *parameters(MarkOptions),
 )
 """In the order of `--help`."""
+
+
+def run_options(typed: dict[str, Any]) -> RunOptions:
+    """Return what to run, on what, with what, and where results go.
+
+    Raises:
+        typer.BadParameter: flags that contradict each other, or none that is needed.
+        ConfigError: a value is not possible.
+    """
+    if typed.get("sinks") and typed["try_advised"]:
+        raise typer.BadParameter(
+            "the second run of --try would write everything again; leave one out",
+            param_hint="'--sink'",
+        )
+    is_auto = typed["batch_size"] == "auto"
+    return RunOptions(
+        input=configured(InputOptions, typed, sources=_sources(typed)),
+        compute=configured(
+            ComputeOptions,
+            typed,
+            batch_size=LARGEST if is_auto else int(typed["batch_size"]),
+            device=_device(typed),
+            execution=configured(ExecutionOptions, typed, fit_batch=is_auto),
+        ),
+        output=configured(OutputOptions, typed),
+        marks=configured(MarkOptions, typed),
+    )
+
+
+def live_options(plain: RunOptions, typed: dict[str, Any]) -> LiveOptions:
+    """Return the same for sources that are read as they come.
+
+    Raises:
+        ConfigError: a value is not possible.
+    """
+    flow, clips = configured(FlowOptions, typed), configured(ClipOptions, typed)
+    return LiveOptions.of(plain, flow=flow, clips=clips, view=typed["view"])
+
+
+def files_among(read: InputOptions) -> tuple[str, ...]:
+    """Return the paths of the videos among the sources; with a rate, they are pictures.
+
+    Raises:
+        ConfigError: a source names nothing that can be one.
+    """
+    from headrace.live.address import FileAddress, addresses_of
+
+    found = addresses_of(read.sources, read.rate)
+    is_of_videos = read.rate is None
+    return tuple(each.name for each in found if isinstance(each, FileAddress) and is_of_videos)
+
+
+def _sources(typed: dict[str, Any]) -> tuple[str, ...]:
+    listed, named_so = typed["sources"] or [], typed["input_path"] or []
+    if listed and named_so:
+        raise typer.BadParameter(
+            "SOURCE is given already; give one of both", param_hint="'--input-path'"
+        )
+    if not (listed or named_so):
+        raise typer.BadParameter(
+            "give a video, a folder, a camera or an address", param_hint="'SOURCE'"
+        )
+    return (*listed, *named_so)
+
+
+def _device(typed: dict[str, Any]) -> "Device":
+    if typed["infer_on_gpu"]:
+        if typed["device"] == "cpu":
+            raise typer.BadParameter(
+                "it contradicts --device cpu; give one of both", param_hint="'--infer-on-gpu'"
+            )
+        return "cuda"
+    device: Device = typed["device"] or "cpu"
+    return device

@@ -8,9 +8,6 @@ if TYPE_CHECKING:
     from headrace.video.source import Source
 
 STREAM: Final = "Which stream of a file: its number among all streams, or v:1, the second video."
-RATE: Final = (
-    "Pictures a second; a path is then a folder of pictures, or a pattern such as frames/%05d.jpg."
-)
 
 
 def source_of(path: str | Path, *, rate: str | None, stream: str | None) -> "Source":

@@ -2,8 +2,9 @@
 
 import re
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Final, Literal, get_args
 
+from headrace.config_fields import Option
 from headrace.errors import BackendError, ConfigError
 
 Backend = Literal["pyav", "torchcodec", "pynvvideocodec"]
@@ -164,3 +165,19 @@ class Decoding:
 
 ON_CPU = Decoding()
 """PyAV on the CPU, which is what decodes unless something else is asked for."""
+
+
+DECODE_OPTION: Final = Option(
+    "What decodes files, and where: the CPU, an NVIDIA GPU, both, or another library.",
+    metavar="cpu|cuda[:N]|auto|torchcodec[:cuda:N]|pynvvideocodec:cuda[:N]",
+    check=Decoding.named,
+    completions={
+        "cpu": "PyAV, on the CPU",
+        "cuda": "NVDEC, on the first NVIDIA GPU",
+        "auto": "the CPU and the first NVIDIA GPU, each where it is sooner",
+        "torchcodec": "torchcodec, on the CPU",
+        "torchcodec:cuda": "torchcodec, on the first NVIDIA GPU",
+        "pynvvideocodec:cuda": "PyNvVideoCodec, on the first NVIDIA GPU",
+    },
+)
+"""`cuda:1` is the second GPU."""

@@ -7,6 +7,7 @@ from typing import Literal, Protocol, get_args
 
 from headrace.decode.pixels import Out, Pixels
 from headrace.errors import ConfigError
+from headrace.sizes import one_of
 from headrace.video.shape import FrameShape
 from headrace.video.stream_index import StreamIndex
 
@@ -22,8 +23,7 @@ def check_on_error(on_error: str, choices: Sequence[str] = get_args(OnError)) ->
     Raises:
         ConfigError: it is not.
     """
-    if on_error not in choices:
-        raise ConfigError(f"on_error must be one of {', '.join(choices)}, got {on_error!r}")
+    one_of(choices, on_error=on_error)
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 from headrace.errors import ConfigError
 from headrace.live.frame import LiveFrame
 from headrace.runtime.clock import Clock
 from headrace.runtime.grouping import Group, Grouping
 from headrace.runtime.item import Item
-from headrace.sizes import check_integers
+from headrace.sizes import check_integers, one_of
 
 OverloadName = Literal["auto", "every-frame", "freshest"]
 """`every-frame`: sources wait, and latency grows; `freshest`: older frames make room for newer
@@ -60,9 +60,7 @@ class Overload:
             ConfigError: there is no such name; frames of a file at full speed cannot be too many
                 or too old; a number is out of range.
         """
-        if name not in get_args(OverloadName):
-            choices = ", ".join(get_args(OverloadName))
-            raise ConfigError(f"overload must be one of {choices}, got {name!r}")
+        one_of(OverloadName, overload=name)
         if not is_live and (name == "freshest" or max_staleness_seconds is not None):
             raise ConfigError(
                 "a file at full speed waits for the model, so its frames are never too many or too "

@@ -1,10 +1,12 @@
 """How a model is computed, where and in which precision: values alone, without PyTorch."""
 
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from pathlib import Path
+from typing import Final, Literal
 
-from headrace.errors import ConfigError
-from headrace.sizes import check_integers
+from headrace.config_fields import Option
+from headrace.errors import ConfigError, file_errors
+from headrace.sizes import check_integers, one_of
 
 Device = Literal["cpu", "cuda"]
 Precision = Literal["float32", "float16", "bfloat16"]
@@ -37,12 +39,8 @@ class Compute:
     """Batches of zeros that are run before the first real one, which would pay for set-up."""
 
     def __post_init__(self) -> None:
-        for name, choices in (("device", Device), ("precision", Precision)):
-            if getattr(self, name) not in get_args(choices):
-                raise ConfigError(
-                    f"{name} must be one of {', '.join(get_args(choices))}, "
-                    f"got {getattr(self, name)!r}"
-                )
+        one_of(Device, device=self.device)
+        one_of(Precision, precision=self.precision)
         check_integers(1, warmup_batches=self.warmup_batches)
         if self.compile and self.split_layer is not None:
             raise ConfigError(
@@ -71,3 +69,17 @@ def layer_of(split_point: str, model_name: str) -> str:
     if not layer:
         raise ConfigError(f"the split point {split_point!r} names no layer; give MODEL:LAYER")
     return layer
+
+
+def check_weights(text: str) -> None:
+    """Raise ConfigError where `text` names a checkpoint that cannot be read."""
+    if text not in ("DEFAULT", "none"):
+        with file_errors(
+            f"cannot read the weights file {text}", "give a checkpoint, DEFAULT or none"
+        ):
+            Path(text).open("rb").close()
+
+
+WEIGHTS_OPTION: Final = Option(
+    "DEFAULT (torchvision's own), none (random), or a checkpoint file.", check=check_weights
+)

@@ -3,13 +3,13 @@
 import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.config_fields import Option, check_options
 from headrace.errors import ConfigError
-from headrace.sizes import check_integers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,18 +104,23 @@ class BoxChoice:
     the surest 100 to 300 of a picture.
     """
 
-    threshold: float = 0.7
-    """Boxes with a lower score are left out."""
-    max_boxes: int | None = None
-    """Of a picture, the surest; None: all."""
-    classes: tuple[str, ...] = ()
-    """Names of the classes that are kept, or their numbers where the weights have no names; none
-    means all."""
+    threshold: Annotated[
+        float, Option("Leave out boxes that are less sure: 0 to 1.", metavar="SCORE")
+    ] = 0.7
+    max_boxes: Annotated[
+        int | None, Option("Keep the surest N of a picture.", least=1, metavar="N")
+    ] = None
+    """None: all."""
+    classes: Annotated[
+        tuple[str, ...],
+        Option("Keep these classes only, as person,dog.", metavar="NAME,NAME"),
+    ] = ()
+    """Their numbers where the weights have no names; empty means all."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.threshold <= 1:
             raise ConfigError(f"threshold must lie in 0 to 1, got {self.threshold}")
-        check_integers(1, max_boxes=self.max_boxes)
+        check_options(self)
 
     def numbers(self, class_names: ClassNames) -> frozenset[int] | None:
         """Return the numbers of the classes that are kept; None: all.

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
+from headrace.config_fields import FrameSize, Option, check_options
 from headrace.errors import ConfigError
-from headrace.measuring.config_fields import FrameSize, Option, check_options
 from headrace.sampling.rho import TAKEN_RHO
 from headrace.sizes import parse_bytes
 

@@ -2,17 +2,20 @@
 
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Final, get_args
+from typing import Annotated, Final
 
-from headrace.decode.decoding import Decoding
-from headrace.decode.protocol import OnError, check_on_error
+from headrace.config_fields import Option, SourceArgument, check_options
+from headrace.decode.decoding import DECODE_OPTION, Decoding
+from headrace.decode.protocol import OnError
 from headrace.errors import ConfigError
-from headrace.models.compute import Compute, Device, Precision, layer_of
+from headrace.models.compute import WEIGHTS_OPTION, Compute, Device, Precision, layer_of
 from headrace.models.results import BoxChoice
 from headrace.preprocess.spec import PrepLevel
 from headrace.profiling.provenance import Scalar
+from headrace.runs.outputs import OUT_OPTION
+from headrace.runtime.affinity import check_cores
 from headrace.sinks.predictions import PredictionFormat
-from headrace.sizes import check_integers
+from headrace.video.image_sequence import RATE_OPTION
 
 TRACE_STEPS: Final = 20
 """Steps in a trace: some megabytes at most, and a look at each kind of step."""
@@ -22,20 +25,25 @@ TRACE_STEPS: Final = 20
 class MarkOptions:
     """What marks a run leaves for other tools; none by default, and then they cost nothing."""
 
-    nvtx: bool = False
-    """Whether NVTX ranges are made, for `nsys profile`; they need the extra `nvtx`."""
-    trace: bool = False
-    """Whether the first steps are written as a trace for Perfetto; those steps are slower."""
-    trace_steps: int | None = None
-    """Steps after the warm-up that a trace shows PyTorch's work of; None means 20."""
-    tensorboard: Path | None = None
-    """Folder of TensorBoard's logs, one folder in it for each run; needs the extra `tensorboard`.
-    A trace is put there, too."""
+    nvtx: Annotated[bool, Option("Make NVTX ranges, for nsys profile.", flags=("--nvtx",))] = False
+    """They need the extra `nvtx`."""
+    trace: Annotated[
+        bool, Option("Write a trace of the first steps, for Perfetto.", flags=("--trace",))
+    ] = False
+    """Those steps are slower."""
+    trace_steps: Annotated[
+        int | None, Option("Steps in the trace, after the first one; 20.", least=1, metavar="N")
+    ] = None
+    """Of PyTorch's work, after the warm-up; None means 20."""
+    tensorboard: Annotated[
+        Path | None, Option("Log each step there, for TensorBoard.", metavar="DIR")
+    ] = None
+    """One folder in it for each run; needs the extra `tensorboard`. A trace is put there, too."""
 
     def __post_init__(self) -> None:
         if self.trace_steps is not None and not self.trace:
             raise ConfigError(f"trace_steps={self.trace_steps} needs a trace; add --trace")
-        check_integers(1, trace_steps=self.trace_steps)
+        check_options(self)
 
     def configuration(self) -> dict[str, Scalar]:
         """Return every option in force, as a session records it."""
@@ -51,24 +59,33 @@ class MarkOptions:
 class InputOptions:
     """What is read."""
 
-    sources: tuple[str, ...]
-    """Paths of video files; they are read one after the other."""
-    rate: str | None = None
-    """Pictures a second; each source is then a folder of pictures, or a pattern such as
-    frames/%05d.jpg. None: sources are videos."""
-    stride: int = 1
-    """1 means every frame."""
-    max_steps: int | None = None
-    """Where to stop; None means at the end of the last video."""
-    on_error: OnError = "raise"
-    """What damaged frames do: end the run; be left out, counted and listed; or come as FFmpeg shows
-    them, counted and listed."""
-    decode: str = "cpu"
-    """What decodes, and where, as `Decoding.named` takes it: `cuda`, `torchcodec`, ..."""
+    sources: Annotated[
+        tuple[str, ...],
+        SourceArgument(
+            "A video, folder or glob; a camera: 0; rtsp://, rtsps://, http(s)://, udp://; a "
+            "pattern: test://; a list: cameras.streams. Several make batches.",
+            is_needed=False,
+            metavar="SOURCE",
+        ),
+    ]
+    """Files are read one after the other."""
+    rate: Annotated[str | None, RATE_OPTION] = None
+    """None: sources are videos."""
+    stride: Annotated[int, Option("Every n-th frame; 1 means all.", least=1)] = 1
+    max_steps: Annotated[int | None, Option("Stop after so many steps.", least=1, metavar="N")] = (
+        None
+    )
+    """None means at the end of the last video."""
+    on_error: Annotated[
+        OnError,
+        Option("Damaged frames end the run, are left out, or come as FFmpeg shows them; listed."),
+    ] = "raise"
+    """Those left out or concealed are counted and listed."""
+    decode: Annotated[str, DECODE_OPTION] = "cpu"
+    """As `Decoding.named` takes it: `cuda`, `torchcodec`, ..."""
 
     def __post_init__(self) -> None:
-        _check_least(self, "stride", "max_steps")
-        check_on_error(self.on_error)
+        check_options(self)
         Decoding.named(self.decode)
         if not self.sources:
             raise ConfigError("a run needs a source, got none; give the path of a video")
@@ -81,49 +98,66 @@ class ExecutionOptions:
     fit_batch: bool = False
     """Whether the batch size is chosen by measuring, before the run: `batch_size` is the largest
     that may be taken then."""
-    prep_on_gpu: bool = False
-    """Whether frames are preprocessed on the GPU, wherever the model runs."""
-    amp: bool = False
-    """Whether the model computes in fewer bits where it can (autocast): float16 on a GPU, bfloat16
-    on the CPU and where the model is split."""
-    compile: bool = False
-    """Whether torch.compile makes code for the model first; that is not part of the run."""
-    split_point: str | None = None
-    """`resnet50:layer3` or `layer3`: the model runs on the CPU up to and with this layer, and from
-    there on the device. None: all of it there."""
-    core_bind: str | None = None
-    """`0-3,6` or `all`: the processor cores that everything runs on, and, unless `threads` says
-    otherwise, as many threads of one operation. None: those the system gives."""
+    prep_on_gpu: Annotated[
+        bool, Option("Preprocess on the GPU, wherever the model runs.", flags=("--prep-on-gpu",))
+    ] = False
+    amp: Annotated[
+        bool,
+        Option("Compute in 16 bits where the model can: less memory.", flags=("--use-amp",)),
+    ] = False
+    """By autocast: float16 on a GPU, bfloat16 on the CPU and where the model is split."""
+    compile: Annotated[
+        bool, Option("Compile the model first, by torch.compile.", flags=("--enable-compile",))
+    ] = False
+    """The compilation is not part of the run."""
+    split_point: Annotated[
+        str | None,
+        Option(
+            "Run the model up to this layer on the CPU, from there on the device.",
+            metavar="MODEL:LAYER",
+        ),
+    ] = None
+    """`resnet50:layer3` or `layer3`; the layer itself runs on the CPU. None: all on the device."""
+    core_bind: Annotated[
+        str | None,
+        Option(
+            "Processor cores to run on, with a thread each.",
+            metavar="0-3,6|all",
+            check=check_cores,
+        ),
+    ] = None
+    """Everything runs on them, and one operation takes as many threads, unless `threads` says
+    otherwise. None: those the system gives."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComputeOptions:
     """What is computed, and where."""
 
-    model_name: str = "mobilenet_v2"
-    """A classification model of torchvision; where boxes are wanted, a detection model."""
-    weights: str = "DEFAULT"
-    """`DEFAULT` (torchvision's own), `none` (random), or the path of a checkpoint."""
-    batch_size: int = 16
-    """Frames in a step. Decoded frames that wait for the model take up to 1 GiB, four batches where
-    these are larger; ten batches more are on their way through the stages."""
-    prep_level: PrepLevel = "medium"
-    """How much preprocessing is done: see headrace.preprocess.levels."""
-    device: Device = "cpu"
-    """Where the model runs."""
-    threads: int | None = None
-    """Threads of one operation of PyTorch on the CPU; None leaves PyTorch's choice."""
+    model_name: Annotated[str, Option("A model of torchvision: headrace models lists them.")] = (
+        "mobilenet_v2"
+    )
+    """A classification model; where boxes are wanted, a detection model."""
+    weights: Annotated[str, WEIGHTS_OPTION] = "DEFAULT"
+    batch_size: Annotated[
+        int, Option("Frames or pictures of one size in a step.", least=1, metavar="N")
+    ] = 16
+    """Decoded frames that wait for the model take up to 1 GiB, four batches where these are larger;
+    ten batches more are on their way through the stages."""
+    prep_level: Annotated[
+        PrepLevel, Option("How much preprocessing is done; medium is the model's own.")
+    ] = "medium"
+    """See headrace.preprocess.levels."""
+    device: Annotated[Device, Option("Where the model runs.")] = "cpu"
+    threads: Annotated[
+        int | None, Option("Threads of one operation on the CPU.", least=1, metavar="N")
+    ] = None
+    """None leaves PyTorch's choice."""
     execution: ExecutionOptions = field(default_factory=ExecutionOptions)
     """How it is computed, where that is not the plain way."""
 
     def __post_init__(self) -> None:
-        _check_least(self, "batch_size", "threads")
-        for name, choices in (("prep_level", PrepLevel), ("device", Device)):
-            if getattr(self, name) not in get_args(choices):
-                raise ConfigError(
-                    f"{name} must be one of {', '.join(get_args(choices))}, "
-                    f"got {getattr(self, name)!r}"
-                )
+        check_options(self)
 
     def compute(self) -> Compute:
         """Return where the model runs and how.
@@ -148,26 +182,29 @@ class ComputeOptions:
 class OutputOptions:
     """Where results go."""
 
-    out: Path = Path("headrace_run")
-    """Folder of the results; made when missing."""
-    video: bool = True
-    """Whether an annotated video is written, of pictures annotated copies; predictions always
-    are."""
-    predictions: PredictionFormat = "jsonl"
-    """A file of JSON lines, or a Parquet table; the latter needs the extra `parquet`."""
-    top_k: int = 1
-    """How many classes are named for each frame, the likeliest first."""
-    sinks: tuple[str, ...] = ()
-    """Sinks of the user's own that take the results as well, as `module:Class`: see
-    `headrace.Sink`. Their modules are imported, which runs the code in them."""
+    out: Annotated[Path, OUT_OPTION] = Path("headrace_run")
+    """Made when missing."""
+    video: Annotated[bool, Option("Write an annotated video or not.")] = True
+    """Of pictures, annotated copies; predictions are always written."""
+    predictions: Annotated[
+        PredictionFormat, Option("Predictions as JSON lines, or as a Parquet table.")
+    ] = "jsonl"
+    """The table needs the extra `parquet`."""
+    top_k: Annotated[int, Option("Classes that are named for each frame.", least=1)] = 1
+    """The likeliest first."""
+    sinks: Annotated[
+        tuple[str, ...],
+        Option(
+            "A class of your own that takes the results as well; its code is run; repeatable.",
+            flags=("--sink",),
+            metavar="MODULE:CLASS",
+            is_repeated=True,
+        ),
+    ] = ()
+    """See `headrace.Sink`. Their modules are imported, which runs the code in them."""
 
     def __post_init__(self) -> None:
-        _check_least(self, "top_k")
-        if self.predictions not in get_args(PredictionFormat):
-            raise ConfigError(
-                f"predictions must be one of {', '.join(get_args(PredictionFormat))}, "
-                f"got {self.predictions!r}"
-            )
+        check_options(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,8 +213,8 @@ class DetectionOptions:
 
     choice: BoxChoice = field(default_factory=BoxChoice)
     """Which boxes are kept."""
-    parquet: bool = True
-    """Whether they go to a Parquet table as well; it needs the extra `parquet`."""
+    parquet: Annotated[bool, Option("Write boxes.parquet beside coco.json, or not.")] = True
+    """It needs the extra `parquet`."""
 
     def configuration(self) -> dict[str, Scalar]:
         """Return every option in force, as a session records it."""
@@ -237,7 +274,3 @@ def computing(compute: ComputeOptions) -> dict[str, Scalar]:
     options = asdict(compute)
     execution: dict[str, Scalar] = options.pop("execution")
     return {**options, **execution}
-
-
-def _check_least(options: object, *names: str) -> None:
-    check_integers(1, **{name: getattr(options, name) for name in names})

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from headrace.config_fields import Option
 from headrace.errors import ConfigError, HeadraceError, file_errors
 from headrace.profiling import trace
 from headrace.sinks import annotated_pictures, box_table, coco, prediction_table
@@ -18,6 +19,16 @@ HEAD: Final = "head.pt"
 """What a run that trains keeps."""
 _BEGUN: Final = (*coco.PARTS, box_table.NAME, prediction_table.NAME, trace.NAME, HEAD)
 """Files that lie under another name while they are written."""
+
+
+def check_out(folder: Path) -> None:
+    """Raise ConfigError where something else lies in the place of a folder of results."""
+    refuse_address(folder, is_output=True)
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"cannot write to {folder}: it is no folder; give another one")
+
+
+OUT_OPTION: Final = Option("Folder of the results.", check=check_out)
 
 
 def claim(folder: Path, *sources: Path) -> None:

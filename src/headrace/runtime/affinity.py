@@ -45,6 +45,11 @@ def parse_cores(text: str) -> frozenset[int]:
     return frozenset(cores)
 
 
+def check_cores(text: str) -> None:
+    """Raise ConfigError where `text` names no cores, or others than this process may use."""
+    check_available(parse_cores(text))
+
+
 def cores_text(cores: Iterable[int]) -> str:
     """Return what `parse_cores` reads: {0, 1, 2, 6} as "0-2,6"."""
     runs: list[list[int]] = []

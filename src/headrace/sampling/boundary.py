@@ -1,12 +1,12 @@
 """Which frames make a clip, and what happens at the end of the video."""
 
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
-from headrace.sizes import check_integers
+from headrace.sizes import check_integers, one_of
 
 Boundary = Literal["error", "repeat_last", "wrap"]
 """What a clip does where the video ends: refuse, repeat its own last frame, or start again."""
@@ -29,10 +29,7 @@ def clip_indices(
     Raises:
         ConfigError: an argument is out of range, or the video ends early and `boundary` is `error`.
     """
-    if boundary not in get_args(Boundary):
-        raise ConfigError(
-            f"boundary must be one of {', '.join(get_args(Boundary))}, got {boundary!r}"
-        )
+    one_of(Boundary, boundary=boundary)
     check_integers(1, num_frames=num_frames, stride=stride)
     is_whole = isinstance(start, int | np.integer)
     if not (is_whole and 0 <= start < total):

@@ -13,7 +13,7 @@ from headrace.errors import ConfigError
 from headrace.sampling.boundary import Boundary, clip_span
 from headrace.sampling.population import Population
 from headrace.sampling.times import Seconds, seconds_of
-from headrace.sizes import check_counts
+from headrace.sizes import check_counts, one_of
 from headrace.video.timebase import exact_number, format_rate
 
 ClipBoundary = Boundary | Literal["skip", "pad"]
@@ -65,8 +65,7 @@ class ClipShape:
         """
         check_counts(1, MOST_FRAMES, num_frames=num_frames, stride=stride)
         check_counts(0, MOST_FRAMES, temporal_jitter=temporal_jitter)
-        if boundary not in BOUNDARIES:
-            raise ConfigError(f"boundary must be one of {', '.join(BOUNDARIES)}, got {boundary!r}")
+        one_of(BOUNDARIES, boundary=boundary)
         rate = None if fps is None else exact_number("fps", fps)
         if rate is not None:
             if rate <= 0:

@@ -1,13 +1,13 @@
 """Which slots of an epoch each rank delivers: slot n belongs to rank n mod ranks."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
-from headrace.sizes import check_integers
+from headrace.sizes import check_integers, one_of
 
 Remainder = Literal["repeat", "drop"]
 """What happens to slots that do not share out evenly."""
@@ -35,10 +35,7 @@ class Shard:
                 f"rank must be at least 0 and below the number of ranks, got rank {self.rank} "
                 f"of {self.ranks}"
             )
-        if self.remainder not in get_args(Remainder):
-            raise ConfigError(
-                f"remainder must be one of {', '.join(get_args(Remainder))}, got {self.remainder!r}"
-            )
+        one_of(Remainder, remainder=self.remainder)
 
     def count(self, length: int, skip: int = 0) -> int:
         """Return how many slots each rank gets of an epoch of `length`; the same for all ranks.

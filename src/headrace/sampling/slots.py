@@ -4,7 +4,6 @@ import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, count, repeat
-from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +13,7 @@ from headrace.sampling.endless import EndlessPlan
 from headrace.sampling.feistel import Feistel
 from headrace.sampling.random import Draws, Purpose
 from headrace.sampling.tail import Tail, TailCounts
-from headrace.sizes import check_integers
+from headrace.sizes import check_integers, one_of
 
 EMPTY = -1
 
@@ -92,8 +91,7 @@ class SlotSchedule:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.tail not in get_args(Tail):
-            raise ConfigError(f"tail must be one of {', '.join(get_args(Tail))}, got {self.tail!r}")
+        one_of(Tail, tail=self.tail)
         check_integers(0, seed=self.seed)
         if self.slots < 1:
             raise ConfigError(f"at least one slot is needed, got {self.slots}")

@@ -1,7 +1,7 @@
 """SpreadClips: frames, or short runs of them, spread over the whole of each video."""
 
 from dataclasses import dataclass, replace
-from typing import Literal, Self, get_args
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from headrace.sampling.random import Draws, Purpose
 from headrace.sampling.sampler import SamplerTraits, SamplerUse
 from headrace.sampling.visits import Visits
 from headrace.sampling.weights import Weights, checked_weights, opened_weights, weights_in_order
-from headrace.sizes import check_counts
+from headrace.sizes import check_counts, one_of
 
 Place = Literal["random", "middle", "ends"]
 """Where in each part of a video a frame is taken."""
@@ -61,10 +61,7 @@ class SpreadClips:
             stride=self.stride,
         )
         check_counts(1, MOST_FRAMES, frames=self.num_segments * self.frames_per_segment)
-        if self.place not in get_args(Place):
-            raise ConfigError(
-                f"place must be one of {', '.join(get_args(Place))}, got {self.place!r}"
-            )
+        one_of(Place, place=self.place)
         if self.weights is not None:
             object.__setattr__(self, "weights", checked_weights("weights", self.weights))
         if self.weights is not None and not self.shuffle:

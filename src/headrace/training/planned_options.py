@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, get_args
 
 from headrace.decode.protocol import OnError, check_on_error
 from headrace.errors import ConfigError
-from headrace.sizes import check_switches
+from headrace.sizes import check_switches, one_of
 from headrace.training.options import LoaderOptions
 from headrace.video.fitting import Fit
 from headrace.video.shape import FrameShape, Interpolation, Layout, PixelType
@@ -73,10 +73,7 @@ class PlannedOptions(LoaderOptions):
     def check(self) -> None:
         """Refuse what is out of range, or no choice: ConfigError; a GPU that is not here."""
         super().check()
-        if self.hold not in get_args(Layout):
-            raise ConfigError(
-                f"hold must be one of {', '.join(get_args(Layout))}, got {self.hold!r}"
-            )
+        one_of(Layout, hold=self.hold)
         check_on_error(self.on_error, self._ON_ERROR)
         check_switches(drop_last=self.drop_last, persistent=self.persistent)
         self.shape(self.size, "rgb")  # refuses impossible sizes

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
+from headrace.config_fields import Option
 from headrace.errors import ConfigError, OpenError, reason_of
 from headrace.video.source import Fingerprint, Source, Stream, refuse_address
 from headrace.video.timebase import exact_number
@@ -21,6 +22,10 @@ _MOST_PER_SECOND = 10_000
 
 Rate = Fraction | float | str
 """Pictures per second of media time: 10, 12.5, "30000/1001"."""
+RATE_OPTION: Final = Option(
+    "Pictures a second; a path is then a folder of pictures, or a pattern such as frames/%05d.jpg.",
+    metavar="RATE",
+)
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
-from headrace.sizes import check_counts
+from headrace.sizes import check_counts, one_of
 from headrace.video.fitting import Fit, Fitting
 
 Layout = Literal["rgb", "yuv420"]
@@ -92,18 +92,11 @@ class FrameShape:
         return shape or cls()
 
     def __post_init__(self) -> None:
-        for name, choices in (
-            ("layout", Layout),
-            ("fit", Fit),
-            ("interpolation", Interpolation),
-            ("dtype", PixelType),
-        ):
-            is_placed = name == "fit" and isinstance(self.fit, Fitting)
-            if not is_placed and getattr(self, name) not in get_args(choices):
-                raise ConfigError(
-                    f"{name} must be one of {', '.join(get_args(choices))}, "
-                    f"got {getattr(self, name)!r}"
-                )
+        one_of(Layout, layout=self.layout)
+        if not isinstance(self.fit, Fitting):
+            one_of(Fit, fit=self.fit)
+        one_of(Interpolation, interpolation=self.interpolation)
+        one_of(PixelType, dtype=self.dtype)
         if self.crop is not None and not isinstance(self.crop, Crop):
             raise ConfigError(
                 f"crop must be a Crop(top=, left=, height=, width=), got {self.crop!r}"

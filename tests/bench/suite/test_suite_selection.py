@@ -19,8 +19,8 @@ from headrace.bench.suite.suite_selection import (
     plan_suite,
 )
 from headrace.bench.workers import WorkersConfig
+from headrace.config_fields import option_fields
 from headrace.errors import ConfigError
-from headrace.measuring.config_fields import option_fields
 from headrace.profiling.machine import provenance
 from headrace.profiling.provenance import plain
 

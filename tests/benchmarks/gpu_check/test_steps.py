@@ -23,7 +23,7 @@ from benchmarks.gpu_check.steps import (
 )
 from benchmarks.worker import ROOT
 from headrace.bench.registry import BENCHMARKS
-from headrace.measuring.config_fields import option_fields
+from headrace.config_fields import option_fields
 from headrace.profiling.trace import NAME, write_trace
 
 

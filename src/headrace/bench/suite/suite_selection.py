@@ -8,13 +8,13 @@ from typing import Any, Final
 from headrace.bench.benchmark import Benchmark, options_of
 from headrace.bench.config import USUAL_MODEL, ModelConfig, ModelName
 from headrace.bench.suite.suite_record import BenchmarkOutcome, SuiteRecord, read_record
-from headrace.errors import ConfigError
-from headrace.measuring.config_fields import (
+from headrace.config_fields import (
     Configuration,
     Option,
     OptionField,
     option_fields,
 )
+from headrace.errors import ConfigError
 from headrace.profiling.comparison.environment_diff import surroundings
 from headrace.profiling.provenance import Provenance, plain
 from headrace.runs.launch.problems import closest

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
-from headrace.measuring.config_fields import Configuration
+from headrace.config_fields import Configuration
 from headrace.profiling.number_format import decimal
 from headrace.profiling.provenance import Scalar
 from headrace.profiling.stage_records import ROLES, Role

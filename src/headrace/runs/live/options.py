@@ -2,8 +2,9 @@
 
 from dataclasses import asdict, dataclass, field
 from math import inf
-from typing import Literal, get_args
+from typing import Annotated, Literal
 
+from headrace.config_fields import Option, check_options
 from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.errors import ConfigError
 from headrace.live.clips import ClipShape, clip_shape
@@ -18,7 +19,7 @@ from headrace.runs.options import (
     computing,
     written_to,
 )
-from headrace.sizes import parse_seconds
+from headrace.sizes import one_of, parse_seconds
 
 PaceName = Literal["auto", "offline", "realtime"]
 View = Literal["none", "web", "metrics", "window"]
@@ -29,25 +30,37 @@ View = Literal["none", "web", "metrics", "window"]
 class FlowOptions:
     """How frames come, and what is done when they are too many."""
 
-    pace: PaceName = "auto"
-    """`realtime`: a file is read as it would be played; `offline`: as fast as it can; `auto`:
-    files offline. What is no file comes as it comes in any case."""
-    overload: OverloadName = "auto"
-    """`every-frame`, `freshest` (older frames make room for newer ones), or `auto`: freshest in
-    real time, every frame offline."""
-    max_staleness: str | None = None
-    """Age from which a frame is dropped, at the border of each stage: "200ms"; None: none is."""
-    queue: int | None = None
-    """Frames of each source that may wait; None means 1 where the freshest are kept, else 2."""
-    wait_for_source: bool = False
-    """Whether a source that cannot be opened at first is waited for; else it ends the run."""
-    max_seconds: float | None = None
-    """When to stop reading; None means when the sources end."""
+    pace: Annotated[
+        PaceName,
+        Option("Files as fast as they can (auto, offline), or as they would be played."),
+    ] = "auto"
+    """Cameras and network sources come as they come in any case."""
+    overload: Annotated[
+        OverloadName,
+        Option("Too many frames: keep all, or let newer ones replace older ones (auto)."),
+    ] = "auto"
+    """`auto`: freshest in real time, every frame offline."""
+    max_staleness: Annotated[
+        str | None,
+        Option('Drop frames that are older, such as "200ms".', metavar="SPAN", check=parse_seconds),
+    ] = None
+    """Dropped at the border of each stage; None: none is."""
+    queue: Annotated[
+        int | None,
+        Option("Frames of each source that may wait for their turn.", least=1, metavar="N"),
+    ] = None
+    """None means 1 where the freshest are kept, else 2."""
+    wait_for_source: Annotated[
+        bool, Option("Wait for a source that is not there yet.", flags=("--wait-for-source",))
+    ] = False
+    """False: a source that cannot be opened at first ends the run."""
+    max_seconds: Annotated[
+        float | None, Option("Stop reading after so many seconds.", metavar="SECONDS")
+    ] = None
+    """None means when the sources end."""
 
     def __post_init__(self) -> None:
-        if self.pace not in get_args(PaceName):
-            choices = ", ".join(get_args(PaceName))
-            raise ConfigError(f"pace must be one of {choices}, got {self.pace!r}")
+        check_options(self)
         if self.max_seconds is not None and not 0 < self.max_seconds < inf:
             raise ConfigError(
                 f"max_seconds must be > 0, got {self.max_seconds}; leave it out for no limit"
@@ -64,12 +77,20 @@ class FlowOptions:
 class ClipOptions:
     """What clips a video model gets; a model of single frames takes the defaults alone."""
 
-    clip_len: int | None = None
-    """Frames of a clip; None means what the model was made for."""
-    clip_stride: int = 1
-    """1 means consecutive frames."""
-    clip_hop: int | None = None
-    """Frames from the start of a clip to that of the next; None: clips follow each other."""
+    clip_len: Annotated[
+        int | None,
+        Option("Frames of a clip, for a video model; its own if left out.", least=1, metavar="N"),
+    ] = None
+    clip_stride: Annotated[
+        int, Option("Of the frames of a clip; 1 means consecutive ones.", least=1)
+    ] = 1
+    clip_hop: Annotated[
+        int | None,
+        Option("Frames from one clip to the next; its span if left out.", least=1, metavar="N"),
+    ] = None
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,8 +100,10 @@ class LiveOptions:
     input: InputOptions
     """What is read. Damaged frames of a stream are always left out, counted and told of, whatever
     its `on_error` says of files."""
-    view: View = "none"
-    """Where the run can be watched."""
+    view: Annotated[
+        View,
+        Option("Watch it: as a page, with metrics; metrics without a page; in a window."),
+    ] = "none"
     flow: FlowOptions = field(default_factory=FlowOptions)
     clips: ClipOptions = field(default_factory=ClipOptions)
     compute: ComputeOptions = field(default_factory=ComputeOptions)
@@ -88,8 +111,7 @@ class LiveOptions:
     marks: MarkOptions = field(default_factory=MarkOptions)
 
     def __post_init__(self) -> None:
-        if self.view not in get_args(View):
-            raise ConfigError(f"view must be one of {', '.join(get_args(View))}, got {self.view!r}")
+        one_of(View, view=self.view)
 
     @classmethod
     def of(

@@ -3,10 +3,11 @@
 import math
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
+from headrace.config_fields import Option
 from headrace.decode.protocol import OnError, check_on_error
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, file_errors
 from headrace.masking import masked
 from headrace.profiling.provenance import Scalar, plain
 from headrace.runs.options import ComputeOptions, computing
@@ -16,17 +17,28 @@ _LARGEST_SIDE: Final = 8192
 _ON_ERROR: Final = ("raise", "skip")
 
 
+def check_labels(path: Path) -> None:
+    """Raise ConfigError where the file of labels cannot be read."""
+    with file_errors(f"cannot read the file of labels {path}", "give a file"):
+        path.open("rb").close()
+
+
 @dataclass(frozen=True, kw_only=True)
 class LabelledInput:
     """What is learnt from."""
 
     sources: tuple[str, ...]
     """Paths of videos, of folders, or of lists of them."""
-    labels: Path | None = None
-    """A CSV file with a path and a label on each line: see `label_file`. None gives each frame a
-    dummy label, drawn at random: the times then mean something, the head does not."""
-    held_out: float = 0.2
-    """Share of the videos of each class that are not trained on, to measure the accuracy on."""
+    labels: Annotated[
+        Path | None,
+        Option("Retrain: CSV of path,label; without it labels are dummies.", check=check_labels),
+    ] = None
+    """See `label_file`. None gives each frame a dummy label, drawn at random: the times then mean
+    something, the head does not."""
+    held_out: Annotated[
+        float, Option("Retrain: videos of each class kept for the accuracy.", metavar="SHARE")
+    ] = 0.2
+    """They are not trained on."""
     stride: int = 1
     """1 means every frame."""
     size: tuple[int, int] | None = None
@@ -64,18 +76,24 @@ class TrainOptions:
     is learnt follows from the seed.
     """
 
-    epochs: int = 1
-    """How often every frame that is trained on comes."""
+    epochs: Annotated[int, Option("Retrain: how often each frame comes.", least=1)] = 1
     max_steps: int | None = None
     """Where to stop; None means after the last epoch."""
-    learning_rate: float = 1e-3
-    """Of Adam: about how far each weight moves in a step."""
-    train_from: str | None = None
-    """The first layer that is trained, besides the head and all between; None: the head alone."""
-    checkpoint_gradients: bool = False
-    """Whether trained layers recompute what they would keep for the backward: less memory, more
-    time."""
-    seed: int = 0
+    learning_rate: Annotated[float, Option("Retrain: step size of Adam.")] = 1e-3
+    """About how far each weight moves in a step."""
+    train_from: Annotated[
+        str | None,
+        Option("Retrain: train all from this layer on, not the head alone.", metavar="LAYER"),
+    ] = None
+    checkpoint_gradients: Annotated[
+        bool,
+        Option(
+            "Retrain: trained layers recompute what they would keep; less memory.",
+            flags=("--checkpoint-gradients",),
+        ),
+    ] = False
+    """More time."""
+    seed: Annotated[int, Option("Retrain: another one trains another way.", least=0)] = 0
     """Of the order of frames, the first weights of the head, and which videos are held out."""
 
     def __post_init__(self) -> None:

@@ -4,14 +4,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
 from headrace.sampling.alignment import OnMissing, Sync
-from headrace.sizes import check_numbers, is_number
+from headrace.sizes import check_numbers, is_number, one_of
 from headrace.training.cameras.camera_times import CameraTimes
 from headrace.video.camera_layout import CameraClip, CameraLayout
 from headrace.video.stream_index import StreamIndex
@@ -55,10 +54,8 @@ class Alignment:
     short camera is a moment too unless `on_missing` is `raise`: None means the longest then."""
 
     def __post_init__(self) -> None:
-        for name, kind in (("sync", Sync), ("on_missing", OnMissing)):
-            choice, choices = getattr(self, name), get_args(kind)
-            if choice not in choices:
-                raise ConfigError(f"{name} must be one of {', '.join(choices)}, got {choice!r}")
+        one_of(Sync, sync=self.sync)
+        one_of(OnMissing, on_missing=self.on_missing)
         check_numbers(0, tolerance_ms=self.tolerance_ms)
         _check_clocks(self.clocks)
         if not (self.reference is None or isinstance(self.reference, str)):

@@ -9,7 +9,7 @@ from headrace.decode.protocol import check_on_error
 from headrace.errors import ConfigError
 from headrace.sampling.moments import Moments
 from headrace.sampling.tail import Tail
-from headrace.sizes import check_integers, parse_bytes
+from headrace.sizes import check_integers, one_of, parse_bytes
 from headrace.training.cameras.alignment import Alignment
 from headrace.training.cameras.augment import ClipAugment
 from headrace.training.cameras.batch import Ragged
@@ -103,11 +103,7 @@ class CameraOptions(LoaderOptions):
         check_on_error(self.on_error, get_args(OnLost))
         check_metadata(self.metadata)
         check_views(self.view, self.augment, size=self.size, fit=self.fit)
-        choices = (*get_args(Ragged), None)
-        if self.ragged not in choices:
-            raise ConfigError(
-                f"ragged must be one of {', '.join(map(str, choices))}, got {self.ragged!r}"
-            )
+        one_of((*get_args(Ragged), None), ragged=self.ragged)
 
     @property
     def is_strict(self) -> bool:

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Integral
-from typing import Literal, get_args
+from typing import Literal
 
 from headrace.errors import ConfigError
+from headrace.sizes import one_of
 from headrace.video.fitting import Fitting
 from headrace.video.shape import Crop
 from headrace.video.timebase import exact_number
@@ -40,10 +41,7 @@ class CameraView:
 
     def __post_init__(self) -> None:
         self._check_resize()
-        if self.anchor not in get_args(Anchor):
-            raise ConfigError(
-                f"anchor must be one of {', '.join(get_args(Anchor))}, got {self.anchor!r}"
-            )
+        one_of(Anchor, anchor=self.anchor)
         if isinstance(self.crop, Crop) or self.crop is None:
             if self.anchor != "center":
                 raise ConfigError(

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 import pytest
 
+from headrace.config_fields import FrameSize, Option, Videos, check_options
 from headrace.errors import ConfigError
-from headrace.measuring.config_fields import FrameSize, Option, Videos, check_options
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,12 +30,12 @@ class Config:
     ("options", "said"),
     [
         ({"videos": ()}, "at least one video is needed, got none"),
-        ({"number": 1}, "number must be >= 2, got 1"),
+        ({"number": 1}, "number must be an integer >= 2, got 1"),
         ({"share": 1.5}, r"share must be in \[0, 1\], got 1.5"),
         ({"share": float("nan")}, r"share must be in \[0, 1\], got nan"),
         ({"seconds": 0}, "seconds must be > 0, got 0"),
         ({"seconds": float("nan")}, "seconds must be > 0, got nan"),
-        ({"word": "c"}, "word must be one of a, b; got c"),
+        ({"word": "c"}, "word must be one of a, b, got 'c'"),
         ({"words": ("a", "c")}, "words must be among a, b; got c"),
         ({"size": (0, 4)}, "size must be numbers from 1 up, got 0, 4"),
     ],

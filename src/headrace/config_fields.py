@@ -1,5 +1,6 @@
 """Options: what the fields of a configuration say of themselves, to people and to checks."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, fields
 from typing import (
     Annotated,
@@ -15,6 +16,7 @@ from typing import (
 from typing import get_type_hints as hints_of
 
 from headrace.errors import ConfigError
+from headrace.sizes import check_integers, one_of
 
 CAMERAS: Final = "Names of the cameras, with commas; all if not given."
 """What `--cameras` is, of whatever command."""
@@ -38,9 +40,17 @@ class Option:
     above: float | None = None
     """The value is greater than this."""
     flags: tuple[str, ...] = ()
-    """As they are typed; empty makes one of the field's name."""
+    """As they are typed; empty makes one of the field's name, `--no-...` beside a bool's."""
     metavar: str | None = None
     """What help calls the value; None names its type."""
+    is_repeated: bool = False
+    """Of a tuple: the option is given once for each value, instead of with commas between them."""
+    check: Callable[[Any], object] | None = None
+    """Raises a `HeadraceError` for a value that cannot be used, before anything is opened."""
+    completions: Mapping[str, str] | None = None
+    """Values that a shell completes, each with a description."""
+    variable: str | None = None
+    """Environment variable that is read where the option is not given."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +60,13 @@ class VideoArgument:
     help: str = "Video files, or folders of them."
     is_needed: bool = True
     """Whether there must be one."""
+    metavar: str | None = None
+    """What help calls them; None: by the field's name."""
+
+
+@dataclass(frozen=True)
+class SourceArgument(VideoArgument):
+    """Stands in the annotation of arguments that are kept as typed: paths, addresses, cameras."""
 
 
 Videos: TypeAlias = Annotated[tuple[str, ...], VideoArgument()]
@@ -105,22 +122,24 @@ def check_options(configuration: Configuration) -> None:
         elif isinstance(value, tuple):
             _check_several(field.name, value, field.option, _choices(field.item))
         elif value is not None:
-            _check(field.name, value, field.option, _choices(field.kind))
+            _check(field.name, value, field.option, field.kind)
 
 
 def _choices(kind: Any) -> tuple[Any, ...]:
     return get_args(kind) if get_origin(kind) is Literal else ()
 
 
-def _check(name: str, value: Any, option: Option, choices: tuple[Any, ...]) -> None:
-    least, most, above = option.least, option.most, option.above
-    if choices and value not in choices:
-        raise ConfigError(f"{name} must be one of {', '.join(choices)}; got {value}")
+def _check(name: str, value: Any, option: Option, kind: Any) -> None:
+    least, most, above, choices = option.least, option.most, option.above, _choices(kind)
+    if choices:
+        one_of(choices, **{name: value})
     if above is not None and not value > above:
         raise ConfigError(f"{name} must be > {above:g}, got {value}")
     if most is not None and not (least or 0) <= value <= most:
         raise ConfigError(f"{name} must be in [{least or 0:g}, {most:g}], got {value}")
-    if least is not None and not value >= least:
+    if kind in (int, int | None) and least is not None:
+        check_integers(int(least), **{name: value})
+    elif least is not None and not value >= least:
         raise ConfigError(f"{name} must be >= {least:g}, got {value}")
 
 

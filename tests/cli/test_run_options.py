@@ -11,7 +11,7 @@ from cli.kit import FAST, SQUEEZENET, recorded
 from decode.backends import needs_torchcodec
 from decode.gpus import needs_no_gpu
 from headrace.cli import run as run_command
-from headrace.cli.run_values import live_options, run_options
+from headrace.cli.run_options import live_options, run_options
 from headrace.models.compute import LARGEST, Compute
 from headrace.runs.live.options import LiveOptions
 from headrace.runs.options import (
@@ -54,8 +54,8 @@ def test_flags_default_to_what_the_library_defaults_to():
         ({"threads": 2}, {"threads": 2}),
         ({"prep_on_gpu": True}, {"execution": {"prep_on_gpu": True}}),
         ({"core_bind": "0-3"}, {"execution": {"core_bind": "0-3"}}),
-        ({"enable_compile": True}, {"execution": {"compile": True}}),
-        ({"use_amp": True}, {"execution": {"amp": True}}),
+        ({"compile": True}, {"execution": {"compile": True}}),
+        ({"amp": True}, {"execution": {"amp": True}}),
         ({"split_point": "a:b"}, {"execution": {"split_point": "a:b"}}),
         ({"batch_size": "auto"}, {"batch_size": LARGEST, "execution": {"fit_batch": True}}),
     ],
