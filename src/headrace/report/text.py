@@ -5,16 +5,15 @@ from pathlib import PurePath
 from textwrap import wrap
 
 from headrace.profiling.findings.finding import Finding
-from headrace.profiling.findings.utilization import StageLoad, stage_loads
+from headrace.profiling.findings.utilization import StageUtilization, stage_loads
 from headrace.profiling.findings.verdict import busy_banner, find
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.number_format import gibibytes, percent
 from headrace.profiling.provenance import Gpu, Machine, Scalar
 from headrace.profiling.session import Session
 from headrace.report.losses import lost_rows, lost_words
-from headrace.report.timeline import timeline
-from headrace.report.totals import cost_ratio, totals
-from headrace.report.worker_rows import HEADS, worker_rows
+from headrace.report.time_charts import timeline
+from headrace.report.totals import WORKER_HEADS, cost_ratio, totals, worker_rows
 
 _LOST_SHOWN = 5
 _HAPPENED_SHOWN = 20
@@ -205,7 +204,7 @@ def _stages(session: Session) -> Iterator[str]:
     yield ""
 
 
-def _stage_row(load: StageLoad) -> tuple[str, ...]:
+def _stage_row(load: StageUtilization) -> tuple[str, ...]:
     shares = (load.busy, load.starved, load.blocked, load.rest)
     return (load.name, *(percent(share).rjust(8) for share in shares))
 
@@ -214,7 +213,7 @@ def _workers(session: Session) -> Iterator[str]:
     rows = worker_rows(session)
     if rows:
         yield "Workers"
-        yield from aligned([HEADS, *rows])
+        yield from aligned([WORKER_HEADS, *rows])
         yield ""
 
 
