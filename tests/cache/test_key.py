@@ -17,8 +17,8 @@ from cache.made import GROUPS, arrays, key
 from decode.backends import TORCHCODEC, needs_torchcodec
 from headrace import CacheError, ConfigError, Decoding
 from headrace.cache.entry import MAX_ARRAYS, Entry, decode, encode
-from headrace.cache.key import ChunkKey, KeyDifference, differences
-from headrace.cache.key_fields import decode_facts, model_facts, numerics_facts, preprocess_facts
+from headrace.cache.key import ChunkKey, KeyDifference, decode_facts, differences
+from headrace.cache.key_fields import model_facts, numerics_facts, preprocess_facts
 from headrace.models.compute import Compute
 from headrace.preprocess.spec import InputSpec
 

@@ -4,9 +4,11 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from numbers import Integral
 from typing import Any, Final
 
+from headrace.decode.decoding import Decoding
 from headrace.errors import ConfigError
 
 FORMAT: Final = 1
@@ -164,3 +166,17 @@ def _plain(value: Any, name: str) -> Plain:
 
 def _start_of(text: str | bytes) -> str:
     return ascii(text[:60]) + ("…" if len(text) > 60 else "")
+
+
+def decode_facts(decoding: Decoding, *, on_error: str) -> dict[str, Any]:
+    """What decides the pixels: `ChunkKey.decode`.
+
+    PyAV's version stands for FFmpeg's, which comes inside it; torchcodec's does not, and frames by
+    any of those it loads are the same within a tolerance.
+    """
+    return {
+        "backend": decoding.backend,
+        "version": version("av" if decoding.backend == "pyav" else decoding.backend),
+        "device": decoding.device.partition(":")[0],
+        "on_error": on_error,
+    }

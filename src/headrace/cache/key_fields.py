@@ -1,4 +1,4 @@
-"""The parts of a key that a run and its model fill."""
+"""The parts of a key that a model fills. Imports PyTorch."""
 
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -7,25 +7,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from headrace.decode.decoding import Decoding
 from headrace.models.checkpoint import weights_digest
 from headrace.models.compute import Compute
 from headrace.preprocess.operations import operations
 from headrace.preprocess.spec import InputSpec, PrepLevel
-
-
-def decode_facts(decoding: Decoding, *, on_error: str) -> dict[str, Any]:
-    """What decides the pixels: `ChunkKey.decode`.
-
-    PyAV's version stands for FFmpeg's, which comes inside it; torchcodec's does not, and frames by
-    any of those it loads are the same within a tolerance.
-    """
-    return {
-        "backend": decoding.backend,
-        "version": version("av" if decoding.backend == "pyav" else decoding.backend),
-        "device": decoding.device.partition(":")[0],
-        "on_error": on_error,
-    }
 
 
 def preprocess_facts(level: PrepLevel, spec: InputSpec, *, device: str = "cpu") -> dict[str, Any]:

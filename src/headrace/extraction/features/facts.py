@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.cache.key import ChunkKey
-from headrace.cache.key_fields import decode_facts
+from headrace.cache.key import ChunkKey, decode_facts
 from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.decode.index_store import VERSION
 from headrace.decode.protocol import OnError
