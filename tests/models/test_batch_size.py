@@ -11,9 +11,15 @@ from torchvision import models
 
 from headrace import BackendError, ConfigError, IndexStore
 from headrace.models.batch_size import choose_batch_size, fastest, largest
-from headrace.models.gpu_memory import KnownPeaks, predicted_peak
 from headrace.models.load import load_classifier
-from headrace.models.memory_table import MemoryCell, MemoryKey, MemoryTable, MemoryTables
+from headrace.models.memory_table import (
+    KnownPeaks,
+    MemoryCell,
+    MemoryKey,
+    MemoryTable,
+    MemoryTables,
+    predicted_peak,
+)
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing.fake_clock import FakeClock
 from models.tiny import Failing, Mean, refused, tiny

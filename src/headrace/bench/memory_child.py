@@ -11,8 +11,9 @@ import torch
 
 from headrace.errors import BackendError
 from headrace.models.compute import Compute, Device
-from headrace.models.gpu_memory import is_out_of_memory, predicted_peak, release_memory
+from headrace.models.gpu_memory import is_out_of_memory, release_memory
 from headrace.models.load import load_classifier
+from headrace.models.memory_table import predicted_peak
 from headrace.models.model import Model
 from headrace.models.precision_support import operation_threads
 from headrace.models.prepare import prepare

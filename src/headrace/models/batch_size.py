@@ -9,7 +9,8 @@ import torch
 
 from headrace.errors import BackendError, first_line
 from headrace.models.compute import LARGEST, Device
-from headrace.models.gpu_memory import KnownPeaks, bytes_per_frame, is_out_of_memory, predicted_peak
+from headrace.models.gpu_memory import is_out_of_memory
+from headrace.models.memory_table import KnownPeaks, bytes_per_frame, predicted_peak
 from headrace.models.model import Model
 from headrace.models.prepare import warm_up
 from headrace.runtime.clock import Clock

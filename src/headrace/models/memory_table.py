@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -11,12 +11,21 @@ from typing import Final
 import platformdirs
 
 from headrace.decode.index_store import IndexStore
-from headrace.models.gpu_memory import KnownPeaks
 from headrace.records import from_dict, to_dict
 from headrace.text_file import write_whole
 
 VERSION: Final = 1
 """Raised whenever the same figures would mean something else; older tables are ignored."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownPeaks:
+    """What batches took when they were measured, on this device, with this model."""
+
+    peaks: Mapping[int, int]
+    """Frames in a batch -> bytes at the peak; at least one."""
+    origin: str
+    """Where the figures come from, as sentences name it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,3 +144,33 @@ class MemoryTables:
         """Return where the table of a key lies, whether it exists or not."""
         name = repr(sorted(asdict(key).items())).encode()
         return self.folder / f"{hashlib.sha256(name).hexdigest()[:40]}.json"
+
+
+def predicted_peak(peaks: Mapping[int, int], batch_size: int) -> int:
+    """Return the peak of a batch size by a straight line through the two known ones next to it.
+
+    A model holds its weights whatever the batch, and so many bytes for each frame. Of one known
+    size the whole peak is taken to grow, which is too much rather than too little. Never less than
+    any smaller size took.
+
+    Args:
+        peaks: Frames in a batch -> bytes at the peak; at least one.
+        batch_size: Frames in a batch, at least 1.
+    """
+    known = sorted(peaks)
+    at_most = max((peaks[size] for size in known if size <= batch_size), default=0)
+    if batch_size in peaks:
+        return at_most
+    if len(known) == 1:
+        [size] = known
+        return max(at_most, -(-peaks[size] * batch_size // size))
+    above = next((place for place, size in enumerate(known) if size > batch_size), len(known) - 1)
+    low, high = known[max(0, above - 1)], known[max(1, above)]
+    return max(
+        at_most, round(peaks[high] - bytes_per_frame(peaks, low, high) * (high - batch_size))
+    )
+
+
+def bytes_per_frame(peaks: Mapping[int, int], low: int, high: int) -> float:
+    """Return by how much the peak grows with each frame between two known batch sizes."""
+    return (peaks[high] - peaks[low]) / (high - low)

@@ -3,8 +3,7 @@
 from typing import Any
 
 from headrace.models.compute import Device, Precision
-from headrace.models.gpu_memory import KnownPeaks
-from headrace.models.memory_table import MemoryKey, MemoryTables
+from headrace.models.memory_table import KnownPeaks, MemoryKey, MemoryTables
 from headrace.models.model import Model
 from headrace.preprocess.spec import PrepLevel
 from headrace.profiling.machine import describe_machine, versions
