@@ -21,8 +21,9 @@ from typing import Any, TypeVar
 
 import psutil
 
+from headrace.profiling.usage import cpu_seconds, machine_cpu_seconds, peak_memory_bytes
+
 T = TypeVar("T")
-_STATUS = Path("/proc/self/status")
 _MAPS = Path("/proc/self/maps")
 
 
@@ -30,7 +31,7 @@ class Meter:
     """Wall time, and the CPU time of this process and of all others, from when it is made."""
 
     def __init__(self) -> None:
-        self._cpu, self._machine = _cpu_seconds(), _machine_seconds()
+        self._cpu, self._machine = cpu_seconds(), machine_cpu_seconds()
         self._began = perf_counter()
 
     @property
@@ -40,14 +41,9 @@ class Meter:
 
     def read(self) -> dict[str, float]:
         """Return the times of a `Repeat`."""
-        wall_seconds = self.wall_seconds
-        cpu_seconds = _cpu_seconds() - self._cpu
-        others = _machine_seconds() - self._machine - cpu_seconds
-        return {
-            "wall_seconds": wall_seconds,
-            "cpu_seconds": cpu_seconds,
-            "others_cpu_seconds": max(0.0, others),
-        }
+        wall, own = self.wall_seconds, cpu_seconds() - self._cpu
+        others = max(0.0, machine_cpu_seconds() - self._machine - own)
+        return {"wall_seconds": wall, "cpu_seconds": own, "others_cpu_seconds": others}
 
 
 def steady(
@@ -122,12 +118,8 @@ def rss_bytes() -> int:
 
 
 def peak_rss_bytes() -> int:
-    """From the status of this process: `ru_maxrss` would begin with the parent's."""
-    if _STATUS.is_file():
-        found = re.search(r"^VmHWM:\s*(\d+) kB", _STATUS.read_text(), re.MULTILINE)
-        if found:
-            return int(found[1]) * 1024
-    return rss_bytes()
+    """The most memory that this process ever had; where the system does not tell, what it has."""
+    return peak_memory_bytes() or rss_bytes()
 
 
 def versions(packages: Sequence[str]) -> dict[str, str]:
@@ -137,22 +129,6 @@ def versions(packages: Sequence[str]) -> dict[str, str]:
         loaded = set(re.findall(r"libavcodec[-\w]*\.so\.([\d.]+)", _MAPS.read_text()))
         found["libavcodec"] = ", ".join(sorted(loaded))
     return found
-
-
-def _cpu_seconds() -> float:
-    """CPU time of this process and of its children, those that live included."""
-    me = psutil.Process()
-    times = [each.cpu_times() for each in (me, *me.children(recursive=True))]
-    ended = times[0]
-    alive = sum(each.user + each.system for each in times)
-    return float(alive + ended.children_user + ended.children_system)
-
-
-def _machine_seconds() -> float:
-    """CPU time of all processes of the machine."""
-    times = psutil.cpu_times()
-    idle = sum(getattr(times, name, 0.0) for name in ("idle", "iowait", "guest", "guest_nice"))
-    return float(sum(times) - idle)
 
 
 ROOT = Path(__file__).parents[1]

@@ -3,18 +3,17 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from time import perf_counter
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.adapters import Adapter, FrameAt
-from benchmarks.conformance.compare_frames import Tally
+from benchmarks.adapters import ReadFrames, adapter
+from benchmarks.conformance.compare_frames import Outcome, Tally
 from benchmarks.conformance.process import Ask, Ended, Request, answers_of, ask_worker
 from benchmarks.conformance.reference import Reference, thumbnail
 from benchmarks.conformance.verdict import HEADRACE, FileRow, Verdict
@@ -176,7 +175,7 @@ def judge_library(
     places: int,
     seed: int,
     seconds: float,
-    open_file: Callable[[Path], FrameAt] | None = None,
+    open_file: Callable[[Path], ReadFrames] | None = None,
 ) -> Tally:
     """Return what one library makes of random frames, for so many seconds from the first one on.
 
@@ -189,33 +188,25 @@ def judge_library(
     count = len(reference)
     asked = Random(seed).sample(range(count), min(places, count))
     tally = Tally()
-    read: FrameAt | None = None
+    read: ReadFrames | None = None
     ends: float | None = None
     for place in asked:
         try:
-            open_file = open_file or adapter(library).frame_at
+            open_file = open_file or adapter(library).reader
             read = read or open_file(path)
-            picture = read(place)
+            [picture] = read([place])
         except Exception as error:  # noqa: BLE001
             tally.explain(f"{type(error).__name__}: {error}")
-            picture = None
-        if picture is None:
-            tally.explain("it gives no picture")
             is_told = reference.is_complained_of[place]
             tally.add("refused_with" if is_told else "refused_without", f"{place} is refused")
-        elif (other := another(reference, place, picture)) is None:
-            tally.add("right")
         else:
-            tally.add("wrong", f"{place} is most like frame {other}")
+            other = another(reference, place, picture)
+            outcome: Outcome = "right" if other is None else "wrong"
+            tally.add(outcome, f"{place} is most like frame {other}")
         ends = ends or perf_counter() + seconds
         if perf_counter() > ends:
             break
     return tally
-
-
-def adapter(library: str) -> Adapter:
-    """Import a library's adapter."""
-    return cast(Adapter, import_module(f"benchmarks.adapters.{library}"))
 
 
 def another(reference: Reference, place: int, picture: NDArray[np.uint8]) -> int | None:
