@@ -16,11 +16,9 @@ Each way delivers the same windows at 256x704, by the same decoder and two threa
 Equal frames are proved first: those of a window of each way, bit by bit.
 """
 
-import json
 import math
 import sys
 import zlib
-from argparse import Namespace
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, count, islice
@@ -34,7 +32,7 @@ from numpy.typing import NDArray
 
 from benchmarks.camera_media import index_file
 from benchmarks.equality import Equality
-from benchmarks.kit import Benchmark, flag, parameters, rounds
+from benchmarks.kit import Benchmark, rounds
 from benchmarks.markdown import machine, others, rendered, spread
 from benchmarks.media import DEFAULT_ROOT
 from benchmarks.record import Repeat, Row, TimedResult, origin, ratios
@@ -50,6 +48,7 @@ from headrace.training.video_set import VideoSet
 from headrace.video.camera_layout import CameraLayout
 from headrace.video.shape import FrameShape
 
+INDEX_FILE = index_file(DEFAULT_ROOT, 10, 240)
 SIZE, WORKERS, MOMENTS = (256, 704), 2, 8
 WINDOW_FRAMES = MOMENTS * 6
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -68,15 +67,25 @@ NOT_EQUAL = ("headrace yuv420", "bare")
 """Colour at half the resolution; no frames at all."""
 
 
-def measure(options: Namespace) -> Iterator[TimedResult]:
-    """Time all ways turn by turn, each in a process of its own."""
-    path = options.index_file.resolve()
+def measure(
+    *,
+    index_file: Path = INDEX_FILE,
+    repeats: int = 3,
+    memory_budget: str = "1GiB",
+    seconds: float = 8.0,
+) -> Iterator[TimedResult]:
+    """Time all ways turn by turn, each in a process of its own.
+
+    Args:
+        index_file: of clips of 6 cameras at 12 Hz
+        repeats: of each, in turn
+        memory_budget: of headrace
+        seconds: of each way and repeat, without its warm-up
+    """
+    path = index_file.resolve()
     if not path.is_file():
         sys.exit(f"no {path}; make it: python -m benchmarks.camera_media --num-frames 240")
-    asked = {"path": str(path), **parameters(options, "seconds", "memory_budget")}
-    if options.way:
-        print(json.dumps(answer(way=options.way, **asked)))
-        sys.exit()
+    asked = {"path": str(path), "seconds": seconds, "memory_budget": memory_budget}
     layout = CameraLayout.read(path)
     for source in layout.sources:
         open_index(source)  # kept, so that no way pays for it
@@ -91,17 +100,15 @@ def measure(options: Namespace) -> Iterator[TimedResult]:
             sys.exit(f"{row.name}: {wrong} of {len(right)} windows have other pixels than naive")
         return row.timed(Repeat(**found))
 
-    proved = Equality(
-        frames=EQUAL_WINDOWS * WINDOW_FRAMES, missing=0, wrong=0, max_mean_difference=0.0
-    )
-    known = versions(["av", "torch"])
+    frames, known = EQUAL_WINDOWS * WINDOW_FRAMES, versions(["av", "torch"])
+    proved = Equality(frames=frames, missing=0, wrong=0, max_mean_difference=0.0)
     rows = [
         Row(name=name, versions=known, equality=None if name in NOT_EQUAL else proved)
         for name in WAYS
     ]
-    *_, rows = rounds(rows, take, options.repeats)
+    *_, rows = rounds(rows, take, repeats)
     yield TimedResult(
-        provenance=origin(parameters(options, "repeats", "seconds", "memory_budget")),
+        provenance=origin(repeats=repeats, seconds=seconds, memory_budget=memory_budget),
         media={"clips": len(layout.clips), "frames": [clip.num_frames for clip in layout.clips]},
         rows=tuple(rows),
     )
@@ -219,19 +226,7 @@ def camera_windows(result: TimedResult) -> str:
     )
 
 
-BENCHMARK = Benchmark(
-    name="camera_windows",
-    about=__doc__,
-    flags={
-        "index_file": flag(index_file(DEFAULT_ROOT, 10, 240), "of clips of 6 cameras at 12 Hz"),
-        "repeats": flag(3),
-        "memory_budget": flag("1GiB"),
-        "seconds": flag(8.0, "of each way and repeat, without its warm-up"),
-        "way": flag("", "measure this one here, and print it as JSON", choices=list(WAYS)),
-    },
-    measure=measure,
-    text=camera_windows,
-)
+BENCHMARK = Benchmark("camera_windows", __doc__, measure, camera_windows)
 
 if __name__ == "__main__":
     BENCHMARK.main()

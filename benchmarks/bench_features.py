@@ -14,7 +14,6 @@ import os
 import socket
 import subprocess
 import sys
-from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,11 +25,11 @@ import numpy as np
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from benchmarks import media
 from benchmarks.feature_loops import NAME, WIDTH, write_weights
-from benchmarks.kit import MEDIA, REPEATS, Benchmark, flag, parameters, tried
+from benchmarks.kit import CORES, Benchmark, begin, tried
 from benchmarks.markdown import DISTURBED, machine, rendered, spread
-from benchmarks.record import Repeat, Result, Timed, origin, ratios
+from benchmarks.media import DEFAULT_ROOT, paths
+from benchmarks.record import Repeat, Result, Timed, ratios
 from benchmarks.worker import Meter, ask_worker
 
 QUARTER = "a quarter"
@@ -84,24 +83,28 @@ class FeaturesResult(Result):
         ]
 
 
-def measure(options: Namespace) -> Iterator[FeaturesResult]:
-    """Prove and time all ways."""
-    paths = [path.resolve() for path in media.paths(options.media, "web", options.count)]
+def measure(
+    *, media: Path = DEFAULT_ROOT, count: int = 12, rate: int = 15, repeats: int = 3
+) -> Iterator[FeaturesResult]:
+    """Prove and time all ways.
+
+    Args:
+        media: their folder
+        count: videos of 10 s
+        rate: features a second
+        repeats: of each, in turn
+    """
+    files = [str(path.resolve()) for path in paths(media, "web", count)]
     with TemporaryDirectory() as folder:
         weights = Path(folder) / "weights.pth"
         write_weights(weights)
-        asked = {"paths": [*map(str, paths)], "weights": str(weights), "rate": options.rate}
+        asked = {"paths": files, "weights": str(weights), "rate": rate}
         least = least_cosine(asked, Path(folder))
         if least < NEAR:
             raise SystemExit(f"features are not those of the bare loop: a cosine of {least:.4f}")
-        rows = contest(asked, options.repeats)
-    said = parameters(options, "count", "rate", "repeats")
-    yield FeaturesResult(
-        provenance=origin({**said, "cores": os.cpu_count()}),
-        media={"recipe": media.recipe()},
-        rows=tuple(rows),
-        least_cosine=least,
-    )
+        rows = contest(asked, repeats)
+    made = begin(count=count, rate=rate, repeats=repeats, cores=CORES)
+    yield FeaturesResult(**made, rows=tuple(rows), least_cosine=least)
 
 
 def least_cosine(asked: Mapping[str, Any], folder: Path, ask: Ask = ask_worker) -> float:
@@ -246,19 +249,7 @@ def _judged(result: FeaturesResult) -> str:
     return f"{text[:1].upper()}{text[1:]}. " if text else ""
 
 
-BENCHMARK = Benchmark(
-    name="features",
-    about=__doc__,
-    flags={
-        "media": MEDIA,
-        "count": flag(12, "videos of 10 s"),
-        "rate": flag(15, "features a second"),
-        "repeats": REPEATS,
-    },
-    measure=measure,
-    result=FeaturesResult,
-    text=features,
-)
+BENCHMARK = Benchmark("features", __doc__, measure, features)
 
 if __name__ == "__main__":
     BENCHMARK.main()

@@ -11,23 +11,22 @@ what it predicts for the change it advises, and what came when that was made. Th
 quiet for the five ("changes"); what is planted takes no core ("planted").
 """
 
-from argparse import Namespace
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 from pydantic import Field
 from torch.utils.data import DataLoader, Dataset
 
 import headrace
-from benchmarks import media
-from benchmarks.kit import MEDIA, Benchmark, flag
+from benchmarks.kit import Benchmark
 from benchmarks.markdown import machine, machine_of, rendered
+from benchmarks.media import DEFAULT_ROOT, paths
 from benchmarks.planted_loops import LOOPS, Loop, advised, run_loop, wall_seconds, with_change
 from benchmarks.record import Result, origin
 from headrace.profiling.findings.loop_simulation import LoopLoad
@@ -112,18 +111,29 @@ Predict = Callable[[Session], float | None]
 """From the session of a run without the change."""
 
 
-def measure(options: Namespace) -> Iterator[PredictionsResult]:
-    """Predict and run; one part keeps the other as it is."""
-    made = origin({"repeats": options.repeats, "steps": STEPS})
-    result = PredictionsResult(provenance=made)
-    if options.only is not None:
-        result = PredictionsResult.load(options.out)
-    if options.only != "planted":
-        video = media.paths(options.media, "web", 1)[0]
-        changes = tuple(printed(judged(*case, options.repeats)) for case in cases(video))
+def measure(
+    *,
+    media: Path = DEFAULT_ROOT,
+    repeats: int = 3,
+    only: Literal["changes", "planted"] | None = None,
+    out: Path,
+) -> Iterator[PredictionsResult]:
+    """Predict and run; one part keeps the other as it is.
+
+    Args:
+        media: their folder
+        repeats: of each, in turn
+        only: one part
+        out: where the result is kept
+    """
+    made = origin(repeats=repeats, steps=STEPS)
+    result = PredictionsResult.load(out) if only else PredictionsResult(provenance=made)
+    if only != "planted":
+        video = paths(media, "web", 1)[0]
+        changes = tuple(printed(judged(*case, repeats)) for case in cases(video))
         result = result.model_copy(update={"provenance": made, "changes": changes})
-    if options.only != "changes":
-        loops = tuple(printed(judged_loop(each, options.repeats)) for each in LOOPS)
+    if only != "changes":
+        loops = tuple(printed(judged_loop(each, repeats)) for each in LOOPS)
         planted = PlantedResult(provenance=made, loops=loops)
         result = result.model_copy(update={"planted": planted})
     yield result
@@ -297,18 +307,7 @@ def planted_loops(result: PlantedResult) -> str:
     )
 
 
-BENCHMARK = Benchmark(
-    name="predictions",
-    about=__doc__,
-    flags={
-        "media": MEDIA,
-        "repeats": flag(3),
-        "only": {"choices": ("changes", "planted"), "help": "one part"},
-    },
-    measure=measure,
-    result=PredictionsResult,
-    text=predictions,
-)
+BENCHMARK = Benchmark("predictions", __doc__, measure, predictions)
 
 if __name__ == "__main__":
     BENCHMARK.main()

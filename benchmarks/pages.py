@@ -4,7 +4,6 @@ python -m benchmarks.pages            write the pages and the charts
 python -m benchmarks.pages --check    fail when they are not what the results say
 """
 
-import argparse
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,8 +14,10 @@ from typing import Any
 
 from benchmarks.bench_extract import extracting
 from benchmarks.bench_extract_memory import MemoryResult, flat
+from benchmarks.bench_live import LiveResult, live
 from benchmarks.bench_random_frames import CHARTED, headline
 from benchmarks.bench_sequential import NAMES, sequential
+from benchmarks.command_line import call
 from benchmarks.conformance.verdict import ConformanceResult, DrawsResult
 from benchmarks.markdown import by_name, quickest_first
 from benchmarks.record import RESULTS, Row, TimedResult
@@ -98,6 +99,7 @@ RECORDS: dict[str, type[Any]] = {
     "cameras_speed": CamerasRecord,
     "conformance": ConformanceResult,
     "draws": DrawsResult,
+    "live": LiveResult,
     "soak": SoakResult,
 }
 """Name of a result that no `BENCHMARK` has the type of → its type."""
@@ -137,7 +139,7 @@ BLOCKS: Sequence[Block] = (
     ("first_batch", TABLES, "bench_first_batch.first_batch", "first_batch"),
     ("camera_windows", TABLES, "bench_camera_windows.camera_windows", "camera_windows"),
     ("proxy", TABLES, "bench_proxy.proxied", "proxy"),
-    ("live", TABLES, "bench_live.live", "live"),
+    ("live", TABLES, live, "live"),
     ("soak", TABLES, soak, "soak"),
     ("measuring", TABLES, "bench_overhead.measuring", "overhead observe"),
     ("predictions", TABLES, "bench_predictions.predictions", "predictions"),
@@ -155,19 +157,20 @@ BLOCKS: Sequence[Block] = (
 )
 
 
-def main(words: Sequence[str] | None = None) -> None:
-    """Write what differs, or fail on it."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="write nothing, fail on a difference")
-    parser.add_argument("--root", type=Path, default=ROOT, help="folder of the pages")
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    options = parser.parse_args(words)
+def main(*, check: bool = False, root: Path = ROOT, results: Path = RESULTS) -> None:
+    """Write what differs, or fail on it.
+
+    Args:
+        check: write nothing, fail on a difference
+        root: folder of the pages
+        results: their folder
+    """
     try:
-        wanted = generated(options.root, options.results)
+        wanted = generated(root, results)
     except ValueError as error:
         sys.exit(str(error))
     stale = [path for path, text in wanted.items() if _current(path) != text]
-    if options.check and stale:
+    if check and stale:
         names = ", ".join(path.name for path in stale)
         sys.exit(f"not what the results say: {names}; run: python -m benchmarks.pages")
     for path in stale:
@@ -234,4 +237,4 @@ def _current(path: Path) -> str | None:
 
 
 if __name__ == "__main__":
-    main()
+    call(main, __doc__)

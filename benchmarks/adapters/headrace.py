@@ -65,7 +65,7 @@ def show(stream: "Stream") -> dict[str, Any]:
     [address] = addresses_of([stream.url])
     plan = LivePlan(
         sources=[live_source(address)],
-        engine=stream.net.engine(),
+        engine=stream.engine,
         overload=Overload.chosen("auto", is_live=True, max_staleness_seconds=limit),
         max_seconds=(stream.until_ns - perf_counter_ns()) / 1e9,
     )

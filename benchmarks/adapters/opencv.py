@@ -160,5 +160,5 @@ def _read_on(stream: "Stream") -> Iterator[Any]:
 
 
 def _show(frame: Any, stream: "Stream") -> None:
-    stream.net.answer(cv2.cvtColor(frame, cv2.COLOR_BGR2RGB)[None])
+    stream.answer(cv2.cvtColor(frame, cv2.COLOR_BGR2RGB))
     stream.show(frame)

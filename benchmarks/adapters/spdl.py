@@ -59,11 +59,10 @@ def reader(path: Path, size: tuple[int, int] | None = None) -> ReadFrames:
     """Scaled by its filter graph."""
     scale, packets = _scale(size), spdl.io.demux_video(str(path))
     return lambda indices: list(
-        _delivered(
-            spdl.io.sample_decode_video(packets.clone(), list(indices), filter_desc=scale)
-        )
+        _delivered(spdl.io.sample_decode_video(packets.clone(), list(indices), filter_desc=scale))
     )
 
 
 def _delivered(frames: Any) -> Frames:
-    return spdl.io.to_numpy(spdl.io.convert_frames(frames))
+    delivered: Frames = spdl.io.to_numpy(spdl.io.convert_frames(frames))
+    return delivered

@@ -80,7 +80,7 @@ class Part(Record):
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """Return the fields of any part, and what a process of its own answers for each case."""
         scale = {name: value for name, value in common.items() if name != "case"}
-        made = origin({**scale, "clip": clip.name})
+        made = origin(**scale, clip=clip.name)
         asked = {**common, "clip": str(clip.resolve())}
         answers = {name: ask({**asked, **case}) for name, case in cases.items()}
         share = cls.share_of([found["meter"] for found in answers.values()])

@@ -90,7 +90,7 @@ def measure_rivals(
         max_staleness: What headrace is asked for under overload.
     """
     scale = {"seconds": seconds, "model_ms": model_ms, "max_staleness": max_staleness}
-    made = origin({**scale, "clip": clip.name})
+    made = origin(**scale, clip=clip.name)
     watching = Watching(clip, warm_up_seconds, ask)
     meters: list[dict[str, float]] = []
 

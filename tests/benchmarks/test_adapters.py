@@ -22,7 +22,7 @@ from benchmarks.adapters import (
     pyav_loop,
     random_access,
 )
-from benchmarks.bench_random_clips import ENTRANTS as CLIP_WAYS
+from benchmarks.bench_random_frames import CLIPS as CLIP_WAYS
 from benchmarks.bench_random_frames import ENTRANTS as FRAMES
 from benchmarks.cases import task_of
 from benchmarks.equality import Pictures, compare_picked, shrink, thumbnails

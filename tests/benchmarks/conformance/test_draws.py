@@ -60,7 +60,7 @@ def test_damaged_draws_of_a_codec_are_chosen_alone() -> None:
 
 def test_a_run_is_printed_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kept = tmp_path / "draws.json"
-    status = draws.main(["--draws", "3", "--seed", "5", "--out", str(kept)])
+    status = draws.main(draws=3, seed=5, out=kept)
     result = DrawsResult.load(kept)
     assert (result.seed, result.total.draws + result.not_made) == (5, 3)
     assert sum(count.draws for count in result.codecs) == result.total.draws
