@@ -54,11 +54,6 @@ class Prediction(Record):
     """Of other programs, in the first run of each pair. Above 0.05: repeat it."""
 
     @property
-    def off_by(self) -> float | None:
-        """How much more was predicted than came, as a share of what came."""
-        return None if self.predicted is None else self.predicted / median(self.measured) - 1
-
-    @property
     def figures(self) -> tuple[str, str, str]:
         """What was predicted, the median of what came, and its range."""
         return (

@@ -8,8 +8,8 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from benchmarks.bench_extract import extracting
@@ -128,32 +128,32 @@ def _extract(result: TimedResult, memory: MemoryResult | None) -> str:
     return "\n\n".join([extracting(result), *([flat(memory)] if memory else [])])
 
 
+def _own(name: str, page: str = TABLES) -> Block:
+    """Return the block of a benchmark that prints what its page shows."""
+    return name, page, f"bench_{name}.BENCHMARK.text", name
+
+
 _FOLDER = "benchmarks/results"
 BLOCKS: Sequence[Block] = (
     ("headline", README, _headline, "random_frames scaling?"),
     ("sequential", TABLES, _with_chart, "sequential"),
-    ("random_frames", TABLES, "bench_random_frames.random_access", "random_frames"),
-    ("random_clips", TABLES, "bench_random_frames.random_access", "random_clips"),
-    ("scaling", TABLES, "bench_scaling.scaling", "scaling"),
-    ("startup", TABLES, "bench_startup.startup", "startup"),
-    ("first_batch", TABLES, "bench_first_batch.first_batch", "first_batch"),
-    ("camera_windows", TABLES, "bench_camera_windows.camera_windows", "camera_windows"),
-    ("proxy", TABLES, "bench_proxy.proxied", "proxy"),
+    *(_own(name) for name in ("random_frames", "random_clips", "scaling", "startup")),
+    *(_own(name) for name in ("first_batch", "camera_windows", "proxy")),
     ("live", TABLES, live, "live"),
     ("soak", TABLES, soak, "soak"),
     ("measuring", TABLES, "bench_overhead.measuring", "overhead observe"),
-    ("predictions", TABLES, "bench_predictions.predictions", "predictions"),
+    _own("predictions"),
     ("cameras", TABLES, "bench_cameras.cameras", "cameras cameras_speed"),
     ("cores_loading", SCALE, "bench_cores.loading", "cores"),
     ("cores_planning", SCALE, "bench_cores.planning", "cores"),
     ("cores_scanning", SCALE, "bench_cores.scanning", "cores"),
     ("cores_reading", SCALE, "bench_cores.reading", "cores"),
     ("extract", TABLES, _extract, "extract extract_memory?"),
-    ("features", TABLES, "bench_features.features", "features"),
+    _own("features"),
     ("sizing_decoding", SCALE, "bench_plan.decoding", "sequential extract? plan"),
     ("sizing_planning", SCALE, "bench_plan.planning", "plan"),
     ("sizing_features", SCALE, "bench_plan.features", "plan"),
-    ("remote", SCALE, "bench_remote.remote", "remote"),
+    _own("remote", SCALE),
 )
 
 
@@ -192,8 +192,7 @@ def generated(root: Path, results: Path) -> dict[Path, str]:
         found = [load(results, each.rstrip("?")) for each in needed]
         if all(each or need.endswith("?") for each, need in zip(found, needed, strict=True)):
             if isinstance(draw, str):
-                module, _, function = draw.partition(".")
-                draw = getattr(import_module(f"benchmarks.{module}"), function)
+                draw = resolve_name(f"benchmarks.{draw}")
             text = texts.get(page) or (root / page).read_text("utf-8")
             texts[page] = replace_block(text, name, draw(*found))
     return files | {root / page: text for page, text in texts.items()}
@@ -217,7 +216,7 @@ def load(results: Path, name: str) -> Any:
     path = results / f"{name}.json"
     if not path.is_file():
         return None
-    kind = RECORDS.get(name) or import_module(f"benchmarks.bench_{name}").BENCHMARK.result
+    kind = RECORDS.get(name) or resolve_name(f"benchmarks.bench_{name}.BENCHMARK.result")
     return kind.model_validate_json(path.read_text("utf-8"))
 
 

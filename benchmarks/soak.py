@@ -103,22 +103,6 @@ class SoakResult(Result, Conserved):
         levels = self.is_level(self.threads) and self.is_level(self.open_files)
         return self.outcome == "complete" and self.is_conserved and self.is_memory_flat and levels
 
-    def verdicts(self) -> list[str]:
-        """One line for each question."""
-        growth, allowed = self.warm_rss.growth / 2**20, self.record_bytes / 2**20
-        latency, answers = self.latency_ms, ("no", "yes")
-        age = latency and f"p50 {latency.p50:.0f} ms, worst {latency.worst:.0f} ms"
-        return [
-            f"outcome: {self.outcome}",
-            f"conserved: {answers[self.is_conserved]} ({self.arrived:,} frames arrived)",
-            f"memory flat: {answers[self.is_memory_flat]} (by its slope {growth:+.1f} MiB, "
-            f"of which the record of the steps may be {allowed:.1f} MiB)",
-            f"threads level: {answers[self.is_level(self.threads)]}",
-            f"open files level: {answers[self.is_level(self.open_files)]}",
-            f"latency: {age or 'none'}",
-            f"all of it: {answers[self.is_right]}",
-        ]
-
 
 def told(session: Session) -> dict[str, Any]:
     """Return the fields that the session of the run gives."""
@@ -341,7 +325,9 @@ class _Client:
         return None
 
 
-BENCHMARK = Benchmark("soak", __doc__, measure, lambda result: "\n".join(result.verdicts()))
+BENCHMARK = Benchmark(
+    "soak", __doc__, measure, lambda result: f"{soak(result)}\nall of it: {yes(result.is_right)}"
+)
 
 if __name__ == "__main__":
     BENCHMARK.main()

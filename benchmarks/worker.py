@@ -13,8 +13,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager, suppress
-from importlib import import_module, metadata
+from importlib import metadata
 from pathlib import Path
+from pkgutil import resolve_name
 from threading import Event, Thread
 from time import perf_counter
 from typing import Any, TypeVar
@@ -179,7 +180,7 @@ def answer_here(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Answer in this process, bound to no cores."""
     words = {name: value for name, value in asked.items() if name not in ("case", "cores")}
     module, _, function = asked["case"].partition(":")
-    case = getattr(import_module(f"benchmarks.{module}"), function or "answer")
+    case = resolve_name(f"benchmarks.{module}:{function or 'answer'}")
     answer: dict[str, Any] = case(**words)
     return answer
 

@@ -13,7 +13,7 @@ from benchmarks.conformance import files
 from benchmarks.conformance.compare_frames import Judge, Tally, align, run_job
 from benchmarks.conformance.files import another, judge_library
 from benchmarks.conformance.reference import NO_PTS, UNKNOWN, Reference, digest, thumbnail
-from benchmarks.conformance.verdict import Verdict
+from benchmarks.conformance.verdict import Plan, Verdict
 from conformance_fakes import grey, reference_of
 from headrace.decode.protocol import DecodeJob
 from headrace.errors import DecodeError
@@ -218,9 +218,8 @@ LEVELS = [10, 20, 30, 40, 40, 40, 70, 80]
 
 
 def judged_library(read: Callable[[int], NDArray[np.uint8]], reference: Reference) -> Tally:
-    given = {"places": 8, "seed": 0, "seconds": 60}
-    given["open_file"] = lambda _: lambda indices: [read(each) for each in indices]
-    return judge_library("fake", Path("a.mp4"), reference, **given)
+    opened = lambda _: lambda indices: [read(each) for each in indices]  # noqa: E731
+    return judge_library("fake", Path("a.mp4"), reference, Plan(places=8), 60, opened)
 
 
 def test_a_library_that_opens_slowly_has_its_time_from_the_first_frame_on(monkeypatch) -> None:

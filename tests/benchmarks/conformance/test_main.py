@@ -10,9 +10,9 @@ import pytest
 from benchmark_fakes import FINE, conformed
 from benchmarks.command_line import call
 from benchmarks.conformance import __main__ as conformance
-from benchmarks.conformance.files import Plan, conform
+from benchmarks.conformance.files import conform
 from benchmarks.conformance.process import Ask, Ended, Request, answers_of, ask_worker
-from benchmarks.conformance.verdict import ConformanceResult, FileRow, Verdict
+from benchmarks.conformance.verdict import ConformanceResult, FileRow, Plan, Verdict
 from conformance_fakes import write_numbers
 from headrace.testing.damage import damage_packets
 
