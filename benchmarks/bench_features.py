@@ -22,7 +22,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet
 from numpy.typing import NDArray
 
 from benchmarks.feature_loops import NAME, WIDTH, write_weights
@@ -31,6 +30,7 @@ from benchmarks.markdown import DISTURBED, machine, rendered, spread
 from benchmarks.media import DEFAULT_ROOT, paths
 from benchmarks.record import Repeat, Result, Timed, ratios
 from benchmarks.worker import Meter, ask_worker
+from headrace import read_features
 
 QUARTER = "a quarter"
 WAYS = {
@@ -196,15 +196,8 @@ def features_in(out: Path) -> NDArray[np.float32]:
     """Return all features of a folder, float32 [N, 1280], in the order of videos and frames."""
     if arrays := sorted(out.glob("*.npy")):
         return np.concatenate([np.load(each) for each in arrays])
-    rows = [
-        row
-        for path in sorted(out.glob("features-*.parquet"))
-        for row in pyarrow.parquet.read_table(path, columns=["chunk_id", "features"]).to_pylist()
-    ]
-    rows.sort(key=lambda row: str(row["chunk_id"]))
-    return np.array([each for row in rows for each in row["features"]], np.float32).reshape(
-        -1, WIDTH
-    )
+    found = read_features(out).values()
+    return np.concatenate([each.features.numpy() for each in found]).reshape(-1, WIDTH)
 
 
 def features(result: FeaturesResult) -> str:

@@ -11,13 +11,14 @@ what it predicts for the change it advises, and what came when that was made. Th
 quiet for the five ("changes"); what is planted takes no core ("planted").
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import torch
 from pydantic import Field
@@ -34,10 +35,15 @@ from headrace.profiling.findings.verdict import QUIET
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Provenance, Record
 from headrace.profiling.session import Session
-from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions, RunOptions
-from headrace.runs.run import Runner
 
 T = TypeVar("T")
+CHANGES = {
+    "--batch-size 8": "--batch-size 1",
+    "--no-video": "--batch-size 4 --model-name shufflenet_v2_x0_5",
+    "--prep-level medium": "--no-video --batch-size 4 --model-name shufflenet_v2_x0_5 "
+    "--prep-level complex",
+}
+"""Options of a run -> those that it had before."""
 STEPS = 60
 """Of a run."""
 
@@ -145,39 +151,22 @@ def cases(video: Path) -> Iterator[tuple[str, Run, Run, Predict]]:
 
     Of each its name, the run without it, the one with it, and what predicts.
     """
-    plain = RunOptions(
-        input=InputOptions(sources=(str(video),), max_steps=STEPS),
-        compute=ComputeOptions(weights="none", batch_size=4),
-    )
-    small = compute(plain, batch_size=1)
-    drawn = compute(plain, model_name="shufflenet_v2_x0_5")
-    dear = compute(quiet(drawn), prep_level="complex")
-    for name, before, after in (
-        ("--batch-size 8", small, compute(small, batch_size=8)),
-        ("--no-video", drawn, quiet(drawn)),
-        ("--prep-level medium", dear, compute(dear, prep_level="medium")),
-    ):
-        yield name, partial(run, before), partial(run, after), partial(of_alternative, name)
+    for name, plain in CHANGES.items():
+        words = [str(video), *plain.split()]
+        after = partial(run, [*words, *name.split()])  # the last one of a flag counts
+        yield name, partial(run, words), after, partial(of_alternative, name)
     for workers in (1, 2):
         gain = partial(of_workers, workers)
         yield f"num_workers={workers}", partial(loop, 0), partial(loop, workers), gain
 
 
-def compute(options: RunOptions, **changed: Any) -> RunOptions:
-    """With other options of the computation."""
-    return replace(options, compute=replace(options.compute, **changed))
-
-
-def quiet(options: RunOptions) -> RunOptions:
-    """Without an annotated video."""
-    return replace(options, output=replace(options.output, video=False))
-
-
-def run(options: RunOptions) -> Session:
-    """The session of one run."""
+def run(words: Sequence[str]) -> Session:
+    """The session of one `headrace run`."""
     with TemporaryDirectory() as folder:
-        out = OutputOptions(out=Path(folder), video=options.output.video)
-        return Runner.prepare(replace(options, output=out)).run()
+        command = [sys.executable, "-m", "headrace", "run", *words, "--weights", "none"]
+        command += ["--max-steps", str(STEPS), "--out", f"{folder}/out", "--json"]
+        found = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    return Session.model_validate_json(found.stdout)
 
 
 def of_alternative(name: str, session: Session) -> float | None:

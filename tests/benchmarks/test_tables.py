@@ -1,7 +1,7 @@
 """What people read of the results: each table and summary as a whole, in `pages/`.
 
-Failures, wrong frames, ways that are missing and a disturbed machine are in them. Tables of what went
-well are those of the kept results: `test_the_pages_say_what_the_results_say`.
+Failures, wrong frames, ways that are missing and a disturbed machine are in them. Tables of what
+went well are those of the kept results: `test_the_pages_say_what_the_results_say`.
 """
 
 from collections.abc import Callable, Mapping
