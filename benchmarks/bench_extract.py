@@ -60,7 +60,7 @@ class Case:
         found = clips.paths(root, self.kind, self.videos)
         if self.has_one_keyframe:
             found = [clips.one_keyframe(clip) for clip in found]
-        return [clips.looped(clip, self.times) if self.times > 1 else clip for clip in found]
+        return [clips.loop_media(clip, self.times) if self.times > 1 else clip for clip in found]
 
     @property
     def seconds(self) -> float:

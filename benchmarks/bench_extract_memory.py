@@ -20,7 +20,7 @@ import psutil
 
 from benchmarks.kit import Benchmark, begin
 from benchmarks.markdown import machine
-from benchmarks.media import DEFAULT_ROOT, looped, paths
+from benchmarks.media import DEFAULT_ROOT, loop_media, paths
 from benchmarks.record import Result
 from benchmarks.worker import python_path, sampled
 from headrace.profiling.provenance import Record
@@ -75,7 +75,7 @@ def measure(
         minutes: that the video lasts
         fps: frames that are taken of each second
     """
-    video = looped(paths(media, "web", 1)[0], minutes * 60 // _CLIP_SECONDS)
+    video = loop_media(paths(media, "web", 1)[0], minutes * 60 // _CLIP_SECONDS)
     with TemporaryDirectory() as folder:
         out = Path(folder) / "out"
         command = [sys.executable, "-m", "headrace", "extract", "frames", str(video), "--json"]

@@ -18,7 +18,7 @@ from benchmarks.bench_extract import CASES, kind
 from benchmarks.kit import CORES, Benchmark, begin, task_of, tried
 from benchmarks.loading import link_files
 from benchmarks.markdown import machine, rendered
-from benchmarks.media import DEFAULT_ROOT, looped, paths
+from benchmarks.media import DEFAULT_ROOT, loop_media, paths
 from benchmarks.record import Repeat, Result, Row, TimedResult, Tried
 from benchmarks.worker import Ask, Meter, ask_worker, peak_rss_bytes
 from headrace.decode.index_store import IndexStore
@@ -63,7 +63,7 @@ def measure(
         hours: of video
         workers: threads and cores
     """
-    video = looped(paths(media, "web", 1)[0], 8).resolve()
+    video = loop_media(paths(media, "web", 1)[0], 8).resolve()
     made = begin(workers=workers, hours=",".join(map(str, hours)))
     yield PlanResult(**made, rows=tuple(planned(video, each, workers) for each in hours))
 

@@ -27,6 +27,7 @@ import numpy as np
 from PIL import Image
 from torch.utils.data import DataLoader
 
+from benchmarks.adapters import Delivery
 from benchmarks.kit import SIZE, Benchmark, task_of, tried
 from benchmarks.loading import know, link_files
 from benchmarks.markdown import machine, others, rendered
@@ -267,7 +268,7 @@ def answer(
         .batched(batch_size)
     )
     batches = (frames for (frames,) in DataLoader(dataset, batch_size=None, num_workers=workers))
-    return steady(batches, 0, warm_up_seconds, seconds)
+    return steady(Delivery(batches), seconds, warm_up_seconds=warm_up_seconds)
 
 
 def proxied(result: ProxyResult) -> str:

@@ -20,7 +20,7 @@ from av.video.frame import VideoFrame
 
 from benchmarks.kit import Benchmark, begin, rounds
 from benchmarks.markdown import machine, table
-from benchmarks.media import DEFAULT_ROOT, looped, paths
+from benchmarks.media import DEFAULT_ROOT, loop_media, paths
 from benchmarks.record import Repeat, Result, Tried
 from benchmarks.remote import REMOTE, WAYS, Calls, object_store, opened
 from benchmarks.worker import Ask, Meter, WorkerError, ask_worker
@@ -90,7 +90,7 @@ def measure(*, media: Path = DEFAULT_ROOT, repeats: int = 3) -> Iterator[RemoteR
         media: their folder
         repeats: of each, in turn
     """
-    video = looped(paths(media, "web", 1)[0], _TIMES).resolve()
+    video = loop_media(paths(media, "web", 1)[0], _TIMES).resolve()
     rows = [row for pattern in PATTERNS for row in contest(video, pattern, repeats)]
     yield RemoteResult(
         **begin(repeats=repeats),

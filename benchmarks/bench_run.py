@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 from benchmarks import kit
-from benchmarks.media import DEFAULT_ROOT, KINDS, looped, paths
+from benchmarks.media import DEFAULT_ROOT, KINDS, loop_media, paths
 from benchmarks.record import TimedResult
 from benchmarks.worker import Meter, peak_rss_bytes, versions
 from headrace import FrameBatch, open_index, read_frames
@@ -60,7 +60,7 @@ def measure(
     """
     result = TimedResult(**kit.begin(workers=workers, repeats=repeats))
     clips = {kind: paths(media, kind, count) for kind in KINDS}
-    longer = {f"{kind}_x{TIMES}": [looped(files[0], TIMES)] for kind, files in clips.items()}
+    longer = {f"{kind}_x{TIMES}": [loop_media(files[0], TIMES)] for kind, files in clips.items()}
     for kind, files in (clips | longer).items():
         task = kit.task_of("bench_run", files, workers)
         rows = kit.prove(ENTRANTS, task, kind, reference=ENTRANTS["read_frames"])

@@ -3,7 +3,6 @@
 A worker of another commit imports these functions too: each imports of headrace what it uses.
 """
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count as numbers
@@ -83,8 +82,7 @@ def random_frames(
         return {"versions": versions(adapter.PACKAGES)}
     # Decoding comes in waves as long as the look-ahead: every repeat begins at the same place of
     # them, and lasts for one at least.
-    ahead = delivery.warm_up
-    found = steady(delivery.batches, ahead, math.inf, seconds, delivery.cost, least_frames=ahead)
+    found = steady(delivery, seconds, least_frames=delivery.warm_up)
     peak = peak_rss_bytes()
     return {**found, "memory_bytes": peak - rss_before, "peak_rss_bytes": peak}
 

@@ -223,7 +223,7 @@ def encode(
     return unfinished.replace(path)
 
 
-def looped(path: Path, times: int) -> Path:
+def loop_media(path: Path, times: int) -> Path:
     """Return a video that shows `path` so many times; made beside it where it is missing.
 
     Its packets are copied.

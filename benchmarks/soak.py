@@ -27,7 +27,7 @@ from benchmarks.kit import Benchmark
 from benchmarks.live.clip import numbered_clip
 from benchmarks.live.figures import Conserved, Quantiles, Series, where
 from benchmarks.markdown import table, yes
-from benchmarks.media import DEFAULT_ROOT, looped
+from benchmarks.media import DEFAULT_ROOT, loop_media
 from benchmarks.record import Result, origin
 from benchmarks.worker import ROOT, sampled
 from headrace.profiling.metrics import Metrics
@@ -197,7 +197,7 @@ def measure(
     asked: dict[str, Any] = {"minutes": minutes, "source": source, "model": model}
     made = origin(**asked, sample_seconds=sample_seconds, warm_up=warm_up)
     times = math.ceil((minutes * 60 + _START_SECONDS) / clip_seconds)
-    clip = looped(numbered_clip(media, clip_seconds), times).resolve()
+    clip = loop_media(numbered_clip(media, clip_seconds), times).resolve()
     with TemporaryDirectory() as folder, _served(clip, source) as address:
         out = Path(folder) / "run"
         samples, client = _soak(address, model, minutes * 60, sample_seconds, out)

@@ -7,22 +7,26 @@ asked with. With `cores` the process is bound to as many.
 """
 
 import json
+import math
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
 from pkgutil import resolve_name
 from threading import Event, Thread
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import psutil
 
 from headrace.profiling.usage import cpu_seconds, machine_cpu_seconds, peak_memory_bytes
+
+if TYPE_CHECKING:
+    from benchmarks.adapters import Delivery
 
 T = TypeVar("T")
 _MAPS = Path("/proc/self/maps")
@@ -48,19 +52,18 @@ class Meter:
 
 
 def steady(
-    batches: Iterator[Sized],
-    lookahead: int,
-    warm_up_seconds: float,
+    delivery: "Delivery",
     seconds: float,
-    count: Callable[[], Mapping[str, int]] = dict,
+    *,
+    warm_up_seconds: float = math.inf,
     least_frames: int = 0,
 ) -> dict[str, Any]:
     """Time batches for so many seconds, after a warm-up; return fields of a `Repeat`.
 
-    The warm-up ends when as many frames have come as the loader looks ahead, or with its time. What
-    is timed ends with its time, and not before `least_frames` have come.
-    What `count` returns is counted while it is timed.
+    The warm-up ends when as many frames have come as that of the delivery has, or with its time.
+    What is timed ends with its time, and not before `least_frames` have come.
     """
+    batches, lookahead, count = delivery
     warming = Meter()
     warm_up_frames = len(next(batches))
     first_seconds = warming.wall_seconds
