@@ -19,10 +19,11 @@ from time import perf_counter
 import psutil
 
 from benchmarks.kit import Benchmark, begin
+from benchmarks.live.figures import sampled
 from benchmarks.markdown import machine
 from benchmarks.media import DEFAULT_ROOT, loop_media, paths
 from benchmarks.record import Result
-from benchmarks.worker import python_path, sampled
+from benchmarks.worker import python_path
 from headrace.profiling.provenance import Record
 
 _EVERY_SECONDS = 0.25

@@ -25,11 +25,11 @@ import psutil
 
 from benchmarks.kit import Benchmark
 from benchmarks.live.clip import numbered_clip
-from benchmarks.live.figures import Conserved, Quantiles, Series, where
+from benchmarks.live.figures import Conserved, Quantiles, Series, sampled, where
 from benchmarks.markdown import table, yes
 from benchmarks.media import DEFAULT_ROOT, loop_media
 from benchmarks.record import Result, origin
-from benchmarks.worker import ROOT, sampled
+from benchmarks.worker import ROOT
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.session import Session
 from headrace.report.live_totals import drops_of

@@ -12,14 +12,12 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from pkgutil import resolve_name
-from threading import Event, Thread
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
@@ -28,7 +26,6 @@ from headrace.profiling.usage import cpu_seconds, machine_cpu_seconds, peak_memo
 if TYPE_CHECKING:
     from benchmarks.adapters import Delivery
 
-T = TypeVar("T")
 _MAPS = Path("/proc/self/maps")
 
 
@@ -81,33 +78,6 @@ def steady(
         "frames": frames,
         **{name: after[name] - before[name] for name in before},
     }
-
-
-@contextmanager
-def sampled(sample: Callable[[], T], every_seconds: float) -> Iterator[list[tuple[float, T]]]:
-    """Give a list of (seconds, sample) that grows while the block runs, by a thread.
-
-    The first sample is taken at once. What cannot be sampled, since its process has ended, is left
-    out.
-    """
-    series: list[tuple[float, T]] = []
-    is_over, began = Event(), perf_counter()
-
-    def work() -> None:
-        while True:
-            seconds = perf_counter() - began
-            with suppress(psutil.Error):
-                series.append((round(seconds, 3), sample()))
-            if is_over.wait(every_seconds):
-                return
-
-    thread = Thread(target=work)
-    thread.start()
-    try:
-        yield series
-    finally:
-        is_over.set()
-        thread.join()
 
 
 def keep_to_cores(count: int | None) -> None:

@@ -5,11 +5,11 @@ from typing import Any
 
 import psutil
 
-from benchmarks.live.figures import Conserved, Part, Quantiles, Series
+from benchmarks.live.figures import Conserved, Part, Quantiles, Series, sampled
 from benchmarks.live.source import classifier
 from benchmarks.markdown import with_notes, yes
 from benchmarks.media import FRAME_RATE
-from benchmarks.worker import Ask, Meter, WorkerError, sampled
+from benchmarks.worker import Ask, Meter, WorkerError
 from headrace.live.address import FileAddress
 from headrace.live.overload import Overload
 from headrace.live.paced import PacedFile
