@@ -1,7 +1,7 @@
 """Is this tree as fast as headrace was at another commit, on the same media, turn by turn?
 
 python -m benchmarks.bench_before --before HEAD~1 --count 4 --repeats 3     # a first look
-python -m benchmarks.bench_before --before c470d7d                          # a record that is kept
+python -m benchmarks.bench_before --before 0d18639                          # a record that is kept
 
 The workers of this tree ask both, each in a process of its own, one after the other: every frame in
 order, random frames, camera streams, and scanning files anew. The figure is the median of the
@@ -10,20 +10,17 @@ both. Random frames come in another order each turn: in a few seconds one order 
 more or less to decode than the next, always the same for one tree.
 """
 
-import os
 import subprocess
-from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks import media
 from benchmarks.camera_media import existing_index
-from benchmarks.kit import MEDIA, SIZE, Benchmark, flag, parameters, task_of
+from benchmarks.kit import CORES, SIZE, Benchmark, task_of
+from benchmarks.media import DEFAULT_ROOT, KINDS, paths, recipe
 from benchmarks.record import Repeat, Result, origin
 from benchmarks.worker import ROOT, SOURCE, ask_worker
 from headrace.profiling.provenance import Record
@@ -82,37 +79,50 @@ class BeforeResult(Result):
     rows: tuple[Comparison, ...]
 
 
-def measure(options: Namespace) -> Iterator[BeforeResult]:
-    """Measure one question after the other."""
-    tasks = list(_tasks(options.questions, options.kinds, options.media, options.count))
-    workers = os.cpu_count() or 1
-    said = {"size": SIZE, "workers": workers, **parameters(options, "repeats", "seconds")}
-    made = origin(said)
-    found = {"recipe": media.recipe(), "count": options.count}
+def measure(
+    *,
+    before: str,
+    media: Path = DEFAULT_ROOT,
+    count: int = 12,
+    kinds: tuple[str, ...] = tuple(KINDS),
+    questions: tuple[str, ...] = tuple(QUESTIONS),
+    repeats: int = 7,
+    seconds: float = 6.0,
+) -> Iterator[BeforeResult]:
+    """Measure one question after the other; cameras have media of their own.
+
+    Args:
+        before: the other commit
+        media: their folder
+        count: videos of each kind
+        kinds: of the videos
+        questions: that are asked
+        repeats: of both, in turn
+        seconds: of random frames, in each turn
+    """
+    common = [question for question in questions if question != "cameras"]
+    tasks = [(kind, each, paths(media, kind, count)) for kind in kinds for each in common]
+    if "cameras" in questions:
+        index = existing_index(media, CAMERA_CLIPS, CAMERA_FRAMES)
+        tasks.append(("cameras", "cameras", [index]))
+    made = origin(size=SIZE, workers=CORES, repeats=repeats, seconds=seconds)
     rows: list[Comparison] = []
-    with checked_out(options.before) as (commit, tree):
-        for kind, question, paths in tasks:
+    with checked_out(before) as (commit, tree):
+        for kind, question, files in tasks:
             turns = []
-            for number in range(options.repeats):
-                asked = request(question, paths, workers, options.seconds, number)
-                both = partial(_repeat, asked)
-                turns.append(turn(both, tree / "src", is_odd=bool(number % 2)))
+            for number in range(repeats):
+                asked = request(question, files, CORES, seconds, number)
+
+                def repeat(source: Path, asked: Mapping[str, Any] = asked) -> Repeat:
+                    # It knows no index, so that each tree scans for itself.
+                    with TemporaryDirectory() as cache:
+                        return Repeat(**ask_worker(asked, source=source, cache=Path(cache)))
+
+                turns.append(turn(repeat, tree / "src", is_odd=bool(number % 2)))
             rows.append(Comparison(question=question, kind=kind, turns=tuple(turns)))
             print(render(rows[-1]), flush=True)
+        found = {"recipe": recipe(), "count": count}
         yield BeforeResult(provenance=made, media=found, before=commit, rows=tuple(rows))
-
-
-def _tasks(
-    questions: Sequence[str], kinds: Sequence[str], root: Path, count: int
-) -> Iterator[tuple[str, str, list[Path]]]:
-    """Yield (kind of media, question, paths); cameras have media of their own."""
-    for kind in kinds:
-        paths = media.paths(root, kind, count)
-        for question in questions:
-            if question != "cameras":
-                yield kind, question, paths
-    if "cameras" in questions:
-        yield "cameras", "cameras", [existing_index(root, CAMERA_CLIPS, CAMERA_FRAMES)]
 
 
 def render(row: Comparison) -> str:
@@ -167,27 +177,8 @@ def checked_out(revision: str) -> Iterator[tuple[str, Path]]:
             subprocess.run([*git, "worktree", "remove", "--force", str(tree)], check=True)
 
 
-def _repeat(asked: Mapping[str, Any], source: Path) -> Repeat:
-    """Time headrace of one tree; it knows no index, so that each scans for itself."""
-    with TemporaryDirectory() as cache:
-        return Repeat(**ask_worker(asked, source=source, cache=Path(cache)))
-
-
 BENCHMARK = Benchmark(
-    name="before",
-    about=__doc__,
-    flags={
-        "before": {"required": True, "metavar": "COMMIT"},
-        "media": MEDIA,
-        "count": flag(12, "videos of each kind"),
-        "kinds": flag(list(media.KINDS), choices=media.KINDS),
-        "questions": flag(list(QUESTIONS), choices=QUESTIONS),
-        "repeats": flag(7, "of both, in turn"),
-        "seconds": flag(6.0, "of random frames, in each turn"),
-    },
-    measure=measure,
-    result=BeforeResult,
-    text=lambda result: "\n".join(map(render, result.rows)),
+    "before", __doc__, measure, lambda result: "\n".join(map(render, result.rows))
 )
 
 if __name__ == "__main__":

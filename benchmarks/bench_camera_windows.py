@@ -16,11 +16,8 @@ Each way delivers the same windows at 256x704, by the same decoder and two threa
 Equal frames are proved first: those of a window of each way, bit by bit.
 """
 
-import json
-import math
 import sys
 import zlib
-from argparse import Namespace
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, count, islice
@@ -32,9 +29,10 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.adapters import Delivery
 from benchmarks.camera_media import index_file
 from benchmarks.equality import Equality
-from benchmarks.kit import Benchmark, flag, parameters, rounds
+from benchmarks.kit import Benchmark, rounds
 from benchmarks.markdown import machine, others, rendered, spread
 from benchmarks.media import DEFAULT_ROOT
 from benchmarks.record import Repeat, Row, TimedResult, origin, ratios
@@ -50,6 +48,7 @@ from headrace.training.video_set import VideoSet
 from headrace.video.camera_layout import CameraLayout
 from headrace.video.shape import FrameShape
 
+INDEX_FILE = index_file(DEFAULT_ROOT, 10, 240)
 SIZE, WORKERS, MOMENTS = (256, 704), 2, 8
 WINDOW_FRAMES = MOMENTS * 6
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -68,15 +67,25 @@ NOT_EQUAL = ("headrace yuv420", "bare")
 """Colour at half the resolution; no frames at all."""
 
 
-def measure(options: Namespace) -> Iterator[TimedResult]:
-    """Time all ways turn by turn, each in a process of its own."""
-    path = options.index_file.resolve()
+def measure(
+    *,
+    index_file: Path = INDEX_FILE,
+    repeats: int = 3,
+    memory_budget: str = "1GiB",
+    seconds: float = 8.0,
+) -> Iterator[TimedResult]:
+    """Time all ways turn by turn, each in a process of its own.
+
+    Args:
+        index_file: of clips of 6 cameras at 12 Hz
+        repeats: of each, in turn
+        memory_budget: of headrace
+        seconds: of each way and repeat, without its warm-up
+    """
+    path = index_file.resolve()
     if not path.is_file():
         sys.exit(f"no {path}; make it: python -m benchmarks.camera_media --num-frames 240")
-    asked = {"path": str(path), **parameters(options, "seconds", "memory_budget")}
-    if options.way:
-        print(json.dumps(answer(way=options.way, **asked)))
-        sys.exit()
+    asked = {"path": str(path), "seconds": seconds, "memory_budget": memory_budget}
     layout = CameraLayout.read(path)
     for source in layout.sources:
         open_index(source)  # kept, so that no way pays for it
@@ -91,17 +100,15 @@ def measure(options: Namespace) -> Iterator[TimedResult]:
             sys.exit(f"{row.name}: {wrong} of {len(right)} windows have other pixels than naive")
         return row.timed(Repeat(**found))
 
-    proved = Equality(
-        frames=EQUAL_WINDOWS * WINDOW_FRAMES, missing=0, wrong=0, max_mean_difference=0.0
-    )
-    known = versions(["av", "torch"])
+    frames, known = EQUAL_WINDOWS * WINDOW_FRAMES, versions(["av", "torch"])
+    proved = Equality(frames=frames, missing=0, wrong=0, max_mean_difference=0.0)
     rows = [
         Row(name=name, versions=known, equality=None if name in NOT_EQUAL else proved)
         for name in WAYS
     ]
-    *_, rows = rounds(rows, take, options.repeats)
+    *_, rows = rounds(rows, take, repeats)
     yield TimedResult(
-        provenance=origin(parameters(options, "repeats", "seconds", "memory_budget")),
+        provenance=origin(repeats=repeats, seconds=seconds, memory_budget=memory_budget),
         media={"clips": len(layout.clips), "frames": [clip.num_frames for clip in layout.clips]},
         rows=tuple(rows),
     )
@@ -114,48 +121,54 @@ def answer(*, path: str, way: str, seconds: float, memory_budget: str) -> dict[s
         meter = Meter()
         frames = _bare(layout, meter, seconds)
         return {"frames": frames, "decoded": frames, "windows": [], **meter.read()}
-    with _opened(layout, way, memory_budget) as loader:
-        naive = _Naive(loader, layout) if way == "naive" else None
-        windows = iter(_pictures(loader) if naive is None else naive)
-        sums = [zlib.crc32(each.tobytes()) for each in islice(windows, EQUAL_WINDOWS)]
+    loader = CameraWindowLoader(
+        layout,
+        num_moments=MOMENTS,
+        moments=Moments.rate(2.0),
+        sampling=Uniform(),
+        size=SIZE,
+        workers=WORKERS,
+        memory_budget=memory_budget,
+        **OPTIONS.get(way, {}),
+    )
+    with loader:
+        delivery = _naive(loader, layout) if way == "naive" else _delivery(loader, way)
+        sums = [zlib.crc32(each.tobytes()) for each in islice(delivery.batches, EQUAL_WINDOWS)]
+        return {"windows": sums, **steady(delivery, seconds)}
 
-        def count() -> dict[str, int]:
-            counters = loader.decoding if naive is None else naive
-            return {"decoded": counters.frames_decoded}
 
-        # Until the window of the planner has been filled once; a schedule without one is steady.
-        ahead = loader.lookahead if way.startswith("headrace") else 0
-        return {"windows": sums, **steady(windows, ahead, math.inf, seconds, count)}
+def _delivery(loader: CameraWindowLoader, way: str) -> Delivery:
+    """Return what a loader gives, and what it decodes for it."""
+    batches = chain.from_iterable(loader for _ in count())
+    windows = (each.frames.movedim(-3, -1).reshape(-1, *SIZE, 3).numpy() for each in batches)
+    # Until the window of the planner has been filled once; a schedule without one is steady.
+    ahead = loader.lookahead if way.startswith("headrace") else 0
+    return Delivery(windows, ahead, lambda: {"decoded": loader.decoding.frames_decoded})
 
 
-class _Naive:
-    """Every frame from its keyframe, the frames of a window on two threads."""
+def _naive(loader: CameraWindowLoader, layout: CameraLayout) -> Delivery:
+    """Return every frame from its keyframe, the frames of a window on two threads."""
+    videos = VideoSet.open(layout.sources)
+    decoder = JobDecoder(videos, ArrayMemory(FrameShape(size=SIZE)), max_open=1000)
 
-    def __init__(self, loader: CameraWindowLoader, layout: CameraLayout) -> None:
-        videos = VideoSet.open(layout.sources)
-        self._decoder = JobDecoder(videos, ArrayMemory(FrameShape(size=SIZE)), max_open=1000)
-        self._windows = _windows(loader)
-
-    @property
-    def frames_decoded(self) -> int:
-        return self._decoder.counters.frames_decoded
-
-    def __iter__(self) -> Iterator[NDArray[np.uint8]]:
-        workers = [self._decoder.worker() for _ in range(WORKERS)]
+    def batches() -> Iterator[NDArray[np.uint8]]:
+        workers = [decoder.worker() for _ in range(WORKERS)]
         with ThreadPoolExecutor(WORKERS) as pool:
-            for ids in self._windows:
+            for ids in _windows(loader):
                 window = np.empty((len(ids), *SIZE, 3), np.uint8)
 
                 def read(first: int, ids: Any = ids, window: Any = window) -> None:
                     for place in range(first, len(ids), WORKERS):
                         frame = int(ids[place])
-                        gop = int(self._decoder.population.gop_of(np.array(frame)))
+                        gop = int(decoder.population.gop_of(np.array(frame)))
                         found = workers[first](GopJob(gop=gop, frames=(frame,))).frames
                         window[place] = found[frame]
-                        self._decoder.memory.give(found[frame])
+                        decoder.memory.give(found[frame])
 
                 list(pool.map(read, range(WORKERS)))
                 yield window
+
+    return Delivery(batches(), cost=lambda: {"decoded": decoder.counters.frames_decoded})
 
 
 def _windows(loader: CameraWindowLoader) -> Iterator[NDArray[np.int64]]:
@@ -176,24 +189,6 @@ def _bare(layout: CameraLayout, meter: Meter, seconds: float) -> int:
 
     with ThreadPoolExecutor(WORKERS) as pool:
         return sum(pool.map(decode, [source.path for source in layout.sources]))
-
-
-def _opened(layout: CameraLayout, way: str, memory_budget: str) -> CameraWindowLoader:
-    return CameraWindowLoader(
-        layout,
-        num_moments=MOMENTS,
-        moments=Moments.rate(2.0),
-        sampling=Uniform(),
-        size=SIZE,
-        workers=WORKERS,
-        memory_budget=memory_budget,
-        **OPTIONS.get(way, {}),
-    )
-
-
-def _pictures(loader: CameraWindowLoader) -> Iterator[NDArray[np.uint8]]:
-    for batch in chain.from_iterable(loader for _ in count()):
-        yield batch.frames.movedim(-3, -1).reshape(-1, *SIZE, 3).numpy()
 
 
 def camera_windows(result: TimedResult) -> str:
@@ -219,19 +214,7 @@ def camera_windows(result: TimedResult) -> str:
     )
 
 
-BENCHMARK = Benchmark(
-    name="camera_windows",
-    about=__doc__,
-    flags={
-        "index_file": flag(index_file(DEFAULT_ROOT, 10, 240), "of clips of 6 cameras at 12 Hz"),
-        "repeats": flag(3),
-        "memory_budget": flag("1GiB"),
-        "seconds": flag(8.0, "of each way and repeat, without its warm-up"),
-        "way": flag("", "measure this one here, and print it as JSON", choices=list(WAYS)),
-    },
-    measure=measure,
-    text=camera_windows,
-)
+BENCHMARK = Benchmark("camera_windows", __doc__, measure, camera_windows)
 
 if __name__ == "__main__":
     BENCHMARK.main()

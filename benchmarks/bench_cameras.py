@@ -7,50 +7,54 @@ python -m benchmarks.bench_cameras
 """
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from statistics import median
 
 from benchmarks.camera_media import existing_index
-from benchmarks.kit import MEDIA, Benchmark, flag
+from benchmarks.command_line import call
 from benchmarks.markdown import spread, table
+from benchmarks.media import DEFAULT_ROOT
 from benchmarks.record import RESULTS, command
 from headrace.bench.benchmark import Context
 from headrace.bench.cameras import CameraRun, CamerasConfig, CamerasRecord, measure_cameras
 from headrace.bench.cameras_report import LABELS, QUOTED
 
-FLAGS = {
-    "media": MEDIA,
-    "clips": flag(10),
-    "short": flag(40, "frames of each clip, for the grid"),
-    "long": flag(120, "frames of each clip, for the speed"),
-    "ranks": flag([1, 2, 4, 8], "of the grid"),
-    "repeats": flag(5, "for the speed"),
-    "out": flag(RESULTS, "folder of both results"),
-}
 
+def main(
+    *,
+    media: Path = DEFAULT_ROOT,
+    clips: int = 10,
+    short: int = 40,
+    long: int = 120,
+    ranks: tuple[int, ...] = (1, 2, 4, 8),
+    repeats: int = 5,
+    out: Path = RESULTS,
+) -> None:
+    """Measure the grid on short clips, the speed on long ones, and keep both.
 
-def main(words: Sequence[str] | None = None) -> None:
-    """Measure the grid on short clips, the speed on long ones, and keep both."""
-    options = Benchmark(name="cameras", about=__doc__, flags=FLAGS, measure=lambda _: ()).parse(
-        words
-    )
-    short, long = (
-        existing_index(options.media, options.clips, frames)
-        for frames in (options.short, options.long)
-    )
-    ranks = tuple(options.ranks)
-    grid = CamerasConfig(index_file=short, ranks=ranks, workers=(1, 2), max_seconds=0)
+    Args:
+        media: their folder
+        clips: of six cameras
+        short: frames of each clip, for the grid
+        long: frames of each clip, for the speed
+        ranks: of the grid
+        repeats: for the speed
+        out: folder of both results
+    """
+    short_set, long_set = (existing_index(media, clips, frames) for frames in (short, long))
+    grid = CamerasConfig(index_file=short_set, ranks=ranks, workers=(1, 2), max_seconds=0)
     speed = CamerasConfig(
-        index_file=long,
+        index_file=long_set,
         ways=("loader",),
         ranks=(1,),
         workers=(2,),
-        repeats=options.repeats,
+        repeats=repeats,
         max_seconds=0,
     )
-    options.out.mkdir(parents=True, exist_ok=True)
+    out.mkdir(parents=True, exist_ok=True)
     for name, config in (("cameras", grid), ("cameras_speed", speed)):
         record = measure_cameras(config, Context(command=command(), on_progress=_progress))
-        path = options.out / f"{name}.json"
+        path = out / f"{name}.json"
         path.write_text(record.model_dump_json(indent=1) + "\n", encoding="utf-8")
         print(path)
 
@@ -105,4 +109,4 @@ def _progress(what: str, done: int, of: int) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    call(main, __doc__)

@@ -8,7 +8,6 @@ what is left when nothing is decoded; the planner alone; new files; and files th
 by a stand-in for a network file system (`loading.py`), with up to 16 threads.
 """
 
-from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import media
-from benchmarks.kit import MEDIA, SIZE, Benchmark, flag, task_of, tried
+from benchmarks.kit import SIZE, Benchmark, begin, task_of, tried
 from benchmarks.loading import link_files
 from benchmarks.markdown import DISTURBED, machine, rendered, table
-from benchmarks.record import Repeat, Result, Timed, origin
+from benchmarks.media import DEFAULT_ROOT, paths
+from benchmarks.record import Repeat, Result, Timed
 from benchmarks.worker import Ask, WorkerError, ask_worker
 from headrace import IndexStore, StreamIndex, Uniform
 from headrace.bench.sampling import SamplingConfig
@@ -125,21 +124,35 @@ class CoresResult(Result):
     scanning: tuple[Scanning, ...]
 
 
-def measure(options: Namespace, ask: Ask = ask_worker) -> Iterator[CoresResult]:
-    """Prove, then time loaders, the planner and scans."""
-    files = media.paths(options.media, "cam", options.count)
-    seconds = 1.0 if options.quick else options.seconds
-    asked = {"size": SIZE, "memory_budget": options.memory, "seconds": seconds}
+def measure(
+    *,
+    media: Path = DEFAULT_ROOT,
+    count: int = 12,
+    seconds: float = 3.0,
+    new_files: int = 1000,
+    memory: str = "256MiB",
+    quick: bool = False,
+) -> Iterator[CoresResult]:
+    """Prove, then time loaders, the planner and scans.
+
+    Args:
+        media: their folder
+        count: videos of kind cam
+        seconds: that each way is timed for
+        new_files: that are scanned
+        memory: that frames may take
+        quick: shorter, and only some of the ways
+    """
+    files, seconds = paths(media, "cam", count), 1.0 if quick else seconds
+    asked = {"size": SIZE, "memory_budget": memory, "seconds": seconds}
     compared = proved(files)
     print(f"{compared} frames are those of a plain decode", flush=True)
-    new_files = options.new_files // (5 if options.quick else 1)
     yield CoresResult(
-        provenance=origin({**asked, "cores": CORES, "new_files": options.new_files}),
-        media={"recipe": media.recipe()},
+        **begin(**asked, cores=CORES, new_files=new_files),
         compared=compared,
-        loading=tuple(loaded(files, asked, list(ways(is_quick=options.quick)), ask)),
-        planning=tuple(planned(files, seconds / 4) for files in PLANNED),
-        scanning=tuple(scanned(files, new_files, ask)),
+        loading=tuple(loaded(files, asked, list(ways(is_quick=quick)), ask_worker)),
+        planning=tuple(planned(each, seconds / 4) for each in PLANNED),
+        scanning=tuple(scanned(files, new_files // (5 if quick else 1), ask_worker)),
     )
 
 
@@ -369,19 +382,7 @@ def _quiet(rows: Sequence[Loading]) -> str:
 
 TABLES = (loading, planning, scanning, reading)
 BENCHMARK = Benchmark(
-    name="cores",
-    about=__doc__,
-    flags={
-        "media": MEDIA,
-        "count": flag(12, "videos of kind cam"),
-        "seconds": flag(3.0, "that each way is timed for"),
-        "new_files": flag(1000, "that are scanned"),
-        "memory": flag("256MiB"),
-        "quick": flag(False, "shorter, and only some of the ways"),
-    },
-    measure=measure,
-    result=CoresResult,
-    text=lambda result: "\n\n".join(part(result) for part in TABLES),
+    "cores", __doc__, measure, lambda result: "\n\n".join(part(result) for part in TABLES)
 )
 
 if __name__ == "__main__":

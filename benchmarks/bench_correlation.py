@@ -3,7 +3,6 @@
 python -m benchmarks.bench_correlation --weights mobilenet_v2-b0353104.pth
 """
 
-from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
@@ -12,8 +11,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks import media
-from benchmarks.kit import MEDIA, SIZE, Benchmark, flag
+from benchmarks.kit import SIZE, Benchmark
+from benchmarks.media import DEFAULT_ROOT, NUM_FRAMES, describe, paths, recipe
 from benchmarks.record import Result, origin
 from headrace.decode.open import open_index
 from headrace.extraction.frames import read_frames
@@ -50,21 +49,24 @@ class CorrelationResult(Result):
     correlations: tuple[Correlation, ...]
 
 
-def measure(options: Namespace) -> Iterator[CorrelationResult]:
-    """Compute the features of every frame, and correlate."""
-    files = media.paths(options.media, "web", options.count)
-    features = np.concatenate(list(features_of(files, options.weights)))
-    videos = [np.array([media.NUM_FRAMES])] * len(files)
+def measure(
+    *, media: Path = DEFAULT_ROOT, count: int = 40, weights: str = "DEFAULT"
+) -> Iterator[CorrelationResult]:
+    """Compute the features of every frame, and correlate.
+
+    Args:
+        media: their folder
+        count: videos, of the kind web
+        weights: a checkpoint of MobileNetV2
+    """
+    files = paths(media, "web", count)
+    features = np.concatenate(list(features_of(files, weights)))
+    videos = [np.array([NUM_FRAMES])] * len(files)
     gops = [open_index(path).gop_lengths for path in files]
-    said = {
-        "model": MODEL,
-        "weights": Path(options.weights).name,
-        "features": "1280, global mean of the last layer before the classifier",
-        "size": SIZE,
-    }
+    about = "1280, global mean of the last layer before the classifier"
     yield CorrelationResult(
-        provenance=origin(said),
-        media={"recipe": media.recipe(), "kinds": {"web": media.describe(files)}},
+        provenance=origin(model=MODEL, weights=Path(weights).name, features=about, size=SIZE),
+        media={"recipe": recipe(), "kinds": {"web": describe(files)}},
         correlations=(
             *[correlation(features, videos, "video", 2, distance) for distance in DISTANCES],
             *[correlation(features, gops, "gop", frames, 1) for frames in RUNS],
@@ -131,18 +133,7 @@ def cut(
     return np.concatenate(bursts), np.concatenate(videos)
 
 
-BENCHMARK = Benchmark(
-    name="correlation",
-    about=__doc__,
-    flags={
-        "media": MEDIA,
-        "count": flag(40, "videos, of the kind web"),
-        "weights": flag("DEFAULT", "a checkpoint of MobileNetV2"),
-    },
-    measure=measure,
-    result=CorrelationResult,
-    text=text,
-)
+BENCHMARK = Benchmark("correlation", __doc__, measure, text)
 
 if __name__ == "__main__":
     BENCHMARK.main()

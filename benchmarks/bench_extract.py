@@ -11,7 +11,6 @@ picture is held against a linear decode first.
 import os
 import subprocess
 import sys
-from argparse import Namespace
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,10 +25,11 @@ import av
 import numpy as np
 from PIL import Image
 
-from benchmarks import kit, media
+from benchmarks import kit
+from benchmarks import media as clips
 from benchmarks.equality import SIDE, Pictures, shrink
 from benchmarks.markdown import machine, others, rendered, spread
-from benchmarks.record import Row, TimedResult, origin, ratios
+from benchmarks.record import Row, TimedResult, ratios
 from benchmarks.worker import Ask, Meter, ask_worker, versions
 
 WAYS = ("headrace", "ffmpeg", "ffmpeg_at_once", "ffmpeg_predicted")
@@ -57,10 +57,10 @@ class Case:
 
     def paths(self, root: Path) -> list[Path]:
         """Return its videos, made where they are missing."""
-        clips = media.paths(root, self.kind, self.videos)
+        found = clips.paths(root, self.kind, self.videos)
         if self.has_one_keyframe:
-            clips = [media.one_keyframe(clip) for clip in clips]
-        return [media.looped(clip, self.times) if self.times > 1 else clip for clip in clips]
+            found = [clips.one_keyframe(clip) for clip in found]
+        return [clips.loop_media(clip, self.times) if self.times > 1 else clip for clip in found]
 
     @property
     def seconds(self) -> float:
@@ -79,12 +79,19 @@ CASES = (
 )
 
 
-def measure(options: Namespace) -> Iterator[TimedResult]:
-    """Prove and time one case after the other."""
-    made = origin(kit.parameters(options, "repeats", "cores"))
-    result = TimedResult(provenance=made, media={"recipe": media.recipe()})
+def measure(
+    *, media: Path = clips.DEFAULT_ROOT, cores: int = kit.CORES, repeats: int = 3
+) -> Iterator[TimedResult]:
+    """Prove and time one case after the other.
+
+    Args:
+        media: their folder
+        cores: beside a single one
+        repeats: of each, in turn
+    """
+    result = TimedResult(**kit.begin(repeats=repeats, cores=cores))
     for case in CASES:
-        result = contest(result, case, options.media, options.cores, options.repeats)
+        result = contest(result, case, media, cores, repeats)
         yield result
 
 
@@ -276,17 +283,7 @@ def _kilobytes(row: Row | None) -> str:
     return f"{median(found) / 1e3:.0f}" if found else ""
 
 
-BENCHMARK = kit.Benchmark(
-    name="extract",
-    about=__doc__,
-    flags={
-        "media": kit.MEDIA,
-        "cores": kit.flag(os.cpu_count() or 1, "beside a single one"),
-        "repeats": kit.REPEATS,
-    },
-    measure=measure,
-    text=extracting,
-)
+BENCHMARK = kit.Benchmark("extract", __doc__, measure, extracting)
 
 if __name__ == "__main__":
     BENCHMARK.main()

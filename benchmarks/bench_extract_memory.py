@@ -10,7 +10,6 @@ command together, as a share of what they share (PSS), some four times a second.
 import os
 import subprocess
 import sys
-from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
@@ -19,11 +18,12 @@ from time import perf_counter
 
 import psutil
 
-from benchmarks import media
-from benchmarks.kit import MEDIA, Benchmark, flag, parameters
+from benchmarks.kit import Benchmark, begin
+from benchmarks.live.figures import sampled
 from benchmarks.markdown import machine
-from benchmarks.record import Result, origin
-from benchmarks.worker import python_path, sampled
+from benchmarks.media import DEFAULT_ROOT, loop_media, paths
+from benchmarks.record import Result
+from benchmarks.worker import python_path
 from headrace.profiling.provenance import Record
 
 _EVERY_SECONDS = 0.25
@@ -66,23 +66,28 @@ class MemoryResult(Result):
         return self.quarter(3) / self.quarter(1) - 1
 
 
-def measure(options: Namespace) -> Iterator[MemoryResult]:
-    """Run a command, and sample its memory."""
-    [clip] = media.paths(options.media, "web", 1)
-    video = media.looped(clip, options.minutes * 60 // _CLIP_SECONDS)
+def measure(
+    *, media: Path = DEFAULT_ROOT, minutes: int = 60, fps: str = "1/2"
+) -> Iterator[MemoryResult]:
+    """Run a command, and sample its memory.
+
+    Args:
+        media: their folder
+        minutes: that the video lasts
+        fps: frames that are taken of each second
+    """
+    video = loop_media(paths(media, "web", 1)[0], minutes * 60 // _CLIP_SECONDS)
     with TemporaryDirectory() as folder:
         out = Path(folder) / "out"
         command = [sys.executable, "-m", "headrace", "extract", "frames", str(video), "--json"]
-        command += ["-o", str(out), "--fps", options.fps, "--format", "jpg"]
         began = perf_counter()
-        samples = watched(command)
+        samples = watched([*command, "-o", str(out), "--fps", fps, "--format", "jpg"])
         yield MemoryResult(
-            provenance=origin(parameters(options, "minutes", "fps")),
-            media={"recipe": media.recipe()},
+            **begin(minutes=minutes, fps=fps),
             samples=tuple(samples),
             wall_seconds=perf_counter() - began,
             pictures=len(list(out.glob("*.jpg"))),
-            media_seconds=options.minutes * 60.0,
+            media_seconds=minutes * 60.0,
         )
 
 
@@ -122,18 +127,7 @@ def flat(memory: MemoryResult) -> str:
     )
 
 
-BENCHMARK = Benchmark(
-    name="extract_memory",
-    about=__doc__,
-    flags={
-        "media": MEDIA,
-        "minutes": flag(60, "that the video lasts"),
-        "fps": flag("1/2", "frames that are taken of each second"),
-    },
-    measure=measure,
-    result=MemoryResult,
-    text=flat,
-)
+BENCHMARK = Benchmark("extract_memory", __doc__, measure, flat)
 
 if __name__ == "__main__":
     BENCHMARK.main()

@@ -14,7 +14,6 @@ import os
 import socket
 import subprocess
 import sys
-from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,15 +22,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet
 from numpy.typing import NDArray
 
-from benchmarks import media
 from benchmarks.feature_loops import NAME, WIDTH, write_weights
-from benchmarks.kit import MEDIA, REPEATS, Benchmark, flag, parameters, tried
+from benchmarks.kit import CORES, Benchmark, begin, tried
 from benchmarks.markdown import DISTURBED, machine, rendered, spread
-from benchmarks.record import Repeat, Result, Timed, origin, ratios
+from benchmarks.media import DEFAULT_ROOT, paths
+from benchmarks.record import Repeat, Result, Timed, ratios
 from benchmarks.worker import Meter, ask_worker
+from headrace import read_features
 
 QUARTER = "a quarter"
 WAYS = {
@@ -84,24 +83,28 @@ class FeaturesResult(Result):
         ]
 
 
-def measure(options: Namespace) -> Iterator[FeaturesResult]:
-    """Prove and time all ways."""
-    paths = [path.resolve() for path in media.paths(options.media, "web", options.count)]
+def measure(
+    *, media: Path = DEFAULT_ROOT, count: int = 12, rate: int = 15, repeats: int = 3
+) -> Iterator[FeaturesResult]:
+    """Prove and time all ways.
+
+    Args:
+        media: their folder
+        count: videos of 10 s
+        rate: features a second
+        repeats: of each, in turn
+    """
+    files = [str(path.resolve()) for path in paths(media, "web", count)]
     with TemporaryDirectory() as folder:
         weights = Path(folder) / "weights.pth"
         write_weights(weights)
-        asked = {"paths": [*map(str, paths)], "weights": str(weights), "rate": options.rate}
+        asked = {"paths": files, "weights": str(weights), "rate": rate}
         least = least_cosine(asked, Path(folder))
         if least < NEAR:
             raise SystemExit(f"features are not those of the bare loop: a cosine of {least:.4f}")
-        rows = contest(asked, options.repeats)
-    said = parameters(options, "count", "rate", "repeats")
-    yield FeaturesResult(
-        provenance=origin({**said, "cores": os.cpu_count()}),
-        media={"recipe": media.recipe()},
-        rows=tuple(rows),
-        least_cosine=least,
-    )
+        rows = contest(asked, repeats)
+    made = begin(count=count, rate=rate, repeats=repeats, cores=CORES)
+    yield FeaturesResult(**made, rows=tuple(rows), least_cosine=least)
 
 
 def least_cosine(asked: Mapping[str, Any], folder: Path, ask: Ask = ask_worker) -> float:
@@ -193,15 +196,8 @@ def features_in(out: Path) -> NDArray[np.float32]:
     """Return all features of a folder, float32 [N, 1280], in the order of videos and frames."""
     if arrays := sorted(out.glob("*.npy")):
         return np.concatenate([np.load(each) for each in arrays])
-    rows = [
-        row
-        for path in sorted(out.glob("features-*.parquet"))
-        for row in pyarrow.parquet.read_table(path, columns=["chunk_id", "features"]).to_pylist()
-    ]
-    rows.sort(key=lambda row: str(row["chunk_id"]))
-    return np.array([each for row in rows for each in row["features"]], np.float32).reshape(
-        -1, WIDTH
-    )
+    found = read_features(out).values()
+    return np.concatenate([each.features.numpy() for each in found]).reshape(-1, WIDTH)
 
 
 def features(result: FeaturesResult) -> str:
@@ -246,19 +242,7 @@ def _judged(result: FeaturesResult) -> str:
     return f"{text[:1].upper()}{text[1:]}. " if text else ""
 
 
-BENCHMARK = Benchmark(
-    name="features",
-    about=__doc__,
-    flags={
-        "media": MEDIA,
-        "count": flag(12, "videos of 10 s"),
-        "rate": flag(15, "features a second"),
-        "repeats": REPEATS,
-    },
-    measure=measure,
-    result=FeaturesResult,
-    text=features,
-)
+BENCHMARK = Benchmark("features", __doc__, measure, features)
 
 if __name__ == "__main__":
     BENCHMARK.main()

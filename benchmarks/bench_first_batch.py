@@ -3,7 +3,6 @@
 python -m benchmarks.bench_first_batch
 """
 
-from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice, repeat
 from pathlib import Path
@@ -13,9 +12,9 @@ from typing import Any
 
 import torch
 
-from benchmarks import media
-from benchmarks.kit import MEDIA, SIZE, Benchmark, flag, rounds
+from benchmarks.kit import SIZE, Benchmark, rounds
 from benchmarks.markdown import machine, rendered, spread
+from benchmarks.media import DEFAULT_ROOT, KINDS, paths
 from benchmarks.record import Repeat, Row, TimedResult, origin
 from headrace import FrameLoader, Uniform
 
@@ -31,14 +30,19 @@ WAYS: Mapping[str, Mapping[str, Any]] = {
 end."""
 
 
-def measure(options: Namespace) -> Iterator[TimedResult]:
-    """Prove and time one kind of media after the other."""
-    rows: list[Row] = []
-    for kind in media.KINDS:
-        paths = media.paths(options.media, kind, options.count)
-        rows += measured(kind, paths, options.repeats)
-    parameters = {"repeats": options.repeats, "files": options.count, "size": SIZE}
-    yield TimedResult(provenance=origin(parameters), rows=tuple(rows))
+def measure(
+    *, media: Path = DEFAULT_ROOT, count: int = 12, repeats: int = 3
+) -> Iterator[TimedResult]:
+    """Prove and time one kind of media after the other.
+
+    Args:
+        media: their folder
+        count: videos of each kind
+        repeats: of each, in turn
+    """
+    rows = [row for kind in KINDS for row in measured(kind, paths(media, kind, count), repeats)]
+    made = origin(repeats=repeats, files=count, size=SIZE)
+    yield TimedResult(provenance=made, rows=tuple(rows))
 
 
 def measured(kind: str, paths: Sequence[Path], repeats: int) -> list[Row]:
@@ -99,13 +103,7 @@ def first_batch(result: TimedResult) -> str:
     return rendered(result.rows, columns, notes, labels=2)
 
 
-BENCHMARK = Benchmark(
-    name="first_batch",
-    about=__doc__,
-    flags={"media": MEDIA, "count": flag(12, "videos of each kind"), "repeats": flag(3)},
-    measure=measure,
-    text=first_batch,
-)
+BENCHMARK = Benchmark("first_batch", __doc__, measure, first_batch)
 
 if __name__ == "__main__":
     BENCHMARK.main()

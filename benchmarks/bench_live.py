@@ -13,10 +13,11 @@ rivals     the same stream shown by loops over OpenCV, as people write them
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.kit import Benchmark, flag
+from benchmarks.command_line import call
 from benchmarks.live.clip import numbered_clip
 from benchmarks.live.figures import Part
 from benchmarks.live.overlap import CASES, Overlap, measure_overlap, overlap
@@ -60,16 +61,30 @@ QUICK: Mapping[str, Mapping[str, Any]] = {
 """Shows that each part works; its figures say nothing."""
 
 
-def main(words: Sequence[str] | None = None, ask: Ask = ask_worker) -> None:
-    """Measure part by part, keep after each, print; fails where a part could not be measured."""
-    options = BENCHMARK.parse(words)
-    out = options.out or (ROOT / "build" if options.quick else RESULTS) / "live.json"
-    clip = numbered_clip(options.media, 10 if options.quick else 80)
-    made = origin({"quick": options.quick, "only": " ".join(options.only)})
+def main(
+    *,
+    media: Path = DEFAULT_ROOT,
+    only: tuple[str, ...] = tuple(PARTS),
+    quick: bool = False,
+    out: Path | None = None,
+    ask: Ask = ask_worker,
+) -> None:
+    """Measure part by part, keep after each, print; fails where a part could not be measured.
+
+    Args:
+        media: folder of the clip
+        only: parts
+        quick: show that it works; by default to build/live.json
+        out: by default benchmarks/results/live.json
+        ask: asks a process
+    """
+    out = out or (ROOT / "build" if quick else RESULTS) / "live.json"
+    clip = numbered_clip(media, 10 if quick else 80)
+    made = origin(quick=quick, only=" ".join(only))
     result = _kept(out) or LiveResult(provenance=made)
     known: Sequence[Recovery] = ()
     missing = []
-    for part in options.only:
+    for part in only:
         if part in _NEED_SERVER and not can_serve_rtsp():
             print(f"{part}: no GStreamer RTSP server; run scripts/system_packages.sh")
             missing.append(part)
@@ -77,7 +92,7 @@ def main(words: Sequence[str] | None = None, ask: Ask = ask_worker) -> None:
         meter = Meter()
         try:
             given = {"known": known} if part == "rivals" else {}
-            found = PARTS[part][0](clip, ask, **given, **(QUICK[part] if options.quick else {}))
+            found = PARTS[part][0](clip, ask, **given, **(QUICK[part] if quick else {}))
         except WorkerError as error:
             print(f"{part}: failed: {error}", flush=True)
             missing.append(part)
@@ -107,19 +122,5 @@ def live(result: LiveResult) -> str:
     return "\n\n".join(PARTS[name][1](part) for name, part in parts.items() if part)
 
 
-BENCHMARK = Benchmark(
-    name="live",
-    about=__doc__,
-    flags={
-        "media": flag(DEFAULT_ROOT, "folder of the clip"),
-        "only": flag(list(PARTS), choices=list(PARTS), metavar="PART"),
-        "quick": flag(False, "show that it works; by default to build/live.json"),
-        "out": {"type": Path, "help": "by default benchmarks/results/live.json"},
-    },
-    measure=lambda _: (),
-    result=LiveResult,
-    text=live,
-)
-
 if __name__ == "__main__":
-    main()
+    call(partial(main, ask=ask_worker), __doc__)

@@ -8,7 +8,6 @@ step of matrix products that takes `--step-ms`. What observing does at the end o
 for the machine, reasoning about the steps) is timed apart: it is paid once.
 """
 
-from argparse import Namespace
 from collections.abc import Iterable, Iterator
 from statistics import median
 from time import perf_counter
@@ -18,7 +17,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 import headrace
-from benchmarks.kit import Benchmark, flag, parameters, rounds
+from benchmarks.kit import Benchmark, rounds
 from benchmarks.record import Repeat, Row, TimedResult, origin, ratios
 from benchmarks.worker import Meter
 
@@ -27,15 +26,17 @@ WORKERS = (0, 1)
 BATCH_SIZE = 8
 
 
-def measure(options: Namespace) -> Iterator[TimedResult]:
-    """Time both with each number of workers."""
+def measure(*, steps: int = 400, step_ms: float = 5.0, repeats: int = 15) -> Iterator[TimedResult]:
+    """Time both with each number of workers.
+
+    Args:
+        steps: of each timing
+        step_ms: what the loop does with each
+        repeats: of each, in turn
+    """
     torch.set_num_threads(1)
-    rows = [
-        row
-        for workers in WORKERS
-        for row in contest(workers, options.steps, options.step_ms / 1e3, options.repeats)
-    ]
-    made = origin(parameters(options, "steps", "step_ms", "repeats"))
+    made = origin(steps=steps, step_ms=step_ms, repeats=repeats)
+    rows = [row for each in WORKERS for row in contest(each, steps, step_ms / 1e3, repeats)]
     yield TimedResult(provenance=made, rows=tuple(rows))
 
 
@@ -90,17 +91,7 @@ def text(result: TimedResult) -> str:
     return "\n".join(lines)
 
 
-BENCHMARK = Benchmark(
-    name="observe",
-    about=__doc__,
-    flags={
-        "steps": flag(400, "of each timing"),
-        "step_ms": flag(5.0, "what the loop does with each"),
-        "repeats": flag(15),
-    },
-    measure=measure,
-    text=text,
-)
+BENCHMARK = Benchmark("observe", __doc__, measure, text)
 
 if __name__ == "__main__":
     BENCHMARK.main()

@@ -10,8 +10,6 @@ to that of `bare` in the same turn. Beside it: what a step costs whose stages do
 all that the runtime adds. A trace is written when a run is over, which is not in its steps.
 """
 
-import os
-from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -22,10 +20,10 @@ from typing import Any
 
 import psutil
 
-from benchmarks import media
 from benchmarks.bench_observe import cost
-from benchmarks.kit import MEDIA, Benchmark, flag, parameters
+from benchmarks.kit import CORES, Benchmark
 from benchmarks.markdown import machine, rendered
+from benchmarks.media import DEFAULT_ROOT, paths, recipe
 from benchmarks.record import Result, TimedResult, origin
 from benchmarks.worker import ask_worker, versions
 from headrace import open_index
@@ -82,19 +80,31 @@ class OverheadResult(Result):
         return median(ratios), min(ratios), max(ratios)
 
 
-def measure(options: Namespace) -> Iterator[OverheadResult]:
-    """Time all ways in one process."""
-    said = parameters(options, "turns", "steps", "batch_size")
-    path = options.video or media.paths(options.media, "web", 1)[0]
-    asked = {"cores": os.cpu_count(), "path": str(path.resolve()), "ways": list(WAYS)}
-    found = ask_worker({"case": "bench_overhead", **asked, **said})
+def measure(
+    *,
+    media: Path = DEFAULT_ROOT,
+    video: Path | None = None,
+    turns: int = 15,
+    steps: int = 70,
+    batch_size: int = 4,
+) -> Iterator[OverheadResult]:
+    """Time all ways in one process.
+
+    Args:
+        media: their folder
+        video: another video than the first of them
+        turns: of all ways
+        steps: of a run
+        batch_size: frames in a step
+    """
+    said = {"turns": turns, "steps": steps, "batch_size": batch_size}
+    path = str((video or paths(media, "web", 1)[0]).resolve())
+    asked = {"case": "bench_overhead", "cores": CORES, "path": path, "ways": list(WAYS)}
+    found = ask_worker({**asked, **said})
     yield OverheadResult(
-        provenance=origin(said),
-        media={"recipe": media.recipe(), "versions": found["versions"]},
-        rows=tuple(
-            Overhead(way=way, turns=tuple(Times(**each) for each in found["turns"][way]))
-            for way in WAYS
-        ),
+        provenance=origin(**said),
+        media={"recipe": recipe(), "versions": found["versions"]},
+        rows=tuple(Overhead(way=way, turns=found["turns"][way]) for way in WAYS),
         empty_step_seconds=tuple(found["empty_step_seconds"]),
     )
 
@@ -248,20 +258,7 @@ def measuring(overhead: OverheadResult, observe: TimedResult) -> str:
     )
 
 
-BENCHMARK = Benchmark(
-    name="overhead",
-    about=__doc__,
-    flags={
-        "media": MEDIA,
-        "video": {"type": Path, "help": "another video than the first of them"},
-        "turns": flag(15, "of all ways"),
-        "steps": flag(70, "of a run"),
-        "batch_size": flag(4, "frames in a step"),
-    },
-    measure=measure,
-    result=OverheadResult,
-    text=render,
-)
+BENCHMARK = Benchmark("overhead", __doc__, measure, render)
 
 if __name__ == "__main__":
     BENCHMARK.main()

@@ -7,7 +7,6 @@ The videos are links to one that is made of a clip again and again: all are scan
 once more when their indexes are known.
 """
 
-from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -15,12 +14,12 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks import media
 from benchmarks.bench_extract import CASES, kind
-from benchmarks.kit import MEDIA, WORKERS, Benchmark, flag, task_of, tried
+from benchmarks.kit import CORES, Benchmark, begin, task_of, tried
 from benchmarks.loading import link_files
 from benchmarks.markdown import machine, rendered
-from benchmarks.record import Repeat, Result, Row, TimedResult, Tried, origin
+from benchmarks.media import DEFAULT_ROOT, loop_media, paths
+from benchmarks.record import Repeat, Result, Row, TimedResult, Tried
 from benchmarks.worker import Ask, Meter, ask_worker, peak_rss_bytes
 from headrace.decode.index_store import IndexStore
 from headrace.extraction.frame_extraction import FrameExtraction
@@ -51,15 +50,22 @@ class PlanResult(Result):
     rows: tuple[PlanRow, ...]
 
 
-def measure(options: Namespace) -> Iterator[PlanResult]:
-    """Plan one number of hours after the other."""
-    video = media.looped(media.paths(options.media, "web", 1)[0], 8).resolve()
-    parameters = {"workers": options.workers, "hours": ",".join(map(str, options.hours))}
-    yield PlanResult(
-        provenance=origin(parameters),
-        media={"recipe": media.recipe()},
-        rows=tuple(planned(video, hours, options.workers) for hours in options.hours),
-    )
+def measure(
+    *,
+    media: Path = DEFAULT_ROOT,
+    hours: tuple[float, ...] = (1.0, 10.0),
+    workers: int = CORES,
+) -> Iterator[PlanResult]:
+    """Plan one number of hours after the other.
+
+    Args:
+        media: their folder
+        hours: of video
+        workers: threads and cores
+    """
+    video = loop_media(paths(media, "web", 1)[0], 8).resolve()
+    made = begin(workers=workers, hours=",".join(map(str, hours)))
+    yield PlanResult(**made, rows=tuple(planned(video, each, workers) for each in hours))
 
 
 def planned(video: Path, hours: float, workers: int, ask: Ask = ask_worker) -> PlanRow:
@@ -173,14 +179,7 @@ def features(*_: object) -> str:
     )
 
 
-BENCHMARK = Benchmark(
-    name="plan",
-    about=__doc__,
-    flags={"media": MEDIA, "hours": flag([1.0, 10.0], "of video"), "workers": WORKERS},
-    measure=measure,
-    result=PlanResult,
-    text=planning,
-)
+BENCHMARK = Benchmark("plan", __doc__, measure, planning)
 
 if __name__ == "__main__":
     BENCHMARK.main()

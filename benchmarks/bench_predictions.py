@@ -11,23 +11,23 @@ what it predicts for the change it advises, and what came when that was made. Th
 quiet for the five ("changes"); what is planted takes no core ("planted").
 """
 
-from argparse import Namespace
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Literal, TypeVar
 
 import torch
 from pydantic import Field
 from torch.utils.data import DataLoader, Dataset
 
 import headrace
-from benchmarks import media
-from benchmarks.kit import MEDIA, Benchmark, flag
+from benchmarks.kit import Benchmark
 from benchmarks.markdown import machine, machine_of, rendered
+from benchmarks.media import DEFAULT_ROOT, paths
 from benchmarks.planted_loops import LOOPS, Loop, advised, run_loop, wall_seconds, with_change
 from benchmarks.record import Result, origin
 from headrace.profiling.findings.loop_simulation import LoopLoad
@@ -35,10 +35,15 @@ from headrace.profiling.findings.verdict import QUIET
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Provenance, Record
 from headrace.profiling.session import Session
-from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions, RunOptions
-from headrace.runs.run import Runner
 
 T = TypeVar("T")
+CHANGES = {
+    "--batch-size 8": "--batch-size 1",
+    "--no-video": "--batch-size 4 --model-name shufflenet_v2_x0_5",
+    "--prep-level medium": "--no-video --batch-size 4 --model-name shufflenet_v2_x0_5 "
+    "--prep-level complex",
+}
+"""Options of a run -> those that it had before."""
 STEPS = 60
 """Of a run."""
 
@@ -53,11 +58,6 @@ class Prediction(Record):
     """Of each pair of turns."""
     others_cpu_share: tuple[float | None, ...] = ()
     """Of other programs, in the first run of each pair. Above 0.05: repeat it."""
-
-    @property
-    def off_by(self) -> float | None:
-        """How much more was predicted than came, as a share of what came."""
-        return None if self.predicted is None else self.predicted / median(self.measured) - 1
 
     @property
     def figures(self) -> tuple[str, str, str]:
@@ -112,18 +112,29 @@ Predict = Callable[[Session], float | None]
 """From the session of a run without the change."""
 
 
-def measure(options: Namespace) -> Iterator[PredictionsResult]:
-    """Predict and run; one part keeps the other as it is."""
-    made = origin({"repeats": options.repeats, "steps": STEPS})
-    result = PredictionsResult(provenance=made)
-    if options.only is not None:
-        result = PredictionsResult.load(options.out)
-    if options.only != "planted":
-        video = media.paths(options.media, "web", 1)[0]
-        changes = tuple(printed(judged(*case, options.repeats)) for case in cases(video))
+def measure(
+    *,
+    media: Path = DEFAULT_ROOT,
+    repeats: int = 3,
+    only: Literal["changes", "planted"] | None = None,
+    out: Path,
+) -> Iterator[PredictionsResult]:
+    """Predict and run; one part keeps the other as it is.
+
+    Args:
+        media: their folder
+        repeats: of each, in turn
+        only: one part
+        out: where the result is kept
+    """
+    made = origin(repeats=repeats, steps=STEPS)
+    result = PredictionsResult.load(out) if only else PredictionsResult(provenance=made)
+    if only != "planted":
+        video = paths(media, "web", 1)[0]
+        changes = tuple(printed(judged(*case, repeats)) for case in cases(video))
         result = result.model_copy(update={"provenance": made, "changes": changes})
-    if options.only != "changes":
-        loops = tuple(printed(judged_loop(each, options.repeats)) for each in LOOPS)
+    if only != "changes":
+        loops = tuple(printed(judged_loop(each, repeats)) for each in LOOPS)
         planted = PlantedResult(provenance=made, loops=loops)
         result = result.model_copy(update={"planted": planted})
     yield result
@@ -140,39 +151,22 @@ def cases(video: Path) -> Iterator[tuple[str, Run, Run, Predict]]:
 
     Of each its name, the run without it, the one with it, and what predicts.
     """
-    plain = RunOptions(
-        input=InputOptions(sources=(str(video),), max_steps=STEPS),
-        compute=ComputeOptions(weights="none", batch_size=4),
-    )
-    small = compute(plain, batch_size=1)
-    drawn = compute(plain, model_name="shufflenet_v2_x0_5")
-    dear = compute(quiet(drawn), prep_level="complex")
-    for name, before, after in (
-        ("--batch-size 8", small, compute(small, batch_size=8)),
-        ("--no-video", drawn, quiet(drawn)),
-        ("--prep-level medium", dear, compute(dear, prep_level="medium")),
-    ):
-        yield name, partial(run, before), partial(run, after), partial(of_alternative, name)
+    for name, plain in CHANGES.items():
+        words = [str(video), *plain.split()]
+        after = partial(run, [*words, *name.split()])  # the last one of a flag counts
+        yield name, partial(run, words), after, partial(of_alternative, name)
     for workers in (1, 2):
         gain = partial(of_workers, workers)
         yield f"num_workers={workers}", partial(loop, 0), partial(loop, workers), gain
 
 
-def compute(options: RunOptions, **changed: Any) -> RunOptions:
-    """With other options of the computation."""
-    return replace(options, compute=replace(options.compute, **changed))
-
-
-def quiet(options: RunOptions) -> RunOptions:
-    """Without an annotated video."""
-    return replace(options, output=replace(options.output, video=False))
-
-
-def run(options: RunOptions) -> Session:
-    """The session of one run."""
+def run(words: Sequence[str]) -> Session:
+    """The session of one `headrace run`."""
     with TemporaryDirectory() as folder:
-        out = OutputOptions(out=Path(folder), video=options.output.video)
-        return Runner.prepare(replace(options, output=out)).run()
+        command = [sys.executable, "-m", "headrace", "run", *words, "--weights", "none"]
+        command += ["--max-steps", str(STEPS), "--out", f"{folder}/out", "--json"]
+        found = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    return Session.model_validate_json(found.stdout)
 
 
 def of_alternative(name: str, session: Session) -> float | None:
@@ -297,18 +291,7 @@ def planted_loops(result: PlantedResult) -> str:
     )
 
 
-BENCHMARK = Benchmark(
-    name="predictions",
-    about=__doc__,
-    flags={
-        "media": MEDIA,
-        "repeats": flag(3),
-        "only": {"choices": ("changes", "planted"), "help": "one part"},
-    },
-    measure=measure,
-    result=PredictionsResult,
-    text=predictions,
-)
+BENCHMARK = Benchmark("predictions", __doc__, measure, predictions)
 
 if __name__ == "__main__":
     BENCHMARK.main()

@@ -12,7 +12,6 @@ import os
 import subprocess
 import sys
 import tarfile
-from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -28,10 +27,11 @@ import numpy as np
 from PIL import Image
 from torch.utils.data import DataLoader
 
-from benchmarks import media
-from benchmarks.kit import MEDIA, SIZE, Benchmark, flag, parameters, task_of, tried
+from benchmarks.adapters import Delivery
+from benchmarks.kit import SIZE, Benchmark, task_of, tried
 from benchmarks.loading import know, link_files
 from benchmarks.markdown import machine, others, rendered
+from benchmarks.media import DEFAULT_ROOT, paths, recipe
 from benchmarks.record import Repeat, Row, TimedResult, origin, ratios
 from benchmarks.worker import Ask, WorkerError, ask_worker, steady
 from headrace import FrameLoader, FrameReader, Proxies
@@ -88,19 +88,33 @@ class Place:
         return self.folder / f"gop{gop}"
 
 
-def measure(options: Namespace) -> Iterator[ProxyResult]:
-    """Make proxies and shards; prove and time all ways."""
-    videos = media.paths(options.media, "web", options.originals)
+def measure(
+    *,
+    media: Path = DEFAULT_ROOT,
+    originals: int = 12,
+    counts: tuple[int, ...] = (40, 1000),
+    seconds: float = 15.0,
+    warm_up: float = 30.0,
+) -> Iterator[ProxyResult]:
+    """Make proxies and shards; prove and time all ways.
+
+    Args:
+        media: their folder
+        originals: different videos
+        counts: files
+        seconds: of each way
+        warm_up: seconds, at most
+    """
+    videos = paths(media, "web", originals)
     # On the disk of the videos, as hard links do not reach another.
-    with TemporaryDirectory(dir=options.media.resolve(), prefix="proxies-") as folder:
+    with TemporaryDirectory(dir=media.resolve(), prefix="proxies-") as folder:
         place, made = prepared(videos, Path(folder))
-        timing = {"seconds": options.seconds, "warm_up_seconds": options.warm_up}
-        rows = [row for count in options.counts for row in contest(place, count, timing)]
-    said = parameters(options, "counts", "seconds", "warm_up")
-    usual = {"size": SIZE, "batch_size": BATCH_SIZE, "budget": BUDGET}
+        timing = {"seconds": seconds, "warm_up_seconds": warm_up}
+        rows = [row for count in counts for row in contest(place, count, timing)]
+    said = {"originals": len(videos), "counts": counts, "seconds": seconds, "warm_up": warm_up}
     yield ProxyResult(
-        provenance=origin({"originals": len(videos), **said, **usual}),
-        media={"recipe": media.recipe(), "links": "hard links of the videos, under other names"},
+        provenance=origin(**said, size=SIZE, batch_size=BATCH_SIZE, budget=BUDGET),
+        media={"recipe": recipe(), "links": "hard links of the videos, under other names"},
         videos=len(videos),
         made=made,
         rows=tuple(rows),
@@ -254,7 +268,7 @@ def answer(
         .batched(batch_size)
     )
     batches = (frames for (frames,) in DataLoader(dataset, batch_size=None, num_workers=workers))
-    return steady(batches, 0, warm_up_seconds, seconds)
+    return steady(Delivery(batches), seconds, warm_up_seconds=warm_up_seconds)
 
 
 def proxied(result: ProxyResult) -> str:
@@ -299,20 +313,7 @@ def _figure(number: float | None, form: str) -> str:
     return "" if number is None else f"{number:{form}}"
 
 
-BENCHMARK = Benchmark(
-    name="proxy",
-    about=__doc__,
-    flags={
-        "media": MEDIA,
-        "originals": flag(12, "different videos"),
-        "counts": flag([40, 1000], "files"),
-        "seconds": flag(15.0, "of each way"),
-        "warm_up": flag(30.0, "seconds, at most"),
-    },
-    measure=measure,
-    result=ProxyResult,
-    text=proxied,
-)
+BENCHMARK = Benchmark("proxy", __doc__, measure, proxied)
 
 if __name__ == "__main__":
     BENCHMARK.main()

@@ -4,17 +4,15 @@ python -m benchmarks.bench_random_clips --repeats 1 --kinds cam    # a first loo
 python -m benchmarks.bench_random_clips                            # the figures of the docs
 """
 
-from benchmarks.bench_random_frames import KEPT, OTHERS, random_access
+from benchmarks.bench_random_frames import CLIPS, random_access
 from benchmarks.kit import contest
 
-ENTRANTS = {"baseline_clips": KEPT, **OTHERS}
 BENCHMARK = contest(
     "random_clips",
     __doc__,
-    ENTRANTS,
+    CLIPS,
     "cases:random_frames",
-    seconds=8,
-    text=random_access,
+    random_access,
     batch_size=8,
     clip=(16, 2),
 )

@@ -8,7 +8,6 @@ from an HTTP server on the loopback that waits before it answers, and copied fro
 fsspec needs aiohttp for HTTP: without it those ways are kept as failed.
 """
 
-from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
@@ -19,10 +18,10 @@ import numpy as np
 from av.container import InputContainer
 from av.video.frame import VideoFrame
 
-from benchmarks import media
-from benchmarks.kit import MEDIA, REPEATS, Benchmark, rounds
+from benchmarks.kit import Benchmark, begin, rounds
 from benchmarks.markdown import machine, table
-from benchmarks.record import Repeat, Result, Tried, origin
+from benchmarks.media import DEFAULT_ROOT, loop_media, paths
+from benchmarks.record import Repeat, Result, Tried
 from benchmarks.remote import REMOTE, WAYS, Calls, object_store, opened
 from benchmarks.worker import Ask, Meter, WorkerError, ask_worker
 from headrace.profiling.provenance import Record
@@ -84,13 +83,17 @@ class RemoteResult(Result):
     rows: tuple[RemoteRow, ...]
 
 
-def measure(options: Namespace) -> Iterator[RemoteResult]:
-    """Time one pattern after the other."""
-    video = media.looped(media.paths(options.media, "web", 1)[0], _TIMES).resolve()
-    rows = [row for pattern in PATTERNS for row in contest(video, pattern, options.repeats)]
+def measure(*, media: Path = DEFAULT_ROOT, repeats: int = 3) -> Iterator[RemoteResult]:
+    """Time one pattern after the other.
+
+    Args:
+        media: their folder
+        repeats: of each, in turn
+    """
+    video = loop_media(paths(media, "web", 1)[0], _TIMES).resolve()
+    rows = [row for pattern in PATTERNS for row in contest(video, pattern, repeats)]
     yield RemoteResult(
-        provenance=origin({"repeats": options.repeats}),
-        media={"recipe": media.recipe()},
+        **begin(repeats=repeats),
         file_bytes=video.stat().st_size,
         frames=max(turn.repeat.frames for row in rows for turn in row.turns),
         rows=tuple(rows),
@@ -238,14 +241,7 @@ def _asked(row: RemoteRow | None) -> str:
     return f"{requests:.0f}, {sent / 1e6:.1f}"
 
 
-BENCHMARK = Benchmark(
-    name="remote",
-    about=__doc__,
-    flags={"media": MEDIA, "repeats": REPEATS},
-    measure=measure,
-    result=RemoteResult,
-    text=remote,
-)
+BENCHMARK = Benchmark("remote", __doc__, measure, remote)
 
 if __name__ == "__main__":
     BENCHMARK.main()

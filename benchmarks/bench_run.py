@@ -11,7 +11,6 @@ clips of 10 s, each read anew, and one of 80 s.
 
 import sys
 import zlib
-from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,8 +20,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from benchmarks import kit, media
-from benchmarks.record import TimedResult, origin
+from benchmarks import kit
+from benchmarks.media import DEFAULT_ROOT, KINDS, loop_media, paths
+from benchmarks.record import TimedResult
 from benchmarks.worker import Meter, peak_rss_bytes, versions
 from headrace import FrameBatch, open_index, read_frames
 from headrace.models.model import Model
@@ -43,18 +43,30 @@ TIMES = 8
 """That a clip is repeated in the longer video."""
 
 
-def measure(options: Namespace) -> Iterator[TimedResult]:
-    """Prove and time all ways on one kind of media after the other."""
-    made = origin(kit.parameters(options, "workers", "repeats"))
-    result = TimedResult(provenance=made, media={"recipe": media.recipe()})
-    clips = {kind: media.paths(options.media, kind, options.count) for kind in media.KINDS}
-    longer = {f"{kind}_x{TIMES}": [media.looped(paths[0], TIMES)] for kind, paths in clips.items()}
-    for kind, paths in (clips | longer).items():
-        task = kit.task_of("bench_run", paths, options.workers)
+def measure(
+    *,
+    media: Path = DEFAULT_ROOT,
+    count: int = 4,
+    repeats: int = 5,
+    workers: int = kit.CORES,
+) -> Iterator[TimedResult]:
+    """Prove and time all ways on one kind of media after the other.
+
+    Args:
+        media: their folder
+        count: videos of each kind
+        repeats: of each, in turn
+        workers: threads and cores
+    """
+    result = TimedResult(**kit.begin(workers=workers, repeats=repeats))
+    clips = {kind: paths(media, kind, count) for kind in KINDS}
+    longer = {f"{kind}_x{TIMES}": [loop_media(files[0], TIMES)] for kind, files in clips.items()}
+    for kind, files in (clips | longer).items():
+        task = kit.task_of("bench_run", files, workers)
         rows = kit.prove(ENTRANTS, task, kind, reference=ENTRANTS["read_frames"])
         if not all(row.is_sound for row in rows):
             sys.exit(f"not the same frames: {rows}")
-        for after_round in kit.rounds(rows, kit.timed_by(ENTRANTS, task), options.repeats):
+        for after_round in kit.rounds(rows, kit.timed_by(ENTRANTS, task), repeats):
             result = result.updated(after_round, list(ENTRANTS))
             yield result
 
@@ -159,18 +171,7 @@ def _nothing(frames: Frames) -> torch.Tensor:
     return torch.zeros(len(frames), 3, 1, 1)
 
 
-BENCHMARK = kit.Benchmark(
-    name="run",
-    about=__doc__,
-    flags={
-        "media": kit.MEDIA,
-        "count": kit.flag(4, "videos of each kind"),
-        "repeats": kit.REPEATS | {"default": 5},
-        "workers": kit.WORKERS,
-    },
-    measure=measure,
-    text=text,
-)
+BENCHMARK = kit.Benchmark("run", __doc__, measure, text)
 
 if __name__ == "__main__":
     BENCHMARK.main()

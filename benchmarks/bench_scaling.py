@@ -7,41 +7,55 @@ The files are links to the same few videos; each link is a file of its own to he
 some 10 ms a file, so that only sets of up to 1,000 are also opened as new ones. About 7 minutes.
 """
 
-from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks import media
-from benchmarks.kit import MEDIA, SIZE, WORKERS, Benchmark, flag, task_of, tried
+from benchmarks.kit import CORES, SIZE, Benchmark, begin, task_of, tried
 from benchmarks.loading import know, link_files
 from benchmarks.markdown import machine, others, rendered, size
-from benchmarks.record import Repeat, Row, TimedResult, origin
+from benchmarks.media import DEFAULT_ROOT, paths
+from benchmarks.record import Repeat, Row, TimedResult
 from benchmarks.worker import Ask, ask_worker
 from headrace import IndexStore
 
 
-def measure(options: Namespace) -> Iterator[TimedResult]:
-    """Measure one size after the other."""
-    files = media.paths(options.media, "web", options.count)
-    asked = {
-        "size": SIZE,
-        "batch_size": options.batch_size,
-        "workers": options.workers,
-        "memory_budget": options.memory,
-        "warm_up_seconds": options.warm_up,
-        "seconds": options.seconds,
-    }
-    said = {**asked, "scan_at_most": options.scan_at_most, "videos": options.count}
-    result = TimedResult(provenance=origin(said), media={"recipe": media.recipe()})
+def measure(
+    *,
+    media: Path = DEFAULT_ROOT,
+    count: int = 40,
+    sizes: tuple[int, ...] = (10, 100, 1_000, 10_000),
+    scan_at_most: int = 1_000,
+    seconds: float = 20.0,
+    warm_up: float = 60.0,
+    batch_size: int = 128,
+    memory: str = "1GiB",
+    workers: int = CORES,
+) -> Iterator[TimedResult]:
+    """Measure one size after the other.
+
+    Args:
+        media: their folder
+        count: videos of kind web to link to
+        sizes: files in a set
+        scan_at_most: new files in a set
+        seconds: that a size is timed for
+        warm_up: seconds before, at most
+        batch_size: frames in a batch
+        memory: that frames may take
+        workers: threads and cores
+    """
+    files = paths(media, "web", count)
+    asked = {"size": SIZE, "batch_size": batch_size, "workers": workers, "memory_budget": memory}
+    asked |= {"warm_up_seconds": warm_up, "seconds": seconds}
+    result = TimedResult(**begin(**asked, scan_at_most=scan_at_most, videos=count))
     with TemporaryDirectory() as folder:
         place = Path(folder)
-        links = link_files(files, place / "videos", max(options.sizes))
+        links = link_files(files, place / "videos", max(sizes))
         know(files, links, IndexStore(place / "known"))
-        for count in options.sizes:
-            scans = count <= options.scan_at_most
-            row = measured(links[:count], place, asked, scans=scans)
+        for number in sizes:
+            row = measured(links[:number], place, asked, scans=number <= scan_at_most)
             result = result.model_copy(update={"rows": (*result.rows, row)})
             yield result
 
@@ -58,10 +72,8 @@ def measured(
     task = task_of("loading:load", links, counts_files=True, **asked)
 
     def take(row: Row) -> Row:
-        scan_seconds = None
-        if scans:
-            unknown = str(place / f"unknown-{len(links)}")
-            scan_seconds = ask({**task, "store": unknown, "seconds": None})["open_seconds"]
+        scanned = {"store": str(place / f"unknown-{len(links)}"), "seconds": None}
+        scan_seconds = ask({**task, **scanned})["open_seconds"] if scans else None
         known = ask({**task, "store": str(place / "known")})
         return row.timed(Repeat(scan_seconds=scan_seconds, **known))
 
@@ -114,23 +126,7 @@ def _seconds(number: float | None) -> str:
     return f"{number:.2f} s" if number < 10 else f"{number:.0f} s"
 
 
-BENCHMARK = Benchmark(
-    name="scaling",
-    about=__doc__,
-    flags={
-        "media": MEDIA,
-        "count": flag(40, "videos of kind web to link to"),
-        "sizes": flag([10, 100, 1_000, 10_000]),
-        "scan_at_most": flag(1_000, "new files in a set"),
-        "seconds": flag(20.0, "that a size is timed for"),
-        "warm_up": flag(60.0, "seconds before, at most"),
-        "batch_size": flag(128),
-        "memory": flag("1GiB"),
-        "workers": WORKERS,
-    },
-    measure=measure,
-    text=scaling,
-)
+BENCHMARK = Benchmark("scaling", __doc__, measure, scaling)
 
 if __name__ == "__main__":
     BENCHMARK.main()

@@ -20,7 +20,6 @@ NAMES = {
     "opencv_linear": "OpenCV, bilinear without antialiasing",
     "opencv": "OpenCV, area",
 }
-LINEAR = {"library": "opencv", "scaler": "linear"}
 
 
 def sequential(result: TimedResult) -> str:
@@ -48,12 +47,10 @@ def sequential(result: TimedResult) -> str:
     return markdown.notes_below(drawn, notes)
 
 
+LINEAR = {"library": "opencv", "scaler": "linear"}
+ENTRANTS = {name: {"library": name} for name in NAMES} | {"opencv_linear": LINEAR}
 BENCHMARK = contest(
-    "sequential",
-    __doc__,
-    {name: LINEAR if name == "opencv_linear" else {"library": name} for name in NAMES},
-    "cases:every_frame",
-    text=sequential,
+    "sequential", __doc__, ENTRANTS, "cases:every_frame", sequential, is_endless=False
 )
 
 if __name__ == "__main__":

@@ -5,16 +5,16 @@ python -m benchmarks.bench_startup
 
 import subprocess
 import sys
-from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
-from benchmarks import media
-from benchmarks.kit import MEDIA, Benchmark, flag, rounds, tried
+from benchmarks.kit import Benchmark, rounds, tried
 from benchmarks.markdown import machine, rendered, spread
+from benchmarks.media import DEFAULT_ROOT
+from benchmarks.media import paths as paths_of
 from benchmarks.record import Repeat, Row, TimedResult, origin
 from benchmarks.worker import ROOT, Ask, WorkerError, ask_worker
 from headrace import IndexStore, open_decoder
@@ -27,15 +27,19 @@ COMMANDS: Mapping[str, Sequence[str]] = {
 """The first is the floor: Python itself."""
 
 
-def measure(options: Namespace) -> Iterator[TimedResult]:
-    """Time commands, then opening files."""
-    files = media.paths(options.media, "web", options.count)
-    rows = [Row(name=name) for name in COMMANDS]
-    *_, rows = rounds(rows, with_command, 1 + options.repeats)
-    yield TimedResult(
-        provenance=origin({"repeats": options.repeats, "files": options.count}),
-        rows=(*(row.without_first() for row in rows), *timed_opening(files)),
-    )
+def measure(
+    *, media: Path = DEFAULT_ROOT, count: int = 8, repeats: int = 20
+) -> Iterator[TimedResult]:
+    """Time commands, then opening files.
+
+    Args:
+        media: their folder
+        count: videos to open, of the kind web
+        repeats: of each, in turn
+    """
+    *_, rows = rounds([Row(name=name) for name in COMMANDS], with_command, 1 + repeats)
+    timed = [row.without_first() for row in rows] + timed_opening(paths_of(media, "web", count))
+    yield TimedResult(provenance=origin(repeats=repeats, files=count), rows=tuple(timed))
 
 
 def with_command(row: Row) -> Row:
@@ -84,17 +88,7 @@ def startup(result: TimedResult) -> str:
     return rendered(result.rows, columns, f"Median (lowest–highest). {machine(result)}")
 
 
-BENCHMARK = Benchmark(
-    name="startup",
-    about=__doc__,
-    flags={
-        "media": MEDIA,
-        "count": flag(8, "videos to open, of the kind web"),
-        "repeats": flag(20),
-    },
-    measure=measure,
-    text=startup,
-)
+BENCHMARK = Benchmark("startup", __doc__, measure, startup)
 
 if __name__ == "__main__":
     BENCHMARK.main()

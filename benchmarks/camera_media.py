@@ -5,13 +5,13 @@ is encoded for training; the contents are the shots of `benchmarks.media`. Print
 index file.
 """
 
-import argparse
 import json
 import os
 import sys
 from itertools import chain, islice
 from pathlib import Path
 
+from benchmarks.command_line import call
 from benchmarks.media import DEFAULT_ROOT, encode, make_missing, pictures, shots
 
 HEIGHT, WIDTH, FRAME_RATE = 900, 1600, 12
@@ -54,16 +54,23 @@ def _encode(path: Path, number: int, num_frames: int) -> None:
     encode(path, islice(frames, num_frames), (HEIGHT, WIDTH), FRAME_RATE, options, "libx265")
 
 
-def main() -> None:
-    """Make the set and say where it is."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--media", type=Path, default=DEFAULT_ROOT, help="folder of the media")
-    parser.add_argument("--clips", type=int, default=10)
-    parser.add_argument("--num-frames", type=int, default=120, help="of each camera, at most 300")
-    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="encoders at once")
-    options = parser.parse_args()
-    print(make(options.media, options.clips, options.num_frames, options.processes))
+def main(
+    *,
+    media: Path = DEFAULT_ROOT,
+    clips: int = 10,
+    num_frames: int = 120,
+    processes: int = os.cpu_count() or 1,
+) -> None:
+    """Make the set and say where it is.
+
+    Args:
+        media: folder of the media
+        clips: of six cameras
+        num_frames: of each camera, at most 300
+        processes: encoders at once
+    """
+    print(make(media, clips, num_frames, processes))
 
 
 if __name__ == "__main__":
-    main()
+    call(main, __doc__)

@@ -3,18 +3,16 @@
 A worker of another commit imports these functions too: each imports of headrace what it uses.
 """
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from importlib import import_module
 from itertools import count as numbers
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.adapters import Adapter, Chunk, RandomAccess, Requests
-from benchmarks.adapters import every_frame as every_frame_of
+from benchmarks import adapters
+from benchmarks.adapters import Delivery, RandomAccess, Requests
 from benchmarks.equality import shrink, thumbnails
 from benchmarks.worker import Meter, peak_rss_bytes, rss_bytes, steady, versions
 
@@ -38,27 +36,27 @@ def every_frame(
 ) -> dict[str, Any]:
     """Time every frame of every file, in order, or keep thumbnails in the file `pictures`."""
     files, (height, width) = [Path(path) for path in paths], size
-    adapter = cast(Adapter, import_module(f"benchmarks.adapters.{library}"))
+    adapter = adapters.adapter(library)
 
-    def every(files: Sequence[Path]) -> Iterable[Chunk]:
-        return every_frame_of(adapter, files, (height, width), workers, **options)
+    def every(files: Sequence[Path]) -> Delivery:
+        return adapters.every_frame(adapter, files, (height, width), workers, **options)
 
     if pictures:
-        np.savez(pictures, *thumbnails(every(files), len(files)))
+        np.savez(pictures, *thumbnails(every(files).batches, len(files)))
         return {"versions": versions(adapter.PACKAGES)}
-    for _ in every(files[:workers]):
+    for _ in every(files[:workers]).batches:
         pass
     first_seconds: float | None = None
     frames, meter = 0, Meter()
-    chunks = every(files)
-    for chunk in chunks:
+    delivery = every(files)
+    for chunk in delivery.batches:
         frames += len(chunk.frames)
         first_seconds = first_seconds or meter.wall_seconds
     return {
         **meter.read(),
         "first_seconds": first_seconds,
         "frames": frames,
-        "decoded": getattr(chunks, "decoded_frames", None),
+        **delivery.cost(),
         "peak_rss_bytes": peak_rss_bytes(),
     }
 
@@ -70,27 +68,21 @@ def random_frames(
 
     The rest of what is asked makes the task, as `task_of` says.
     """
-    adapter = cast(Adapter, import_module(f"benchmarks.adapters.{library}"))
+    adapter = adapters.adapter(library)
     task = task_of(**asked)
     rss_before = rss_bytes()
-    delivery = adapter.random_access(task)
+    delivery = adapters.random_access(adapter, task)
     if pictures:
-        first = list(zip(delivery, task.requests(), range(PROVED), strict=False))
+        first = list(zip(delivery.batches, task.requests(), range(PROVED), strict=False))
         np.savez(
             pictures,
             requests=np.concatenate([requests for _, requests, _ in first]),
             pictures=np.concatenate([shrink(frames) for frames, _, _ in first]),
         )
         return {"versions": versions(adapter.PACKAGES)}
-
-    def count() -> dict[str, int]:
-        counts = delivery.cost()._asdict()
-        return {name: value for name, value in counts.items() if value is not None}
-
     # Decoding comes in waves as long as the look-ahead: every repeat begins at the same place of
     # them, and lasts for one at least.
-    ahead = delivery.warm_up
-    found = steady(iter(delivery), ahead, math.inf, seconds, count, least_frames=ahead)
+    found = steady(delivery, seconds, least_frames=delivery.warm_up)
     peak = peak_rss_bytes()
     return {**found, "memory_bytes": peak - rss_before, "peak_rss_bytes": peak}
 

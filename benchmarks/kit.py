@@ -1,54 +1,35 @@
-"""A benchmark as a value, and what all share: flags, equality first, interleaved repeats."""
+"""A benchmark as a value, and what all share: equality first, interleaved repeats."""
 
 import os
 import sys
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from inspect import signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 
-from benchmarks import media
+from benchmarks.command_line import parse
 from benchmarks.equality import Equality, compare, compare_picked
-from benchmarks.record import RESULTS, Repeat, Result, Row, TimedResult, Tried, origin
+from benchmarks.media import DEFAULT_ROOT, KINDS, describe, paths, recipe
+from benchmarks.record import RESULTS, Repeat, Row, TimedResult, Tried, origin
 from benchmarks.worker import Ask, WorkerError, ask_worker
 
 REFERENCE = "pyav_loop"
 """Its frames are right by definition: a linear decode of everything."""
 SIZE = (256, 256)
+CORES = os.cpu_count() or 1
 AnyTried = TypeVar("AnyTried", bound=Tried)
 Entrants = Mapping[str, Mapping[str, Any]]
 """Name → what this one alone is asked with."""
-Flag = dict[str, Any]
-"""Arguments of `ArgumentParser.add_argument`."""
 
 
-def flag(default: Any, about: str = "", **more: Any) -> Flag:
-    """Return an option whose type is that of its default; a list takes several values."""
-    if isinstance(default, bool):
-        return {"action": "store_true", "help": about}
-    several = isinstance(default, list)
-    one = default[0] if several else default
-    kind = Path if isinstance(one, Path) else type(one)
-    return {
-        "type": kind,
-        "default": default,
-        "help": about,
-        **({"nargs": "+"} if several else {}),
-    } | more
-
-
-MEDIA = flag(media.DEFAULT_ROOT, "their folder")
-WORKERS = flag(os.cpu_count() or 1, "threads and cores")
-REPEATS = flag(3, "of each, in turn")
-
-
-def parameters(options: Namespace, *names: str) -> dict[str, Any]:
-    """Return the options of these names."""
-    return {name: getattr(options, name) for name in names}
+def begin(**parameters: object) -> dict[str, Any]:
+    """Return the fields of a result that say where it comes from."""
+    return {"provenance": origin(**parameters), "media": {"recipe": recipe()}}
 
 
 def speeds(result: TimedResult) -> str:
@@ -58,7 +39,7 @@ def speeds(result: TimedResult) -> str:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Benchmark:
     """One question, what it is measured with, and how its result is read."""
 
@@ -66,42 +47,27 @@ class Benchmark:
     """Of its result."""
     about: str
     """Its first line is the question."""
-    flags: Mapping[str, Flag]
-    """Name → option; `out` is added where it is missing."""
-    measure: Callable[[Namespace], Iterable[Result]]
-    """Yields the result, as often as there is more of it: each is kept at once."""
-    result: type[Any] = TimedResult
-    """Of `measure`."""
+    measure: Callable[..., Iterable[Any]]
+    """Yields the result, as often as there is more of it: each is kept at once. Its parameters are
+    the options of the command line; one of them may be `out`, where the result is kept."""
     text: Callable[[Any], str] = speeds
     """What is printed of the last result."""
 
+    @property
+    def result(self) -> type[Any]:
+        """What `measure` yields."""
+        measure = self.measure.func if isinstance(self.measure, partial) else self.measure
+        found: type[Any] = get_args(signature(measure).return_annotation)[0]
+        return found
+
     def main(self, words: Sequence[str] | None = None) -> None:
         """Measure, keep, print."""
-        options = self.parse(words)
-        result = None
-        for result in self.measure(options):
-            result.save(options.out)
-        print(self.text(result), options.out, sep="\n")
-
-    def parse(self, words: Sequence[str] | None = None) -> Namespace:
-        """Return the options of a command line; None means that of this process."""
-        out = flag(RESULTS / f"{self.name}.json")
-        return parse(self.about, {"out": out, **self.flags}, words)
-
-
-def parse(
-    about: str, flags: Mapping[str, Flag], words: Sequence[str] | None = None, **positional: Flag
-) -> Namespace:
-    """Return the options of a command line, and its words in their order by name.
-
-    `words` are those of this process where they are None.
-    """
-    parser = ArgumentParser(description=about, formatter_class=RawDescriptionHelpFormatter)
-    for name, arguments in positional.items():
-        parser.add_argument(name, **arguments)
-    for name, arguments in flags.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", **arguments)
-    return parser.parse_args(words)
+        given = parse(self.measure, self.about, words, out=RESULTS / f"{self.name}.json")
+        is_told = "out" in signature(self.measure).parameters
+        out, result = given["out"] if is_told else given.pop("out"), None
+        for result in self.measure(**given):
+            result.save(out)
+        print(self.text(result), out, sep="\n")
 
 
 def task_of(case: str, paths: Sequence[Path], workers: int, **asked: Any) -> dict[str, Any]:
@@ -194,9 +160,9 @@ def contest(
     about: str,
     entrants: Entrants,
     case: str,
-    *,
-    seconds: float | None = None,
     text: Callable[[TimedResult], str],
+    *,
+    is_endless: bool = True,
     **asked: Any,
 ) -> Benchmark:
     """Return a benchmark that holds entrants against each other on all media.
@@ -208,52 +174,60 @@ def contest(
         about: Its first line is the question.
         entrants: In the order of the table.
         case: What a worker is asked.
-        seconds: That a repeat is timed for at least; None where it ends by itself.
         text: Its table.
+        is_endless: Whether a repeat is timed for so many seconds, or ends by itself.
         asked: What else every entrant is asked with.
     """
-    names, kinds = list(entrants), list(media.KINDS)
-    timing = {"seconds": flag(float(seconds), "that a turn is timed for")} if seconds else {}
+    names = tuple(entrants)
 
-    def measure(options: Namespace) -> Iterator[Result]:
-        common = {**parameters(options, *timing), **asked}
-        sets = {kind: media.paths(options.media, kind, options.count) for kind in options.kinds}
-        known = {kind: media.describe(paths) for kind, paths in sets.items()}
-        made = origin({"size": SIZE, **parameters(options, "workers", "repeats"), **common})
-        result = TimedResult(provenance=made, media={"recipe": media.recipe(), "kinds": known})
-        if options.resume:
+    def measure(
+        *,
+        media: Path = DEFAULT_ROOT,
+        count: int = 40,
+        kinds: tuple[str, ...] = tuple(KINDS),
+        libraries: tuple[str, ...] = names,
+        repeats: int = 5,
+        seconds: float | None = 8.0,
+        workers: int = CORES,
+        resume: bool = False,
+        out: Path,
+    ) -> Iterator[TimedResult]:
+        """Prove the frames of all, then time them in turns.
+
+        Args:
+            media: their folder
+            count: videos of each kind
+            kinds: of the videos
+            libraries: that take part
+            repeats: of each, in turn
+            seconds: that a turn is timed for
+            workers: threads and cores
+            resume: go on with what is in --out
+            out: where the result is kept
+        """
+        common = {**asked, **({} if seconds is None else {"seconds": seconds})}
+        sets = {kind: paths(media, kind, count) for kind in kinds}
+        made = origin(size=SIZE, workers=workers, repeats=repeats, **common)
+        known = {kind: describe(files) for kind, files in sets.items()}
+        result = TimedResult(provenance=made, media={"recipe": recipe(), "kinds": known})
+        if resume:
             try:
-                result = result.resumed(options.out)
+                result = result.resumed(out)
             except ValueError as error:
                 sys.exit(str(error))
-        chosen = {name: entrants[name] for name in names if name in options.libraries}
-        for kind, paths in sets.items():
-            task = task_of(case, paths, options.workers, size=SIZE, **common)
+        chosen = {name: entrants[name] for name in names if name in libraries}
+        for kind, files in sets.items():
+            task = task_of(case, files, workers, size=SIZE, **common)
             known_names = {row.name for row in result.rows if row.kind == kind}
             unproved = {name: chosen[name] for name in chosen if name not in known_names}
             result = result.updated(prove(unproved, task, kind), names)
             yield result
             rows = [row for name in chosen if (row := result.row(name, kind))]
-            for after_round in rounds(rows, timed_by(chosen, task), options.repeats):
+            for after_round in rounds(rows, timed_by(chosen, task), repeats):
                 result = result.updated(after_round, names)
                 yield result
 
-    return Benchmark(
-        name=name,
-        about=about,
-        flags={
-            "media": MEDIA,
-            "count": flag(40, "videos of each kind"),
-            "kinds": flag(kinds, choices=kinds),
-            "libraries": flag(names, choices=names),
-            "repeats": REPEATS | {"default": 5},
-            **timing,
-            "workers": WORKERS,
-            "resume": flag(False, "go on with what is in --out"),
-        },
-        measure=measure,
-        text=text,
-    )
+    return Benchmark(name, about, measure if is_endless else partial(measure, seconds=None), text)
 
 
 _LINEAR = {"case": "cases:every_frame", "library": REFERENCE}

@@ -17,6 +17,7 @@ from typing import Any
 
 import psutil
 
+from benchmarks.adapters import Delivery
 from benchmarks.worker import peak_rss_bytes, rss_bytes, steady
 from headrace import Bursts, FrameLoader, IndexStore, Proxies, Sampler, Source, Uniform, open_index
 from headrace.decode.pixels import Array
@@ -132,7 +133,8 @@ def load(
             counts = {"decoded": cost.frames_decoded, "seeks": cost.seeks, "opens": cost.opens}
             return {**counts, **asked}
 
-        found |= steady(batches(), loader.lookahead, warm_up_seconds, seconds, count)
+        delivery = Delivery(batches(), loader.lookahead, count)
+        found |= steady(delivery, seconds, warm_up_seconds=warm_up_seconds)
         if counts_files:
             found["open_files"] = open_files - files_before
         found["memory_bytes"] = peak_rss_bytes() - rss_before

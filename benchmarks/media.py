@@ -6,7 +6,6 @@ in two kinds with the same contents: `web` (x264 as it comes) and `cam` (short G
 Nothing here is random: the same recipe gives the same bytes, in a folder named for the recipe.
 """
 
-import argparse
 import hashlib
 import json
 import os
@@ -25,6 +24,8 @@ import av
 from av.filter import Graph
 from av.video.frame import PictureType
 from av.video.stream import VideoStream
+
+from benchmarks.command_line import call
 
 HEIGHT, WIDTH, NUM_FRAMES, FRAME_RATE = 720, 1280, 300, 30
 KINDS: Mapping[str, Mapping[str, str]] = {
@@ -222,7 +223,7 @@ def encode(
     return unfinished.replace(path)
 
 
-def looped(path: Path, times: int) -> Path:
+def loop_media(path: Path, times: int) -> Path:
     """Return a video that shows `path` so many times; made beside it where it is missing.
 
     Its packets are copied.
@@ -307,17 +308,20 @@ def _below(random: Random, stop: int) -> int:
     return int(random.random() * stop)
 
 
-def main() -> None:
-    """Make the media and say what they are like."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--media", type=Path, default=DEFAULT_ROOT, help="folder of the media")
-    parser.add_argument("--count", type=int, default=40, help="videos of each kind")
-    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="encoders at once")
-    options = parser.parse_args()
-    make(options.media, options.count, options.processes)
+def main(
+    *, media: Path = DEFAULT_ROOT, count: int = 40, processes: int = os.cpu_count() or 1
+) -> None:
+    """Make the media and say what they are like.
+
+    Args:
+        media: folder of the media
+        count: videos of each kind
+        processes: encoders at once
+    """
+    make(media, count, processes)
     for kind in KINDS:
-        print(kind, describe(paths(options.media, kind, options.count)))
+        print(kind, describe(paths(media, kind, count)))
 
 
 if __name__ == "__main__":
-    main()
+    call(main, __doc__)

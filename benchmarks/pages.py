@@ -4,19 +4,20 @@ python -m benchmarks.pages            write the pages and the charts
 python -m benchmarks.pages --check    fail when they are not what the results say
 """
 
-import argparse
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from benchmarks.bench_extract import extracting
 from benchmarks.bench_extract_memory import MemoryResult, flat
+from benchmarks.bench_live import LiveResult, live
 from benchmarks.bench_random_frames import CHARTED, headline
 from benchmarks.bench_sequential import NAMES, sequential
+from benchmarks.command_line import call
 from benchmarks.conformance.verdict import ConformanceResult, DrawsResult
 from benchmarks.markdown import by_name, quickest_first
 from benchmarks.record import RESULTS, Row, TimedResult
@@ -98,6 +99,7 @@ RECORDS: dict[str, type[Any]] = {
     "cameras_speed": CamerasRecord,
     "conformance": ConformanceResult,
     "draws": DrawsResult,
+    "live": LiveResult,
     "soak": SoakResult,
 }
 """Name of a result that no `BENCHMARK` has the type of → its type."""
@@ -126,48 +128,49 @@ def _extract(result: TimedResult, memory: MemoryResult | None) -> str:
     return "\n\n".join([extracting(result), *([flat(memory)] if memory else [])])
 
 
+def _own(name: str, page: str = TABLES) -> Block:
+    """Return the block of a benchmark that prints what its page shows."""
+    return name, page, f"bench_{name}.BENCHMARK.text", name
+
+
 _FOLDER = "benchmarks/results"
 BLOCKS: Sequence[Block] = (
     ("headline", README, _headline, "random_frames scaling?"),
     ("sequential", TABLES, _with_chart, "sequential"),
-    ("random_frames", TABLES, "bench_random_frames.random_access", "random_frames"),
-    ("random_clips", TABLES, "bench_random_frames.random_access", "random_clips"),
-    ("scaling", TABLES, "bench_scaling.scaling", "scaling"),
-    ("startup", TABLES, "bench_startup.startup", "startup"),
-    ("first_batch", TABLES, "bench_first_batch.first_batch", "first_batch"),
-    ("camera_windows", TABLES, "bench_camera_windows.camera_windows", "camera_windows"),
-    ("proxy", TABLES, "bench_proxy.proxied", "proxy"),
-    ("live", TABLES, "bench_live.live", "live"),
+    *(_own(name) for name in ("random_frames", "random_clips", "scaling", "startup")),
+    *(_own(name) for name in ("first_batch", "camera_windows", "proxy")),
+    ("live", TABLES, live, "live"),
     ("soak", TABLES, soak, "soak"),
     ("measuring", TABLES, "bench_overhead.measuring", "overhead observe"),
-    ("predictions", TABLES, "bench_predictions.predictions", "predictions"),
+    _own("predictions"),
     ("cameras", TABLES, "bench_cameras.cameras", "cameras cameras_speed"),
     ("cores_loading", SCALE, "bench_cores.loading", "cores"),
     ("cores_planning", SCALE, "bench_cores.planning", "cores"),
     ("cores_scanning", SCALE, "bench_cores.scanning", "cores"),
     ("cores_reading", SCALE, "bench_cores.reading", "cores"),
     ("extract", TABLES, _extract, "extract extract_memory?"),
-    ("features", TABLES, "bench_features.features", "features"),
+    _own("features"),
     ("sizing_decoding", SCALE, "bench_plan.decoding", "sequential extract? plan"),
     ("sizing_planning", SCALE, "bench_plan.planning", "plan"),
     ("sizing_features", SCALE, "bench_plan.features", "plan"),
-    ("remote", SCALE, "bench_remote.remote", "remote"),
+    _own("remote", SCALE),
 )
 
 
-def main(words: Sequence[str] | None = None) -> None:
-    """Write what differs, or fail on it."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="write nothing, fail on a difference")
-    parser.add_argument("--root", type=Path, default=ROOT, help="folder of the pages")
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    options = parser.parse_args(words)
+def main(*, check: bool = False, root: Path = ROOT, results: Path = RESULTS) -> None:
+    """Write what differs, or fail on it.
+
+    Args:
+        check: write nothing, fail on a difference
+        root: folder of the pages
+        results: their folder
+    """
     try:
-        wanted = generated(options.root, options.results)
+        wanted = generated(root, results)
     except ValueError as error:
         sys.exit(str(error))
     stale = [path for path, text in wanted.items() if _current(path) != text]
-    if options.check and stale:
+    if check and stale:
         names = ", ".join(path.name for path in stale)
         sys.exit(f"not what the results say: {names}; run: python -m benchmarks.pages")
     for path in stale:
@@ -189,8 +192,7 @@ def generated(root: Path, results: Path) -> dict[Path, str]:
         found = [load(results, each.rstrip("?")) for each in needed]
         if all(each or need.endswith("?") for each, need in zip(found, needed, strict=True)):
             if isinstance(draw, str):
-                module, _, function = draw.partition(".")
-                draw = getattr(import_module(f"benchmarks.{module}"), function)
+                draw = resolve_name(f"benchmarks.{draw}")
             text = texts.get(page) or (root / page).read_text("utf-8")
             texts[page] = replace_block(text, name, draw(*found))
     return files | {root / page: text for page, text in texts.items()}
@@ -214,7 +216,7 @@ def load(results: Path, name: str) -> Any:
     path = results / f"{name}.json"
     if not path.is_file():
         return None
-    kind = RECORDS.get(name) or import_module(f"benchmarks.bench_{name}").BENCHMARK.result
+    kind = RECORDS.get(name) or resolve_name(f"benchmarks.bench_{name}.BENCHMARK.result")
     return kind.model_validate_json(path.read_text("utf-8"))
 
 
@@ -234,4 +236,4 @@ def _current(path: Path) -> str | None:
 
 
 if __name__ == "__main__":
-    main()
+    call(main, __doc__)

@@ -1,7 +1,7 @@
 """A benchmark's result as a value: where it comes from, its media, and every repeat."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any, Self
@@ -12,6 +12,7 @@ from benchmarks.equality import Equality
 from benchmarks.worker import ROOT
 from headrace.profiling.machine import provenance
 from headrace.profiling.provenance import Provenance, Record
+from headrace.text_file import write_whole
 
 RESULTS = ROOT / "benchmarks" / "results"
 
@@ -229,7 +230,7 @@ class Result(Record):
     def save(self, path: Path) -> None:
         """Write as JSON, for people and for `load`; what is None is left out."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(self.model_dump_json(indent=1, exclude_none=True) + "\n", "utf-8")
+        write_whole(path, self.model_dump_json(indent=1, exclude_none=True) + "\n")
 
 
 class TimedResult(Result):
@@ -266,7 +267,7 @@ class TimedResult(Result):
         return found
 
 
-def origin(parameters: Mapping[str, object]) -> Provenance:
+def origin(**parameters: object) -> Provenance:
     """This machine, this checkout and this command, now; `parameters` are the configuration."""
     return provenance(parameters, command())
 

@@ -11,26 +11,25 @@ import math
 import subprocess
 import sys
 import threading
-from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from time import monotonic, sleep
-from typing import Any
+from typing import Any, Literal
 from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
 import psutil
 
-from benchmarks.kit import Benchmark, flag, parameters
+from benchmarks.kit import Benchmark
 from benchmarks.live.clip import numbered_clip
-from benchmarks.live.figures import Conserved, Quantiles, Series, where
+from benchmarks.live.figures import Conserved, Quantiles, Series, sampled, where
 from benchmarks.markdown import table, yes
-from benchmarks.media import DEFAULT_ROOT, looped
+from benchmarks.media import DEFAULT_ROOT, loop_media
 from benchmarks.record import Result, origin
-from benchmarks.worker import ROOT, sampled
+from benchmarks.worker import ROOT
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.session import Session
 from headrace.report.totals import drops_of
@@ -104,22 +103,6 @@ class SoakResult(Result, Conserved):
         levels = self.is_level(self.threads) and self.is_level(self.open_files)
         return self.outcome == "complete" and self.is_conserved and self.is_memory_flat and levels
 
-    def verdicts(self) -> list[str]:
-        """One line for each question."""
-        growth, allowed = self.warm_rss.growth / 2**20, self.record_bytes / 2**20
-        latency, answers = self.latency_ms, ("no", "yes")
-        age = latency and f"p50 {latency.p50:.0f} ms, worst {latency.worst:.0f} ms"
-        return [
-            f"outcome: {self.outcome}",
-            f"conserved: {answers[self.is_conserved]} ({self.arrived:,} frames arrived)",
-            f"memory flat: {answers[self.is_memory_flat]} (by its slope {growth:+.1f} MiB, "
-            f"of which the record of the steps may be {allowed:.1f} MiB)",
-            f"threads level: {answers[self.is_level(self.threads)]}",
-            f"open files level: {answers[self.is_level(self.open_files)]}",
-            f"latency: {age or 'none'}",
-            f"all of it: {answers[self.is_right]}",
-        ]
-
 
 def told(session: Session) -> dict[str, Any]:
     """Return the fields that the session of the run gives."""
@@ -188,16 +171,36 @@ _ENDING_SECONDS = 1
 _WATCH = "Watch it at "
 
 
-def measure(options: Namespace) -> Iterator[SoakResult]:
-    """Run and watch."""
-    if options.source == "rtsp" and not can_serve_rtsp():
+def measure(
+    *,
+    minutes: float = 10.0,
+    model: str = "mobilenet_v2",
+    source: Literal["rtsp", "file"] = "rtsp",
+    sample_seconds: float = 5.0,
+    warm_up: float = 120.0,
+    clip_seconds: int = 80,
+    media: Path = DEFAULT_ROOT,
+) -> Iterator[SoakResult]:
+    """Run and watch.
+
+    Args:
+        minutes: that it lasts
+        model: of torchvision, with random weights
+        source: a server, or a paced file
+        sample_seconds: between two samples
+        warm_up: seconds that memory is not judged by
+        clip_seconds: of the video that is repeated
+        media: folder of the clip
+    """
+    if source == "rtsp" and not can_serve_rtsp():
         sys.exit("no GStreamer RTSP server; run scripts/system_packages.sh, or give --source file")
-    made = origin(parameters(options, "minutes", "source", "model", "sample_seconds", "warm_up"))
-    times = math.ceil((options.minutes * 60 + _START_SECONDS) / options.clip_seconds)
-    clip = looped(numbered_clip(options.media, options.clip_seconds), times).resolve()
-    with TemporaryDirectory() as folder, _served(clip, options.source) as address:
+    asked: dict[str, Any] = {"minutes": minutes, "source": source, "model": model}
+    made = origin(**asked, sample_seconds=sample_seconds, warm_up=warm_up)
+    times = math.ceil((minutes * 60 + _START_SECONDS) / clip_seconds)
+    clip = loop_media(numbered_clip(media, clip_seconds), times).resolve()
+    with TemporaryDirectory() as folder, _served(clip, source) as address:
         out = Path(folder) / "run"
-        samples, client = _soak(address, options, out)
+        samples, client = _soak(address, model, minutes * 60, sample_seconds, out)
         session = Session.load(out / "session.json")
     series: dict[str, Any] = {
         name: Series.of((round(seconds, 2), sample[place]) for seconds, sample in samples)
@@ -205,11 +208,11 @@ def measure(options: Namespace) -> Iterator[SoakResult]:
     }
     yield SoakResult(
         provenance=made,
-        warm_up_seconds=options.warm_up,
+        warm_up_seconds=warm_up,
         **series,
         pictures=client.pictures,
         refused=client.refused,
-        **parameters(options, "minutes", "source", "model"),
+        **asked,
         **told(session),
     )
 
@@ -229,14 +232,14 @@ def _served(clip: Path, source: str) -> Iterator[list[str]]:
 
 
 def _soak(
-    address: list[str], options: Namespace, out: Path
+    address: list[str], model: str, seconds: float, sample_seconds: float, out: Path
 ) -> tuple[list[tuple[float, tuple[float, ...]]], "_Client"]:
     """Samples of (seconds, (bytes, threads, open files)), and the client."""
     log = out.with_suffix(".log")
     command = [sys.executable, "-m", "headrace", "run", *address, "--quiet"]
-    command += ["--model-name", options.model, "--weights", "none", "--no-video"]
+    command += ["--model-name", model, "--weights", "none", "--no-video"]
     command += ["--view", "web", "--web-port", "0"]
-    command += ["--max-seconds", str(options.minutes * 60), "--out", str(out)]
+    command += ["--max-seconds", str(seconds), "--out", str(out)]
     with log.open("w", encoding="utf-8") as written:
         run = subprocess.Popen(command, cwd=ROOT, stdout=written, stderr=subprocess.STDOUT)
         try:
@@ -248,10 +251,10 @@ def _soak(
 
             with (
                 client,
-                sampled(sample, options.sample_seconds) as samples,
+                sampled(sample, sample_seconds) as samples,
                 suppress(subprocess.TimeoutExpired),
             ):
-                run.wait(options.minutes * 60 - _ENDING_SECONDS)
+                run.wait(seconds - _ENDING_SECONDS)
             try:
                 run.wait(_ENDING_SECONDS + _START_SECONDS)
             except subprocess.TimeoutExpired:
@@ -323,20 +326,7 @@ class _Client:
 
 
 BENCHMARK = Benchmark(
-    name="soak",
-    about=__doc__,
-    flags={
-        "minutes": flag(10.0),
-        "model": flag("mobilenet_v2", "of torchvision, with random weights"),
-        "source": flag("rtsp", "a server, or a paced file", choices=("rtsp", "file")),
-        "sample_seconds": flag(5.0),
-        "warm_up": flag(120.0, "seconds that memory is not judged by"),
-        "clip_seconds": flag(80, "of the video that is repeated"),
-        "media": flag(DEFAULT_ROOT, "folder of the clip"),
-    },
-    measure=measure,
-    result=SoakResult,
-    text=lambda result: "\n".join(result.verdicts()),
+    "soak", __doc__, measure, lambda result: f"{soak(result)}\nall of it: {yes(result.is_right)}"
 )
 
 if __name__ == "__main__":

@@ -7,22 +7,25 @@ asked with. With `cores` the process is bound to as many.
 """
 
 import json
+import math
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
-from contextlib import contextmanager, suppress
-from importlib import import_module, metadata
+from collections.abc import Callable, Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
-from threading import Event, Thread
+from pkgutil import resolve_name
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
-T = TypeVar("T")
-_STATUS = Path("/proc/self/status")
+from headrace.profiling.usage import cpu_seconds, machine_cpu_seconds, peak_memory_bytes
+
+if TYPE_CHECKING:
+    from benchmarks.adapters import Delivery
+
 _MAPS = Path("/proc/self/maps")
 
 
@@ -30,7 +33,7 @@ class Meter:
     """Wall time, and the CPU time of this process and of all others, from when it is made."""
 
     def __init__(self) -> None:
-        self._cpu, self._machine = _cpu_seconds(), _machine_seconds()
+        self._cpu, self._machine = cpu_seconds(), machine_cpu_seconds()
         self._began = perf_counter()
 
     @property
@@ -40,30 +43,24 @@ class Meter:
 
     def read(self) -> dict[str, float]:
         """Return the times of a `Repeat`."""
-        wall_seconds = self.wall_seconds
-        cpu_seconds = _cpu_seconds() - self._cpu
-        others = _machine_seconds() - self._machine - cpu_seconds
-        return {
-            "wall_seconds": wall_seconds,
-            "cpu_seconds": cpu_seconds,
-            "others_cpu_seconds": max(0.0, others),
-        }
+        wall, own = self.wall_seconds, cpu_seconds() - self._cpu
+        others = max(0.0, machine_cpu_seconds() - self._machine - own)
+        return {"wall_seconds": wall, "cpu_seconds": own, "others_cpu_seconds": others}
 
 
 def steady(
-    batches: Iterator[Sized],
-    lookahead: int,
-    warm_up_seconds: float,
+    delivery: "Delivery",
     seconds: float,
-    count: Callable[[], Mapping[str, int]] = dict,
+    *,
+    warm_up_seconds: float = math.inf,
     least_frames: int = 0,
 ) -> dict[str, Any]:
     """Time batches for so many seconds, after a warm-up; return fields of a `Repeat`.
 
-    The warm-up ends when as many frames have come as the loader looks ahead, or with its time. What
-    is timed ends with its time, and not before `least_frames` have come.
-    What `count` returns is counted while it is timed.
+    The warm-up ends when as many frames have come as that of the delivery has, or with its time.
+    What is timed ends with its time, and not before `least_frames` have come.
     """
+    batches, lookahead, count = delivery
     warming = Meter()
     warm_up_frames = len(next(batches))
     first_seconds = warming.wall_seconds
@@ -83,33 +80,6 @@ def steady(
     }
 
 
-@contextmanager
-def sampled(sample: Callable[[], T], every_seconds: float) -> Iterator[list[tuple[float, T]]]:
-    """Give a list of (seconds, sample) that grows while the block runs, by a thread.
-
-    The first sample is taken at once. What cannot be sampled, since its process has ended, is left
-    out.
-    """
-    series: list[tuple[float, T]] = []
-    is_over, began = Event(), perf_counter()
-
-    def work() -> None:
-        while True:
-            seconds = perf_counter() - began
-            with suppress(psutil.Error):
-                series.append((round(seconds, 3), sample()))
-            if is_over.wait(every_seconds):
-                return
-
-    thread = Thread(target=work)
-    thread.start()
-    try:
-        yield series
-    finally:
-        is_over.set()
-        thread.join()
-
-
 def keep_to_cores(count: int | None) -> None:
     """Also binds what is started from here on, by libraries too; None binds nothing."""
     if count is not None and hasattr(os, "sched_setaffinity"):
@@ -122,12 +92,8 @@ def rss_bytes() -> int:
 
 
 def peak_rss_bytes() -> int:
-    """From the status of this process: `ru_maxrss` would begin with the parent's."""
-    if _STATUS.is_file():
-        found = re.search(r"^VmHWM:\s*(\d+) kB", _STATUS.read_text(), re.MULTILINE)
-        if found:
-            return int(found[1]) * 1024
-    return rss_bytes()
+    """The most memory that this process ever had; where the system does not tell, what it has."""
+    return peak_memory_bytes() or rss_bytes()
 
 
 def versions(packages: Sequence[str]) -> dict[str, str]:
@@ -137,22 +103,6 @@ def versions(packages: Sequence[str]) -> dict[str, str]:
         loaded = set(re.findall(r"libavcodec[-\w]*\.so\.([\d.]+)", _MAPS.read_text()))
         found["libavcodec"] = ", ".join(sorted(loaded))
     return found
-
-
-def _cpu_seconds() -> float:
-    """CPU time of this process and of its children, those that live included."""
-    me = psutil.Process()
-    times = [each.cpu_times() for each in (me, *me.children(recursive=True))]
-    ended = times[0]
-    alive = sum(each.user + each.system for each in times)
-    return float(alive + ended.children_user + ended.children_system)
-
-
-def _machine_seconds() -> float:
-    """CPU time of all processes of the machine."""
-    times = psutil.cpu_times()
-    idle = sum(getattr(times, name, 0.0) for name in ("idle", "iowait", "guest", "guest_nice"))
-    return float(sum(times) - idle)
 
 
 ROOT = Path(__file__).parents[1]
@@ -203,7 +153,7 @@ def answer_here(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Answer in this process, bound to no cores."""
     words = {name: value for name, value in asked.items() if name not in ("case", "cores")}
     module, _, function = asked["case"].partition(":")
-    case = getattr(import_module(f"benchmarks.{module}"), function or "answer")
+    case = resolve_name(f"benchmarks.{module}:{function or 'answer'}")
     answer: dict[str, Any] = case(**words)
     return answer
 

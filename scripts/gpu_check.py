@@ -24,7 +24,6 @@ from benchmarks.gpu_check.check import (  # noqa: E402
     has_no_gpu,
     hold,
     lacking,
-    save,
 )
 from benchmarks.gpu_check.step import (  # noqa: E402
     INTERRUPTED,
@@ -83,13 +82,13 @@ def check(
 ) -> GpuCheckResult:
     """Hold the check; SIGTERM ends it as Ctrl-C does."""
     signal.signal(signal.SIGTERM, interrupt)
-    blank = GpuCheckResult(provenance=origin(asked), is_rehearsal=plan.is_rehearsal)
+    blank = GpuCheckResult(provenance=origin(**asked), is_rehearsal=plan.is_rehearsal)
     return hold(
         steps,
         blank,
         seconds=seconds,
         on_row=lambda row: print(line(row), flush=True),
-        keep=lambda result: save(result, kept),
+        keep=lambda result: result.save(kept),
     )
 
 

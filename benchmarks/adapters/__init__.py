@@ -7,11 +7,12 @@ library.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from queue import Queue
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,10 @@ if TYPE_CHECKING:  # an earlier headrace, that a worker may hold this one agains
 
 CHUNK = 32
 """Frames handed over at once, by the libraries that let the caller choose."""
+Frames = NDArray[np.uint8]
+"""uint8 [N, H, W, 3], RGB."""
+Requests = NDArray[np.int64]
+"""int64 [N, 2]: video and index of each frame of a batch."""
 
 
 class Chunk(NamedTuple):
@@ -28,12 +33,19 @@ class Chunk(NamedTuple):
 
     path_index: int
     first_index: int
-    frames: NDArray[np.uint8]
-    """uint8 [N, H, W, 3], RGB."""
+    frames: Frames
 
 
-Requests = NDArray[np.int64]
-"""int64 [N, 2]: video and index of each frame of a batch."""
+class Delivery(NamedTuple):
+    """Frames of a library that come one batch after the other, and what they cost."""
+
+    batches: Iterator[Any]
+    """Of every frame: a `Chunk` at a time; of random ones: `Frames` in the order of a batch's
+    requests."""
+    warm_up: int = 0
+    """Frames to be delivered before a steady state is reached."""
+    cost: Callable[[], dict[str, int]] = dict
+    """Frames `decoded`, `seeks` and `opens` so far, as far as the library counts them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,89 +70,76 @@ class RandomAccess:
     """Whether a DataLoader does."""
 
 
-class Cost(NamedTuple):
-    """What was decoded so far; None where the library does not count it."""
-
-    decoded: int | None = None
-    seeks: int | None = None
-    opens: int | None = None
-
-
-class Delivery(Protocol):
-    """Batches, and what they cost."""
-
-    warm_up: int
-    """Frames to be delivered before a steady state is reached."""
-
-    def __iter__(self) -> Iterator[NDArray[np.uint8]]:
-        """Yield the frames of each batch, uint8 [N, H, W, 3], in the order of its requests."""
-
-    def cost(self) -> Cost:
-        """Return what was decoded so far."""
+ReadFrames = Callable[[Sequence[int]], Sequence[Frames]]
+"""Ascending different indices → a frame for each, uint8 [H, W, 3]."""
 
 
 class Adapter(Protocol):
-    """A module of this package; it may lack one of the functions."""
+    """A module of this package; it may lack some of the functions."""
 
     PACKAGES: Sequence[str]
     """Distributions whose versions decide the result."""
 
     def every_frame(
         self, paths: Sequence[Path], size: tuple[int, int], workers: int, **options: Any
-    ) -> Iterable[Chunk]:
-        """Every frame of every file; in order inside a file, files in any order.
+    ) -> Delivery:
+        """Return every frame of every file; in order inside a file, files in any order."""
 
-        What it returns may have `decoded_frames`, where the library counts them.
-        """
-
-    def decode(
-        self, path: Path, size: tuple[int, int], **options: Any
-    ) -> Iterator[NDArray[np.uint8]]:
+    def decode(self, path: Path, size: tuple[int, int], **options: Any) -> Iterator[Frames]:
         """Yield the frames of one file, in order and in pieces, by one thread.
 
         In place of `every_frame`, where files are best shared out among threads.
         """
 
     def random_access(self, task: RandomAccess) -> Delivery:
-        """Return what delivers the batches."""
+        """Return the batches of a task."""
 
-    def frame_at(self, path: Path) -> "FrameAt":
-        """Open a file for single frames, in their own size."""
+    def reader(self, path: Path, size: tuple[int, int] | None = None) -> ReadFrames:
+        """Open a file for single frames, in their own size if none is given, by one thread.
+
+        In place of `random_access`, where it is best asked file by file.
+        """
 
 
-FrameAt = Callable[[int], NDArray[np.uint8] | None]
-"""Index of a frame → uint8 [H, W, 3], RGB; None where the library gives nothing."""
+def adapter(library: str) -> Adapter:
+    """Import the adapter of a library."""
+    return cast(Adapter, import_module(f"benchmarks.adapters.{library}"))
 
 
 def every_frame(
     library: Adapter, paths: Sequence[Path], size: tuple[int, int], workers: int, **options: Any
-) -> Iterable[Chunk]:
-    """Every frame of every file, in the way of the library; see `Adapter.every_frame`.
+) -> Delivery:
+    """Return every frame of every file, in the way of the library.
 
     If it has none of its own: one file per thread, each thread taking the next file when it is
     done with one.
     """
     if hasattr(library, "every_frame"):
         return library.every_frame(paths, size, workers, **options)
-    return _on_threads(paths, workers, partial(library.decode, size=size, **options))
+    return Delivery(_on_threads(paths, workers, partial(library.decode, size=size, **options)))
+
+
+def random_access(library: Adapter, task: RandomAccess) -> Delivery:
+    """Return the batches of a task, in the way of the library, or grouped by file."""
+    if hasattr(library, "random_access"):
+        return library.random_access(task)
+    return Delivery(grouped_by_file(task, library.reader))
 
 
 def _on_threads(
-    paths: Sequence[Path], workers: int, decode: Callable[[Path], Iterator[NDArray[np.uint8]]]
+    paths: Sequence[Path], workers: int, decode: Callable[[Path], Iterator[Frames]]
 ) -> Iterator[Chunk]:
     ready: Queue[Chunk | None] = Queue(maxsize=2 * workers)
 
     def work(path_index: int, path: Path) -> None:
         try:
-            first_index = 0
-            for frames in decode(path):
-                ready.put(Chunk(path_index, first_index, frames))
-                first_index += len(frames)
+            for chunk in numbered(path_index, decode(path)):
+                ready.put(chunk)
         finally:
             ready.put(None)
 
     with ThreadPoolExecutor(workers) as pool:
-        files = [pool.submit(work, *numbered) for numbered in enumerate(paths)]
+        files = [pool.submit(work, *named) for named in enumerate(paths)]
         unfinished = len(files)
         while unfinished:
             chunk = ready.get()
@@ -152,43 +151,40 @@ def _on_threads(
             file.result()
 
 
-def in_chunks(pictures: Iterable[NDArray[Any]]) -> Iterator[NDArray[np.uint8]]:
+def numbered(path_index: int, pieces: Iterable[Frames]) -> Iterator[Chunk]:
+    """Yield the frames of a file, which come in pieces, with their numbers."""
+    first_index = 0
+    for frames in pieces:
+        yield Chunk(path_index, first_index, frames)
+        first_index += len(frames)
+
+
+def in_chunks(pictures: Iterable[NDArray[Any]]) -> Iterator[Frames]:
     """Yield frames that come one by one in pieces of `CHUNK`."""
     remaining = iter(pictures)
     while piece := list(islice(remaining, CHUNK)):
         yield np.stack(piece)
 
 
-DecodeSome = Callable[[int, Sequence[int]], Sequence[NDArray[np.uint8]]]
-"""Video, ascending different indices → a frame for each."""
+def grouped_by_file(
+    task: RandomAccess, open_file: Callable[[Path, tuple[int, int]], ReadFrames]
+) -> Iterator[Frames]:
+    """Yield each batch: grouped by file, a file's frames in one call, files on as many threads.
 
+    Files stay open.
+    """
+    opened = cache(lambda video: open_file(task.paths[video], task.size))
 
-class GroupedByFile:
-    """Each batch is grouped by file, a file's frames in one call, files on as many threads."""
-
-    warm_up = 0
-
-    def __init__(self, task: RandomAccess, decode: DecodeSome) -> None:
-        self._task = task
-        self._decode = decode
-
-    def __iter__(self) -> Iterator[NDArray[np.uint8]]:
-        """Yield the frames of each batch."""
-        with ThreadPoolExecutor(self._task.workers) as pool:
-            for requests in self._task.requests():
-                out = np.empty((len(requests), *self._task.size, 3), np.uint8)
-                videos: Iterable[int] = np.unique(requests[:, 0]).tolist()
-                for _ in pool.map(lambda video, r=requests, o=out: self._fill(video, r, o), videos):
-                    pass
-                yield out
-
-    def cost(self) -> Cost:
-        """Return nothing: the libraries do not tell."""
-        return Cost()
-
-    def _fill(self, video: int, requests: Requests, out: NDArray[np.uint8]) -> None:
+    def fill(video: int, requests: Requests, out: Frames) -> None:
         places = np.flatnonzero(requests[:, 0] == video)
         indices, which = np.unique(requests[places, 1], return_inverse=True)
-        frames = self._decode(video, indices.tolist())
+        frames = opened(video)(indices.tolist())
         for place, k in zip(places, which, strict=True):
             out[place] = frames[k]
+
+    with ThreadPoolExecutor(task.workers) as pool:
+        for requests in task.requests():
+            out = np.empty((len(requests), *task.size, 3), np.uint8)
+            videos: Iterable[int] = np.unique(requests[:, 0]).tolist()
+            list(pool.map(partial(fill, requests=requests, out=out), videos))
+            yield out

@@ -5,20 +5,17 @@ those that are wanted at full size, and let a transform resize each of them: no 
 frame is made but the one of PyAV.
 """
 
-from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
 import av
-import numpy as np
 import torch
 from av.container import InputContainer
 from av.video.stream import VideoStream
-from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset
 from torchvision.transforms.v2.functional import resize
 
-from benchmarks.adapters import Cost, RandomAccess
+from benchmarks.adapters import Delivery, RandomAccess
 
 PACKAGES = ("av", "torch", "torchvision")
 WORKERS = 2
@@ -58,33 +55,16 @@ class Clips(Dataset[torch.Tensor]):
         return torch.stack(small) if len(small) > 1 else small[0]
 
 
-class Batches:
-    """The batches of a stock DataLoader."""
-
-    warm_up = 0
-
-    def __init__(self, task: RandomAccess) -> None:
-        clips = Clips(list(task.paths), task.size, keeps_files=task.keeps_files)
-        length, _ = task.clip or (1, 1)
-        batches = (
-            [(int(clip[0, 0]), clip[:, 1].tolist()) for clip in requests.reshape(-1, length, 2)]
-            for requests in task.requests()
-        )
-        self._loader = DataLoader(clips, batch_sampler=batches, num_workers=WORKERS)
-
-    def __iter__(self) -> Iterator[NDArray[np.uint8]]:
-        """Yield the frames of each batch; workers start with the first one."""
-        for frames in self._loader:
-            yield frames.flatten(0, -4).permute(0, 2, 3, 1).numpy()
-
-    def cost(self) -> Cost:
-        """Return nothing: it is spread over processes."""
-        return Cost()
-
-
-def random_access(task: RandomAccess) -> Batches:
-    """Batches of (video, indices)."""
-    return Batches(task)
+def random_access(task: RandomAccess) -> Delivery:
+    """Batches of (video, indices); workers start with the first one."""
+    clips = Clips(list(task.paths), task.size, keeps_files=task.keeps_files)
+    length, _ = task.clip or (1, 1)
+    batches = (
+        [(int(clip[0, 0]), clip[:, 1].tolist()) for clip in requests.reshape(-1, length, 2)]
+        for requests in task.requests()
+    )
+    loader = DataLoader(clips, batch_sampler=batches, num_workers=WORKERS)
+    return Delivery(frames.flatten(0, -4).permute(0, 2, 3, 1).numpy() for frames in loader)
 
 
 def _pts_of(stream: VideoStream, index: int) -> int:

@@ -6,41 +6,27 @@ threads in one reader were slower than several readers.
 For random frames readers are kept, and a batch asks each file once for all its frames.
 """
 
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Iterator
 from pathlib import Path
 
 import decord
-import numpy as np
-from numpy.typing import NDArray
 
-from benchmarks import adapters
+from benchmarks.adapters import Frames, ReadFrames, in_chunks
 
 PACKAGES = ("decord",)
 
 
-def frame_at(path: Path) -> adapters.FrameAt:
-    """One thread."""
-    reader = decord.VideoReader(str(path), num_threads=1)
-    return lambda index: reader[index].asnumpy()
-
-
-def decode(path: Path, size: tuple[int, int]) -> Iterator[NDArray[np.uint8]]:
+def decode(path: Path, size: tuple[int, int]) -> Iterator[Frames]:
     """One decoding thread per reader."""
-    reader = decord.VideoReader(str(path), width=size[1], height=size[0], num_threads=1)
-    return adapters.in_chunks(reader.next().asnumpy() for _ in range(len(reader)))
+    opened = _opened(path, size)
+    return in_chunks(opened.next().asnumpy() for _ in range(len(opened)))
 
 
-def random_access(task: adapters.RandomAccess) -> adapters.GroupedByFile:
+def reader(path: Path, size: tuple[int, int] | None = None) -> ReadFrames:
     """One decoding thread for each reader."""
-    height, width = task.size
+    opened = _opened(path, size or (-1, -1))
+    return lambda indices: list(opened.get_batch(list(indices)).asnumpy())
 
-    @cache
-    def reader(video: int) -> decord.VideoReader:
-        path = str(task.paths[video])
-        return decord.VideoReader(path, width=width, height=height, num_threads=1)
 
-    def decode(video: int, indices: Sequence[int]) -> Sequence[NDArray[np.uint8]]:
-        return list(reader(video).get_batch(list(indices)).asnumpy())
-
-    return adapters.GroupedByFile(task, decode)
+def _opened(path: Path, size: tuple[int, int]) -> decord.VideoReader:
+    return decord.VideoReader(str(path), width=size[1], height=size[0], num_threads=1)

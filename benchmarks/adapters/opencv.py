@@ -9,14 +9,12 @@ again after a second.
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from queue import Empty, Queue
 from time import sleep
 from typing import TYPE_CHECKING, Any, Literal
 
 import cv2
-import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks import adapters
@@ -36,7 +34,7 @@ SCALERS = {"area": cv2.INTER_AREA, "linear": cv2.INTER_LINEAR}
 
 def decode(
     path: Path, size: tuple[int, int], scaler: Literal["area", "linear"] = "area"
-) -> Iterator[NDArray[np.uint8]]:
+) -> Iterator[adapters.Frames]:
     """One decoding thread per capture."""
     cv2.setNumThreads(1)
 
@@ -49,18 +47,6 @@ def decode(
     return adapters.in_chunks(pictures())
 
 
-def frame_at(path: Path) -> adapters.FrameAt:
-    """One thread; it goes to each frame."""
-    capture = _capture(path)
-
-    def read(index: int) -> NDArray[np.uint8] | None:
-        capture.set(cv2.CAP_PROP_POS_FRAMES, index)
-        has_come, picture = capture.read()
-        return np.asarray(picture, np.uint8)[:, :, ::-1] if has_come else None
-
-    return read
-
-
 def _capture(path: Path) -> cv2.VideoCapture:
     return cv2.VideoCapture(str(path), cv2.CAP_FFMPEG, [cv2.CAP_PROP_N_THREADS, 1])
 
@@ -71,14 +57,13 @@ def _small(full: Any, size: tuple[int, int], scaler: int = cv2.INTER_AREA) -> ND
     return rgb
 
 
-def random_access(task: adapters.RandomAccess) -> adapters.GroupedByFile:
+def reader(path: Path, size: tuple[int, int] | None = None) -> adapters.ReadFrames:
     """One decoding thread for each capture."""
     cv2.setNumThreads(1)
-    capture = cache(lambda video: _capture(task.paths[video]))
+    source = _capture(path)
 
-    def decode(video: int, indices: Sequence[int]) -> Sequence[NDArray[np.uint8]]:
-        source, at = capture(video), -1
-        frames: list[NDArray[Any]] = []
+    def read(indices: Sequence[int]) -> Sequence[adapters.Frames]:
+        at, frames = -1, list[NDArray[Any]]()
         for index in indices:
             if at < 0 or index - at > CLOSE:
                 source.set(cv2.CAP_PROP_POS_FRAMES, index)
@@ -86,12 +71,14 @@ def random_access(task: adapters.RandomAccess) -> adapters.GroupedByFile:
             while at < index:
                 source.grab()
                 at += 1
-            _, full = source.read()
+            is_there, full = source.read()
+            if not is_there:
+                raise RuntimeError("it gives no picture")
             at += 1
-            frames.append(_small(full, task.size))
+            frames.append(_small(full, size) if size else cv2.cvtColor(full, cv2.COLOR_BGR2RGB))
         return frames
 
-    return adapters.GroupedByFile(task, decode)
+    return read
 
 
 def loop(stream: "Stream") -> dict[str, Any]:
@@ -173,5 +160,5 @@ def _read_on(stream: "Stream") -> Iterator[Any]:
 
 
 def _show(frame: Any, stream: "Stream") -> None:
-    stream.net.answer(cv2.cvtColor(frame, cv2.COLOR_BGR2RGB)[None])
+    stream.answer(cv2.cvtColor(frame, cv2.COLOR_BGR2RGB))
     stream.show(frame)

@@ -8,30 +8,23 @@ keyframe.
 """
 
 from collections.abc import Iterator, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import spdl.io
-from numpy.typing import NDArray
 from spdl.pipeline import PipelineBuilder
 
-from benchmarks.adapters import CHUNK, Chunk, GroupedByFile, RandomAccess
+from benchmarks.adapters import CHUNK, Chunk, Delivery, Frames, ReadFrames, numbered
 
 PACKAGES = ("spdl", "spdl_io")
 
 
-def every_frame(paths: Sequence[Path], size: tuple[int, int], workers: int) -> Iterator[Chunk]:
+def every_frame(paths: Sequence[Path], size: tuple[int, int], workers: int) -> Delivery:
     """One file per thread; SPDL gives each decoder one thread by itself."""
     scale = _scale(size)
 
-    def work(numbered: tuple[int, Path]) -> Iterator[Chunk]:
-        path_index, path = numbered
-        first_index = 0
-        for frames in _decode(path, scale):
-            yield Chunk(path_index, first_index, frames)
-            first_index += len(frames)
+    def work(named: tuple[int, Path]) -> Iterator[Chunk]:
+        yield from numbered(named[0], _decode(named[1], scale))
 
     pipeline = (
         PipelineBuilder()
@@ -40,36 +33,36 @@ def every_frame(paths: Sequence[Path], size: tuple[int, int], workers: int) -> I
         .add_sink(2 * workers)
         .build(num_threads=workers)
     )
-    with pipeline.auto_stop():
-        yield from pipeline
+
+    def batches() -> Iterator[Chunk]:
+        with pipeline.auto_stop():
+            yield from pipeline
+
+    return Delivery(batches())
 
 
-def _scale(size: tuple[int, int]) -> Any:
-    height, width = size
-    return spdl.io.get_video_filter_desc(
-        scale_width=width, scale_height=height, scale_mode=None, scale_algo="area"
+def _scale(size: tuple[int, int] | None) -> Any:
+    return size and spdl.io.get_video_filter_desc(
+        scale_width=size[1], scale_height=size[0], scale_mode=None, scale_algo="area"
     )
 
 
-def _decode(path: Path, scale: str | None) -> Iterator[NDArray[np.uint8]]:
+def _decode(path: Path, scale: str | None) -> Iterator[Frames]:
     with spdl.io.Demuxer(str(path)) as demuxer:
         decoder = spdl.io.Decoder(demuxer.video_codec, filter_desc=scale)
         for packets in demuxer.streaming_demux(demuxer.video_stream_index, num_packets=CHUNK):
-            for frames in decoder.streaming_decode_packets(packets):
-                yield spdl.io.to_numpy(spdl.io.convert_frames(frames))
-        for frames in decoder.flush():
-            yield spdl.io.to_numpy(spdl.io.convert_frames(frames))
+            yield from map(_delivered, decoder.streaming_decode_packets(packets))
+        yield from map(_delivered, decoder.flush())
 
 
-def random_access(task: RandomAccess) -> GroupedByFile:
+def reader(path: Path, size: tuple[int, int] | None = None) -> ReadFrames:
     """Scaled by its filter graph."""
-    scale = _scale(task.size)
-    packets = cache(lambda video: spdl.io.demux_video(str(task.paths[video])))
+    scale, packets = _scale(size), spdl.io.demux_video(str(path))
+    return lambda indices: list(
+        _delivered(spdl.io.sample_decode_video(packets.clone(), list(indices), filter_desc=scale))
+    )
 
-    def decode(video: int, indices: Sequence[int]) -> Sequence[NDArray[np.uint8]]:
-        frames = spdl.io.sample_decode_video(
-            packets(video).clone(), list(indices), filter_desc=scale
-        )
-        return list(spdl.io.to_numpy(spdl.io.convert_frames(frames)))
 
-    return GroupedByFile(task, decode)
+def _delivered(frames: Any) -> Frames:
+    delivered: Frames = spdl.io.to_numpy(spdl.io.convert_frames(frames))
+    return delivered

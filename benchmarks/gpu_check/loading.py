@@ -13,30 +13,19 @@ the CPU stands in for NVDEC, as a rehearsal.
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import chain, islice, repeat
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import torch
 
+from benchmarks.command_line import call
 from benchmarks.gpu_check.step import tell
-from benchmarks.kit import flag, parse
 from headrace import CameraLoader, DecodedBy, Decoding, FrameLoader, find_videos
 from headrace.measuring.interleaved import MedianRange, grouped, take_turns
 
-FLAGS: Final = {
-    "gpu": {"type": int, "help": "its number; left out: the CPU stands in for it"},
-    "auto": flag(False, "both together as well"),
-    "kept": flag(False, "frames that stay there as well"),
-    "pynvvideocodec": flag(False, "PyNvVideoCodec as well"),
-    "size": flag([256, 704], "height and width", nargs=2),
-    "batch_size": flag(32),
-    "batches": flag(30, "that are proved equal"),
-    "seconds": flag(2.0, "that a turn takes"),
-    "repeats": flag(3),
-}
 _PEER: Final = 2481.54
 """Frames per second of camera streams that the example of accvlab.on_demand_video_decoder reports
 on one A100 (docs/benchmarks.md); the aim is twice as many."""
@@ -46,7 +35,7 @@ Opener = Callable[[Decoding], AbstractContextManager[Any]]
 """What decodes -> the loader."""
 
 
-def opener(kind: str, sources: list[str], size: tuple[int, int], batch_size: int) -> Opener:
+def opener(kind: str, sources: Sequence[str], size: tuple[int, int], batch_size: int) -> Opener:
     """Return what makes a loader of a kind."""
     if kind == "frames":
         videos = find_videos(sources)
@@ -110,24 +99,45 @@ def _wait_for(decoding: Decoding) -> None:
         torch.cuda.synchronize(decoding.device)
 
 
-def main() -> None:
-    """Prove, time, print a line of JSON; exit status 1 where batches differ."""
-    options = parse(__doc__, FLAGS, kind={"choices": ("frames", "cameras")}, sources={"nargs": "+"})
-    open_one = opener(options.kind, options.sources, tuple(options.size), options.batch_size)
-    named = entrants(
-        options.gpu,
-        with_auto=options.auto,
-        with_kept=options.kept,
-        with_pynvvideocodec=options.pynvvideocodec,
-    )
+def main(
+    kind: Literal["frames", "cameras"],
+    sources: tuple[str, ...],
+    *,
+    gpu: int | None = None,
+    auto: bool = False,
+    kept: bool = False,
+    pynvvideocodec: bool = False,
+    size: tuple[int, int] = (256, 704),
+    batch_size: int = 32,
+    batches: int = 30,
+    seconds: float = 2.0,
+    repeats: int = 3,
+) -> None:
+    """Prove, time, print a line of JSON; exit status 1 where batches differ.
+
+    Args:
+        kind: of loader
+        sources: videos or folders of them; the index of cameras
+        gpu: its number; left out: the CPU stands in for it
+        auto: both together as well
+        kept: frames that stay there as well
+        pynvvideocodec: PyNvVideoCodec as well
+        size: height and width
+        batch_size: frames in a batch
+        batches: that are proved equal
+        seconds: that a turn takes
+        repeats: of each, in turn
+    """
+    open_one = opener(kind, sources, size, batch_size)
+    named = entrants(gpu, with_auto=auto, with_kept=kept, with_pynvvideocodec=pynvvideocodec)
     for name, decoding in [*named.items()][1:]:
-        differs = unequal(open_one, decoding, options.batches)
+        differs = unequal(open_one, decoding, batches)
         if differs is not None:
             sys.exit(f"batch {differs} of {name} differs from the CPU's: nothing was timed")
     turns = take_turns(
         [*named],
-        lambda name: (name, *rate(open_one, named[name], options.seconds)),
-        repeats=options.repeats,
+        lambda name: (name, *rate(open_one, named[name], seconds)),
+        repeats=repeats,
     )
     shared = next((by for *_, by in reversed(turns) if by is not None), None)
     spreads = {
@@ -140,7 +150,7 @@ def main() -> None:
     )
     said = f"equal batches; {faster} times as fast as the CPU"
     said += f"; auto at last by {shared}" if shared is not None else ""
-    if options.kind == "cameras" and options.gpu is not None:
+    if kind == "cameras" and gpu is not None:
         said += f"; the fastest is {max(others) / _PEER:.2f} times the {_PEER:,} frames/s "
         said += "that accvlab's example reports of an A100"
     rows = []
@@ -151,4 +161,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    call(main, __doc__)

@@ -14,8 +14,8 @@ import av
 import numpy as np
 import torch
 
+from benchmarks.command_line import call
 from benchmarks.gpu_check.step import Need, tell
-from benchmarks.kit import flag, parse
 from headrace.bench.registry import BENCHMARKS
 from headrace.decode.decoding import Decoding
 from headrace.decode.index_store import IndexStore
@@ -86,17 +86,17 @@ def _decoded(path: Path, gpu: int | None, store: IndexStore) -> np.ndarray[Any, 
         return np.stack([np.asarray(f) for _, f in decoder.run(DecodeJob((0, 1, 2, 3)))])
 
 
-def main() -> None:
-    """Print it."""
-    flags = {
-        "rehearse": flag(False),
-        "parameters": flag("{}", "JSON, kept with the result"),
-        "command": flag("[]", "JSON, kept with the result"),
-    }
-    asked = parse(__doc__, flags)
-    made = provenance(json.loads(asked.parameters), json.loads(asked.command))
-    tell(**facts(made, is_rehearsal=asked.rehearse))
+def main(*, rehearse: bool = False, parameters: str = "{}", command: str = "[]") -> None:
+    """Print it.
+
+    Args:
+        rehearse: on the CPU
+        parameters: JSON, kept with the result
+        command: JSON, kept with the result
+    """
+    made = provenance(json.loads(parameters), json.loads(command))
+    tell(**facts(made, is_rehearsal=rehearse))
 
 
 if __name__ == "__main__":
-    main()
+    call(main, __doc__)

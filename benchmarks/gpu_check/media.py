@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from benchmarks.command_line import call
 from benchmarks.gpu_check.step import tell
-from benchmarks.kit import flag, parse
 from benchmarks.media import make_missing
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.testing.synth_codecs import Codec
@@ -78,15 +78,18 @@ def _write(path: Path, clip: SynthClip) -> None:
     write_clip(part, clip).replace(path)
 
 
-def main() -> None:
-    """Make them; print how many."""
-    small = flag(False, "few and small, for a rehearsal")
-    options = parse(__doc__, {"small": small}, folder={"type": Path})
-    scale = SMALL if options.small else FULL
-    files = make(options.folder, scale)
+def main(folder: Path, *, small: bool = False) -> None:
+    """Make them; print how many.
+
+    Args:
+        folder: where they lie
+        small: few and small, for a rehearsal
+    """
+    scale = SMALL if small else FULL
+    files = make(folder, scale)
     size = "{}x{}".format(*scale.camera[::-1])
     tell(f"{files} files, cameras of {size} with GOPs of {GOP}")
 
 
 if __name__ == "__main__":
-    main()
+    call(main, __doc__)

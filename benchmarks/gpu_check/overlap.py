@@ -21,8 +21,8 @@ import numpy as np
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from benchmarks.command_line import call
 from benchmarks.gpu_check.step import tell
-from benchmarks.kit import flag, parse
 from headrace import FrameLoader, find_videos
 
 _TIMES_AS_LONG: Final = 3
@@ -148,22 +148,20 @@ def _work(gpu: int | None, seconds: float) -> Callable[[], None]:
     return work
 
 
-def main() -> None:
-    """Print a line of JSON; exit status 1 where copies do not lie beside the work."""
-    asked = parse(
-        __doc__,
-        {
-            "gpu": {"type": int, "help": "its number; left out: on the CPU"},
-            "batches": flag(20),
-            "out": {"type": Path, "required": True, "help": "the trace: NAME.json.gz"},
-        },
-        sources={"nargs": "+"},
-    )
-    found = trace(asked.sources, asked.gpu, asked.batches, asked.out)
-    if asked.gpu is not None and found.share < _LEAST:
+def main(sources: tuple[str, ...], *, out: Path, gpu: int | None = None, batches: int = 20) -> None:
+    """Print a line of JSON; exit status 1 where copies do not lie beside the work.
+
+    Args:
+        sources: videos or folders of them
+        out: the trace: NAME.json.gz
+        gpu: its number; left out: on the CPU
+        batches: of the loop
+    """
+    found = trace(sources, gpu, batches, out)
+    if gpu is not None and found.share < _LEAST:
         sys.exit(f"{found}; at least {_LEAST:.0%} was expected")
     tell(str(found))
 
 
 if __name__ == "__main__":
-    main()
+    call(main, __doc__)

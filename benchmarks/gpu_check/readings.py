@@ -29,8 +29,9 @@ def last_line(ended: Ended) -> Any:
 def report(ended: Ended) -> Reading:
     """Read what a program of this folder prints: `said`, `heads` and `rows`."""
     found = last_line(ended)
-    rows = tuple(tuple(map(str, row)) for row in found["rows"])
-    return Reading(said=found["said"], heads=tuple(found["heads"]), rows=rows)
+    said, heads, rows = (found.pop(name) for name in ("said", "heads", "rows"))
+    rows = tuple(tuple(map(str, row)) for row in rows)
+    return Reading(said=said, heads=tuple(heads), rows=rows, found=found)
 
 
 def bench(ended: Ended, *, name: str) -> Reading:

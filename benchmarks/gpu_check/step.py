@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from textwrap import wrap
 from typing import Any, Final, Literal
 
+from pydantic import Field
+
 from benchmarks.record import Result
 from headrace.profiling.provenance import Record
 
@@ -17,15 +19,16 @@ class UnreadError(Exception):
     """What a step printed is not what it prints when all went well; the message says why."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reading:
+class Reading(Record):
     """What the output of a step says."""
 
-    said: str
-    """In a line."""
+    said: str = ""
+    """What it found, in a line."""
     heads: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
     """A table, where the step makes one."""
+    found: dict[str, Any] = Field(default_factory=dict, exclude=True)
+    """What else it found, which is not kept."""
 
 
 def tell(
@@ -82,7 +85,7 @@ NOT_ALL_RAN: Final = 4
 INTERRUPTED: Final = 130
 
 
-class StepRow(Record):
+class StepRow(Reading):
     """What became of a step."""
 
     name: str
@@ -96,13 +99,13 @@ class StepRow(Record):
     seconds: float | None = None
     """Wall time; None where it did not run."""
     limit_seconds: float
-    said: str = ""
-    """What it found, in a line."""
-    heads: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
-    """Its table, where it has one."""
     last_lines: tuple[str, ...] = ()
     """The end of what it printed, where it did not pass."""
+
+    @property
+    def words(self) -> str:
+        """What it found, or why it did not pass."""
+        return self.said if self.outcome == "passed" else self.why or ""
 
 
 class GpuCheckResult(Result):
@@ -145,7 +148,8 @@ def render(result: GpuCheckResult) -> str:
 def line(row: StepRow) -> str:
     """Return what became of a step, for whoever waits for the next one."""
     took = "" if row.seconds is None else f", {row.seconds:.1f} s"
-    return "\n".join(_wrapped(f"{row.name}: {row.outcome}{took}{_because(row)}", ""))
+    because = f": {row.words}" if row.words else ""
+    return "\n".join(_wrapped(f"{row.name}: {row.outcome}{took}{because}", ""))
 
 
 def _head(result: GpuCheckResult) -> Iterator[str]:
@@ -162,8 +166,7 @@ def _head(result: GpuCheckResult) -> Iterator[str]:
 def _line(row: StepRow, names: int) -> Iterator[str]:
     seconds = "-" if row.seconds is None else f"{row.seconds:.1f}"
     yield f"{row.name:<{names}}  {row.outcome:<11}  {seconds:>7}"
-    said = row.said if row.outcome == "passed" else row.why or ""
-    yield from _wrapped(said, "    ")
+    yield from _wrapped(row.words, "    ")
     yield from _table(row)
     for last in row.last_lines[-3:]:
         yield from _wrapped(f"| {last}", "    ")
@@ -187,11 +190,6 @@ def _table(row: StepRow) -> Iterator[str]:
         yield f"      {text}"[:_WIDTH].rstrip()
     if shown < len(widths):
         yield f"      ({len(widths) - shown} more columns in the JSON)"
-
-
-def _because(row: StepRow) -> str:
-    said = row.said if row.outcome == "passed" else row.why
-    return f": {said}" if said else ""
 
 
 def _counted(result: GpuCheckResult) -> Iterator[str]:

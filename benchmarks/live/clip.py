@@ -4,7 +4,6 @@
 shows a frame can tell which one it is, and with the sender's clock how old.
 """
 
-import argparse
 from collections.abc import Iterator
 from itertools import count, islice
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 from av.video.plane import VideoPlane
 from numpy.typing import NDArray
 
+from benchmarks.command_line import call
 from benchmarks.equality import Pictures, shrink
 from benchmarks.media import (
     DEFAULT_ROOT,
@@ -88,14 +88,15 @@ def _rows_of(plane: VideoPlane) -> NDArray[np.uint8]:
     return np.frombuffer(bytes(plane), np.uint8).reshape(-1, plane.line_size).copy()
 
 
-def main() -> None:
-    """Make it and say where it is."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--media", type=Path, default=DEFAULT_ROOT, help="folder of the media")
-    parser.add_argument("--seconds", type=int, default=80)
-    options = parser.parse_args()
-    print(numbered_clip(options.media, options.seconds))
+def main(*, media: Path = DEFAULT_ROOT, seconds: int = 80) -> None:
+    """Make it and say where it is.
+
+    Args:
+        media: folder of the media
+        seconds: that it lasts
+    """
+    print(numbered_clip(media, seconds))
 
 
 if __name__ == "__main__":
-    main()
+    call(main, __doc__)

@@ -1,15 +1,22 @@
 """What the parts of `benchmarks.bench_live` share: quantiles, series, and where a part ran."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from statistics import linear_regression, median
-from typing import Any, Self
+from time import perf_counter
+from typing import Any, Self, TypeVar
+
+import psutil
 
 from benchmarks.markdown import DISTURBED, machine_of
 from benchmarks.record import Repeat, origin
 from benchmarks.worker import Ask
 from headrace.profiling.provenance import Provenance, Record
 from headrace.runtime.distribution import Distribution
+from headrace.runtime.ticker import ticking
+
+T = TypeVar("T")
 
 NAMES = {
     "headrace": "**headrace**",
@@ -80,7 +87,7 @@ class Part(Record):
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """Return the fields of any part, and what a process of its own answers for each case."""
         scale = {name: value for name, value in common.items() if name != "case"}
-        made = origin({**scale, "clip": clip.name})
+        made = origin(**scale, clip=clip.name)
         asked = {**common, "clip": str(clip.resolve())}
         answers = {name: ask({**asked, **case}) for name, case in cases.items()}
         share = cls.share_of([found["meter"] for found in answers.values()])
@@ -130,6 +137,25 @@ class Series(Record):
     def growth(self) -> float:
         """What the slope makes of the time it was sampled over."""
         return self.slope * (self.at_seconds[-1] - self.at_seconds[0]) if self.values else 0.0
+
+
+@contextmanager
+def sampled(sample: Callable[[], T], every_seconds: float) -> Iterator[list[tuple[float, T]]]:
+    """Give a list of (seconds, sample) that grows while the block runs.
+
+    The first sample is taken at once. What cannot be sampled, since its process has ended, is left
+    out.
+    """
+    series, began = list[tuple[float, T]](), perf_counter()
+
+    def look() -> None:
+        seconds = perf_counter() - began
+        with suppress(psutil.Error):
+            series.append((round(seconds, 3), sample()))
+
+    look()
+    with ticking(look, every_seconds):
+        yield series
 
 
 def digits(value: float | None, places: int = 2) -> str:

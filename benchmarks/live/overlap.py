@@ -1,25 +1,24 @@
 """What a thread for each stage gains, beside what its stages and the cores allow."""
 
 import os
-from collections.abc import Callable, Mapping
-from contextlib import closing
-from itertools import islice
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-
 from benchmarks.live.figures import Part
-from benchmarks.live.source import Net, OneThread
+from benchmarks.live.source import (
+    STAGES,
+    OneThread,
+    classifier,
+    in_threads,
+    one_after_another,
+)
 from benchmarks.markdown import spread, with_notes
 from benchmarks.worker import Ask, Meter
-from headrace.live.overload import Overload
 from headrace.profiling.provenance import Record
-from headrace.runs.live.engine import answers_of
-from headrace.runs.live.flow import LiveFlow, LivePlan
-from headrace.runtime.waiter import Waiter
+from headrace.runs.live.engine import Engine, answers_of
 
 _CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 CASES: Mapping[str, Mapping[str, Any]] = {
@@ -28,7 +27,6 @@ CASES: Mapping[str, Mapping[str, Any]] = {
     "a model that takes all cores": {"threads": _CORES, "waits": False},
 }
 _WAITED_SECONDS = 0.015
-_STAGES = ("decode", "preprocess", "model")
 
 
 class OverlapPair(Record):
@@ -117,16 +115,16 @@ def answer(
         proved: Frames whose answers are compared.
         repeats: Of each way.
     """
-    net = Net(threads=threads, at_least=_WAITED_SECONDS if waits else 0.0, waits=waits)
-    source = OneThread(Path(clip))
-    if _sequential(source, net, proved)[2] != _threaded(source, net, proved)[2]:
+    at_least = _WAITED_SECONDS if waits else 0.0
+    asked = OneThread(Path(clip)), classifier(threads=threads, at_least=at_least, waits=waits)
+    if _sequential(*asked, proved)[2] != _threaded(*asked, proved)[2]:
         raise ValueError("threads gave other answers than one thread")
     total, pairs = Meter(), []
     for _ in range(repeats):
         meter = Meter()
-        seconds, stage_ms, _ = _sequential(source, net, frames)
+        seconds, stage_ms, _ = _sequential(*asked, frames)
         cpu_seconds = meter.read()["cpu_seconds"]
-        threaded_seconds, threaded_stage_ms, _ = _threaded(source, net, frames)
+        threaded_seconds, threaded_stage_ms, _ = _threaded(*asked, frames)
         pair = OverlapPair(
             sequential_seconds=seconds,
             sequential_cpu_seconds=cpu_seconds,
@@ -142,46 +140,24 @@ _Run = tuple[float, dict[str, float], list[Any]]
 """Seconds, milliseconds of each stage in the mean, and (number, answer) of each frame."""
 
 
-def _sequential(source: OneThread, net: Net, count: int) -> _Run:
-    spent = dict.fromkeys(_STAGES, 0.0)
-
-    def timed(stage: str, work: Callable[[Any], Any], value: Any) -> Any:
-        began = perf_counter()
-        found = work(value)
-        spent[stage] += perf_counter() - began
-        return found
-
-    answers = []
+def _sequential(source: OneThread, engine: Engine, count: int) -> _Run:
     began = perf_counter()
-    with closing(source.frames(0, Waiter())) as frames:
-        for _ in range(count):
-            frame = timed("decode", next, frames)
-            batch = timed("preprocess", net.prepare, np.stack([frame.pixels]))
-            output = timed("model", net.run, batch)
-            answers.append((frame.number, _plain(answers_of(output, 1)[0])))
-        seconds = perf_counter() - began
-    return seconds, _each(spent, count), answers
+    found = list(one_after_another(source, engine, count))
+    answers = [(frame.number, _plain(answers_of(output, 1)[0])) for frame, output, *_ in found]
+    return perf_counter() - began, _means([spent for *_, spent in found]), answers
 
 
-def _threaded(source: OneThread, net: Net, count: int) -> _Run:
-    overload = Overload.chosen("every-frame", is_live=False)
-    plan = LivePlan(sources=[source], engine=net.engine(), overload=overload)
-    spent = dict.fromkeys(_STAGES, 0.0)
-    answers = []
+def _threaded(source: OneThread, engine: Engine, count: int) -> _Run:
     began = perf_counter()
-    with LiveFlow(plan) as flow:
-        for item in islice(flow, count):
-            [view] = item.value.gathered.views
-            answers.append((view[-1].number, _plain(item.value.outputs[0])))
-            for span in item.spans:
-                if span.stage in spent:
-                    spent[span.stage] += span.work_ns / 1e9
-        seconds = perf_counter() - began
-    return seconds, _each(spent, count), answers
+    found = list(in_threads(source, engine, count))
+    answers = [
+        (value.gathered.views[0][-1].number, _plain(value.outputs[0])) for value, *_ in found
+    ]
+    return perf_counter() - began, _means([spent for *_, spent in found]), answers
 
 
-def _each(spent: dict[str, float], count: int) -> dict[str, float]:
-    return {stage: 1e3 * seconds / count for stage, seconds in spent.items()}
+def _means(spent: Sequence[dict[str, int]]) -> dict[str, float]:
+    return {stage: fmean(each[stage] for each in spent) / 1e6 for stage in STAGES}
 
 
 def _plain(output: Any) -> str:

@@ -5,11 +5,11 @@ from typing import Any
 
 import psutil
 
-from benchmarks.live.figures import Conserved, Part, Quantiles, Series
-from benchmarks.live.source import Net
+from benchmarks.live.figures import Conserved, Part, Quantiles, Series, sampled
+from benchmarks.live.source import classifier
 from benchmarks.markdown import with_notes, yes
 from benchmarks.media import FRAME_RATE
-from benchmarks.worker import Ask, Meter, WorkerError, sampled
+from benchmarks.worker import Ask, Meter, WorkerError
 from headrace.live.address import FileAddress
 from headrace.live.overload import Overload
 from headrace.live.paced import PacedFile
@@ -76,7 +76,6 @@ def answer(
     *, clip: str, seconds: float, model_ms: float, max_staleness_ms: float
 ) -> dict[str, Any]:
     """Return ages in milliseconds, and the memory of this process."""
-    net = Net(threads=1, at_least=model_ms / 1e3)
     ages_ms: list[float] = []
 
     def show(answered: Answered) -> None:
@@ -86,7 +85,7 @@ def answer(
     limit = max_staleness_ms / 1e3
     plan = LivePlan(
         sources=[PacedFile(FileAddress(path=Path(clip)))],
-        engine=net.engine(),
+        engine=classifier(threads=1, at_least=model_ms / 1e3),
         overload=Overload.chosen("auto", is_live=True, max_staleness_seconds=limit),
         max_seconds=seconds,
         show=show,

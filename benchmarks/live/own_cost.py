@@ -2,8 +2,6 @@
 
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import closing
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.live.figures import NAMES, Part, Quantiles, digits
-from benchmarks.live.source import Net, OneThread
+from benchmarks.live.source import OneThread, classifier, in_threads, one_after_another
 from benchmarks.markdown import with_notes, yes
 from benchmarks.worker import Ask, Meter
-from headrace.live.overload import Overload
 from headrace.profiling.provenance import Record
 from headrace.runs.live.engine import Engine
-from headrace.runs.live.flow import LiveFlow, LivePlan
-from headrace.runtime.clock import SYSTEM_CLOCK
-from headrace.runtime.waiter import Waiter
 
 DEFINITION = (
     "Age of a frame, from when it was due until the consumer has its answer, in the pipeline "
@@ -140,7 +134,7 @@ def answer(
         repeats: Of each way.
     """
     bare = Engine(prepare=_unchanged, run=lambda batch: [0])
-    engine = bare if model == "none" else Net(threads=1).engine()
+    engine = bare if model == "none" else classifier(threads=1)
     source = OneThread(Path(clip), rate)
     sums = Engine(prepare=_unchanged, run=lambda batch: [zlib.crc32(each) for each in batch])
     bare_sums = [found for [found], _ in _bare(source, sums, proved)]
@@ -156,30 +150,23 @@ def answer(
 
 
 def _bare(source: OneThread, engine: Engine, count: int) -> Iterator[tuple[Any, Times]]:
-    """One thread: decode, wait until the frame is due, stack, preprocess, run."""
-    clock = SYSTEM_CLOCK
-    with closing(source.frames(0, Waiter())) as frames:
-        for frame in islice(frames, count):
-            began_ns = clock.now_ns()
-            output = engine.run(engine.prepare(np.stack([frame.pixels])))
-            ended_ns = clock.now_ns()
-            yield output, ((ended_ns - frame.arrived_ns) / 1e6, (ended_ns - began_ns) / 1e6)
+    """One thread, without the time that it waits until a frame is due."""
+    for frame, output, at_ns, spent in one_after_another(source, engine, count):
+        yield output, ((at_ns - frame.arrived_ns) / 1e6, _work_ms(spent))
 
 
 def _pipeline(source: OneThread, engine: Engine, count: int) -> Iterator[tuple[Any, Times]]:
     """The stages of `headrace run`, as the consumer sees them."""
-    overload = Overload.chosen("every-frame", is_live=True)
-    plan = LivePlan(sources=[source], engine=engine, overload=overload)
-    with LiveFlow(plan) as flow:
-        for item in islice(flow, count):
-            age_ns = SYSTEM_CLOCK.now_ns() - item.value.gathered.newest_ns
-            work_ns = sum(span.work_ns for span in item.spans[1:])
-            [output] = item.value.outputs
-            yield output, (age_ns / 1e6, work_ns / 1e6)
+    for value, at_ns, spent in in_threads(source, engine, count):
+        yield value.outputs[0], ((at_ns - value.gathered.newest_ns) / 1e6, _work_ms(spent))
 
 
 def _unchanged(pixels: NDArray[np.uint8]) -> Any:
     return pixels
+
+
+def _work_ms(spent: dict[str, int]) -> float:
+    return sum(ns for stage, ns in spent.items() if stage != "decode") / 1e6
 
 
 def own_cost(found: OwnCost) -> str:

@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 from benchmarks.live.clip import grey_thumbnails, number_of
 from benchmarks.live.figures import Part
-from benchmarks.live.source import Net
+from benchmarks.live.source import classifier
 from benchmarks.markdown import with_notes, yes
 from benchmarks.record import origin
 from benchmarks.worker import Ask, Meter, WorkerError, versions
 from headrace.profiling.provenance import Record
+from headrace.runs.live.engine import Engine
 from headrace.testing.rtsp import RtspServer
 
 FRAME_NS = 1_000_000_000 / 30
@@ -111,7 +112,7 @@ class Stream:
     """What is shown, and until when."""
 
     url: str
-    net: Net
+    engine: Engine
     until_ns: int
     """By `time.perf_counter_ns`."""
     max_staleness: str | None
@@ -120,6 +121,10 @@ class Stream:
     """Takes each picture when the model is done with it: uint8 [H, W, 3], RGB or BGR."""
     note: Callable[[str], None]
     """Hears of each loss: "stalled", "lost"."""
+
+    def answer(self, picture: NDArray[np.uint8]) -> object:
+        """Return what the model makes of one, uint8 [H, W, 3], RGB."""
+        return self.engine.run(self.engine.prepare(picture[None]))
 
     @property
     def is_over(self) -> bool:
@@ -143,7 +148,7 @@ def answer(
     """Show the stream for so long after asking for it; moments are of `time.perf_counter_ns`."""
     os.environ["OPENCV_LOG_LEVEL"] = "SILENT"
     module = import_module(f"benchmarks.adapters.{way.partition('_')[0]}")
-    net = Net(threads=1, at_least=model_seconds)
+    engine = classifier(threads=1, at_least=model_seconds)
     shown: list[tuple[int, int]] = []
     heard: list[tuple[int, str]] = []
     kept: list[NDArray[np.uint8]] = []
@@ -158,7 +163,7 @@ def answer(
     module.LIVE[way](
         Stream(
             url=url,
-            net=net,
+            engine=engine,
             until_ns=began_ns + round(seconds * 1e9),
             max_staleness=max_staleness,
             show=show,
@@ -210,24 +215,11 @@ class Recovering(Part):
     found: tuple[Recovery, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Times:
-    """How long each act takes, in seconds."""
-
-    before: float = 2.0
-    """From the first client to the first stop."""
-    silent: float = 2.5
-    going_on: float = 2.0
-    down: float = 0.5
-    """From the kill until it is started again."""
-    again: float = 5.0
-    most_to_first: float = 6.0
-    """That a way may need until its first client plays, its own start included."""
-
-    def seconds(self, cycles: int) -> float:
-        """Return how long a worker reads for so many stalls and as many restarts."""
-        each = self.silent + self.going_on + self.down + self.again + 0.5
-        return self.before + cycles * each + self.most_to_first
+_BEFORE, _SILENT, _GOING_ON, _DOWN, _AGAIN = 2.0, 2.5, 2.0, 0.5, 5.0
+"""Seconds from the first client to the first stop; of silence; behind it; from the kill until it
+is started again; behind that."""
+_MOST_TO_FIRST = 6.0
+"""That a way may need until its first client plays, its own start included."""
 
 
 @dataclass(kw_only=True)
@@ -242,43 +234,42 @@ class Acts:
 
 def measure_recovering(clip: Path, ask: Ask, *, cycles: int = 5) -> Recovering:
     """Measure headrace: so many stalls, and restarts."""
-    made = origin({"way": "headrace", "cycles": cycles, "clip": clip.name})
+    made = origin(way="headrace", cycles=cycles, clip=clip.name)
     found, meter = recover("headrace", clip, cycles, ask)
     if found.failure is not None:
         raise WorkerError(found.failure)
     return Recovering(provenance=made, found=(found,), others_share=Part.share_of([meter]))
 
 
-def recover(
-    way: str, clip: Path, cycles: int, ask: Ask, times: Times | None = None
-) -> tuple[Recovery, dict[str, float]]:
+def recover(way: str, clip: Path, cycles: int, ask: Ask) -> tuple[Recovery, dict[str, float]]:
     """Stop and continue the server `cycles` times, then kill and restart it as often.
 
     Returns what came of it, and the times of the process, if it came to its end.
     """
-    times, acts = times or Times(), Acts()
+    acts, cycle = Acts(), _SILENT + _GOING_ON + _DOWN + _AGAIN + 0.5
 
     def play(server: RtspServer, pause: Pause) -> None:
-        pause(times.before)
+        pause(_BEFORE)
         for _ in range(cycles):
             stopped_ns = perf_counter_ns()
             server.stop()
-            pause(times.silent)
+            pause(_SILENT)
             server.go_on()
             went_on_ns = perf_counter_ns()
-            pause(times.going_on)
+            pause(_GOING_ON)
             acts.stalls.append((stopped_ns, went_on_ns, perf_counter_ns()))
         for _ in range(cycles):
             server.kill()
-            pause(times.down)
+            pause(_DOWN)
             server.start(clip.resolve())
             listening_ns = perf_counter_ns()
-            pause(times.again)
+            pause(_AGAIN)
             acts.restarts.append((listening_ns, perf_counter_ns()))
 
     meter: dict[str, float] = {}
     try:
-        served = serve(clip, {"way": way, "seconds": times.seconds(cycles)}, ask, play)
+        seconds = _BEFORE + cycles * cycle + _MOST_TO_FIRST
+        served = serve(clip, {"way": way, "seconds": seconds}, ask, play)
         meter = served.answer["meter"]
         return judged(way, served, acts), meter
     except WorkerError as error:

@@ -1,7 +1,6 @@
 """headrace beside loops over OpenCV, each over RTSP: age of what is shown, and recovery."""
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from benchmarks.equality import Equality, Pictures, compare_picked
+from benchmarks.equality import Pictures, compare_picked
 from benchmarks.live.clip import grey_thumbnails
 from benchmarks.live.figures import NAMES, Part, Quantiles, digits, median_or_never
 from benchmarks.live.recovering import Recovery, Served, recover, serve
@@ -90,8 +89,8 @@ def measure_rivals(
         max_staleness: What headrace is asked for under overload.
     """
     scale = {"seconds": seconds, "model_ms": model_ms, "max_staleness": max_staleness}
-    made = origin({**scale, "clip": clip.name})
-    watching = Watching(clip, warm_up_seconds, ask)
+    made = origin(**scale, clip=clip.name)
+    reference = first_frames(clip)
     meters: list[dict[str, float]] = []
 
     def streaming(model_ms: float, max_staleness: str | None) -> Streaming:
@@ -100,7 +99,7 @@ def measure_rivals(
             "model_seconds": model_ms / 1e3,
             "max_staleness": max_staleness,
         }
-        found = [watching.shown(way, asked) for way in ways]
+        found = [watched(way, clip, warm_up_seconds, asked, reference, ask) for way in ways]
         meters.extend(meter for _, meter in found if meter)
         return Streaming(
             model_ms=model_ms,
@@ -126,50 +125,44 @@ def measure_rivals(
     )
 
 
-class Watching:
-    """Watches what ways show of a clip that is served, and proves that they are its frames."""
+def watched(
+    way: str,
+    clip: Path,
+    warm_up_seconds: float,
+    asked: Mapping[str, Any],
+    reference: Pictures,
+    ask: Ask,
+) -> tuple[Shown, dict[str, float]]:
+    """Return what one way showed of a clip that is served, and its process's times if it ended.
 
-    def __init__(self, clip: Path, warm_up_seconds: float, ask: Ask) -> None:
-        """Decode nothing yet."""
-        self._clip = clip
-        self._warm_up_seconds = warm_up_seconds
-        self._ask = ask
+    What it showed are proved to be the frames of the clip, whose first are the `reference`.
+    """
+    meter: dict[str, float] = {}
+    with TemporaryDirectory() as folder:
+        place = Path(folder) / "pictures.npz"
+        try:
+            served = serve(clip, {"way": way, "pictures": str(place), **asked}, ask)
+            meter = served.answer["meter"]
+            found = counted(way, served, warm_up_seconds)
+        except WorkerError as error:
+            return Shown(way=way, failure=str(error)), meter
+        with np.load(place) as stored:
+            numbers, pictures = stored["numbers"], stored["pictures"]
+    known = numbers < len(reference)
+    requests = np.stack([np.zeros(known.sum(), np.int64), numbers[known]], axis=1)
+    proof = compare_picked([reference], requests, pictures[known])
+    if not proof.frames or not proof.holds:
+        words = f"{proof.wrong} of {proof.frames} pictures are not the frames they say"
+        return Shown(way=way, failure=words), meter
+    return found.model_copy(update={"proved_frames": proof.frames}), meter
 
-    @cached_property
-    def _reference(self) -> Pictures:
-        """Thumbnails of the first frames, decoded plainly; grey, as those of the ways."""
-        found = []
-        with av.open(str(self._clip)) as container:
-            for frame in islice(container.decode(video=0), _COMPARED):
-                picture: NDArray[Any] = frame.to_ndarray(format="rgb24")
-                found.append(grey_thumbnails(picture[None]))
-        return np.concatenate(found)
 
-    def shown(self, way: str, asked: Mapping[str, Any]) -> tuple[Shown, dict[str, float]]:
-        """Return what one way showed, and the times of its process, if it came to its end."""
-        meter: dict[str, float] = {}
-        with TemporaryDirectory() as folder:
-            place = Path(folder) / "pictures.npz"
-            try:
-                asked = {"way": way, "pictures": str(place), **asked}
-                served = serve(self._clip, asked, self._ask)
-                meter = served.answer["meter"]
-                found = counted(way, served, self._warm_up_seconds)
-            except WorkerError as error:
-                return Shown(way=way, failure=str(error)), meter
-            with np.load(place) as stored:
-                proof = self._proof(stored["numbers"], stored["pictures"])
-        if not proof.frames or not proof.holds:
-            words = f"{proof.wrong} of {proof.frames} pictures are not the frames they say"
-            return Shown(way=way, failure=words), meter
-        return found.model_copy(update={"proved_frames": proof.frames}), meter
-
-    def _proof(self, numbers: NDArray[np.int64], pictures: Pictures) -> Equality:
-        known = numbers < len(self._reference)
-        if not known.any():
-            return Equality(frames=0, missing=0, wrong=0, max_mean_difference=0.0)
-        requests = np.stack([np.zeros(known.sum(), np.int64), numbers[known]], axis=1)
-        return compare_picked([self._reference], requests, pictures[known])
+def first_frames(clip: Path) -> Pictures:
+    """Return thumbnails of a clip's first frames, decoded plainly; grey, as those of the ways."""
+    with av.open(str(clip)) as container:
+        frames = islice(container.decode(video=0), _COMPARED)
+        pictures: list[NDArray[Any]] = [frame.to_ndarray(format="rgb24") for frame in frames]
+    return grey_thumbnails(np.stack(pictures))
 
 
 def counted(way: str, served: Served, warm_up_seconds: float) -> Shown:

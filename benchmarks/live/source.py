@@ -4,71 +4,58 @@ A file that one thread decodes, as fast as its frames are taken or at a rate of 
 model as slow as is asked for.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from fractions import Fraction
+from itertools import islice, pairwise
 from pathlib import Path
 from time import perf_counter, sleep
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from headrace.decode.open import open_decoder, open_index
 from headrace.decode.protocol import DecodeJob
 from headrace.live.events import Event
 from headrace.live.frame import LiveFrame
+from headrace.live.overload import Overload
 from headrace.models.load import load_classifier
 from headrace.planning.stretches import in_order
 from headrace.preprocess.levels import build_preprocess
 from headrace.profiling.session import Pace
 from headrace.runs.live.engine import Engine
+from headrace.runs.live.flow import LiveFlow, LivePlan
+from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.runtime.waiter import Waiter
 
 NAME = "mobilenet_v2"
 
 
-class Net:
-    """mobilenet_v2 with random weights, and the preprocessing it was made for."""
+def classifier(*, threads: int, at_least: float = 0.0, waits: bool = False) -> Engine:
+    """Return mobilenet_v2 with random weights, warmed up, and the preprocessing it was made for.
 
-    def __init__(self, *, threads: int, at_least: float = 0.0, waits: bool = False) -> None:
-        """Load it and warm it up.
+    Args:
+        threads: Of one operation of PyTorch; a setting of the whole process.
+        at_least: Seconds that it takes for a batch; it is run again until they are over.
+        waits: It computes nothing, and waits for so long: as for another device.
+    """
+    torch.set_num_threads(threads)
+    model = load_classifier(NAME, "none")
 
-        Args:
-            threads: Of one operation of PyTorch; a setting of the whole process.
-            at_least: Seconds that it takes for a batch; it is run again until they are over.
-            waits: It computes nothing, and waits for so long: as for another device.
-        """
-        torch.set_num_threads(threads)
-        self._model = load_classifier(NAME, "none")
-        self._prepare = build_preprocess("medium", self._model.input)
-        self._at_least = at_least
-        self._waits = waits
-        self.answer(np.zeros((1, 720, 1280, 3), np.uint8))
-
-    def answer(self, pictures: NDArray[np.uint8]) -> Any:
-        """Preprocess and run: uint8 [N, H, W, 3], RGB."""
-        return self.run(self.prepare(pictures))
-
-    def prepare(self, pictures: NDArray[np.uint8]) -> torch.Tensor:
-        """Return what `run` takes, of pictures uint8 [N, H, W, 3], RGB."""
-        return self._prepare(pictures)
-
-    def run(self, batch: torch.Tensor) -> Any:
-        """Run the model, as often as it takes."""
-        if self._waits:
-            sleep(self._at_least)
+    def run(batch: torch.Tensor) -> Any:
+        if waits:
+            sleep(at_least)
             return [0.0] * len(batch)
         began = perf_counter()
-        found = self._model.run(batch)
-        while perf_counter() - began < self._at_least:
-            found = self._model.run(batch)
+        found = model.run(batch)
+        while perf_counter() - began < at_least:
+            found = model.run(batch)
         return found
 
-    def engine(self) -> Engine:
-        """Return it as a live run of headrace takes it."""
-        return Engine(prepare=self.prepare, run=self.run)
+    prepare = build_preprocess("medium", model.input)
+    run(prepare(np.zeros((1, 720, 1280, 3), np.uint8)))
+    return Engine(prepare=prepare, run=run)
 
 
 class OneThread:
@@ -110,3 +97,38 @@ class OneThread:
                         time_base=self._index.info.time_base,
                         arrived_ns=moment_ns,
                     )
+
+
+STAGES = ("decode", "preprocess", "model")
+
+
+def one_after_another(
+    source: OneThread, engine: Engine, count: int
+) -> Iterator[tuple[LiveFrame, Any, int, dict[str, int]]]:
+    """Yield so many frames, each with its answer, when it was there, and nanoseconds by stage.
+
+    One thread decodes, waits until the frame is due, stacks, preprocesses and runs the model.
+    """
+    now_ns = SYSTEM_CLOCK.now_ns
+    with closing(source.frames(0, Waiter())) as frames:
+        for _ in range(count):
+            moments = [now_ns()]
+            frame = next(frames)
+            moments.append(now_ns())
+            batch = engine.prepare(np.stack([frame.pixels]))
+            moments.append(now_ns())
+            output = engine.run(batch)
+            moments.append(now_ns())
+            spent = [end - begin for begin, end in pairwise(moments)]
+            yield frame, output, moments[-1], dict(zip(STAGES, spent, strict=True))
+
+
+def in_threads(
+    source: OneThread, engine: Engine, count: int
+) -> Iterator[tuple[Any, int, dict[str, int]]]:
+    """Yield so many results of a live run, each with when it was there, and its stages' times."""
+    overload = Overload.chosen("every-frame", is_live=source.base != "full_speed")
+    plan = LivePlan(sources=[source], engine=engine, overload=overload)
+    with LiveFlow(plan) as flow:
+        for item in islice(flow, count):
+            yield item.value, SYSTEM_CLOCK.now_ns(), {s.stage: s.work_ns for s in item.spans}

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -13,8 +12,17 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.adapters import Delivery, GroupedByFile, RandomAccess, every_frame, pyav_loop
-from benchmarks.bench_random_clips import ENTRANTS as CLIP_WAYS
+from benchmarks.adapters import (
+    Delivery,
+    RandomAccess,
+    ReadFrames,
+    adapter,
+    every_frame,
+    grouped_by_file,
+    pyav_loop,
+    random_access,
+)
+from benchmarks.bench_random_frames import CLIPS as CLIP_WAYS
 from benchmarks.bench_random_frames import ENTRANTS as FRAMES
 from benchmarks.cases import task_of
 from benchmarks.equality import Pictures, compare_picked, shrink, thumbnails
@@ -42,7 +50,7 @@ def clips(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 @pytest.fixture(scope="session")
 def reference(clips: list[Path]) -> list[Pictures]:
     """Their plain linear decode."""
-    return thumbnails(every_frame(pyav_loop, clips, SIZE, workers=1), len(clips))
+    return thumbnails(every_frame(pyav_loop, clips, SIZE, workers=1).batches, len(clips))
 
 
 @pytest.fixture
@@ -72,7 +80,7 @@ def delivered(
             clip=clip,
             **options,
         )
-        return import_module(f"benchmarks.adapters.{library}").random_access(task), task
+        return random_access(adapter(library), task), task
 
     yield deliver
     torch.set_num_threads(threads)
@@ -87,9 +95,8 @@ def delivered(
 )
 def test_what_is_delivered_is_a_linear_decode(asked, clip, delivered, reference) -> None:
     delivery, task = delivered(asked, clip)
-    batches = iter(delivery)
-    frames = list(islice(batches, BATCHES))
-    batches.close()
+    frames = list(islice(delivery.batches, BATCHES))
+    delivery.batches.close()
     requests = np.concatenate(list(islice(task.requests(), BATCHES)))
     found = compare_picked(reference, requests, shrink(np.concatenate(frames)))
     assert found.holds
@@ -101,11 +108,11 @@ def test_what_is_delivered_is_a_linear_decode(asked, clip, delivered, reference)
 @pytest.mark.parametrize("name", ["headrace_1GiB", "headrace_naive"])
 def test_headrace_counts_what_it_decodes(name: str, delivered) -> None:
     delivery, _ = delivered(FRAMES[name])
-    batches = iter(delivery)
-    next(batches)
+    next(delivery.batches)
     cost = delivery.cost()
-    batches.close()
-    assert min(cost.decoded, cost.seeks, cost.opens) > 0
+    delivery.batches.close()
+    assert min(cost.values()) > 0
+    assert list(cost) == ["decoded", "seeks", "opens"]
 
 
 def test_only_looking_ahead_needs_a_long_warm_up(delivered) -> None:
@@ -134,21 +141,25 @@ class Files:
         self.asked: list[tuple[int, list[int]]] = []
         self._lock = Lock()
 
-    def __call__(self, video: int, indices: Sequence[int]) -> list[NDArray[np.uint8]]:
-        with self._lock:
-            self.asked.append((video, list(indices)))
-        return [np.full((2, 2, 3), 10 * video + index, np.uint8) for index in indices]
+    def open(self, path: Path, size: tuple[int, int]) -> ReadFrames:
+        def read(indices: Sequence[int]) -> list[NDArray[np.uint8]]:
+            video = int(path.stem)
+            with self._lock:
+                self.asked.append((video, list(indices)))
+            return [np.full((*size, 3), 10 * video + index, np.uint8) for index in indices]
+
+        return read
 
 
 def test_frames_come_in_the_order_of_the_requests() -> None:
-    batches = [batch[:, 0, 0, 0].tolist() for batch in GroupedByFile(TASK, Files())]
+    batches = [batch[:, 0, 0, 0].tolist() for batch in grouped_by_file(TASK, Files().open)]
     wanted = (10 * REQUESTS[:, 0] + REQUESTS[:, 1]).tolist()
     assert batches == [wanted, wanted[::-1]]
 
 
 def test_each_file_is_asked_once_a_batch_and_no_batch_before_it_is_asked_for() -> None:
     files = Files()
-    next(iter(GroupedByFile(replace(TASK, workers=1), files)))
+    next(grouped_by_file(replace(TASK, workers=1), files.open))
     assert sorted(files.asked) == [(0, [4]), (1, [2, 9]), (2, [0])]
 
 

@@ -199,7 +199,7 @@ def test_every_way_is_timed_and_held_against_the_naive_one(tmp_path, monkeypatch
         assert row.failure is None
         assert [each.frames for each in row.repeats] == [4 * BATCHES] * 2
         assert all(0 < each.first_seconds <= each.wall_seconds for each in row.repeats)
-    lines = first_batch(TimedResult(provenance=origin({}), rows=tuple(rows))).splitlines()
+    lines = first_batch(TimedResult(provenance=origin(), rows=tuple(rows))).splitlines()
     assert [line.split(" | ")[1] for line in lines[2:6]] == list(WAYS)
     assert f"| web | {NAIVE} | " in lines[2]
     assert " | 1.00 | " in lines[2]

@@ -34,13 +34,11 @@ def test_the_smallest_measurement_is_kept_and_can_be_read(tmp_path, capsys, monk
 
 def test_a_prediction_is_held_against_the_median() -> None:
     found = Prediction(change="--no-video", predicted=2.2, measured=(1.9, 2.0, 2.6))
-    assert found.off_by == pytest.approx(0.1)
     assert str(found) == "--no-video: predicted 2.20 times, measured 2.00 (1.90 to 2.60)"
 
 
-def test_what_was_not_predicted_is_off_by_nothing() -> None:
+def test_what_was_not_predicted_is_said() -> None:
     found = Prediction(change="--threads 1", predicted=None, measured=(0.9,))
-    assert found.off_by is None
     assert str(found) == "--threads 1: predicted nothing, measured 0.90 (0.90 to 0.90)"
 
 

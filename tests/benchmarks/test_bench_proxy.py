@@ -38,9 +38,7 @@ def test_each_way_is_proved_and_timed(tmp_path, monkeypatch):
     assert set(failures) <= {bench_proxy.FFCV}
     assert sum(words["case"] == "bench_proxy:proof" for words in asked) == len(bench_proxy.GOPS)
     assert all(row.repeats[0].frames >= 8 for row in rows if not row.failure)
-    result = ProxyResult(
-        provenance=origin({"size": (48, 64)}), videos=2, made=made, rows=tuple(rows)
-    )
+    result = ProxyResult(provenance=origin(size=(48, 64)), videos=2, made=made, rows=tuple(rows))
     lines = proxied(result).splitlines()
     assert lines[2].startswith(f"| 5 files | {ORIGINALS} | ")
     assert " | 1.0 | " in lines[2]

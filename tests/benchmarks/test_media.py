@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from benchmarks.media import CLIPS, NUM_FRAMES, Shot, looped, shots
+from benchmarks.media import CLIPS, NUM_FRAMES, Shot, loop_media, shots
 from headrace import read_frames
 from headrace.testing.synth import SynthClip, write_clip
 
@@ -42,7 +42,7 @@ def test_videos_differ_and_are_planned_the_same_again() -> None:
 
 def test_a_looped_video_shows_the_clip_so_many_times(tmp_path):
     clip = write_clip(tmp_path / "clip", SynthClip(num_frames=30, b_frames=2))
-    longer = looped(clip, 3)
+    longer = loop_media(clip, 3)
     frames = np.concatenate([batch.frames for batch in read_frames([longer])])
     once = np.concatenate([batch.frames for batch in read_frames([clip])])
     assert len(frames) == 90
@@ -51,6 +51,6 @@ def test_a_looped_video_shows_the_clip_so_many_times(tmp_path):
 
 def test_it_is_made_once(tmp_path):
     clip = write_clip(tmp_path / "clip", SynthClip(num_frames=6))
-    made = looped(clip, 2).stat().st_mtime_ns
-    assert looped(clip, 2).stat().st_mtime_ns == made
+    made = loop_media(clip, 2).stat().st_mtime_ns
+    assert loop_media(clip, 2).stat().st_mtime_ns == made
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".mp4", ".mp4"]

@@ -94,7 +94,7 @@ def test_a_command_is_shown_from_the_root_of_the_checkout(monkeypatch) -> None:
 
 
 def test_the_pages_say_what_the_results_say() -> None:
-    main(["--check"])
+    main(check=True)
 
 
 WANTS_ANOTHER_COMMIT = "bench_before"
@@ -142,21 +142,21 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_the_check_sees_a_page_that_the_results_have_outgrown(root: Path) -> None:
-    words = ["--root", str(root), "--results", str(root)]
+    folders = {"root": root, "results": root}
     with pytest.raises(SystemExit, match="not what the results say: sequential-light"):
-        main([*words, "--check"])
-    main(words)
+        main(check=True, **folders)
+    main(**folders)
     assert sequential(PAGED) in (root / "docs" / "benchmarks.md").read_text("utf-8")
-    main([*words, "--check"])
+    main(check=True, **folders)
     PAGED.model_copy(update={"rows": PAGED.rows[:1]}).save(root / "sequential.json")
     with pytest.raises(SystemExit, match=r"benchmarks\.md"):
-        main([*words, "--check"])
+        main(check=True, **folders)
 
 
 def test_a_result_that_no_page_has_a_place_for_is_named(root: Path) -> None:
     PAGED.save(root / "startup.json")
     with pytest.raises(SystemExit, match="benchmark:startup"):
-        main(["--root", str(root), "--results", str(root)])
+        main(root=root, results=root)
 
 
 LINES = [

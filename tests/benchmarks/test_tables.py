@@ -1,9 +1,10 @@
 """What people read of the results: each table and summary as a whole, in `pages/`.
 
-Failures, wrong frames, ways that are missing and a disturbed machine are in them.
+Failures, wrong frames, ways that are missing and a disturbed machine are in them. Tables of what
+went well are those of the kept results: `test_the_pages_say_what_the_results_say`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,29 +20,17 @@ from benchmark_fakes import (
     row,
     soaked,
 )
-from benchmarks import bench_cores, bench_plan
-from benchmarks.bench_camera_windows import WAYS as WINDOW_WAYS
-from benchmarks.bench_camera_windows import camera_windows
-from benchmarks.bench_cameras import cameras
+from benchmarks import bench_cores
 from benchmarks.bench_cores import CoresResult, Planning, Scanning, loaded, ways
 from benchmarks.bench_extract import CASES, extracting, kind
-from benchmarks.bench_extract_memory import MemoryResult, Sample, flat
+from benchmarks.bench_extract_memory import MemoryResult, Sample
 from benchmarks.bench_features import FeatureRow, FeaturesResult, features
 from benchmarks.bench_live import LiveResult, live
-from benchmarks.bench_overhead import WAYS, Overhead, OverheadResult, Times, measuring, render
-from benchmarks.bench_plan import PlanResult, PlanRow
-from benchmarks.bench_predictions import (
-    Planted,
-    PlantedResult,
-    Prediction,
-    PredictionsResult,
-    predictions,
-)
-from benchmarks.bench_random_frames import headline, random_access
+from benchmarks.bench_overhead import WAYS, Overhead, OverheadResult, Times, render
+from benchmarks.bench_random_frames import headline
 from benchmarks.bench_remote import RemoteResult, RemoteRow, Turn, remote
 from benchmarks.bench_scaling import scaling
 from benchmarks.bench_sequential import sequential
-from benchmarks.bench_startup import startup
 from benchmarks.conformance import draws, verdict
 from benchmarks.conformance.verdict import HEADRACE, DrawRow, DrawsResult, Verdict
 from benchmarks.equality import Equality
@@ -54,7 +43,6 @@ from benchmarks.live.recovering import Recovering, Recovery
 from benchmarks.live.rivals import Rivals, Shown, Streaming
 from benchmarks.record import Repeat, Row
 from benchmarks.soak import soak
-from headrace.bench.cameras import CameraRun, CamerasRecord
 
 PAGES = Path(__file__).parent / "pages"
 MIB = 2**20
@@ -72,28 +60,11 @@ LIBRARIES = result(
     row("opencv", failure="no decoder"),
     row("decord", equality=Equality(frames=1200, missing=2, wrong=3, max_mean_difference=0.0)),
 )
-CLIPS = result(
-    row("baseline", [10, 20, 40], memory_bytes=100 * MIB),
-    row("opencv", equality=Equality(frames=256, missing=0, wrong=5, max_mean_difference=0.5)),
-    row("spdl", failure="no | index"),
-    row("torchcodec", [20, 60, 40], others_cpu_seconds=2.4, memory_bytes=100 * MIB),
-    row("decord", [20]),
-    row("headrace_1GiB", [400, 500, 800], decoded=1800, memory_bytes=100 * MIB),
-    seconds=8.0,
-    batch_size=8,
-    clip="16,2",
-)
 FRAMES = result(
     row("baseline", [10, 20, 40]),
     row("headrace_256MiB", [90, 180, 360]),
     row("headrace_1GiB", [400, 1100, 1600]),
     batch_size=128,
-)
-MANY = result(
-    row("headrace", [2000], kind="10 files", lookahead=500, warm_up_frames=500),
-    row("headrace", [30], kind="1,000 files", lookahead=5000, warm_up_frames=900),
-    memory_budget="1GiB",
-    warm_up_seconds=60.0,
 )
 SMALL = Repeat(
     scan_seconds=0.2,
@@ -122,50 +93,6 @@ SETS = (
 )
 SCALED = {"batch_size": 128, "memory_budget": "1GiB", "warm_up_seconds": 60.0, "seconds": 20.0}
 SCALED |= {"scan_at_most": 1000, "videos": 40}
-
-
-def grid(runs: Iterable[tuple[str, float, int, int]]) -> CamerasRecord:
-    """Return runs of (way, seconds, ranks, decoded)."""
-    about = {"workers": 2, "delivered": 1000, "cpu_seconds": 8.0}
-    return CamerasRecord(
-        provenance=origin(workers="2"),
-        clips=10,
-        cameras=6,
-        pictures=1000,
-        compared=96,
-        runs=tuple(
-            CameraRun(way=way, seconds=seconds, ranks=ranks, decoded=decoded, **about)
-            for way, seconds, ranks, decoded in runs
-        ),
-    )
-
-
-GRID = grid(
-    [
-        *(("decode", 2.0, 1, 1000), ("loader", 2.0, 1, 1000), ("wandering", 4.0, 1, 1960)),
-        *(("decode", 2.0, 8, 1000), ("loader", 2.0, 8, 1000), ("wandering", 8.0, 8, 11_040)),
-    ]
-)
-PAIRS = grid(
-    run for s in (2.5, 2.0, 1.6) for run in (("decode", 2.0, 1, 1000), ("loader", s, 1, 1000))
-)
-
-
-def windows() -> str:
-    """Return the table of ways, each held against the naive one of its turn."""
-    speeds = {"naive": (10, 20), "headrace": (80, 100)}
-    rows = [
-        Row(
-            name=name,
-            repeats=tuple(
-                Repeat(wall_seconds=1.0, frames=frames, decoded=2 * frames)
-                for frames in speeds.get(name, (30, 30))
-            ),
-        )
-        for name in WINDOW_WAYS
-    ]
-    made = result(*rows, repeats=2, seconds=1.0, memory_budget="1GiB")
-    return camera_windows(made.model_copy(update={"media": {"clips": 2, "frames": [240, 240]}}))
 
 
 def cores(others: float) -> CoresResult:
@@ -198,18 +125,6 @@ def extracted(way: str, size: int, *seconds: float) -> Row:
 
 EXTRACT = result(
     extracted("headrace", 100_000, 4.0, 5.0), extracted("ffmpeg", 78_000, 2.0, 5.0), cores=2
-)
-PLANS = PlanResult(
-    provenance=origin(),
-    rows=(
-        PlanRow(hours=10.0, videos=450, failure="no memory"),
-        PlanRow(
-            hours=1.0,
-            videos=45,
-            new=Repeat(wall_seconds=5.0),
-            known=Repeat(wall_seconds=0.5, memory_bytes=5 * 10**6, written_bytes=2_000_000),
-        ),
-    ),
 )
 
 
@@ -251,44 +166,12 @@ def costs(empty: tuple[float, ...], **walls: tuple[float, ...]) -> OverheadResul
     return OverheadResult(provenance=origin(), rows=tuple(rows), empty_step_seconds=empty)
 
 
-STEPS = costs((60e-6,), bare=(0.020,), recorded=(0.0202,), nvtx=(0.0201,), trace=(0.021,))
 TURNS = costs(
     (0.0002, 0.0001, 0.0003),
     bare=(0.010, 0.020, 0.040),
     recorded=(0.011, 0.020, 0.041),
     nvtx=(0.010, 0.020, 0.040),
     trace=(0.020, 0.040, 0.080),
-)
-OBSERVED = result(
-    *(
-        timed(name, f"num_workers={workers}", *seconds)
-        for workers in (0, 1)
-        for name, seconds in (("plain", (1.0, 2.0, 4.0)), ("observed", (1.01, 2.0, 4.8)))
-    ),
-    step_ms=5.0,
-)
-PREDICTED = PredictionsResult(
-    provenance=origin(),
-    changes=(
-        Prediction(change="--no-video", predicted=2.0, measured=(1.9, 2.1, 2.0)),
-        Prediction(change="--threads 1", predicted=None, measured=(0.9,)),
-    ),
-    planted=PlantedResult(
-        provenance=origin(),
-        loops=(
-            Planted(
-                planted="tiny batches",
-                named=("hand-over",),
-                headline="?",
-                applied=Prediction(
-                    change="num_workers=0",
-                    predicted=9.0,
-                    measured=(10.0, 12.0, 11.0),
-                    others_cpu_share=(0.02, 0.4, None),
-                ),
-            ),
-        ),
-    ),
 )
 
 
@@ -375,36 +258,16 @@ CHECKED = GpuCheckResult(
 )
 TABLES: Mapping[str, Callable[[], str]] = {
     "sequential": lambda: sequential(LIBRARIES),
-    "random_clips": lambda: random_access(CLIPS),
     "headline": lambda: headline(FRAMES, None, "<svg>"),
-    "headline_of_many": lambda: headline(FRAMES, MANY, ""),
     "scaling": lambda: scaling(result(*SETS, **SCALED)),
     "scaling_filled": lambda: scaling(result(SETS[0], **SCALED)),
-    "startup": lambda: startup(
-        result(
-            timed("import headrace", "", 0.010, 0.030, 0.020),
-            Row(name="headrace --help", failure="exit status 1"),
-        )
-    ),
-    "cameras": lambda: cameras(GRID, PAIRS),
-    "camera_windows": windows,
     "cores_disturbed": lambda: bench_cores.loading(cores(1.0)),
-    "cores": lambda: "\n\n".join(draw(cores(0.0)) for draw in bench_cores.TABLES),
     "extract": lambda: extracting(EXTRACT),
-    "extract_memory": lambda: flat(memory(50, 100, 100, 110)),
-    "plan_decoding": lambda: bench_plan.decoding(
-        result(row("headrace", [600.0], cpu_seconds=4.0)), EXTRACT
-    ),
-    "plan": lambda: bench_plan.planning(PLANS),
-    "plan_features": bench_plan.features,
     "remote": lambda: remote(stored()),
     "features": lambda: features(
         featured(0.0, bare=9.0, bare_quarter=3.0, none=10.0, none_quarter=4.0, sqlite_again=0.25)
     ),
-    "features_disturbed": lambda: features(featured(1.0, bare=9.0, none=10.0)),
     "overhead": lambda: render(TURNS),
-    "measuring": lambda: measuring(STEPS, OBSERVED),
-    "predictions": lambda: predictions(PREDICTED),
     "live": lambda: live(LIVE),
     "live_behind": lambda: live(LiveResult(provenance=origin(), own_cost=costing(200))),
     "soak": lambda: soak(soaked(threads=soaked().rss_bytes, outcome="failed")),

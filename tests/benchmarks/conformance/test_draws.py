@@ -9,7 +9,7 @@ from benchmarks.conformance import draws
 from benchmarks.conformance.draws import drawn, judge_draw, judged, random_jobs, row_of
 from benchmarks.conformance.plain import plain_decode
 from benchmarks.conformance.process import Ended, Request
-from benchmarks.conformance.verdict import HEADRACE, DrawCount, DrawRow, DrawsResult, Verdict
+from benchmarks.conformance.verdict import HEADRACE, DrawCount, DrawRow, DrawsResult, Plan, Verdict
 from benchmarks.conformance.ways import Task, judge_way
 from conformance_fakes import reference_of
 from headrace.decode.index_store import IndexStore
@@ -60,7 +60,7 @@ def test_damaged_draws_of_a_codec_are_chosen_alone() -> None:
 
 def test_a_run_is_printed_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kept = tmp_path / "draws.json"
-    status = draws.main(["--draws", "3", "--seed", "5", "--out", str(kept)])
+    status = draws.main(draws=3, seed=5, out=kept)
     result = DrawsResult.load(kept)
     assert (result.seed, result.total.draws + result.not_made) == (5, 3)
     assert sum(count.draws for count in result.codecs) == result.total.draws
@@ -104,15 +104,8 @@ def test_every_way_into_a_file_gives_what_a_plain_decode_gives(name, tmp_path):
     reference = plain_decode(path, size=(64, 64))
     faults = []
     for way in WAYS:
-        task = Task(
-            path=path,
-            size=(64, 64),
-            places=12,
-            planned=60,
-            seed=1,
-            seconds=300,
-            store=IndexStore(tmp_path / way),
-        )
+        plan, store = Plan(places=12, planned=60, seed=1), IndexStore(tmp_path / way)
+        task = Task(path=path, plan=plan, seconds=300, store=store)
         verdict, _ = judge_way(way, task, reference)
         if verdict.kind not in ("right", "refused with complaint"):
             faults.append((way, verdict.kind, verdict.examples, verdict.reason))

@@ -2,19 +2,26 @@
 
 import importlib.util
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from benchmark_fakes import FINE, conformed
+from benchmarks.command_line import call
 from benchmarks.conformance import __main__ as conformance
-from benchmarks.conformance.files import Plan, conform
-from benchmarks.conformance.process import Ended, Request, answers_of, ask_worker
-from benchmarks.conformance.verdict import ConformanceResult, FileRow, Verdict
+from benchmarks.conformance.files import conform
+from benchmarks.conformance.process import Ask, Ended, Request, answers_of, ask_worker
+from benchmarks.conformance.verdict import ConformanceResult, FileRow, Plan, Verdict
 from conformance_fakes import write_numbers
 from headrace.testing.damage import damage_packets
 
 MODULES = {"torchcodec": "torchcodec", "decord": "decord", "opencv": "cv2"}
+
+
+def run(*words: str, ask: Ask = ask_worker) -> int:
+    """Return the exit status of the command."""
+    return call(partial(conformance.main, ask=ask), "", words)
 
 
 @pytest.fixture
@@ -33,7 +40,7 @@ def test_a_folder_is_read_printed_and_kept(
 ) -> None:
     kept = tmp_path / "kept.json"
     words = ["--json", str(kept), "--libs", "", "--ways", "seek,order", "--size", "32x48"]
-    status = conformance.main([str(folder), *words])
+    status = run(str(folder), *words)
     result = ConformanceResult.load(kept)
     assert [(row.name, row.state, row.frames) for row in result.rows] == [
         ("clips/deep/bad.mp4", "read", result.rows[0].frames),
@@ -63,15 +70,15 @@ def test_a_clean_clip_is_right_by_every_library(library: str, tmp_path: Path) ->
 
 def test_nothing_to_read_is_said(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="name a folder"):
-        conformance.main([])
+        run()
     with pytest.raises(SystemExit, match="is no file and no folder"):
-        conformance.main([str(tmp_path / "gone")])
+        run(str(tmp_path / "gone"))
 
 
 @pytest.mark.parametrize("words", [["--size", "64"], ["--ways", "magic"], ["--libs", "ffms"]])
 def test_what_is_no_choice_is_refused(words: list[str], tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="2"):
-        conformance.main([str(tmp_path), *words])
+        run(str(tmp_path), *words)
 
 
 def test_an_interrupt_ends_it_and_keeps_what_there_is(
@@ -84,7 +91,7 @@ def test_an_interrupt_ends_it_and_keeps_what_there_is(
 
     kept = tmp_path / "kept.json"
     words = [str(folder), "--json", str(kept), "--libs", "", "--ways", "seek"]
-    assert conformance.main(words, ask) == 130
+    assert run(*words, ask=ask) == 130
     assert "interrupted after 1 of 3 files" in capsys.readouterr().err
     assert [row.name for row in ConformanceResult.load(kept).rows] == ["clips/deep/bad.mp4"]
 

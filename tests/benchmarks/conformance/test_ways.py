@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.conformance.plain import plain_decode
 from benchmarks.conformance.reference import Reference
-from benchmarks.conformance.verdict import WAYS
+from benchmarks.conformance.verdict import WAYS, Plan
 from benchmarks.conformance.ways import Task, judge_refusal, judge_way
 from conformance_fakes import write_numbers
 from headrace.decode.index_store import IndexStore
@@ -34,9 +34,9 @@ def reference(path: Path) -> Reference:
 
 
 def task_of(path: Path, folder: Path, **change: Any) -> Task:
-    store = IndexStore(folder / "index")
-    usual = {"size": SIZE, "places": 5, "planned": 30, "seed": 0, "seconds": 60, "store": store}
-    return Task(path=path, **usual | change)
+    given = {"seconds": 60, "store": IndexStore(folder / "index")}
+    given |= {name: change.pop(name) for name in [*change] if name in given}
+    return Task(path=path, plan=Plan(size=SIZE, **{"places": 5, "planned": 30} | change), **given)
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from benchmarks.gpu_check import readings
 from benchmarks.gpu_check.check import chosen, execute, has_no_gpu, hold
 from benchmarks.gpu_check.step import GpuCheckResult, Reading, Step, UnreadError, render, status_of
 from benchmarks.record import origin
@@ -14,7 +15,7 @@ from benchmarks.worker import ROOT
 from decode.gpus import needs_no_gpu
 from headrace.profiling.provenance import Provenance
 
-MADE = origin({})
+MADE = origin()
 
 
 def step(name="a", needs=(), code="", read=lambda ended: Reading(said=ended.stdout), **fields):
@@ -26,13 +27,15 @@ def step(name="a", needs=(), code="", read=lambda ended: Reading(said=ended.stdo
 def machine(missing):
     """Return the first step, of a machine that lacks something."""
     answer = {"said": "a machine", "missing": missing, "provenance": MADE.model_dump(mode="json")}
-    return step("machine", code=f"print({json.dumps(json.dumps(answer))})")
+    answer |= {"heads": [], "rows": []}
+    code = f"print({json.dumps(json.dumps(answer))})"
+    return step("machine", code=code, read=readings.report)
 
 
 def held(*steps, is_rehearsal=False):
     """Return the result, and the outcomes by name."""
     kept = []
-    blank = GpuCheckResult(provenance=origin({"blank": True}), is_rehearsal=is_rehearsal)
+    blank = GpuCheckResult(provenance=origin(blank=True), is_rehearsal=is_rehearsal)
     result = hold(steps, blank, seconds=60, on_row=lambda row: None, keep=kept.append)
     assert [len(each.rows) for each in kept] == list(range(1, len(steps) + 1))
     assert kept[-1] == result

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.command_line import call
 from benchmarks.gpu_check import loading, overlap
 from benchmarks.gpu_check.overlap import overlap_in
 from decode.doubles_of_gpu import Double, stands_in
@@ -28,7 +29,7 @@ def timed(tmp_path, monkeypatch, capsys):
 
     def run(*options):
         monkeypatch.setattr("sys.argv", ["loading", "frames", str(tmp_path), *FEW, *options])
-        loading.main()
+        call(loading.main, "")
         return json.loads(capsys.readouterr().out)
 
     return run
@@ -143,7 +144,7 @@ def looped(tmp_path, monkeypatch, capsys):
         path = tmp_path / "out" / "trace.json.gz"
         words = ["overlap", str(tmp_path), "--batches", "2", "--out", str(path), *options]
         monkeypatch.setattr("sys.argv", words)
-        overlap.main()
+        call(overlap.main, "")
         return json.loads(capsys.readouterr().out), path
 
     return run

@@ -1,5 +1,6 @@
 """The parts of bench_live: measured alone, the others kept; their figures."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +9,14 @@ import pytest
 
 from benchmark_fakes import overlap_case, overloaded
 from benchmarks.bench_live import LiveResult, main
+from benchmarks.command_line import call
 from benchmarks.live import overlap, own_cost
 from benchmarks.live.clip import grey_thumbnails, number_of, numbered_clip
 from benchmarks.live.figures import Quantiles, Series
 from benchmarks.live.overlap import measure_overlap
 from benchmarks.live.overload import Overloaded, measure_overload
 from benchmarks.live.own_cost import judged, measure_own_cost
-from benchmarks.worker import WorkerError, answer_here
+from benchmarks.worker import Ask, WorkerError, answer_here, ask_worker
 from media import read_frames, rgb
 
 
@@ -170,6 +172,11 @@ PAIR = overlap_case(sequential=2.0, threaded=1.0, cpu=2.0).pairs[0]
 OVERLAP = {"pairs": [PAIR.model_dump()], "meter": OWN_COST["meter"]}
 
 
+def run(words: list[str], ask: Ask) -> None:
+    """Run the command."""
+    call(partial(main, ask=ask), "", words)
+
+
 @pytest.fixture
 def words(tmp_path: Path) -> list[str]:
     """The command line of a quick run whose clip is there."""
@@ -180,8 +187,8 @@ def words(tmp_path: Path) -> list[str]:
 
 
 def test_one_part_is_measured_and_the_others_are_kept(words: list[str], tmp_path: Path) -> None:
-    main([*words, "--only", "own_cost"], lambda asked: OWN_COST)
-    main([*words, "--only", "overlap"], lambda asked: OVERLAP)
+    run([*words, "--only", "own_cost"], lambda asked: OWN_COST)
+    run([*words, "--only", "overlap"], lambda asked: OVERLAP)
     found = LiveResult.load(tmp_path / "live.json")
     assert found.own_cost is not None
     assert found.own_cost.others_share == 0.5
@@ -200,7 +207,7 @@ def test_a_part_that_fails_is_named_and_the_next_one_is_measured(
         return OVERLAP
 
     with pytest.raises(SystemExit, match="not measured: own_cost"):
-        main([*words, "--only", "own_cost", "overlap"], ask)
+        run([*words, "--only", "own_cost", "overlap"], ask)
     assert "own_cost: failed: no such model" in capsys.readouterr().out
     found = LiveResult.load(tmp_path / "live.json")
     assert found.own_cost is None
@@ -210,11 +217,11 @@ def test_a_part_that_fails_is_named_and_the_next_one_is_measured(
 def test_a_result_of_another_layout_is_left_alone(words: list[str], tmp_path: Path) -> None:
     (tmp_path / "live.json").write_text('{"speed": 1}', "utf-8")
     with pytest.raises(SystemExit, match="it has another layout; name another --out"):
-        main([*words, "--only", "own_cost"], lambda asked: OWN_COST)
+        run([*words, "--only", "own_cost"], lambda asked: OWN_COST)
     assert (tmp_path / "live.json").read_text("utf-8") == '{"speed": 1}'
 
 
 def test_a_part_that_does_not_exist_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        main(["--only", "speed"])
+        run(["--only", "speed"], ask_worker)
     assert "invalid choice: 'speed'" in capsys.readouterr().err

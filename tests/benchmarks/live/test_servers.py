@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.live.recovering import FRAME_NS, Acts, Served, judged
-from benchmarks.live.rivals import Watching, counted, measure_rivals
+from benchmarks.live.rivals import counted, first_frames, measure_rivals, watched
 from benchmarks.worker import Ask, WorkerError, answer_here, ask_worker
 from live.rtsp import needs_server
 
@@ -82,7 +82,7 @@ def test_what_headrace_shows_is_what_the_server_sends(clip: Path) -> None:
 
 
 def check_shown(clip: Path, way: str, ask: Ask) -> None:
-    shown, meter = Watching(clip, 0.1, ask).shown(way, {"seconds": 2.0})
+    shown, meter = watched(way, clip, 0.1, {"seconds": 2.0}, first_frames(clip), ask)
     assert shown.failure is None
     assert shown.proved_frames > 0
     assert shown.age_ms is not None

@@ -1,0 +1,87 @@
+"""Command lines by the signature of what they call."""
+
+import re
+import sys
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Callable, Sequence
+from functools import partial
+from inspect import Parameter, getdoc, signature
+from types import NoneType
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
+
+T = TypeVar("T")
+_TOLD = re.compile(r"^    (\w+): (.+(?:\n        .+)*)", re.MULTILINE)
+"""A parameter in the docstring, and what is said of it."""
+
+
+def call(function: Callable[..., T], about: str, words: Sequence[str] | None = None) -> T:
+    """Call a function with what a command line says: see `parse`."""
+    return function(**parse(function, about, words))
+
+
+def parse(
+    function: Callable[..., Any],
+    about: str,
+    words: Sequence[str] | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    """Return the arguments of a function that a command line says, by default this process's.
+
+    The function's parameters say what that may be. One that may be given by its place is a word,
+    or as many as there are for a tuple; each other one is an option: a bool is a switch, a tuple
+    takes several values, and of str only those of its default. `Annotated` names what reads a
+    value. Those that a `partial` has given are not asked for. Help is their line in the docstring.
+
+    Args:
+        function: What is to be called.
+        about: What the help says of it.
+        words: The command line.
+        more: Further options, and their defaults; those of the function come before them.
+    """
+    told, given = function, dict[str, Any]()
+    if isinstance(function, partial):
+        told, given = function.func, function.keywords
+    spec = sys.modules["__main__"].__spec__
+    parser = ArgumentParser(
+        prog=f"python -m {spec.name.removesuffix('.__main__')}" if spec else None,
+        description=about,
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    helps = dict(_TOLD.findall(getdoc(told) or ""))
+    parameters = dict(signature(told).parameters)
+    for name, default in more.items():
+        parameters[name] = Parameter(
+            name, Parameter.KEYWORD_ONLY, default=default, annotation=type(default)
+        )
+    for name, parameter in parameters.items():
+        if name not in given:
+            is_word = parameter.kind is Parameter.POSITIONAL_OR_KEYWORD
+            arguments = _arguments(parameter, is_word=is_word)
+            names = [name] if is_word else [f"--{name.replace('_', '-')}"]
+            parser.add_argument(*names, help=helps.get(name), **arguments)
+    found = vars(parser.parse_args(words))
+    return {name: tuple(v) if isinstance(v, list) else v for name, v in found.items()}
+
+
+def _arguments(parameter: Parameter, *, is_word: bool) -> dict[str, Any]:
+    """Return what argparse is told of a parameter."""
+    kind, default = parameter.annotation, parameter.default
+    if kind is bool:
+        return {"action": "store_true"}
+    is_open = is_word or default is not Parameter.empty
+    arguments: dict[str, Any] = {"default": default} if is_open else {"required": True}
+    if is_word:
+        arguments = {}
+    if NoneType in get_args(kind):
+        [kind] = (each for each in get_args(kind) if each is not NoneType)
+    inside = get_args(kind)
+    if get_origin(kind) is Annotated:
+        return {**arguments, "type": inside[1]}
+    if get_origin(kind) is Literal:
+        return {**arguments, "choices": inside}
+    if get_origin(kind) is not tuple:
+        return {**arguments, "type": kind}
+    arguments |= {"type": inside[0], "nargs": len(inside)}
+    if inside[1:] == (...,):
+        arguments["nargs"] = "*" if is_word and is_open and default == () else "+"
+    return arguments | ({"choices": default} if inside[0] is str and not is_word else {})

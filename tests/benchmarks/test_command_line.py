@@ -1,0 +1,78 @@
+"""What a signature makes of a command line."""
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pytest
+
+from benchmarks.command_line import call, parse
+
+
+def measured(
+    kind: Literal["frames", "cameras"],
+    sources: tuple[str, ...] = (),
+    *,
+    before: str,
+    media: Path = Path("there"),
+    sizes: tuple[int, ...] = (1, 2),
+    pair: tuple[int, int] = (3, 4),
+    only: tuple[str, ...] = ("scan", "plan"),
+    seconds: float | None = 8.0,
+    size: Annotated[int, len] = 0,
+    is_quick: bool = False,
+) -> Any:
+    """Return what is said.
+
+    Args:
+        kind: of loader
+        before: the other commit,
+            by its name
+    """
+    return locals()
+
+
+USUAL = {
+    **{"kind": "frames", "sources": (), "before": "x", "media": Path("there"), "sizes": (1, 2)},
+    **{"pair": (3, 4), "only": ("scan", "plan"), "seconds": 8.0, "size": 0, "is_quick": False},
+}
+
+
+@pytest.mark.parametrize(
+    ("words", "changed"),
+    [
+        ("", {}),
+        ("a b --media here", {"sources": ("a", "b"), "media": Path("here")}),
+        ("--sizes 5 6 7 --pair 8 9", {"sizes": (5, 6, 7), "pair": (8, 9)}),
+        ("--only plan --seconds 2 --is-quick", {"only": ("plan",), "seconds": 2, "is_quick": True}),
+        ("--size four", {"size": 4}),
+    ],
+)
+def test_parameters_are_words_and_options(words: str, changed: dict[str, Any]) -> None:
+    assert call(measured, "", ["frames", *words.split(), "--before", "x"]) == {**USUAL, **changed}
+
+
+@pytest.mark.parametrize(
+    "words", ["frames", "frame --before x", "frames --before x --only all", "frames --seconds x"]
+)
+def test_what_is_no_choice_or_missing_is_refused(words: str) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        call(measured, "", words.split())
+
+
+def test_what_is_given_already_is_not_asked_for_and_more_may_be() -> None:
+    bound = partial(measured, before="y", seconds=None)
+    found = parse(bound, "", ["cameras", "--out", "o"], out=Path("a"))
+    assert found["out"] == Path("o")
+    assert {"before", "seconds"} & {*found} == set()
+    with pytest.raises(SystemExit, match="2"):
+        parse(bound, "", ["cameras", "--seconds", "3"])
+
+
+def test_help_is_what_the_docstring_says(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        call(measured, "How fast?", ["--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert "How fast?" in text
+    assert "{frames,cameras} of loader" in text
+    assert "--before BEFORE the other commit, by its name" in text
