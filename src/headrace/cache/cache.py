@@ -1,7 +1,6 @@
 """A cache of results: whatever happens to its store, it costs time and never changes a result."""
 
 from collections.abc import Callable, Iterable, Mapping
-from types import TracebackType
 from typing import Self, TypeVar
 
 from headrace.cache.entry import Arrays, Entry, decode, encode
@@ -132,12 +131,7 @@ class Cache:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _try(self, rest: Rest, ask: Callable[[Store], Answer]) -> Answer | None:

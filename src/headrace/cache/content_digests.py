@@ -3,7 +3,6 @@
 import os
 import sys
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 import platformdirs
@@ -82,12 +81,7 @@ class ContentDigests:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _version(self, source: Source) -> tuple[str, bool]:

@@ -1,5 +1,6 @@
 """The cascade of MTCNN: faces from three networks, each on what the one before left."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import torch
@@ -25,7 +26,12 @@ class FaceCascade(nn.Module):
     def __init__(self) -> None:
         """Make the networks, with no weights of use."""
         super().__init__()
-        self.pnet, self.rnet, self.onet = PNet(), RNet(), ONet()
+        # They look at 12x12, 24x24 and 48x48 pixels.
+        self.pnet = Network(((10, 3, 2), (16, 3, 0), (32, 3, 0)))
+        self.rnet = Network(((28, 3, 3), (48, 3, 3), (64, 2, 0)), (576, 128))
+        self.onet = Network(
+            ((32, 3, 3), (64, 3, 3), (64, 3, 2), (128, 2, 0)), (1152, 256), (2, 4, 10)
+        )
 
     def forward(self, pictures: torch.Tensor) -> list[dict[str, torch.Tensor]]:
         """Return `boxes` [n, 4], `labels` (all 1) and `scores` of each picture, the surest first.
@@ -139,73 +145,62 @@ def _without_nested(boxes: torch.Tensor, scores: torch.Tensor) -> list[int]:
     return kept
 
 
-class PNet(nn.Module):
-    """Looks at every 12x12 pixels of a picture."""
+class Network(nn.Module):
+    """One network of the cascade: convolutions, dense layers where there are any, and its heads.
 
-    def __init__(self) -> None:
+    Its parts are called as in the weights: `conv1`, `prelu1`, `pool1`, ..., `dense5`, `dense6_1`.
+    """
+
+    def __init__(
+        self,
+        convolutions: Sequence[tuple[int, int, int]],
+        dense: tuple[int, int] | None = None,
+        heads: Sequence[int] = (2, 4),
+    ) -> None:
+        """Make it, with no weights of use.
+
+        Args:
+            convolutions: Channels and kernel of each, and side of the maximum that is taken behind
+                it; 0: none.
+            dense: Inputs and outputs of the dense layer; None: the network looks at every place of
+                a picture, so that its heads are convolutions.
+            heads: Outputs of each: is it a face, corrections; of the last one also eyes, nose and
+                mouth, which are in the weights, and not asked for.
+        """
         super().__init__()
-        self.conv1, self.prelu1 = nn.Conv2d(3, 10, 3), nn.PReLU(10)
-        self.pool1 = nn.MaxPool2d(2, 2, ceil_mode=True)
-        self.conv2, self.prelu2 = nn.Conv2d(10, 16, 3), nn.PReLU(16)
-        self.conv3, self.prelu3 = nn.Conv2d(16, 32, 3), nn.PReLU(32)
-        self.conv4_1, self.conv4_2 = nn.Conv2d(32, 2, 1), nn.Conv2d(32, 4, 1)
+        inputs, number = 3, 0
+        body: list[str] = []
+        for number, (channels, kernel, pool) in enumerate(convolutions, 1):
+            parts = {"conv": nn.Conv2d(inputs, channels, kernel), "prelu": nn.PReLU(channels)}
+            if pool:
+                parts["pool"] = nn.MaxPool2d(pool, 2, ceil_mode=True)
+            for name, part in parts.items():
+                self.add_module(f"{name}{number}", part)
+            body += [f"{name}{number}" for name in parts]
+            inputs = channels
+        if dense:
+            number += 1
+            self.add_module(f"dense{number}", nn.Linear(*dense))
+            self.add_module(f"prelu{number}", nn.PReLU(dense[1]))
+        self._body, self._dense = body, number if dense else None
+        self._head = f"{'dense' if dense else 'conv'}{number + 1}"
+        for head, outputs in enumerate(heads, 1):
+            layer = nn.Linear(dense[1], outputs) if dense else nn.Conv2d(inputs, outputs, 1)
+            self.add_module(f"{self._head}_{head}", layer)
 
     def forward(self, pictures: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return corrections [N, 4, h, w] and scores [N, h, w] of pictures [N, 3, H, W]."""
-        x = self.pool1(self.prelu1(self.conv1(pictures)))
-        x = self.prelu3(self.conv3(self.prelu2(self.conv2(x))))
-        return self.conv4_2(x), self.conv4_1(x).softmax(dim=1)[:, 1]
+        """Return corrections [N, 4] and scores [N] of pictures [N, 3, H, W].
 
-
-class RNet(nn.Module):
-    """Looks at a place, 24x24 pixels."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv1, self.prelu1 = nn.Conv2d(3, 28, 3), nn.PReLU(28)
-        self.pool1 = nn.MaxPool2d(3, 2, ceil_mode=True)
-        self.conv2, self.prelu2 = nn.Conv2d(28, 48, 3), nn.PReLU(48)
-        self.pool2 = nn.MaxPool2d(3, 2, ceil_mode=True)
-        self.conv3, self.prelu3 = nn.Conv2d(48, 64, 2), nn.PReLU(64)
-        self.dense4, self.prelu4 = nn.Linear(576, 128), nn.PReLU(128)
-        self.dense5_1, self.dense5_2 = nn.Linear(128, 2), nn.Linear(128, 4)
-
-    def forward(self, places: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return corrections [N, 4] and scores [N] of places [N, 3, 24, 24]."""
-        x = self.pool1(self.prelu1(self.conv1(places)))
-        x = self.pool2(self.prelu2(self.conv2(x)))
-        x = self.prelu3(self.conv3(x))
-        x = self.prelu4(self.dense4(_flat(x)))
-        return self.dense5_2(x), self.dense5_1(x).softmax(dim=1)[:, 1]
-
-
-class ONet(nn.Module):
-    """Looks at a place, 48x48 pixels."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv1, self.prelu1 = nn.Conv2d(3, 32, 3), nn.PReLU(32)
-        self.pool1 = nn.MaxPool2d(3, 2, ceil_mode=True)
-        self.conv2, self.prelu2 = nn.Conv2d(32, 64, 3), nn.PReLU(64)
-        self.pool2 = nn.MaxPool2d(3, 2, ceil_mode=True)
-        self.conv3, self.prelu3 = nn.Conv2d(64, 64, 3), nn.PReLU(64)
-        self.pool3 = nn.MaxPool2d(2, 2, ceil_mode=True)
-        self.conv4, self.prelu4 = nn.Conv2d(64, 128, 2), nn.PReLU(128)
-        self.dense5, self.prelu5 = nn.Linear(1152, 256), nn.PReLU(256)
-        self.dense6_1, self.dense6_2 = nn.Linear(256, 2), nn.Linear(256, 4)
-        self.dense6_3 = nn.Linear(256, 10)
-        """Eyes, nose and mouth: in the weights, and not asked for."""
-
-    def forward(self, places: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return corrections [N, 4] and scores [N] of places [N, 3, 48, 48]."""
-        x = self.pool1(self.prelu1(self.conv1(places)))
-        x = self.pool2(self.prelu2(self.conv2(x)))
-        x = self.pool3(self.prelu3(self.conv3(x)))
-        x = self.prelu4(self.conv4(x))
-        x = self.prelu5(self.dense5(_flat(x)))
-        return self.dense6_2(x), self.dense6_1(x).softmax(dim=1)[:, 1]
-
-
-def _flat(x: torch.Tensor) -> torch.Tensor:
-    # The weights are from a framework that counts columns first.
-    return x.permute(0, 3, 2, 1).flatten(1)
+        Without a dense layer they are [N, 4, h, w] and [N, h, w].
+        """
+        x = pictures
+        for name in self._body:
+            x = self.get_submodule(name)(x)
+        if self._dense:
+            # The weights are from a framework that counts columns first.
+            x = x.permute(0, 3, 2, 1).flatten(1)
+            x = self.get_submodule(f"prelu{self._dense}")(
+                self.get_submodule(f"dense{self._dense}")(x)
+            )
+        faces, corrections = (self.get_submodule(f"{self._head}_{n}")(x) for n in (1, 2))
+        return corrections, faces.softmax(dim=1)[:, 1]

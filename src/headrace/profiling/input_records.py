@@ -140,13 +140,7 @@ class EventRecord(Record):
 
 def lost_frame(loss: Loss, number: int) -> LostFrame:
     """Return a frame of input `number` that was left out, or shown in spite of damage."""
-    return LostFrame(
-        input=number,
-        index=loss.index,
-        pts_seconds=loss.pts_seconds,
-        cause=loss.cause,
-        is_concealed=loss.is_concealed,
-    )
+    return LostFrame.taking(loss, input=number)
 
 
 def summarize(index: StreamIndex) -> SourceSummary:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import UTC
-from typing import Annotated
+from typing import Annotated, Any, Self
 
 from pydantic import (
     AfterValidator,
@@ -36,6 +36,12 @@ class Record(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
     )
+
+    @classmethod
+    def taking(cls, found: object, **others: Any) -> Self:
+        """Return the record of what `found` has under the names of its fields, and of `others`."""
+        shared = {name: getattr(found, name) for name in cls.model_fields if hasattr(found, name)}
+        return cls(**shared | others)
 
 
 class Gpu(Record):

@@ -71,18 +71,7 @@ class StageRecord(Record):
         moved_to: Device | None = None,
     ) -> Self:
         """The record of a stage that plays `role`."""
-        return cls(
-            name=found.name,
-            role=role,
-            workers=found.workers,
-            items=found.items,
-            busy_seconds=found.busy_seconds,
-            starved_seconds=found.starved_seconds,
-            blocked_seconds=found.blocked_seconds,
-            dropped=dict(found.dropped),
-            moved_bytes=moved_bytes,
-            moved_to=moved_to,
-        )
+        return cls.taking(found, role=role, moved_bytes=moved_bytes, moved_to=moved_to)
 
 
 class ItemCounts(Record):
@@ -98,12 +87,7 @@ class ItemCounts(Record):
     @classmethod
     def of(cls, found: FlowStatistics) -> Self:
         """The record of what the runtime counted."""
-        return cls(
-            arrived=found.arrived,
-            delivered=found.delivered,
-            dropped=sum(found.dropped.values()),
-            in_flight=found.in_flight,
-        )
+        return cls.taking(found, dropped=sum(found.dropped.values()))
 
 
 class QueueRecord(Record):
@@ -132,17 +116,11 @@ class QueueRecord(Record):
     @classmethod
     def of(cls, found: QueueStatistics, *, feeds: str | None) -> Self:
         """The record of a queue in front of the stage `feeds`."""
-        return cls(
-            name=found.name,
+        return cls.taking(
+            found,
             feeds=feeds,
-            capacity=found.capacity,
-            puts=found.puts,
-            gets=found.gets,
-            elapsed_seconds=found.elapsed_seconds,
             occupancy_mean=found.mean_occupancy,
             occupancy_max=found.max_occupancy,
-            starved_seconds=found.starved_seconds,
-            blocked_seconds=found.blocked_seconds,
             wait_ms_p50=found.wait_ms.p50 if found.wait_ms else None,
             wait_ms_p95=found.wait_ms.p95 if found.wait_ms else None,
         )

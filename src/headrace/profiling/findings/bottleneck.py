@@ -80,7 +80,7 @@ def pace(session: Session) -> Finding | None:
         _shares(stage_loads(session)),
         *_queue_evidence(session, top),
         *_core_evidence(session, loads),
-        *_amplification_evidence(metrics),
+        *amplification_evidence(metrics, "frame delivered"),
         *length_evidence(metrics),
     )
     if top.busy < BUSY:
@@ -148,10 +148,11 @@ def _core_evidence(session: Session, loads: Sequence[StageLoad]) -> tuple[str, .
     )
 
 
-def _amplification_evidence(metrics: Metrics) -> tuple[str, ...]:
+def amplification_evidence(metrics: Metrics, what: str) -> tuple[str, ...]:
+    """Return how much is decoded for each of what is wanted, where that is known."""
     if metrics.amplification is None:
         return ()
-    return (f"Frames decoded per frame delivered: {metrics.amplification:.2f}.",)
+    return (f"Frames decoded per {what}: {metrics.amplification:.2f}.",)
 
 
 def length_evidence(metrics: Metrics) -> tuple[str, ...]:

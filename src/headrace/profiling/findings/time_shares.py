@@ -3,7 +3,7 @@
 from typing import Final
 
 from headrace.profiling.findings.advice import advised, share_facts
-from headrace.profiling.findings.bottleneck import length_evidence
+from headrace.profiling.findings.bottleneck import amplification_evidence, length_evidence
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.findings.utilization import stage_loads
 from headrace.profiling.metrics import Metrics
@@ -61,15 +61,15 @@ def extraction(session: Session) -> Finding | None:
     workers = max(load.workers for load in loads)
     who = f"{workers} workers were" if workers > 1 else "The worker was"
     busy = percent(min(1.0, sum(load.busy for load in loads)))
-    evidence = [f"Of the work: {parts}.", f"{who} at work {busy} of the time."]
-    if metrics.amplification is not None:
-        what = "frame used" if "model" in costs else "picture"
-        evidence.append(f"Frames decoded per {what}: {metrics.amplification:.2f}.")
     share = costs[top] / whole
     return Finding(
         headline=f"Bound by {_EXTRACTION_WORDS.get(top, top)}: {percent(share)} of the workers' "
         "time.",
         bound_by=tuple(load.role for load in loads if load.name == top),
-        evidence=tuple(evidence),
+        evidence=(
+            f"Of the work: {parts}.",
+            f"{who} at work {busy} of the time.",
+            *amplification_evidence(metrics, "frame used" if "model" in costs else "picture"),
+        ),
         advice=advised("extract", top, share_facts(session, metrics, share)),
     )
