@@ -8,7 +8,7 @@ import numpy as np
 from headrace.cache.cache import Cache
 from headrace.cache.entry import Arrays
 from headrace.cache.key import ChunkKey
-from headrace.cache.store import Kept, StoreState
+from headrace.cache.store import EntryInfo, StoreState
 from headrace.errors import CacheError
 
 GROUPS: dict[str, Any] = {
@@ -94,10 +94,10 @@ class BrokenStore:
         for digest in digests:
             self.entries.pop(digest, None)
 
-    def kept(self) -> Iterator[Kept]:
+    def kept(self) -> Iterator[EntryInfo]:
         self._ask("kept")
         for k, (digest, content) in enumerate(self.entries.items()):
-            yield Kept(digest, len(content), float(k))
+            yield EntryInfo(digest, len(content), float(k))
 
     def state(self) -> StoreState:
         size = sum(map(len, self.entries.values()))

@@ -7,10 +7,12 @@ import pytest
 
 from cache.made import BrokenStore, arrays, found, results
 from headrace import ConfigError, OpenError, Source
+from headrace.cache import cache_url
 from headrace.cache.cache import Cache
 from headrace.cache.cache_url import FILE, open_cache, open_store
 from headrace.cache.content_digests import FILE as DIGESTS
 from headrace.cache.content_digests import SETTLED_SECONDS, ContentDigests
+from headrace.cache.maintenance import prune, verify
 from headrace.cache.redis_settings import RedisAddress
 from headrace.cache.store import FAILURES, REST_SECONDS, CacheCounters
 from headrace.runtime.clock import SYSTEM_CLOCK
@@ -214,6 +216,27 @@ def test_what_is_no_address_is_refused_and_not_shown(url):
     with pytest.raises(ConfigError) as caught:
         RedisAddress.of(url)
     assert "secret" not in str(caught.value)
+
+
+def test_a_store_of_another_kind_is_one_class_and_one_entry(monkeypatch):
+    """As a change would add it: all that a cache does is there by the methods of `Store`."""
+    made = {}
+
+    def memory(address):
+        return made.setdefault(address, BrokenStore())
+
+    monkeypatch.setitem(cache_url.SERVERS, "memory", memory)
+    address = "memory://:secret@here/1"
+    for expected in ([], [0, 1]):
+        with open_cache(address) as cache:
+            assert found(cache, range(2)) == expected
+            cache.put(results(range(2)))
+    assert verify(open_store(address)).entries == 2
+    assert prune(open_store(address), to_bytes=0).removed == 2
+    assert made[address].entries == {}
+    assert "secret" not in cache_url.shown(address)
+    with pytest.raises(ConfigError, match="a bound of its own"):
+        open_cache(address, bound_bytes=5)
 
 
 @pytest.fixture

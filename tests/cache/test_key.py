@@ -17,7 +17,7 @@ from cache.made import GROUPS, arrays, key
 from decode.backends import TORCHCODEC, needs_torchcodec
 from headrace import CacheError, ConfigError, Decoding
 from headrace.cache.entry import MAX_ARRAYS, Entry, decode, encode
-from headrace.cache.key import ChunkKey, Difference, differences
+from headrace.cache.key import ChunkKey, KeyDifference, differences
 from headrace.cache.key_fields import decode_facts, model_facts, numerics_facts, preprocess_facts
 from headrace.models.compute import Compute
 from headrace.preprocess.spec import InputSpec
@@ -80,10 +80,10 @@ def test_differences_name_the_place_and_both_values():
         numerics={},
     )
     assert differences(key(), other) == [
-        Difference("numerics.precision", "float32", None),
-        Difference("preprocess.crop", 224, 224.0),
-        Difference("preprocess.mean", [0.5, 0.25], [0.5, 0.25, 0.5]),
-        Difference("selection.pts[1]", 512, 513),
+        KeyDifference("numerics.precision", "float32", None),
+        KeyDifference("preprocess.crop", 224, 224.0),
+        KeyDifference("preprocess.mean", [0.5, 0.25], [0.5, 0.25, 0.5]),
+        KeyDifference("selection.pts[1]", 512, 513),
     ]
 
 

@@ -9,7 +9,7 @@ from cache.made import BrokenStore, arrays, key, same
 from cache.redis_server import redis_server
 from headrace.cache.cache_url import open_store
 from headrace.cache.entry import Entry, encode
-from headrace.cache.key import Difference
+from headrace.cache.key import KeyDifference
 from headrace.cache.maintenance import find, nearest, prune, verify
 from headrace.cache.sqlite_store import SqliteStore
 from headrace.errors import CacheError, ConfigError
@@ -151,6 +151,6 @@ def test_a_miss_is_explained_by_the_entry_that_differs_least(store):
     wanted = key(3, numerics={"precision": "float16"})
     found = nearest(store, wanted)
     assert found.key == key(3)
-    assert found.differences == (Difference("numerics.precision", "float16", "float32"),)
+    assert found.differences == (KeyDifference("numerics.precision", "float16", "float32"),)
     store.remove(list(digests(store)))
     assert nearest(store, wanted) is None

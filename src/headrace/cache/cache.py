@@ -5,7 +5,7 @@ from typing import Self, TypeVar
 
 from headrace.cache.entry import Arrays, Entry, decode, encode
 from headrace.cache.key import ChunkKey
-from headrace.cache.store import CacheCounters, Rest, Store
+from headrace.cache.store import CacheCounters, CircuitBreaker, Store
 from headrace.errors import CacheError, ConfigError, HeadraceError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 
@@ -52,7 +52,7 @@ class Cache:
         self._store = store
         self._on_warning = on_warning
         self._said: set[str] = set()
-        self._reading, self._writing = Rest(clock), Rest(clock)
+        self._reading, self._writing = CircuitBreaker(clock), CircuitBreaker(clock)
         self._is_reached = False
         self._tolerated: tuple[type[HeadraceError], ...] = (CacheError,)
         self._try(self._reading, lambda reached: None)
@@ -134,7 +134,7 @@ class Cache:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _try(self, rest: Rest, ask: Callable[[Store], Answer]) -> Answer | None:
+    def _try(self, rest: CircuitBreaker, ask: Callable[[Store], Answer]) -> Answer | None:
         """Return what the store answers; None where it fails, rests, or is none."""
         if self._store is None or not rest.is_over:
             return None

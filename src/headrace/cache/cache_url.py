@@ -12,6 +12,7 @@ from headrace.cache.sqlite_store import SqliteStore
 from headrace.cache.store import Store
 from headrace.errors import ConfigError
 from headrace.extras import require
+from headrace.masking import masked
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 
 DEFAULT: Final = "sqlite"
@@ -69,11 +70,11 @@ def open_store(
         )
     scheme, mark, _ = text.partition("://")
     if mark:
-        if scheme not in SCHEMES:
+        if scheme not in SERVERS:
             raise ConfigError(f"no cache is reached by {scheme!a}; {_HOW}")
         if bound_bytes is not None:
             raise ConfigError("a cache server has a bound of its own; set maxmemory there")
-        return _redis_store(RedisAddress.of(text))
+        return SERVERS[scheme](text)
     if text in ("", NONE):
         raise ConfigError(f"no cache is named; {_HOW}")
     is_default = text == DEFAULT
@@ -95,7 +96,11 @@ def shown(text: str) -> str:
     Raises:
         ConfigError: it is the address of a server, and none that can be understood.
     """
-    return RedisAddress.of(text).shown if "://" in text else text
+    scheme, mark, _ = text.partition("://")
+    if not mark:
+        return text
+    is_other = scheme in SERVERS and scheme not in SCHEMES
+    return masked(text) if is_other else RedisAddress.of(text).shown
 
 
 def _default_path() -> Path:
@@ -114,7 +119,13 @@ def _path(text: str) -> Path:
         raise ConfigError(f"the cache {text[:80]!r} cannot be used: {reason}; {_HOW}") from error
 
 
-def _redis_store(address: RedisAddress) -> Store:
+def _redis_store(text: str) -> Store:
+    address = RedisAddress.of(text)
     with require("redis", "a cache server"):
         from headrace.cache.redis_store import RedisStore
     return RedisStore(address)
+
+
+SERVERS: Final[dict[str, Callable[[str], Store]]] = dict.fromkeys(SCHEMES, _redis_store)
+"""Scheme of an address -> what makes its store of the whole address, which may hold a password. A
+store of another kind is one file with a `Store`, and an entry here."""

@@ -7,8 +7,8 @@ from typing import Final, Self
 
 import platformdirs
 
-from headrace.cache.memo_table import KeptTable
-from headrace.cache.sqlite_file import Layout
+from headrace.cache.memo_table import MemoTable
+from headrace.cache.sqlite_file import Schema
 from headrace.errors import OpenError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.video.content import content_digest
@@ -19,7 +19,7 @@ FILE: Final = "contents-2.sqlite"
 SETTLED_SECONDS: Final = 2.0
 """A file that was changed later than that ago may change again within one tick of its time."""
 
-_LAYOUT: Final = Layout(
+_LAYOUT: Final = Schema(
     application=0x48524344,
     version=1,
     tables="""
@@ -42,7 +42,7 @@ class ContentDigests:
         """Choose where the table lies; by default in the user's cache folder."""
         self.path = (folder or Path(platformdirs.user_cache_dir("headrace"))) / FILE
         """The table."""
-        self._table = KeptTable(self.path, _LAYOUT)
+        self._table = MemoTable(self.path, _LAYOUT)
         self.read = 0
         """Files that were read so far."""
         self._clock = clock

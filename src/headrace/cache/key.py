@@ -105,7 +105,7 @@ class ChunkKey:
 
 
 @dataclass(frozen=True)
-class Difference:
+class KeyDifference:
     """One thing in which two keys differ."""
 
     name: str
@@ -115,17 +115,17 @@ class Difference:
     second: Plain
 
 
-def differences(first: ChunkKey, second: ChunkKey) -> list[Difference]:
+def differences(first: ChunkKey, second: ChunkKey) -> list[KeyDifference]:
     """Return in what two keys differ, by name; empty when they are equal."""
     return list(_differences("", json.loads(first.text), json.loads(second.text)))
 
 
-def _differences(name: str, first: Any, second: Any) -> Iterator[Difference]:
+def _differences(name: str, first: Any, second: Any) -> Iterator[KeyDifference]:
     if isinstance(first, dict) and isinstance(second, dict):
         for each in sorted({*first, *second}):
             inner, pair = f"{name}.{each}" if name else each, (first.get(each), second.get(each))
             if (each in first) != (each in second):
-                yield Difference(inner, *pair)
+                yield KeyDifference(inner, *pair)
             else:
                 yield from _differences(inner, *pair)
     elif isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
@@ -134,7 +134,7 @@ def _differences(name: str, first: Any, second: Any) -> Iterator[Difference]:
         if differing is not None:
             yield from _differences(f"{name}[{differing[0]}]", *differing[1])
     elif _differ(first, second):
-        yield Difference(name, first, second)
+        yield KeyDifference(name, first, second)
 
 
 def _differ(first: Any, second: Any) -> bool:

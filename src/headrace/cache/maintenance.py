@@ -6,8 +6,8 @@ from math import isnan
 from typing import Final
 
 from headrace.cache.entry import Entry, decode
-from headrace.cache.key import ChunkKey, Difference, differences
-from headrace.cache.store import Kept, Store
+from headrace.cache.key import ChunkKey, KeyDifference, differences
+from headrace.cache.store import EntryInfo, Store
 from headrace.errors import CacheError, ConfigError
 
 Progress = Callable[[int, int], None]
@@ -24,7 +24,7 @@ def unseen(done: int, of: int) -> None:
 
 
 @dataclass(frozen=True)
-class Damage:
+class CorruptEntry:
     """An entry that is not what was written."""
 
     digest: str
@@ -40,7 +40,7 @@ class Verification:
     where: str
     entries: int
     """How many were checked."""
-    damaged: tuple[Damage, ...]
+    damaged: tuple[CorruptEntry, ...]
     is_repaired: bool
     """Whether the damaged ones were removed."""
 
@@ -63,7 +63,7 @@ class Nearest:
     """The entry whose key differs least from one that is not there: why that is a miss."""
 
     key: ChunkKey
-    differences: tuple[Difference, ...]
+    differences: tuple[KeyDifference, ...]
 
 
 def verify(store: Store, *, repair: bool = False, on_progress: Progress = unseen) -> Verification:
@@ -81,7 +81,7 @@ def verify(store: Store, *, repair: bool = False, on_progress: Progress = unseen
     for digest, found in _decoded(store, on_progress):
         checked += 1
         if isinstance(found, CacheError):
-            damaged.append(Damage(digest, str(found)))
+            damaged.append(CorruptEntry(digest, str(found)))
     if repair and damaged:
         store.remove([each.digest for each in damaged])
     return Verification(store.where, checked, tuple(damaged), repair)
@@ -169,8 +169,8 @@ def nearest(store: Store, key: ChunkKey, *, on_progress: Progress = unseen) -> N
 
 
 def _going(
-    kept: Sequence[Kept], to_bytes: int | None, older_than_seconds: float | None
-) -> list[Kept]:
+    kept: Sequence[EntryInfo], to_bytes: int | None, older_than_seconds: float | None
+) -> list[EntryInfo]:
     left = sum(each.size_bytes for each in kept)
     gone = []
     for each in sorted(kept, key=lambda one: one.unused_seconds, reverse=True):
@@ -194,7 +194,7 @@ def _decoded(store: Store, on_progress: Progress) -> Iterator[tuple[str, Entry |
         on_progress(done, len(kept))
 
 
-def _groups(kept: Sequence[Kept]) -> Iterator[list[str]]:
+def _groups(kept: Sequence[EntryInfo]) -> Iterator[list[str]]:
     group: list[str] = []
     size = 0
     for each in kept:

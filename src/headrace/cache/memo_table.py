@@ -4,24 +4,24 @@ import sqlite3
 from pathlib import Path
 from typing import Any, Final
 
-from headrace.cache.sqlite_file import Connected, Layout, connect
+from headrace.cache.sqlite_file import Schema, SqliteConnection, connect
 from headrace.errors import CacheError, ConfigError
 
 _BUSY_SECONDS: Final = 1.0
 
 
-class KeptTable:
+class MemoTable:
     """Finds and keeps rows; where it cannot, nothing is found, and nothing fails.
 
     For one thread at a time.
     """
 
-    def __init__(self, path: Path, layout: Layout) -> None:
+    def __init__(self, path: Path, layout: Schema) -> None:
         """Open nothing yet."""
         self.path = path
         """The file."""
         self._layout = layout
-        self._connected: Connected | None = None
+        self._connected: SqliteConnection | None = None
         self._is_kept = True
 
     def find(self, query: str, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -53,7 +53,7 @@ class KeptTable:
         if connected is not None:
             connected.close()
 
-    def _table(self) -> Connected | None:
+    def _table(self) -> SqliteConnection | None:
         """The table; None where it cannot be had, and is not tried again."""
         if self._is_kept and (self._connected is None or not self._connected.is_open):
             try:

@@ -74,7 +74,7 @@ _ADVICE: Final = "deploy/redis.conf has settings that fit"
 
 
 @dataclass(frozen=True)
-class Policy:
+class RedisSettings:
     """What a server does when it is full, and whether it writes to disk."""
 
     bound_bytes: int | None
@@ -85,7 +85,7 @@ class Policy:
     """Whether it writes what it keeps to disk; None: it does not tell."""
 
     @classmethod
-    def of_settings(cls, settings: Mapping[str, str]) -> "Policy":
+    def of_settings(cls, settings: Mapping[str, str]) -> "RedisSettings":
         """Return what the settings of a server come to."""
         bound = settings.get("maxmemory", "")
         saves = None

@@ -9,8 +9,8 @@ from redis.backoff import NoBackoff
 from redis.exceptions import NoPermissionError
 from redis.retry import Retry
 
-from headrace.cache.redis_settings import SETTINGS, Policy, RedisAddress
-from headrace.cache.store import Kept, StoreState
+from headrace.cache.redis_settings import SETTINGS, RedisAddress, RedisSettings
+from headrace.cache.store import EntryInfo, StoreState
 from headrace.errors import CacheError, ConfigError, first_line
 
 TIMEOUT_SECONDS: Final = 2.0
@@ -87,7 +87,7 @@ class RedisStore:
             for start in range(0, len(digests), _SCANNED):
                 self._client.unlink(*map(_name, digests[start : start + _SCANNED]))
 
-    def kept(self) -> Iterator[Kept]:
+    def kept(self) -> Iterator[EntryInfo]:
         """Yield every entry without its bytes; asking does not count as using them."""
         with self._told("read"):
             cursor = -1
@@ -104,7 +104,7 @@ class RedisStore:
                     if len(name) == len(PREFIX) + _DIGEST and isinstance(size, int):
                         # A server that counts uses (LFU) knows no times.
                         unused = float(idle) if isinstance(idle, int) else float("nan")
-                        yield Kept(_digest(name), size, unused)
+                        yield EntryInfo(_digest(name), size, unused)
 
     def state(self) -> StoreState:
         """Return how it is now; lists all keys, a second for each million."""
@@ -133,7 +133,7 @@ class RedisStore:
                 line.strlen(name)
             return [int(size) for size in line.execute()]
 
-    def _policy(self) -> Policy:
+    def _policy(self) -> RedisSettings:
         """The settings that matter; where asking for them is forbidden, what else it tells."""
         try:
             settings = self._client.config_get(*SETTINGS)
@@ -146,7 +146,9 @@ class RedisStore:
             settings = {ours: str(told[its]) for its, ours in names.items() if its in told}
             if "aof_enabled" in told:
                 settings["appendonly"] = "yes" if told["aof_enabled"] else "no"
-        return Policy.of_settings({str(name): str(value) for name, value in settings.items()})
+        return RedisSettings.of_settings(
+            {str(name): str(value) for name, value in settings.items()}
+        )
 
     @contextmanager
     def _told(self, what: str) -> Iterator[None]:

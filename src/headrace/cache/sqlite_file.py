@@ -25,7 +25,7 @@ _SHARED: Final = ("nfs", "cifs", "smb", "afs", "9p", "fuse.sshfs", "fuse.s3fs", 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layout:
+class Schema:
     """What is in a file of one kind."""
 
     application: int
@@ -38,12 +38,12 @@ class Layout:
 
 def connect(
     path: Path,
-    layout: Layout,
+    layout: Schema,
     *,
     is_own_place: bool,
     busy_seconds: float,
     sets_aside: bool = True,
-) -> "Connected":
+) -> "SqliteConnection":
     """Open the file, or make it; its folder too, which only its owner may enter then.
 
     Args:
@@ -72,7 +72,7 @@ def connect(
         if isinstance(error, FileExistsError):
             reason = "what should be its folder is a file"
         raise CacheError(f"{path} cannot be opened: {reason}") from error
-    connected = Connected(
+    connected = SqliteConnection(
         path, layout, busy_seconds, is_own_place=is_own_place, sets_aside=sets_aside
     )
     with connected.told("opened"):
@@ -80,13 +80,13 @@ def connect(
     return connected
 
 
-class Connected:
+class SqliteConnection:
     """A connection to a SQLite file of ours."""
 
     def __init__(
         self,
         path: Path,
-        layout: Layout,
+        layout: Schema,
         busy_seconds: float,
         *,
         is_own_place: bool,

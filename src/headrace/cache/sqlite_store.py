@@ -6,8 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from headrace.cache.sqlite_file import Connected, Layout, connect
-from headrace.cache.store import Kept, StoreState
+from headrace.cache.sqlite_file import Schema, SqliteConnection, connect
+from headrace.cache.store import EntryInfo, StoreState
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 
 BOUND_BYTES: Final = 10 << 30
@@ -20,7 +20,7 @@ BUSY_SECONDS: Final = 5.0
 TOUCH_SECONDS: Final = 60.0
 """How often reads are written down, so that reading stays reading."""
 
-_LAYOUT: Final = Layout(
+_LAYOUT: Final = Schema(
     application=0x48524343,
     version=1,
     # Entries lie apart, so that a note of their use does not rewrite them.
@@ -96,7 +96,7 @@ class SqliteStore:
         self._busy_seconds = busy_seconds
         self._sets_aside = sets_aside
         self._clock = clock
-        self._connected: Connected | None = None
+        self._connected: SqliteConnection | None = None
         self._read: set[bytes] = set()
         self._hits = self._misses = 0
         self._noted_ns = clock.now_ns()
@@ -155,13 +155,13 @@ class SqliteStore:
             # A script, as one statement of it gives back one page at a time.
             file.sqlite.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE);")
 
-    def kept(self) -> Iterator[Kept]:
+    def kept(self) -> Iterator[EntryInfo]:
         """Yield every entry without its bytes: see `Store.kept`."""
         file, now = self._open(), self._seconds()
         with file.told("read"):
             rows = file.sqlite.execute("SELECT digest, bytes, used FROM entries").fetchall()
         for digest, size, used in rows:
-            yield Kept(digest.hex(), size, max(0.0, float(now - used)))
+            yield EntryInfo(digest.hex(), size, max(0.0, float(now - used)))
 
     def state(self) -> StoreState:
         """Return how it is now: see `Store.state`."""
@@ -186,7 +186,7 @@ class SqliteStore:
                 self._note_use(file)
             file.close()
 
-    def _open(self) -> Connected:
+    def _open(self) -> SqliteConnection:
         if self._connected is None or not self._connected.is_open:
             self._connected = connect(
                 self._path,
@@ -200,7 +200,7 @@ class SqliteStore:
                 self._keep_bound(self._connected)
         return self._connected
 
-    def _keep_bound(self, file: Connected) -> None:
+    def _keep_bound(self, file: SqliteConnection) -> None:
         (bound,) = file.sqlite.execute("SELECT bound FROM totals").fetchone()
         if self._bound is not None and self._bound != bound:
             file.sqlite.execute("UPDATE totals SET bound = ?", (self._bound,))
@@ -208,7 +208,7 @@ class SqliteStore:
     def _seconds(self) -> int:
         return int(self._clock.wall_seconds())
 
-    def _note_use(self, file: Connected) -> None:
+    def _note_use(self, file: SqliteConnection) -> None:
         """Write down what was read. Where nobody can, it only looks as if it was used before."""
         self._noted_ns = self._clock.now_ns()
         if self._read or self._misses:

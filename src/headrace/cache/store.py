@@ -8,7 +8,7 @@ from headrace.runtime.clock import Clock
 
 
 @dataclass(frozen=True)
-class Kept:
+class EntryInfo:
     """One entry of a store, without its bytes."""
 
     digest: str
@@ -71,7 +71,7 @@ class Store(Protocol):
     def remove(self, digests: Sequence[str]) -> None:
         """Remove those that are there."""
 
-    def kept(self) -> Iterator[Kept]:
+    def kept(self) -> Iterator[EntryInfo]:
         """Yield every entry without its bytes, in no order; others may change it meanwhile."""
 
     def state(self) -> StoreState:
@@ -112,7 +112,7 @@ REST_SECONDS: Final = 60.0
 fifteenth of the time at most."""
 
 
-class Rest:
+class CircuitBreaker:
     """Leaves something alone for a while after several failures, then tries it once more."""
 
     def __init__(self, clock: Clock) -> None:

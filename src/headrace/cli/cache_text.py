@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from headrace.cache.key import ChunkKey, Difference
+    from headrace.cache.key import ChunkKey, KeyDifference
     from headrace.cache.maintenance import Pruning
     from headrace.cache.store import StoreState
 
@@ -53,7 +53,7 @@ def key_lines(key: "ChunkKey") -> Iterator[str]:
     yield from map(printable, aligned(rows))
 
 
-def difference_lines(found: "Sequence[Difference]", names: tuple[str, str]) -> Iterator[str]:
+def difference_lines(found: "Sequence[KeyDifference]", names: tuple[str, str]) -> Iterator[str]:
     """In what two keys differ."""
     from headrace.report.text import aligned, printable
 

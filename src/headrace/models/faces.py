@@ -7,7 +7,7 @@ from typing import Final
 from headrace.errors import BackendError, ConfigError
 from headrace.models.catalogue import AS_THEY_ARE, FACE_DETECTOR
 from headrace.models.checkpoint import check_fit, read_checkpoint, state_of
-from headrace.models.load_weights import Weighted
+from headrace.models.load_weights import LoadedModel
 from headrace.models.mtcnn import FaceCascade
 from headrace.models.results import ClassNames
 
@@ -15,7 +15,7 @@ _PACKAGE: Final = "facenet-pytorch"
 _FILES: Final = ("pnet.pt", "rnet.pt", "onet.pt")
 
 
-def face_detector(weights: str) -> Weighted:
+def face_detector(weights: str) -> LoadedModel:
     """Build MTCNN with the weights inside the package facenet-pytorch, which is not imported.
 
     Raises:
@@ -39,7 +39,7 @@ def face_detector(weights: str) -> Weighted:
         state = state_of(read_checkpoint(path), path)
         check_fit(network.state_dict(), state, FACE_DETECTOR, path)
         network.load_state_dict(state)
-    return Weighted(
+    return LoadedModel(
         module=module.eval(),
         input=AS_THEY_ARE,
         class_names=ClassNames(names=("__background__", "face")),

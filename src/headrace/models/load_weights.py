@@ -35,7 +35,7 @@ _WITHOUT_EPS = frozenset(
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Weighted:
+class LoadedModel:
     """A model with its weights, on the CPU."""
 
     module: nn.Module
@@ -46,7 +46,7 @@ class Weighted:
     """Where the weights are from, for the record."""
 
 
-def with_weights(name: str, weights: str) -> Weighted:
+def with_weights(name: str, weights: str) -> LoadedModel:
     """Build the model `name` of torchvision with its weights.
 
     `weights` is `DEFAULT` (torchvision's own, from its cache or the network), `none` (random, the
@@ -79,7 +79,7 @@ def weight_files(name: str, weights: str) -> list[Path]:
     return [path, *([] if head is None else weight_files(name, head.weights(path)))]
 
 
-def _with_weights(name: str, weights: str) -> Weighted:
+def _with_weights(name: str, weights: str) -> LoadedModel:
     preset = preset_of(name, weights)
     labels = tuple(preset.meta["categories"] or ())
     is_labelled = weights != "none"
@@ -94,7 +94,7 @@ def _with_weights(name: str, weights: str) -> Weighted:
             return _with_head(name, head, Path(weights))
         module, num_classes = _from_file(name, preset, content, Path(weights))
         origin, is_labelled = weights, num_classes == len(labels)
-    return Weighted(
+    return LoadedModel(
         module=module.eval(),
         input=input_of(name, preset),
         class_names=ClassNames(names=labels if is_labelled else None),
@@ -129,7 +129,7 @@ def _random(name: str, preset: WeightsEnum, num_classes: int | None = None) -> n
         return models.get_model(name, weights=None, **options)
 
 
-def _with_head(name: str, head: TrainedHead, path: Path) -> Weighted:
+def _with_head(name: str, head: TrainedHead, path: Path) -> LoadedModel:
     if head.model != name:
         raise ConfigError(
             f"the head {path} was trained for {head.model}, not for {name}; "

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
-from headrace.profiling.provenance import Record, Text
+from headrace.profiling.provenance import Record, Text, record_of
 from headrace.video.content import content_digest
 from headrace.video.loss import Loss
 from headrace.video.stream_index import StreamIndex
@@ -140,7 +140,7 @@ class EventRecord(Record):
 
 def lost_frame(loss: Loss, number: int) -> LostFrame:
     """Return a frame of input `number` that was left out, or shown in spite of damage."""
-    return LostFrame.taking(loss, input=number)
+    return record_of(LostFrame, loss, input=number)
 
 
 def summarize(index: StreamIndex) -> SourceSummary:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import UTC
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -37,11 +37,14 @@ class Record(BaseModel):
         frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
     )
 
-    @classmethod
-    def taking(cls, found: object, **others: Any) -> Self:
-        """Return the record of what `found` has under the names of its fields, and of `others`."""
-        shared = {name: getattr(found, name) for name in cls.model_fields if hasattr(found, name)}
-        return cls(**shared | others)
+
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+
+
+def record_of(kind: type[AnyRecord], found: object, **others: Any) -> AnyRecord:
+    """Return the record of what `found` has under the names of its fields, and of `others`."""
+    shared = {name: getattr(found, name) for name in kind.model_fields if hasattr(found, name)}
+    return kind(**shared | others)
 
 
 class Gpu(Record):

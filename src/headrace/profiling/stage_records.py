@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from headrace.models.compute import Device
-from headrace.profiling.provenance import Record
+from headrace.profiling.provenance import Record, record_of
 from headrace.runtime.flow import FlowStatistics
 from headrace.runtime.stage import StageStatistics
 from headrace.runtime.statistics import QueueStatistics
@@ -71,7 +71,7 @@ class StageRecord(Record):
         moved_to: Device | None = None,
     ) -> Self:
         """The record of a stage that plays `role`."""
-        return cls.taking(found, role=role, moved_bytes=moved_bytes, moved_to=moved_to)
+        return record_of(cls, found, role=role, moved_bytes=moved_bytes, moved_to=moved_to)
 
 
 class ItemCounts(Record):
@@ -87,7 +87,7 @@ class ItemCounts(Record):
     @classmethod
     def of(cls, found: FlowStatistics) -> Self:
         """The record of what the runtime counted."""
-        return cls.taking(found, dropped=sum(found.dropped.values()))
+        return record_of(cls, found, dropped=sum(found.dropped.values()))
 
 
 class QueueRecord(Record):
@@ -116,7 +116,8 @@ class QueueRecord(Record):
     @classmethod
     def of(cls, found: QueueStatistics, *, feeds: str | None) -> Self:
         """The record of a queue in front of the stage `feeds`."""
-        return cls.taking(
+        return record_of(
+            cls,
             found,
             feeds=feeds,
             occupancy_mean=found.mean_occupancy,

@@ -13,7 +13,7 @@ _RANGES = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class LostRow:
+class FrameLossRow:
     """One row."""
 
     what: str
@@ -38,7 +38,7 @@ def counted_by_kind(frames: int, wholes: int, whole: str = "video") -> str:
     return " and ".join([*parts, *([counted(wholes, whole)] if wholes else [])])
 
 
-def lost_rows(session: Session, lost: Sequence[LostFrame] | None = None) -> list[LostRow]:
+def lost_rows(session: Session, lost: Sequence[LostFrame] | None = None) -> list[FrameLossRow]:
     """Return the rows, in order; of `lost` alone, where that is given."""
     groups: list[list[LostFrame]] = []
     for frame in session.lost if lost is None else lost:
@@ -55,12 +55,12 @@ def _follows(before: LostFrame, frame: LostFrame) -> bool:
     return (frame.input, frame.cause) == (before.input, before.cause)
 
 
-def _row(group: Sequence[LostFrame], session: Session) -> LostRow:
+def _row(group: Sequence[LostFrame], session: Session) -> FrameLossRow:
     first = group[0]
     indexes = [frame.index for frame in group if frame.index is not None]
     what = _frames(indexes) if indexes else f"the whole {_whole(session)}"
     at = "" if first.pts_seconds is None else f"{first.pts_seconds:.3f} s"
-    return LostRow(
+    return FrameLossRow(
         what=f"{what}{_of(first, session)}",
         at=at,
         cause=first.cause,

@@ -5,7 +5,7 @@ from pathlib import PurePath
 from textwrap import wrap
 
 from headrace.profiling.findings.finding import Finding
-from headrace.profiling.findings.utilization import StageLoad, stage_loads
+from headrace.profiling.findings.utilization import StageUtilization, stage_loads
 from headrace.profiling.findings.verdict import busy_banner, find
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.number_format import gibibytes, percent
@@ -205,7 +205,7 @@ def _stages(session: Session) -> Iterator[str]:
     yield ""
 
 
-def _stage_row(load: StageLoad) -> tuple[str, ...]:
+def _stage_row(load: StageUtilization) -> tuple[str, ...]:
     shares = (load.busy, load.starved, load.blocked, load.rest)
     return (load.name, *(percent(share).rjust(8) for share in shares))
 

@@ -16,7 +16,7 @@ _POINTS: Final = 2_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Happening:
+class TimelineRow:
     """One row of the timeline."""
 
     at: str
@@ -28,12 +28,12 @@ class Happening:
     words: str
 
 
-def timeline(session: Session) -> Iterator[Happening]:
+def timeline(session: Session) -> Iterator[TimelineRow]:
     """Yield what happened, in order."""
     names = short_names([source.name for source in session.sources])
     for event in session.events:
         frames = f"{counted(event.frames, 'frame')}: " if event.frames else ""
-        yield Happening(
+        yield TimelineRow(
             at=f"{event.at_seconds:.1f} s",
             what=event.kind,
             where="" if event.source is None else names[event.source],

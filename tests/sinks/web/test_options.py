@@ -6,7 +6,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from headrace.errors import BackendError, ConfigError
-from headrace.sinks.web.access_control import Asking, Guard
+from headrace.sinks.web.access_control import Guard, RequestInfo
 from headrace.sinks.web.open import open_web_view
 from headrace.sinks.web.options import WebOptions
 from headrace.sinks.web.prometheus import CONTENT_TYPE, metrics_text
@@ -122,7 +122,9 @@ OPEN = Guard(is_local=False, hosts=frozenset({"box"}), token=TOKEN)
 
 def refused(guard: Guard, **asking) -> int | None:
     """The status a request is refused with; None where it is let through."""
-    found = guard.refusal(Asking(**{"method": "GET", "headers": {"host": "localhost"}, **asking}))
+    found = guard.refusal(
+        RequestInfo(**{"method": "GET", "headers": {"host": "localhost"}, **asking})
+    )
     return None if found is None else found.status
 
 

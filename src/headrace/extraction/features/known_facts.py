@@ -10,8 +10,8 @@ from typing import Final, Self
 import platformdirs
 
 from headrace.cache.content_digests import ContentDigests
-from headrace.cache.memo_table import KeptTable
-from headrace.cache.sqlite_file import Layout
+from headrace.cache.memo_table import MemoTable
+from headrace.cache.sqlite_file import Schema
 from headrace.errors import MediaError
 from headrace.extraction.features.facts import FeatureFacts
 from headrace.extraction.features.sampling import Sampling
@@ -22,7 +22,7 @@ from headrace.video.source import Source
 FILE: Final = "features-1.sqlite"
 """Name of the table in the user's cache folder; another where the same model has other facts."""
 
-_LAYOUT: Final = Layout(
+_LAYOUT: Final = Schema(
     application=0x48524346,
     version=1,
     tables="""
@@ -49,7 +49,7 @@ class KnownFacts:
         `contents` is closed with this.
         """
         folder = folder or Path(platformdirs.user_cache_dir("headrace"))
-        self._table = KeptTable(folder / FILE, _LAYOUT)
+        self._table = MemoTable(folder / FILE, _LAYOUT)
         self._contents = contents or ContentDigests(folder)
 
     def find(

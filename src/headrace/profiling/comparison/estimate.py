@@ -69,7 +69,7 @@ _MOST_GROUPS: Final = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Estimate:
+class BootstrapEstimate:
     """One figure of one session."""
 
     value: float
@@ -80,7 +80,7 @@ class Estimate:
 
 def ratio_estimate(
     numerator: NDArray[np.float64], denominator: NDArray[np.float64], seed: int
-) -> Estimate | None:
+) -> BootstrapEstimate | None:
     """Return sum over sum, such as milliseconds per frame; None where there is nothing to divide.
 
     Args:
@@ -94,13 +94,15 @@ def ratio_estimate(
     columns = _grouped(np.stack([numerator, denominator], axis=1))
     drawn = _drawn(columns, columns[:, 0] - value * columns[:, 1], seed)
     if drawn is None or value <= 0:
-        return Estimate(value=value, deviations=None)
+        return BootstrapEstimate(value=value, deviations=None)
     sums, widening = drawn
     ratios = np.maximum(sums[:, 0], np.finfo(float).tiny) / sums[:, 1]
-    return Estimate(value=value, deviations=np.log(ratios / value) * widening)
+    return BootstrapEstimate(value=value, deviations=np.log(ratios / value) * widening)
 
 
-def quantile_estimate(values: NDArray[np.float64], share: float, seed: int) -> Estimate | None:
+def quantile_estimate(
+    values: NDArray[np.float64], share: float, seed: int
+) -> BootstrapEstimate | None:
     """Return the sample below which a share of all lie (nearest rank); None without samples.
 
     What it could have been as well is read off the samples themselves: where the share of those
@@ -119,11 +121,11 @@ def quantile_estimate(values: NDArray[np.float64], share: float, seed: int) -> E
     columns = _grouped(np.stack([below, np.ones_like(below)], axis=1))
     drawn = _drawn(columns, columns[:, 0] - below.mean() * columns[:, 1], seed)
     if drawn is None or value <= 0:
-        return Estimate(value=float(value), deviations=None)
+        return BootstrapEstimate(value=float(value), deviations=None)
     sums, widening = drawn
     shifts = (sums[:, 0] / sums[:, 1] - below.mean()) * widening
     others = np.maximum(_at(ranked, share - shifts), np.finfo(float).tiny)
-    return Estimate(value=float(value), deviations=np.log(others / value))
+    return BootstrapEstimate(value=float(value), deviations=np.log(others / value))
 
 
 def _at(ranked: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:

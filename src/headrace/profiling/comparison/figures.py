@@ -7,7 +7,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.profiling.comparison.estimate import Estimate, quantile_estimate, ratio_estimate
+from headrace.profiling.comparison.estimate import (
+    BootstrapEstimate,
+    quantile_estimate,
+    ratio_estimate,
+)
 from headrace.profiling.session import Session
 from headrace.profiling.stage_records import ROLES, Role
 from headrace.runtime.distribution import P95_SAMPLES
@@ -21,7 +25,7 @@ class Figure:
 
     name: str
     unit: Unit
-    estimate: Estimate
+    estimate: BootstrapEstimate
     more_is_better: bool = False
     is_of_run: bool = False
     """Whether it is one number for a whole run, which no step tells of."""
@@ -102,12 +106,12 @@ def _single(session: Session) -> Iterator[Figure]:
     if used is None:
         return
     if frames:
-        each = Estimate(value=used.cpu_seconds / frames * 1e3, deviations=None)
+        each = BootstrapEstimate(value=used.cpu_seconds / frames * 1e3, deviations=None)
         yield Figure(name="CPU time", unit="ms per frame", estimate=each, is_of_run=True)
     for name, value in (
         ("Peak memory", used.peak_memory_bytes),
         ("Peak GPU memory", used.peak_gpu_bytes),
     ):
         if value:
-            whole = Estimate(value=value, deviations=None)
+            whole = BootstrapEstimate(value=value, deviations=None)
             yield Figure(name=name, unit="bytes", estimate=whole, is_of_run=True)

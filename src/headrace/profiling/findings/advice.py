@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from headrace.profiling.findings.finding import Change
-from headrace.profiling.findings.utilization import StageLoad, gain
+from headrace.profiling.findings.utilization import StageUtilization, gain
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.number_format import listing
 from headrace.profiling.run_records import Setup
@@ -197,7 +197,7 @@ def lighter_work(
 
 
 def best_change(
-    session: Session, metrics: Metrics, top: StageLoad, others: Sequence[StageLoad]
+    session: Session, metrics: Metrics, top: StageUtilization, others: Sequence[StageUtilization]
 ) -> Change:
     """Return the change with the largest predicted gain for a session that `top` bound.
 
@@ -261,7 +261,7 @@ def _setup_facts(setup: Setup, size: tuple[int, int] | None, most: float | None)
 
 
 def _run_facts(
-    session: Session, metrics: Metrics, top: StageLoad, others: Sequence[StageLoad]
+    session: Session, metrics: Metrics, top: StageUtilization, others: Sequence[StageUtilization]
 ) -> dict[str, Any]:
     setup, videos = session.setup, session.inputs
     size = (videos[0].height, videos[0].width) if videos else None

@@ -5,7 +5,7 @@ from typing import Final
 
 from headrace.profiling.findings.advice import best_change, overhead_change
 from headrace.profiling.findings.finding import Finding
-from headrace.profiling.findings.utilization import StageLoad, occupancy, stage_loads
+from headrace.profiling.findings.utilization import StageUtilization, occupancy, stage_loads
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.number_format import counted, listing
 from headrace.profiling.number_format import whole_percent as percent
@@ -99,7 +99,7 @@ def pace(session: Session) -> Finding | None:
     )
 
 
-def _headline(alike: Sequence[StageLoad], others: Sequence[StageLoad]) -> str:
+def _headline(alike: Sequence[StageUtilization], others: Sequence[StageUtilization]) -> str:
     names = listing([ROLES[load.role].phrase for load in alike])
     shares = listing([percent(load.busy) for load in alike])
     if len(alike) > 1:
@@ -110,11 +110,11 @@ def _headline(alike: Sequence[StageLoad], others: Sequence[StageLoad]) -> str:
     return f"Bound by {names}: busy {shares} of the time; {rest}."
 
 
-def _shares(loads: Sequence[StageLoad]) -> str:
+def _shares(loads: Sequence[StageUtilization]) -> str:
     return "Busy: " + ", ".join(f"{load.name} {percent(load.busy)}" for load in loads) + "."
 
 
-def _queue_evidence(session: Session, top: StageLoad) -> tuple[str, ...]:
+def _queue_evidence(session: Session, top: StageUtilization) -> tuple[str, ...]:
     """What the queues around the busiest stage say; a bottleneck has a full one before it and an
     empty one after it."""
     names = [stage.name for stage in session.stages]
@@ -137,7 +137,7 @@ def _queue_line(side: str, mean: float, *, agrees: bool) -> str:
     )
 
 
-def _core_evidence(session: Session, loads: Sequence[StageLoad]) -> tuple[str, ...]:
+def _core_evidence(session: Session, loads: Sequence[StageUtilization]) -> tuple[str, ...]:
     threads = sum(load.busy * load.workers for load in loads)
     cores = session.provenance.machine.usable_cores
     if session.setup.device != "cpu" or threads <= cores:

@@ -8,7 +8,7 @@ from headrace.profiling.stage_records import QueueRecord, Role, StageRecord
 
 
 @dataclass(frozen=True, kw_only=True)
-class StageLoad:
+class StageUtilization:
     """How busy one stage was while frames flowed."""
 
     name: str
@@ -29,7 +29,7 @@ class StageLoad:
         return max(0.0, 1.0 - self.busy - self.starved - self.blocked)
 
 
-def stage_loads(session: Session) -> tuple[StageLoad, ...]:
+def stage_loads(session: Session) -> tuple[StageUtilization, ...]:
     """How busy each stage was, in the order the frames take; empty without steps."""
     seconds = flow_seconds(session)
     if not seconds:
@@ -50,13 +50,13 @@ def occupancy(queue: QueueRecord, session: Session) -> float:
     return min(1.0, queue.occupancy_mean * queue.elapsed_seconds / flow_seconds(session))
 
 
-def _load(stage: StageRecord, seconds: float) -> StageLoad:
+def _load(stage: StageRecord, seconds: float) -> StageUtilization:
     whole = stage.workers * seconds
     busy = min(1.0, stage.busy_seconds / whole)
     blocked = min(1.0 - busy, stage.blocked_seconds / whole)
     # What it waited for the first step, before frames flowed, is in its record too.
     starved = min(1.0 - busy - blocked, stage.starved_seconds / whole)
-    return StageLoad(
+    return StageUtilization(
         name=stage.name,
         role=stage.role,
         workers=stage.workers,
@@ -66,7 +66,9 @@ def _load(stage: StageRecord, seconds: float) -> StageLoad:
     )
 
 
-def gain(session: Session, top: StageLoad, others: Sequence[StageLoad], factor: float) -> float:
+def gain(
+    session: Session, top: StageUtilization, others: Sequence[StageUtilization], factor: float
+) -> float:
     """Return how many times as fast as now, if the stage `top` were `factor` times as fast.
 
     The next busiest stage sets the pace from there on. Where the stages keep more threads busy

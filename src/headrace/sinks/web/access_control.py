@@ -11,7 +11,7 @@ _READING: Final = ("GET", "HEAD")
 
 
 @dataclass(frozen=True)
-class Refusal:
+class Denial:
     """Why a request is not answered."""
 
     status: int
@@ -21,7 +21,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asking:
+class RequestInfo:
     """What a request says of itself."""
 
     method: str
@@ -48,19 +48,19 @@ class Guard:
     token: str | None
     """None asks for none."""
 
-    def refusal(self, asking: Asking) -> Refusal | None:
+    def refusal(self, asking: RequestInfo) -> Denial | None:
         """Say why a request is refused; None where it is not."""
         if asking.method not in _READING:
-            return Refusal(405, "this server only tells: use GET")
+            return Denial(405, "this server only tells: use GET")
         host = asking.headers.get("host", "")
         if not self._is_ours(host):
-            return Refusal(
+            return Denial(
                 403, f"not served under the name {_name(host)!r}: use an address, or add the name"
             )
         if _is_foreign(asking.headers, host):
-            return Refusal(403, "not served to pages of other sites")
+            return Denial(403, "not served to pages of other sites")
         if self.token is not None and not self._is_shown(asking, self.token):
-            return Refusal(
+            return Denial(
                 401,
                 "open the address with ?token= and the token behind it, or send it as a bearer "
                 "token",
@@ -77,7 +77,7 @@ class Guard:
             return False
         return address.is_loopback or not self.is_local
 
-    def _is_shown(self, asking: Asking, token: str) -> bool:
+    def _is_shown(self, asking: RequestInfo, token: str) -> bool:
         kind, _, bearer = asking.headers.get("authorization", "").partition(" ")
         given = (
             asking.query_token,

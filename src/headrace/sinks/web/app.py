@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from headrace.sinks.web.access_control import Asking, Guard
+from headrace.sinks.web.access_control import Guard, RequestInfo
 from headrace.sinks.web.pictures import Pictures
 from headrace.sinks.web.prometheus import CONTENT_TYPE, metrics_text
 from headrace.sinks.web.status import StatusCache, health
@@ -38,7 +38,7 @@ _Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class AppState:
     """What the server tells of."""
 
     cache: StatusCache
@@ -47,7 +47,7 @@ class Told:
     """None serves no page."""
 
 
-def application(told: Told, guard: Guard, cookie: str) -> ASGIApp:
+def application(told: AppState, guard: Guard, cookie: str) -> ASGIApp:
     """Return the server's application; a browser keeps the token in `cookie`."""
     routes = [
         Route("/metrics", _metrics(told.cache)),
@@ -74,7 +74,7 @@ def _guarded(app: ASGIApp, guard: Guard, cookie: str) -> ASGIApp:
 
         request = Request(scope)
         refusal = guard.refusal(
-            Asking(
+            RequestInfo(
                 method=request.method,
                 headers=request.headers,
                 query_token=request.query_params.get("token"),

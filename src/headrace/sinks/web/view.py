@@ -9,7 +9,7 @@ from headrace.runtime.server import Server, listen
 from headrace.sinks.caption import captions
 from headrace.sinks.seen import Seen
 from headrace.sinks.web.access_control import Guard, new_token
-from headrace.sinks.web.app import Told, application
+from headrace.sinks.web.app import AppState, application
 from headrace.sinks.web.options import WebOptions
 from headrace.sinks.web.pictures import Pictures
 from headrace.sinks.web.status import LiveStatus, StatusCache
@@ -54,7 +54,7 @@ class WebView:
             hosts=frozenset(name.lower() for name in (*options.hosts, *own)),
             token=self._token,
         )
-        told = Told(
+        told = AppState(
             cache=StatusCache(ask, clock),
             silent_seconds=options.silent_seconds,
             pictures=self._pictures if options.with_page else None,
