@@ -33,7 +33,7 @@ from benchmarks.record import Result, origin
 from benchmarks.worker import ROOT, sampled
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.session import Session
-from headrace.report.live_totals import drops_of
+from headrace.report.totals import drops_of
 from headrace.testing.rtsp import RtspServer, can_serve_rtsp
 
 STEP_BYTES = 200

@@ -8,7 +8,8 @@ import pytest
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.session import Session
 from headrace.report.charts import Chart, charts
-from headrace.report.training import loss_chart, training_totals
+from headrace.report.time_charts import loss_chart
+from headrace.report.totals import training_totals
 from profiling.sessions import extracted, trained
 from report.recorded import changed, record
 

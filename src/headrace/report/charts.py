@@ -12,8 +12,7 @@ from headrace.profiling.metrics import Metrics, PerSecond
 from headrace.profiling.number_format import counted, decimal, milliseconds, percent
 from headrace.profiling.session import Session
 from headrace.report.drawing import MARK, PLAIN, ROLE_COLORS, Chart, bar, draw, label
-from headrace.report.timeline import latency_chart
-from headrace.report.training import loss_chart
+from headrace.report.time_charts import latency_chart, loss_chart
 from headrace.runtime.distribution import Distribution
 
 _ROOM: Final = {"busy": 0.06, "no input": 0.25, "no room": 0.25}

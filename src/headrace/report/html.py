@@ -14,9 +14,8 @@ from headrace.report.charts import charts
 from headrace.report.losses import lost_rows, lost_words
 from headrace.report.page import render_page
 from headrace.report.text import configuration_rows, machine_rows, title
-from headrace.report.timeline import timeline
-from headrace.report.totals import cost_ratio, totals
-from headrace.report.worker_rows import HEADS, worker_rows
+from headrace.report.time_charts import timeline
+from headrace.report.totals import WORKER_HEADS, cost_ratio, totals, worker_rows
 from headrace.runtime.distribution import P95_SAMPLES, Distribution
 
 _PAGE = "report.html.j2"
@@ -55,7 +54,7 @@ def render_html(session: Session) -> str:
         lost=lost_rows(session),
         lost_words=lost_words(session),
         lost_shown=_LOST_SHOWN,
-        worker_heads=HEADS,
+        worker_heads=WORKER_HEADS,
         workers=worker_rows(session),
         timeline=tuple(timeline(session))[:_HAPPENED_SHOWN],
         command=shlex.join(session.provenance.command),

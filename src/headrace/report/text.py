@@ -12,9 +12,8 @@ from headrace.profiling.number_format import gibibytes, percent
 from headrace.profiling.provenance import Gpu, Machine, Scalar
 from headrace.profiling.session import Session
 from headrace.report.losses import lost_rows, lost_words
-from headrace.report.timeline import timeline
-from headrace.report.totals import cost_ratio, totals
-from headrace.report.worker_rows import HEADS, worker_rows
+from headrace.report.time_charts import timeline
+from headrace.report.totals import WORKER_HEADS, cost_ratio, totals, worker_rows
 
 _LOST_SHOWN = 5
 _HAPPENED_SHOWN = 20
@@ -214,7 +213,7 @@ def _workers(session: Session) -> Iterator[str]:
     rows = worker_rows(session)
     if rows:
         yield "Workers"
-        yield from aligned([HEADS, *rows])
+        yield from aligned([WORKER_HEADS, *rows])
         yield ""
 
 

@@ -1,6 +1,9 @@
 """The totals every report shows: each a value with its unit and how to read it."""
 
+import math
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from headrace.profiling.metrics import STABILITY_SECONDS, Copies, Metrics
@@ -16,12 +19,117 @@ from headrace.profiling.number_format import (
     ratio,
     seconds,
 )
+from headrace.profiling.run_records import TrainingRecord
 from headrace.profiling.session import Session
 from headrace.profiling.stage_records import Role
-from headrace.report.live_totals import live_totals
 from headrace.report.losses import lost_words
-from headrace.report.total import Total
-from headrace.report.training import training_totals
+
+
+@dataclass(frozen=True, kw_only=True)
+class Total:
+    """One line of the totals."""
+
+    label: str
+    value: str
+    """With its unit."""
+    reading: str
+    """How to read it, one phrase."""
+
+
+def live_totals(session: Session, metrics: Metrics) -> Iterator[Total]:
+    """Yield them; none for a session at full speed."""
+    if session.pace == "full_speed":
+        return
+    yield from _conservation(session)
+    yield from _latency_totals(metrics)
+    yield from _interruptions(session, metrics)
+
+
+def drops_of(session: Session) -> Counter[str]:
+    """Return the frames that ended on their way, by cause and stage; sinks are not on it."""
+    found: Counter[str] = Counter()
+    for stage in session.stages:
+        if stage.role != "sink" or stage.name in session.steps.work_ms:
+            found.update({f"{cause} at {stage.name}": n for cause, n in stage.dropped.items()})
+    return found
+
+
+def _conservation(session: Session) -> Iterator[Total]:
+    items = session.items
+    if items is None:
+        return
+    yield Total(
+        label="Arrived",
+        value=counted(items.arrived, "frame"),
+        reading=f"= {count(items.delivered)} delivered + {count(items.dropped)} dropped + "
+        f"{count(items.in_flight)} in flight",
+    )
+    drops = drops_of(session)
+    yield Total(
+        label="Dropped",
+        value=percent(items.dropped / items.arrived) if items.arrived else "0 %",
+        reading=", ".join(f"{count(n)} {words}" for words, n in drops.most_common()) or "none",
+    )
+
+
+def _latency_totals(metrics: Metrics) -> Iterator[Total]:
+    if metrics.latency is not None:
+        spread, oldest = metrics.latency.ms, metrics.latency.oldest_ms
+        yield Total(
+            label="Latency",
+            value=milliseconds(spread.p50),
+            reading=f"median from {metrics.latency.base}, of {counted(spread.count, 'step')}; "
+            f"p95 {milliseconds(spread.p95)}, p99 {milliseconds(spread.p99)}",
+        )
+        if oldest is not None:
+            yield Total(
+                label="Oldest frame",
+                value=milliseconds(oldest.p50),
+                reading="median age of the oldest frame of a clip or batch; "
+                f"p95 {milliseconds(oldest.p95)}",
+            )
+    if metrics.capture_ms is not None:
+        captured = metrics.capture_ms
+        clocks = "; below 0: the two clocks differ" if captured.minimum < 0 else ""
+        yield Total(
+            label="Capture latency",
+            value=milliseconds(captured.p50),
+            reading=f"median from capture by the sender's clock, of "
+            f"{counted(captured.count, 'step')}; p95 {milliseconds(captured.p95)}{clocks}",
+        )
+
+
+def _interruptions(session: Session, metrics: Metrics) -> Iterator[Total]:
+    kinds = Counter(event.kind for event in session.events)
+    if metrics.stalls is not None:
+        lost = f", {seconds(metrics.stalls.seconds)} together" if metrics.stalls.count else ""
+        yield Total(
+            label="Stalls",
+            value=count(metrics.stalls.count),
+            reading=f"of 2 s or more without output{lost}; of sources: "
+            f"{counted(kinds['stalled'], 'stall')}, {counted(kinds['reconnected'], 'reconnect')}",
+        )
+
+
+WORKER_HEADS: Final = ("worker", "steps", "frames", "frames/s", "at work", "queue")
+
+
+def worker_rows(session: Session) -> list[tuple[str, ...]]:
+    """Return a row for each worker that did something: see `WORKER_HEADS`."""
+    return [
+        (
+            worker.name,
+            f"{worker.steps:,}",
+            f"{worker.frames:,}",
+            f"{worker.throughput:.1f}",
+            percent(min(1.0, worker.busy_seconds / worker.span_seconds))
+            if worker.span_seconds
+            else "",
+            f"{worker.queue_seconds:.1f} s",
+        )
+        for worker in session.workers
+    ]
+
 
 _FELT: Final = 0.02
 """Of the start-up, below which a part of it is not worth a word."""
@@ -191,3 +299,56 @@ def _usage(session: Session) -> Iterator[Total]:
             value=gibibytes(used.peak_memory_bytes),
             reading=f"of its process, imports and warm-up included{gpu}",
         )
+
+
+def training_totals(session: Session) -> Iterator[Total]:
+    """Yield them; none where nothing was trained."""
+    learnt = session.training
+    if learnt is None:
+        return
+    losses = finite_losses(session)
+    if losses:
+        ends = max(1, len(losses) // 10)
+        first, last = (sum(part) / ends for part in (losses[:ends], losses[-ends:]))
+        yield Total(
+            label="Loss",
+            value=f"{decimal(first)} → {decimal(last)}",
+            reading=f"mean of the first and the last {counted(ends, 'step')}; guessing among "
+            f"{len(learnt.classes)} classes costs {decimal(math.log(len(learnt.classes)))}",
+        )
+    yield _accuracy(session)
+    yield Total(
+        label="Trained",
+        value=counted(learnt.trained_parameters, "weight"),
+        reading=f"of {count(session.setup.parameters or learnt.trained_parameters)}, on "
+        f"{_trained_frames(session, learnt)} of {counted(learnt.videos, 'video')}",
+    )
+
+
+def _trained_frames(session: Session, learnt: TrainingRecord) -> str:
+    """Return how many frames were trained on: fewer than an epoch has, where it ended early."""
+    trained = sum(session.steps.frames)
+    all_frames = counted(learnt.frames, "frame")
+    return all_frames if trained >= learnt.frames else f"{count(trained)} of {all_frames}"
+
+
+def _accuracy(session: Session) -> Total:
+    learnt = session.training
+    assert learnt is not None
+    found = learnt.accuracy
+    if found is None:
+        return Total(
+            label="Accuracy", value="not measured", reading=learnt.not_measured or "not known why"
+        )
+    return Total(
+        label="Accuracy",
+        value=percent(found.right / found.frames),
+        reading=f"of {counted(found.frames, 'frame')} of "
+        f"{counted(learnt.held_out_videos, 'video')} held out; naming the most frequent class "
+        f"would be {percent(found.most_frequent / found.frames)}",
+    )
+
+
+def finite_losses(session: Session) -> list[float]:
+    """Return the losses of the steps that have one: numbers, and not infinite."""
+    return [loss for loss in session.steps.loss if loss is not None and math.isfinite(loss)]

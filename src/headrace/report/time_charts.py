@@ -1,6 +1,7 @@
-"""What happened to the sources and sinks of a session, as rows and as a chart of its latency."""
+"""Charts over the time of a session, with what happened in it: its latency and its loss."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,9 +11,7 @@ from headrace.profiling.metrics import Metrics
 from headrace.profiling.number_format import counted, short_names
 from headrace.profiling.session import Session
 from headrace.report.drawing import MARK, PLAIN, Chart, draw, label
-
-_POINTS: Final = 2_000
-"""More points than a chart can show only slow it down."""
+from headrace.report.totals import finite_losses
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,3 +75,58 @@ def latency_chart(session: Session, metrics: Metrics) -> Chart | None:
         "happened, named in the timeline.",
         figure=figure,
     )
+
+
+_POINTS: Final = 2_000
+"""More points than a chart can show only slow it down."""
+_SMOOTHED: Final = 20
+"""Part of the steps that a point of the smoothed curve is the mean of."""
+
+
+def loss_chart(session: Session) -> Chart | None:
+    """Return the loss over the steps; None where there is none."""
+    losses = finite_losses(session)
+    if len(losses) < 2:
+        return None
+    width = max(1, len(losses) // _SMOOTHED)
+    every = -(-len(losses) // _POINTS)
+    steps = [
+        step
+        for step, loss in zip(session.steps.step, session.steps.loss, strict=True)
+        if loss is not None and math.isfinite(loss)
+    ]
+    points = go.Scatter(
+        name="step",
+        x=steps[::every],
+        y=[round(loss, 5) for loss in losses[::every]],
+        mode="markers",
+        marker={"color": PLAIN, "size": 4},
+        hovertemplate="%{y:.4f}",
+    )
+    smoothed = go.Scatter(
+        name=f"mean of {counted(width, 'step')}",
+        x=steps[width - 1 :: every],
+        y=[round(mean, 5) for mean in _moving_means(losses, width)[::every]],
+        mode="lines",
+        line={"color": MARK, "width": 1.8},
+        hovertemplate="%{y:.4f}",
+    )
+    figure = draw([points, smoothed] if width > 1 else [points], height=280, hovermode="x unified")
+    figure.update_xaxes(title_text="step")
+    figure.update_yaxes(title_text="loss", rangemode="tozero")
+    return Chart(
+        name="loss",
+        title="Loss over the steps",
+        reading="Cross-entropy of each batch, before it was learnt from. Falling: something is "
+        "learnt of these frames; whether it holds for others, the accuracy tells.",
+        figure=figure,
+    )
+
+
+def _moving_means(values: Sequence[float], width: int) -> list[float]:
+    means, total = [], 0.0
+    for place, value in enumerate(values):
+        total += value - (values[place - width] if place >= width else 0.0)
+        if place >= width - 1:
+            means.append(total / width)
+    return means
