@@ -26,6 +26,7 @@ from headrace.runs.run import Runner
 from headrace.runs.stages import Carrier, Carriers
 from headrace.runs.start import StartWatch
 from headrace.runtime.clock import SYSTEM_CLOCK
+from headrace.sinks.callback import Callback
 from headrace.testing import damage
 from headrace.testing.synth import KINDS, SynthClip, write_clip
 from headrace.video.codec import PlainCodec, new_codec
@@ -254,24 +255,10 @@ def batches(path: Path) -> list[np.ndarray]:
     return [batch.frames for batch in FrameReader([StreamIndex.scan(path)])]
 
 
-class Means:
-    """A sink that keeps how bright each batch is."""
-
-    outputs = ()
-
-    def __init__(self, means):
-        self.means = means
-
-    def write(self, seen):
-        self.means.append(float(seen.batch.frames.mean()))
-
-    def close(self):
-        """Nothing is open."""
-
-
 def test_sinks_of_the_users_own_are_shown_the_frames(good, tmp_path):
     means = []
-    twin(good, tmp_path / "run", sinks=(Means(means),)).run()
+    sink = Callback(lambda seen: means.append(float(seen.batch.frames.mean())))
+    twin(good, tmp_path / "run", sinks=(sink,)).run()
     assert len(means) == 4
     assert min(means) > 10
 

@@ -6,9 +6,13 @@ from contextlib import closing
 import pyarrow.parquet
 import pytest
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, StageError
+from headrace.runtime.fan_out import FanOut, Outlet
+from headrace.sinks.callback import Callback
 from headrace.sinks.prediction_table import PredictionTable, open_predictions
+from runtime.in_time import in_time
 from sinks.made import seen_frames
+from sinks.web.faked_run import seen
 
 SOURCES = ("a.mp4", "b.mp4")
 KINDS = pytest.mark.parametrize("kind", ["jsonl", "parquet"])
@@ -70,3 +74,41 @@ def test_a_table_is_not_seen_before_it_is_whole(tmp_path):
     with closing(PredictionTable(tmp_path, SOURCES)) as sink:
         sink.write(seen_frames(0, 2))
         assert not (tmp_path / "predictions.parquet").exists()
+
+
+def test_a_function_gets_every_result_in_order():
+    results, got = [seen(k) for k in range(3)], []
+    callback = Callback(got.append)
+    for result in results:
+        callback.write(result)
+    callback.close()
+    assert (got, callback.outputs) == (results, ())
+
+
+def test_a_function_that_fails_ends_alone():
+    def fail(_):
+        raise RuntimeError("my own mistake")
+
+    got = []
+
+    def run_it():
+        functions = {"callback": fail, "other": got.append}
+        sinks = [Outlet(name=n, function=Callback(f).write) for n, f in functions.items()]
+        with FanOut(sinks) as fan:
+            for k in range(5):
+                fan.put(seen(k))
+
+    with pytest.raises(StageError, match="my own mistake"):
+        in_time(run_it)
+    assert len(got) == 5
+
+
+async def later(result):
+    """An async function."""
+
+
+@pytest.mark.parametrize(("function", "kind"), [(later, "an async function"), ("print", "str")])
+def test_only_a_plain_function_can_be_called(function, kind):
+    with pytest.raises(ConfigError) as caught:
+        Callback(function)
+    assert str(caught.value) == f"a callback is a plain function of one result, got {kind}"
