@@ -38,6 +38,7 @@ class Lines:
 
 class Pixels(Lines):
     needs_frames = True
+    outputs = "mine.jsonl"
 
     def write(self, results):
         self.put("write", list(results.frames.shape), str(results.frames.dtype))
@@ -130,10 +131,12 @@ def test_a_file_beside_is_a_sink(good, sinks, rows, tmp_path):
     [((), [4, 2]), (("--pace", "realtime", "--overload", "every-frame"), [1] * 6)],
     ids=["files", "live"],
 )
-def test_pixels_come_where_they_are_asked_for(run, rows, words, shapes):
+def test_pixels_come_where_they_are_asked_for(run, rows, tmp_path, words, shapes):
+    out = tmp_path / "out"
     assert run("--sink", "mine:Pixels", *words) == (0, "")
     written = [["write", [number, 64, 96, 3], "uint8"] for number in shapes]
     assert rows()[1:] == [*written, ["close"]]
+    assert recorded(out)["outputs"][:2] == ["predictions.jsonl", "mine.jsonl"]
 
 
 @pytest.mark.parametrize("pace", ["offline", "realtime"])

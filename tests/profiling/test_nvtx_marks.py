@@ -7,7 +7,7 @@ import nvtx
 import pytest
 
 from headrace.errors import StageError
-from headrace.profiling.nvtx_marks import NvtxMarks
+from headrace.profiling.trace import NvtxMarks
 from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.stage import Stage
 from runtime.in_time import in_time

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from headrace.profiling.nvtx_marks import NvtxMarks
+from headrace.profiling.trace import NvtxMarks
 from headrace.runs.live.options import LiveOptions
 from headrace.runs.live.runner import LiveRunner
 from headrace.runtime.clock import SYSTEM_CLOCK

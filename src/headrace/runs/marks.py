@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.extras import require
-from headrace.profiling.nvtx_marks import NvtxMarks
 from headrace.profiling.tensorboard_log import writing
 from headrace.profiling.torch_trace import warm_up
+from headrace.profiling.trace import NvtxMarks
 from headrace.runs.options import MarkOptions
 from headrace.runs.start import StartWatch
 

@@ -132,8 +132,8 @@ class OwnSink:
             pts_seconds=None if is_of_pictures else batch.pts_seconds,
             labels=seen.labels if isinstance(seen, Seen) else None,
             boxes=seen.boxes if isinstance(seen, Found) else None,
-            frames=batch.frames if getattr(sink, "needs_frames", False) else None,
-            arrival=seen.arrival if isinstance(seen, Seen) else None,
+            frames=batch.frames if _needs_frames(self._kind) else None,
+            arrival=getattr(seen, "arrival", None),
         )
         self._call("write", sink.write, results)
 
@@ -145,8 +145,11 @@ class OwnSink:
         """
         sink, self._sink = self._sink, None
         if sink is not None:
-            self._call("close", sink.close)
-            self.outputs = tuple(getattr(sink, "outputs", ()))
+            try:
+                self._call("close", sink.close)
+            finally:
+                names = self._call("outputs", getattr, sink, "outputs", ())
+                self.outputs = (names,) if isinstance(names, str) else tuple(names)
 
     def _call(self, name: str, method: Callable[..., Any], *given: object) -> Any:
         try:
@@ -183,7 +186,7 @@ def own_sinks(
 def any_needs_frames(names: Iterable[str]) -> bool:
     """Return whether one of the sinks asks for pixels; raises as `load_sink` does."""
     kinds = [load_sink(name) for name in names]
-    return any(getattr(kind, "needs_frames", False) for kind in kinds)
+    return any(map(_needs_frames, kinds))
 
 
 def load_sink(name: str) -> type[Sink]:
@@ -212,6 +215,10 @@ def load_sink(name: str) -> type[Sink]:
         )
     sink: type[Sink] = kind
     return sink
+
+
+def _needs_frames(kind: type[Sink]) -> bool:
+    return bool(getattr(kind, "needs_frames", False))
 
 
 def _imported(name: str) -> ModuleType:
