@@ -17,8 +17,8 @@ from benchmarks.markdown import spread, with_notes
 from benchmarks.worker import Ask, Meter
 from headrace.live.overload import Overload
 from headrace.profiling.provenance import Record
-from headrace.runs.live.engine import answers_of
 from headrace.runs.live.flow import LiveFlow, LivePlan
+from headrace.runs.live.live_batches import answers_of
 from headrace.runtime.waiter import Waiter
 
 _CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

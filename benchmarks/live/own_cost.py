@@ -16,8 +16,8 @@ from benchmarks.markdown import with_notes, yes
 from benchmarks.worker import Ask, Meter
 from headrace.live.overload import Overload
 from headrace.profiling.provenance import Record
-from headrace.runs.live.engine import Engine
 from headrace.runs.live.flow import LiveFlow, LivePlan
+from headrace.runs.live.live_batches import Engine
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.runtime.waiter import Waiter
 

@@ -23,7 +23,7 @@ from headrace.models.load import load_classifier
 from headrace.planning.stretches import in_order
 from headrace.preprocess.levels import build_preprocess
 from headrace.profiling.session import Pace
-from headrace.runs.live.engine import Engine
+from headrace.runs.live.live_batches import Engine
 from headrace.runtime.waiter import Waiter
 
 NAME = "mobilenet_v2"
