@@ -8,7 +8,6 @@ from PIL import Image
 
 import headrace
 from headrace.cli.launch_flags import RunVocabulary
-from headrace.cli.retrain_run import with_mode
 from headrace.cli.run import run
 from headrace.decode.pictures import PictureFile
 from headrace.models.results import BoxChoice
@@ -72,7 +71,7 @@ def names(prepare, toys, labelled_videos, tmp_path, monkeypatch):
         },
         **{"annotate": annotate, "clip": clip, "picture": picture, "write": write},
         **{"options": lambda **given: options("a.mp4", Path("out"), **given)},
-        "launch": lambda text: read_config(write("l.yaml", text), RunVocabulary(with_mode(run))),
+        "launch": lambda text: read_config(write("l.yaml", text), RunVocabulary(run)),
         "live": lambda **given: headrace.live(
             **{"source": FakeSource(count=1), "model": means, **given}
         ),
