@@ -209,7 +209,7 @@ def _seconds(
             model=model,
         )
         # Without what is tried after a run.
-        session, _ = runner._attempt(watch.step)
+        session, _ = runner._recorded(watch.step)
         assert session.outcome == "complete", session.error
     return watch.read()
 

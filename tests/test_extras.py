@@ -17,9 +17,9 @@ from headrace.extraction.frame_request import FrameOptions
 from headrace.extraction.ray.open import on_ray, sized
 from headrace.extraction.ray.settings import RaySettings
 from headrace.extras import Extra, extras, require
-from headrace.runs.marks import prepare_marks
+from headrace.runs.model_setup import StartWatch
 from headrace.runs.options import MarkOptions
-from headrace.runs.start import StartWatch
+from headrace.runs.tracers import prepare_marks
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.sampling.selection import EveryNth
 from headrace.sinks.box_table import BoxTable

@@ -18,7 +18,7 @@ from benchmarks.live.source import (
 from benchmarks.markdown import spread, with_notes
 from benchmarks.worker import Ask, Meter
 from headrace.profiling.provenance import Record
-from headrace.runs.live.engine import Engine, answers_of
+from headrace.runs.live.live_batches import Engine, answers_of
 
 _CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 CASES: Mapping[str, Mapping[str, Any]] = {

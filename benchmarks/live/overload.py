@@ -14,7 +14,7 @@ from headrace.live.address import FileAddress
 from headrace.live.overload import Overload
 from headrace.live.paced import PacedFile
 from headrace.runs.live.flow import LiveFlow, LivePlan
-from headrace.runs.live.values import Answered
+from headrace.runs.live.live_batches import Answered
 from headrace.runtime.clock import SYSTEM_CLOCK
 
 _SAMPLE_SECONDS = 0.5

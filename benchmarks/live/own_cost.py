@@ -13,7 +13,7 @@ from benchmarks.live.source import OneThread, classifier, in_threads, one_after_
 from benchmarks.markdown import with_notes, yes
 from benchmarks.worker import Ask, Meter
 from headrace.profiling.provenance import Record
-from headrace.runs.live.engine import Engine
+from headrace.runs.live.live_batches import Engine
 
 DEFINITION = (
     "Age of a frame, from when it was due until the consumer has its answer, in the pipeline "

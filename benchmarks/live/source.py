@@ -24,8 +24,8 @@ from headrace.models.load import load_classifier
 from headrace.planning.stretches import in_order
 from headrace.preprocess.levels import build_preprocess
 from headrace.profiling.session import Pace
-from headrace.runs.live.engine import Engine
 from headrace.runs.live.flow import LiveFlow, LivePlan
+from headrace.runs.live.live_batches import Engine
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.runtime.waiter import Waiter
 

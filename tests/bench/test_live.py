@@ -22,8 +22,8 @@ from headrace.bench.live_load import take_live_turn
 from headrace.decode.open import open_index
 from headrace.live.overload import Overload
 from headrace.profiling.machine import provenance
-from headrace.runs.live.engine import Engine
 from headrace.runs.live.flow import LivePlan
+from headrace.runs.live.live_batches import Engine
 from headrace.runtime.waiter import Waiter
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import SynthClip, write_clip

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from contextlib import suppress
 
+import av
+import pyarrow.parquet
 import pytest
 
 from cli.kit import FAST, MAIN, SQUEEZENET, recorded
@@ -51,6 +53,41 @@ def test_clips_of_a_video_model_from_the_command_line(call, good, tmp_path):
     session = json.loads(out)
     assert (code, session["pace"], session["items"]["arrived"]) == (0, "full_speed", 30)
     assert session["steps"]["first_index"] == [0, 13, 26]
+
+
+@pytest.mark.slow
+def test_boxes_are_found_in_what_a_camera_sends(call, tmp_path):
+    """By the command for boxes, and by that for all models; of both in bounded latency."""
+    needs_server()
+    server = RtspServer()
+    server.start(write_clip(tmp_path / "clip", SynthClip(num_frames=900, gop=15)))
+    model = ("--model-name", "ssdlite320_mobilenet_v3_large", "--weights", "none", "--threads", 1)
+    ways = {
+        "annotate": ("--threshold", 0, "--max-boxes", 2, "--batch-size", 1),
+        "run": ("--predictions", "parquet", "--batch-size", 1, "--max-staleness", "5s"),
+    }
+    try:
+        for command, own in ways.items():
+            out = tmp_path / command
+            words = (command, server.url(), *model, *own, "--max-steps", 6, "--out", out, "--json")
+            code, said, err = call(*words)
+            assert (code, "joined" in err) == (0, True), err
+            session = json.loads(said)
+            assert (session["kind"], session["pace"]) == ("live", "arrival")
+            assert session["items"]["delivered"] == 6
+            steps = session["steps"]
+            ended = [a + b for a, b in zip(steps["started_ms"], steps["total_ms"], strict=True)]
+            ages = [a - b for a, b in zip(ended, steps["arrived_ms"], strict=True)]
+            assert max(ages) < 5000
+            images = recorded(out, "coco.json")["images"]
+            assert len(images) == 6
+            assert {image["source"] for image in images} == {server.url()}
+            with av.open(str(out / "annotated.mp4")) as video:
+                assert sum(1 for _ in video.decode(video=0)) == 6
+            rows = pyarrow.parquet.read_table(out / "boxes.parquet").to_pylist()
+            assert len(rows) == (12 if command == "annotate" else 0)
+    finally:
+        server.kill()
 
 
 @pytest.mark.slow

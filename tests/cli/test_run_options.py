@@ -11,9 +11,8 @@ from cli.kit import FAST, SQUEEZENET, recorded
 from decode.backends import needs_torchcodec
 from decode.gpus import needs_no_gpu
 from headrace.cli import run as run_command
-from headrace.cli.run_options import live_options, run_options
+from headrace.cli.run_options import run_options
 from headrace.models.compute import LARGEST, Compute
-from headrace.runs.live.options import LiveOptions
 from headrace.runs.options import (
     ComputeOptions,
     ExecutionOptions,
@@ -38,7 +37,6 @@ def options_of(**typed: object) -> RunOptions:
 def test_flags_default_to_what_the_library_defaults_to():
     source = InputOptions(sources=("a.mp4",))
     assert options_of() == RunOptions(input=source)
-    assert live_options(options_of(), FLAGS) == LiveOptions(input=source)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from cli.kit import pairwise
+from headrace.runs.model_setup import notes_on
 from headrace.runs.options import ComputeOptions, ExecutionOptions
-from headrace.runs.ready import notes_on
 from headrace.runtime.affinity import available_cores
 from headrace.testing.synth import SynthClip, write_clip
 from runs.kit import predictions

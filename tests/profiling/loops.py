@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.profiling.recorder import Recorder
 from headrace.profiling.session import Session
 from headrace.testing.fake_clock import FakeClock
 from headrace.watching.facts import BatchFacts, LoaderFacts
@@ -58,7 +59,9 @@ def simulate_loop(plan: Loop) -> Session:
     turns, starts = _run(plan)
     watch = LoopWatch(clock=FakeClock(), seen=turns, start_seconds=starts)
     watch.batch = BatchFacts(num_bytes=plan.batch_bytes, has_float32=True)
+    made = record(steps=1, machine=changed(MACHINE, usable_cores=plan.cores)).provenance
     return session_of(
+        Recorder("loader", made, clock=FakeClock()),
         watch,
         LoaderFacts(
             name="DataLoader",
@@ -69,11 +72,7 @@ def simulate_loop(plan: Loop) -> Session:
             prefetch_factor=plan.prefetch if plan.workers else None,
             has_persistent_workers=plan.lives_on,
         ),
-        made=record(steps=1, machine=changed(MACHINE, usable_cores=plan.cores)).provenance,
-        began_ns=0,
         wall_seconds=(turns[-1].ended_ns or 0) / 1e9,
-        outcome="complete",
-        error=None,
         others_cpu_share=None,
     )
 

@@ -16,7 +16,7 @@ from headrace.report.loop_text import render_verdict
 from headrace.report.losses import lost_rows, lost_words
 from headrace.report.text import render_setup, render_text
 from headrace.report.time_charts import latency_chart, timeline
-from headrace.runs.launch.record import Figures, LaunchRecord, WorkerRecord
+from headrace.runs.launch.launch_record import Figures, LaunchRecord, WorkerRecord
 from profiling.comparison.simulated import session
 from profiling.loops import Loop, simulate_loop
 from profiling.sessions import LEARNT, extracted, live, trained

@@ -11,9 +11,8 @@ from headrace.models.load import load_classifier
 from headrace.models.memory_table import MemoryCell, MemoryTables
 from headrace.models.model import Model
 from headrace.models.prepare import FixedBatch, refitted
-from headrace.runs.device_memory import known_peaks, memory_key
+from headrace.runs.model_setup import backing_off, known_peaks, memory_key
 from headrace.runs.options import ComputeOptions, ExecutionOptions
-from headrace.runs.ready import backing_off
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing.synth import SynthClip, write_clip
 from runs.kit import predictions, tiny_runner

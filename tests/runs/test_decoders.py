@@ -22,9 +22,9 @@ from headrace.extraction.frames import FrameReader
 from headrace.preprocess.levels import build_preprocess
 from headrace.profiling.metrics import Copies
 from headrace.runs.decoders import try_decoder
+from headrace.runs.model_setup import StartWatch
 from headrace.runs.run import Runner
 from headrace.runs.stages import Carrier, Carriers
-from headrace.runs.start import StartWatch
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing import damage
 from headrace.testing.synth import KINDS, SynthClip, write_clip

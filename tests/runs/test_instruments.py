@@ -10,7 +10,6 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from headrace.profiling.trace import NvtxMarks
-from headrace.runs.live.options import LiveOptions
 from headrace.runs.live.runner import LiveRunner
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing.synth import SynthClip, write_clip
@@ -146,7 +145,7 @@ def test_a_trace_that_cannot_be_written_fails_the_run_in_words(runner, tmp_path)
 def test_each_frame_of_a_live_run_has_an_arrow_to_its_result(tmp_path):
     source = FakeSource(count=40)
     given = {"overload": "every-frame", "batch_size": 4, "video": False, **TRACED}
-    made = options(source.name, tmp_path, LiveOptions, **given)
+    made = options(source.name, tmp_path, **given)
     runner = LiveRunner(options=made, sources=(source,), model=tiny_classifier())
     session = in_time(runner.run)
     assert "traced" in {event.kind for event in session.events}

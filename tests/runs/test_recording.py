@@ -9,19 +9,17 @@ import pytest
 from headrace.errors import ConfigError
 from headrace.models.results import ClassNames
 from headrace.profiling.input_records import lost_frame, summarize
+from headrace.profiling.recorder import Recorder
+from headrace.profiling.stage_records import StageRecord
 from headrace.profiling.steps import Step
 from headrace.report.folder import SESSION, write_checkpoint, write_run
-from headrace.runs.checkpoints import Checkpoints
 from headrace.runs.outputs import claim
-from headrace.runs.recording import (
-    DecodeThreads,
-    stages_and_queues,
-    step_of,
-)
+from headrace.runs.run import decoded_ahead, step_of
+from headrace.runs.runner import line_records
 from headrace.runs.stages import Carrier, Shown
 from headrace.runtime.item import Item, Span
 from headrace.runtime.pipeline import Pipeline
-from headrace.runtime.stage import Stage, StageStatistics
+from headrace.runtime.stage import Stage
 from headrace.sinks.box_table import BoxTable
 from headrace.sinks.coco import CocoFile
 from headrace.sinks.prediction_table import PredictionTable
@@ -57,12 +55,11 @@ def test_every_queue_names_the_stage_it_feeds_and_the_last_one_none():
     line = [Stage(name=name, function=abs) for name in names]
     with Pipeline(source=range(5), stages=line, source_name="decode").run(clock=FakeClock()) as run:
         assert [item.value for item in run] == [0, 1, 2, 3, 4]
-    threads = DecodeThreads(threads=2, busy_seconds=0.0)
     carrier = Carrier("cuda")
     carrier.moved_bytes = 7
-    stages, queues = stages_and_queues(run, decoding=threads, carriers={"transfer": carrier})
+    stages, queues = line_records(run, {"transfer": carrier})
     assert [stage.name for stage in stages] == ["decode", *names]
-    assert [stage.workers for stage in stages] == [2, 1, 1, 1, 1]
+    assert [stage.workers for stage in stages] == [1] * 5
     assert [stage.moved_bytes for stage in stages] == [0, 0, 7, 0, 0]
     assert [stage.moved_to for stage in stages] == [None, None, "cuda", None, None]
     assert [queue.name for queue in queues] == ["decode", *names]
@@ -71,11 +68,11 @@ def test_every_queue_names_the_stage_it_feeds_and_the_last_one_none():
 
 
 def test_threads_that_decode_ahead_worked_or_waited_for_room():
-    source = StageStatistics(
-        **{"name": "decode", "workers": 1, "items": 9},
+    source = StageRecord(
+        **{"name": "decode", "role": "decode", "workers": 1, "items": 9},
         **{"busy_seconds": 3.0, "starved_seconds": 0.0, "blocked_seconds": 7.0},
     )
-    found = DecodeThreads(threads=2, busy_seconds=12.0).record(source)
+    found = decoded_ahead(source, 2, 12.0)
     assert (found.name, found.role, found.workers, found.items) == ("decode", "decode", 2, 9)
     assert (found.busy_seconds, found.starved_seconds, found.blocked_seconds) == (12.0, 0.0, 8.0)
 
@@ -126,10 +123,10 @@ def looked_at(seconds, on_record=None, cost=0.0):
         if on_record is not None:
             on_record(session)
 
-    checkpoints = Checkpoints(keep, clock)
+    recorder = Recorder("run", record().provenance, clock=clock, on_record=keep)
     for second in seconds:
         clock.advance(max(0.0, second - clock.now_ns() / 1e9))
-        checkpoints.look(record)
+        recorder.checkpoint(dict)
     return made
 
 
@@ -158,8 +155,9 @@ def test_a_checkpoint_that_cannot_be_written_does_not_end_the_run():
 
 def test_without_a_taker_nothing_is_recorded():
     clock = FakeClock()
+    recorder = Recorder("run", record().provenance, clock=clock)
     clock.advance(100)
-    Checkpoints(None, clock).look(lambda: pytest.fail("nobody takes it"))
+    recorder.checkpoint(lambda: pytest.fail("nobody takes it"))
 
 
 def test_a_checkpoint_takes_the_place_of_an_older_run(tmp_path):

@@ -11,15 +11,15 @@ from headrace.cli.launch_flags import RunVocabulary
 from headrace.cli.run import run
 from headrace.decode.pictures import PictureFile
 from headrace.models.results import BoxChoice
-from headrace.runs import decoders, marks
+from headrace.runs import decoders, tracers
 from headrace.runs import options as run_options
-from headrace.runs.launch.config import read_config
-from headrace.runs.live import addresses, engine
-from headrace.runs.live.options import FlowOptions, LiveOptions
+from headrace.runs.launch.launch_config import read_config
+from headrace.runs.live import live_batches, live_sources
 from headrace.runs.live.runner import LiveRunner
-from headrace.runs.media import Media
-from headrace.runs.retrain.label_file import read_labels
-from headrace.runs.start import StartWatch
+from headrace.runs.model_setup import StartWatch
+from headrace.runs.options import FlowOptions
+from headrace.runs.retrain.frame_labels import read_labels
+from headrace.runs.run_inputs import Media
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing.synth import SynthClip, write_clip
 from runs.kit import SQUEEZENET, options
@@ -29,7 +29,7 @@ from runs.retrain.test_examples import found
 from runs.retrain.toy import toy_runner
 from tests.kit.pages import calls_of, check_message
 
-MODULES = (addresses, decoders, engine, marks, run_options)
+MODULES = (decoders, live_batches, live_sources, run_options, tracers)
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def names(prepare, toys, labelled_videos, tmp_path, monkeypatch):
 
     def watch(source, out="out", **given):
         asked = {**SQUEEZENET, "pace": "realtime", **given}
-        return LiveRunner.prepare(options(source, Path(out), LiveOptions, **asked))
+        return LiveRunner.prepare(options(source, Path(out), **asked))
 
     return {
         **{name: value for module in MODULES for name, value in vars(module).items()},

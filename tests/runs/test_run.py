@@ -14,17 +14,18 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from headrace.errors import OpenError
 from headrace.profiling.findings.verdict import find
 from headrace.profiling.stage_records import ItemCounts
-from headrace.runs.alternatives import Setting
-from headrace.runs.live.options import ClipOptions, FlowOptions, LiveOptions
 from headrace.runs.options import (
+    ClipOptions,
     ComputeOptions,
     ExecutionOptions,
+    FlowOptions,
     InputOptions,
     OutputOptions,
     RunOptions,
 )
 from headrace.runs.run import Runner
 from headrace.runs.stages import Carrier, Carriers
+from headrace.runs.what_if import Setting
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing import damage
 from headrace.testing.synth import KINDS, Look, SynthClip, Timing, write_clip
@@ -183,9 +184,9 @@ def test_settings_are_tried_by_running_all_stages_for_a_moment(tiny, tmp_path, f
     """
     budget = {"_FRAMES_SHARE": 0.01, "_LEAST_SECONDS": 60.0, "_MOST_SECONDS": 60.0}
     for name, value in budget.items():
-        monkeypatch.setattr(f"headrace.runs.alternatives.{name}", value)
+        monkeypatch.setattr(f"headrace.runs.what_if.{name}", value)
     tried = [Setting("--batch-size 2", {"batch_size": 2}), Setting("--no-video", {"video": False})]
-    monkeypatch.setattr("headrace.runs.alternatives.settings", lambda session: iter(tried))
+    monkeypatch.setattr("headrace.runs.what_if.settings", lambda session: iter(tried))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
     session = tiny(batch_size=4, clock=SYSTEM_CLOCK).run()
@@ -231,7 +232,7 @@ def test_the_model_is_warmed_up_with_no_more_frames_than_there_are(
     "kind",
     [
         *(InputOptions, ComputeOptions, ExecutionOptions, OutputOptions, RunOptions),
-        *(LiveOptions, FlowOptions, ClipOptions),
+        *(FlowOptions, ClipOptions),
     ],
 )
 def test_options_have_seven_fields_at_most(kind):

@@ -9,9 +9,8 @@ import pytest
 from headrace.profiling.provenance import Scalar
 from headrace.profiling.run_records import Alternative
 from headrace.profiling.session import Session
-from headrace.runs.alternatives import settings, with_alternatives
 from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions, RunOptions
-from headrace.runs.trying import in_words, measured_gain, trial_of
+from headrace.runs.what_if import in_words, measured_gain, settings, trial_of, with_alternatives
 from headrace.testing.fake_clock import FakeClock
 from report.recorded import record
 

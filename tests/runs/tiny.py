@@ -5,9 +5,10 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
+from headrace.models.catalogue import AS_THEY_ARE
 from headrace.models.model import Model
-from headrace.models.outputs import ToLabels
-from headrace.models.results import ClassNames, Labels
+from headrace.models.outputs import ToBoxes, ToLabels
+from headrace.models.results import BoxChoice, Boxes, ClassNames, Labels
 from headrace.preprocess.spec import InputSpec
 
 
@@ -43,5 +44,32 @@ def tiny_classifier(module: nn.Module | None = None) -> Model[Labels]:
             resize=8, crop=8, mean=(0.0,) * 3, std=(1.0,) * 3, interpolation="bilinear"
         ),
         output=ToLabels(class_names=ClassNames(names=("dark", "light"))),
+        origin="tests",
+    )
+
+
+class LeftHalf(nn.Module):
+    """Finds a dog in the left half of each picture, surer the lighter the picture is."""
+
+    def forward(self, batch: torch.Tensor) -> list[dict[str, torch.Tensor]]:
+        height, width = batch.shape[2:]
+        return [
+            {
+                "boxes": torch.tensor([[0.0, 0.0, width / 2, height]]),
+                "labels": torch.tensor([1]),
+                "scores": picture.mean()[None],
+            }
+            for picture in batch
+        ]
+
+
+def tiny_detector() -> Model[Boxes]:
+    """Return a detector of dogs in the left half of pictures of any size."""
+    names = ClassNames(names=("__background__", "dog"))
+    return Model(
+        name="tiny",
+        module=LeftHalf().eval(),
+        input=AS_THEY_ARE,
+        output=ToBoxes(class_names=names, choice=BoxChoice(threshold=0)),
         origin="tests",
     )

@@ -1,7 +1,9 @@
 """Boxes in files: COCO's JSON, a Parquet table, pictures they are drawn on."""
 
 import json
+from contextlib import closing
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import numpy as np
 import pyarrow.parquet
@@ -11,15 +13,17 @@ from PIL import Image
 from headrace.errors import ConfigError
 from headrace.models.results import ClassNames
 from headrace.sinks.annotated_pictures import AnnotatedPictures
-from headrace.sinks.box_table import BoxTable
+from headrace.sinks.box_table import BoxLines, BoxTable
 from headrace.sinks.coco import CocoFile
 from headrace.sinks.painting import BoxPainter
-from sinks.made import found_frames, found_pictures
+from headrace.sinks.seen import Arrival
+from sinks.made import DOG, found_frames, found_pictures
 
 NAMES = ClassNames(names=("__background__", "person", *["N/A"] * 16, "dog"))
 
 
 def written(folder, *batches, names=NAMES) -> dict:
+    folder.mkdir(exist_ok=True)
     sink = CocoFile(folder, ["a.mp4", "b.mp4"], names)
     for batch in batches:
         sink.write(batch)
@@ -55,6 +59,29 @@ def test_the_table_has_a_row_for_each_box_and_null_for_times_of_pictures(holds, 
     table.close()
     rows = pyarrow.parquet.read_table(tmp_path / "boxes.parquet").to_pylist()
     holds("boxes.json", "".join(f"{json.dumps(row)}\n" for row in rows))
+
+
+def test_a_frame_of_a_live_run_is_a_line_with_its_boxes_and_says_when_it_came(tmp_path):
+    came = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    arrival = Arrival(segment=2, arrival_time=came, capture_time=None)
+    found = replace(found_frames(3, 1), arrival=arrival)
+    place = {"segment": 2, "arrival_time": "2026-01-31T12:00:00.000000+00:00", "capture_time": None}
+    with closing(BoxLines(tmp_path, ["door"])) as lines:
+        lines.write(found)
+        [line] = (tmp_path / "boxes.jsonl").read_text().splitlines()  # while the run goes on
+    row = json.loads(line)
+    assert [box["label"] for box in row["boxes"]] == ["dog", "person"]
+    assert row["boxes"][0] == {"label_id": 18, "label": "dog", "score": 0.75, "xyxy": list(DOG)}
+    assert {name: row[name] for name in ("source", "index", *place)} == {
+        **{"source": "door", "index": 3},
+        **place,
+    }
+    with closing(BoxTable(tmp_path, ["door"], is_live=True)) as table:
+        table.write(found)
+    [first, _] = pyarrow.parquet.read_table(tmp_path / "boxes.parquet").to_pylist()
+    assert (first["segment"], first["arrival_time"], first["capture_time"]) == (2, came, None)
+    image = written(tmp_path / "coco", found)["images"][0]
+    assert {name: image[name] for name in place} == place
 
 
 def test_a_table_without_a_row_says_that_nothing_was_found(tmp_path):

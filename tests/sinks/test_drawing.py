@@ -1,11 +1,14 @@
 """What is written on frames of any size, and the pictures of all sources in one."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from headrace.sinks.caption import Caption, captions
+from headrace.sinks.caption import Caption, caption_of
 from headrace.sinks.mosaic import Tile, mosaic
 from headrace.sinks.overlay import Overlay
+from sinks.made import boxes
 from sinks.web.faked_run import seen
 
 GREY = 200
@@ -27,7 +30,7 @@ def columns_with_text(picture: np.ndarray) -> np.ndarray:
 
 
 def test_a_caption_names_the_likeliest_class_and_the_frame():
-    assert captions(seen(120)) == [Caption("street sign", "93%   #120")]
+    assert caption_of(seen(120), 0) == Caption("street sign", "93%   #120")
 
 
 @pytest.mark.parametrize("size", [(272, 640), (1080, 1920), (480, 272), (96, 128)])
@@ -84,6 +87,16 @@ def tile(height: int, width: int, *, age_seconds: float = 0.0) -> Tile:
 )
 def test_all_sources_stand_side_by_side(sizes, expected):
     assert mosaic([tile(*size) for size in sizes]).size == expected[::-1]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_boxes_lie_on_a_tile_where_they_lie_on_the_frame(count):
+    """Of two tiles each is half as large."""
+    place = replace(boxes(1), xyxy=(np.float32([(200, 300, 600, 600), (0, 0, 0, 0)]),))
+    plain, found = tile(720, 1280), replace(tile(720, 1280), boxes=place)
+    before, after = (np.asarray(mosaic([each] * count)) for each in (plain, found))
+    rows, columns = np.nonzero((before != after).any(axis=2)[200 // count :, : 1280 // count])
+    assert (rows.max() + 200 // count, columns.min()) == (600 // count, 200 // count)
 
 
 def test_an_old_tile_beside_others_says_so():

@@ -19,7 +19,7 @@ from headrace.report.html import render_html
 from headrace.report.launch import launch_page, render_launch_text, workers_csv
 from headrace.report.survey import render_survey, render_survey_text
 from headrace.report.text import render_text
-from headrace.runs.launch.record import LaunchRecord
+from headrace.runs.launch.launch_record import LaunchRecord
 
 RECORDED = Path(__file__).parent / "recorded"
 SESSIONS = sorted(path.parent.name for path in RECORDED.glob("sessions/*/session.json"))

@@ -11,7 +11,7 @@ from headrace.bench.suite.suite_record import SuiteRecord
 from headrace.models.memory_table import MemoryTable
 from headrace.profiling.comparison.comparison import Comparison
 from headrace.profiling.session import Session
-from headrace.runs.launch.record import LaunchRecord
+from headrace.runs.launch.launch_record import LaunchRecord
 from headrace.sinks.web.prometheus import metrics_text
 from headrace.sinks.web.status import Health, LiveStatus
 from sinks.web.faked_run import status

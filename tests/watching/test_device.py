@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from headrace.profiling.findings.verdict import find
+from headrace.profiling.recorder import Recorder
 from headrace.testing.fake_clock import FakeClock
 from headrace.watching.device import DeviceWaits
 from headrace.watching.facts import LoaderFacts
@@ -55,14 +56,12 @@ def observed(gpu_ms: float):
         clock.advance(0.001)
     watch.asks()
     watch.ends()
+    recorder = Recorder("loader", record(steps=1).provenance, clock=FakeClock())
     return session_of(
+        recorder,
         watch,
         LoaderFacts(name="list"),
-        made=record(steps=1).provenance,
-        began_ns=0,
         wall_seconds=1.0,
-        outcome="complete",
-        error=None,
         others_cpu_share=None,
     )
 

@@ -123,8 +123,8 @@ def bound_variants(
     from headrace.models.load import load_classifier
     from headrace.models.precision_support import check_available
     from headrace.models.prepare import prepare
+    from headrace.runs.model_setup import computing_place
     from headrace.runs.options import ExecutionOptions
-    from headrace.runs.place import computing_place
 
     compute = config.compute_options(config.batch_size)
     check_available(compute.compute())

@@ -89,8 +89,8 @@ def live_plan(
         seconds: When reading stops.
     """
     from headrace.bench.overlap_work import Show
-    from headrace.runs.live.engine import Engine
     from headrace.runs.live.flow import LivePlan
+    from headrace.runs.live.live_batches import Engine
 
     show = Show()
 
@@ -128,7 +128,7 @@ def take_live_turn(
         HeadraceError: as `LiveFlow` raises it.
     """
     from headrace.runs.live.flow import LiveFlow
-    from headrace.runs.live.recording import stage_records, step_of
+    from headrace.runs.live.runner import stage_records, step_of
 
     steps: list[Step] = []
     settled, before = 0, Counter[tuple[str, str]]()

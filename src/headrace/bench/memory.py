@@ -247,7 +247,7 @@ def measure_memory(config: MemoryConfig, context: Context) -> MemoryRecord:
     from headrace.models.compute import Compute
     from headrace.models.load import load_classifier
     from headrace.models.precision_support import check_available
-    from headrace.runs.device_memory import memory_key
+    from headrace.runs.model_setup import memory_key
 
     sizes = _sizes_of(config, context)
     check_available(Compute(device=config.device))

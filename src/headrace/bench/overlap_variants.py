@@ -10,9 +10,8 @@ from headrace.bench.overlap_decoding import SharedFrame
 from headrace.bench.overlap_work import Answer, Passage, Show, Work, stages_of
 from headrace.live.overload import Overload
 from headrace.live.replayed import Replayed
-from headrace.runs.live.engine import Engine
 from headrace.runs.live.flow import LiveFlow, LivePlan
-from headrace.runs.live.values import Answered
+from headrace.runs.live.live_batches import Answered, Engine
 from headrace.runs.options import ComputeOptions
 from headrace.runtime.clock import Clock
 from headrace.runtime.item import Span

@@ -21,10 +21,9 @@ from headrace.models.precision_support import operation_threads
 from headrace.models.results import Labels
 from headrace.preprocess.levels import Preprocess, build_preprocess
 from headrace.preprocess.spec import InputSpec, PrepLevel
+from headrace.runs.model_setup import StartWatch, ready_model
 from headrace.runs.options import ComputeOptions
-from headrace.runs.ready import ready_model
 from headrace.runs.stages import Carrier
-from headrace.runs.start import StartWatch
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.process_stage import ProcessStage
 from headrace.sinks.overlay import Overlay
@@ -106,7 +105,6 @@ def ready_work(compute: ComputeOptions, clock: Clock) -> tuple[Work, float]:
         compute,
         batch_size=compute.batch_size,
         watch=watch,
-        clock=clock,
     )
     return Work(model, compute), sum(part.seconds for part in watch.parts)
 

@@ -216,7 +216,7 @@ def take_stability_turn(
         MediaError: a frame cannot be decoded.
         StageError: the model fails.
     """
-    from headrace.runs.reading import batches_of
+    from headrace.runs.run_inputs import batches_of
     from headrace.runs.stages import SOURCE, Carriers, stages_of
 
     batch_size, warm_up = candidate.batch_size, warm_up_of(candidate.queue_depth)

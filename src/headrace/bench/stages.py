@@ -183,7 +183,7 @@ def measure_stages(config: StagesConfig, context: Context) -> StagesRecord:
     from headrace.bench.overlap_work import ready_work
     from headrace.bench.stages_line import SequentialStages, check_log, write_log, write_stage_trace
     from headrace.models.precision_support import operation_threads
-    from headrace.runs.recording import setup_of
+    from headrace.runs.model_setup import setup_of
 
     made, compute = context.provenance(config), config.compute_options(config.batch_size)
     check_log(config.tensorboard, context.clock)

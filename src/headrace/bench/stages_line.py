@@ -18,11 +18,10 @@ from headrace.profiling.stage_records import Role
 from headrace.profiling.tensorboard_log import stage_scalars, writing
 from headrace.profiling.torch_trace import WARMUP_STEPS, StepTrace, warm_up
 from headrace.profiling.trace import Journey, write_trace
-from headrace.runs.instruments import TENSORBOARD_TRACE
-from headrace.runs.marks import opened_log, prepare_marks
+from headrace.runs.model_setup import StartWatch
 from headrace.runs.options import ComputeOptions, MarkOptions
 from headrace.runs.stages import SOURCE, STAGE_ROLES, Carriers, stages_of
-from headrace.runs.start import StartWatch
+from headrace.runs.tracers import TENSORBOARD_TRACE, opened_log, prepare_marks
 from headrace.runtime.clock import Clock, processor_ns
 from headrace.runtime.marks import NO_MARKS, Marks
 from headrace.video.frames import FrameBatch

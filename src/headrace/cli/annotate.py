@@ -7,10 +7,11 @@ from typing import Any, Final
 import typer
 
 from headrace.cli.early import check_present
+from headrace.cli.live_run import execute_live
 from headrace.cli.options import configured, option, parameters, with_parameters
 from headrace.cli.progress import waiting
 from headrace.cli.run import conclude, execute, when
-from headrace.cli.run_options import DRY_RUN
+from headrace.cli.run_options import DRY_RUN, comes_by_itself
 from headrace.cli.stopping import ending_at_once, ending_on_sigterm
 from headrace.models.results import BoxChoice
 from headrace.runs.options import (
@@ -67,12 +68,19 @@ _PARAMETERS: Final = (
 
 def _annotate(**typed: Any) -> None:
     options, is_quiet = _options(typed), typed["json"]
-    check_present(typed["sources"])
+    is_live = comes_by_itself(typed["sources"])
+    if not is_live:
+        check_present(typed["sources"])
     with ending_at_once(), waiting("loading PyTorch", is_quiet=is_quiet):
+        import headrace.runs.live.runner
         import headrace.runs.run  # noqa: F401
     with ending_on_sigterm() as ending:
         try:
-            session = execute(options, ending, is_dry=typed["dry_run"], is_quiet=is_quiet)
+            is_dry = typed["dry_run"]
+            if is_live:
+                session = execute_live(options, None, ending, is_dry=is_dry, is_quiet=is_quiet)
+            else:
+                session = execute(options, ending, is_dry=is_dry, is_quiet=is_quiet)
         except KeyboardInterrupt:
             print(when(ending, options.output.out), file=sys.stderr)
             raise typer.Exit(ending.exit_code) from None

@@ -11,7 +11,7 @@ import typer
 from headrace.cli.stopping import NOTHING_RECORDED, ending_on_sigterm
 
 if TYPE_CHECKING:
-    from headrace.runs.launch.record import LaunchRecord
+    from headrace.runs.launch.launch_record import LaunchRecord
 
 _OUT = Path("headrace_launch")
 
@@ -67,7 +67,7 @@ def launch(
     from headrace.cli.launch_flags import RunVocabulary
     from headrace.cli.launch_screen import LaunchScreen
     from headrace.cli.run import run
-    from headrace.runs.launch.config import read_config
+    from headrace.runs.launch.launch_config import read_config
     from headrace.runs.launch.launching import Launch
 
     found = read_config(config, RunVocabulary(run))
@@ -95,7 +95,7 @@ def _conclude(
     """Write and print what came of it; end with the exit code that tells."""
     from headrace.report.launch import RECORD, REPORT, TABLE, render_launch_text, write_launch
     from headrace.report.text import printable
-    from headrace.runs.launch.record import end_words, failed
+    from headrace.runs.launch.launch_record import end_words, failed
 
     bad = failed(record.workers)
     has_results = any(worker.figures for worker in record.workers)

@@ -7,7 +7,7 @@ import typer
 
 from headrace.cli.usage import in_our_words
 from headrace.errors import ConfigError
-from headrace.runs.launch.document import Value
+from headrace.runs.launch.launch_config import Value
 
 _REFUSED: Final = {
     "out": "each worker has its folder in that of the launch; give `out` on top, or --out",

@@ -8,7 +8,7 @@ from headrace.cli.progress import is_silenced, waiting
 from headrace.cli.stopping import INTERRUPTED, TERMINATED
 
 if TYPE_CHECKING:
-    from headrace.runs.launch.news import News
+    from headrace.runs.launch.launching import News
     from headrace.runtime.child import Ending
 
 _LINE_SECONDS: Final = 10.0
@@ -63,7 +63,7 @@ class LaunchScreen:
 
     def ended(self, ending: "Ending") -> None:
         """Show how one ended."""
-        from headrace.runs.launch.ends import killed_words
+        from headrace.runs.launch.launch_record import killed_words
 
         code = ending.exit_code
         how = "done" if code == 0 else f"ended with exit code {code}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from headrace.errors import ConfigError
-from headrace.runs.launch.news import ADDRESS
+from headrace.runs.launch.launching import ADDRESS
 
 if TYPE_CHECKING:
     from headrace.profiling.session import Session
@@ -35,7 +35,7 @@ def run_as_launched(runner: "AnyRunner", on_step: "Callable[[Step], None]", out:
     The record so far is kept in the folder `out`.
     """
     from headrace.report.folder import write_checkpoint
-    from headrace.runs.launch.news import began, progress, ready
+    from headrace.runs.launch.launching import began, progress, ready
     from headrace.runtime.rendezvous import Participant
 
     runner = replace(runner, on_record=partial(write_checkpoint, folder=out))

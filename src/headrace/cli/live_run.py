@@ -14,9 +14,9 @@ from headrace.cli.stopping import Ending
 if TYPE_CHECKING:
     from headrace.profiling.session import Session
     from headrace.profiling.steps import Step
-    from headrace.runs.live.notices import Notice
-    from headrace.runs.live.options import LiveOptions
     from headrace.runs.live.runner import LiveRunner
+    from headrace.runs.live.status_board import Notice
+    from headrace.runs.options import RunOptions
     from headrace.sinks.web.options import WebOptions
 
 LogFormat = Literal["text", "json"]
@@ -25,13 +25,13 @@ _RECENT = 60
 
 
 def execute_live(
-    options: "LiveOptions",
+    options: "RunOptions",
     web: "WebOptions | None",
     ending: Ending,
     *,
     is_dry: bool,
     is_quiet: bool,
-    log_format: LogFormat,
+    log_format: LogFormat = "text",
 ) -> "Session | None":
     """Run it, and write its folder; None where it was only to be checked."""
     from headrace.profiling.machine import describe_machine, process_seconds, versions
@@ -42,7 +42,7 @@ def execute_live(
     runner = LiveRunner.prepare(options, command=command, imports_seconds=process_seconds())
     names = tuple(source.name for source in runner.sources)
     if not is_quiet and not is_launched():
-        setup = options.configuration(names)
+        setup = runner.options.configuration(names)
         print(render_setup(machine=describe_machine(), versions=versions(), configuration=setup))
     if is_dry:
         print(
@@ -66,7 +66,7 @@ def _watched(
 
     names = tuple(source.name for source in runner.sources)
     board = runner.new_board()
-    if runner.options.view == "window":
+    if runner.options.flow.view == "window":
         yield replace(runner, sinks=(WindowView(board.title, names),))
     elif web is not None:
         with open_web_view(web, board.status, names) as page:

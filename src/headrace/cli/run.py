@@ -14,7 +14,7 @@ from headrace.cli.keeping import keep
 from headrace.cli.launched import is_launched, run_as_launched
 from headrace.cli.progress import progress_line, waiting
 from headrace.cli.retrain_run import with_mode
-from headrace.cli.run_options import PARAMETERS, files_among, live_options, run_options
+from headrace.cli.run_options import PARAMETERS, files_among, run_options
 from headrace.cli.stopping import NOTHING_RECORDED, Ending, ending_at_once, ending_on_sigterm
 from headrace.cli.trying import refuse_other_than_file, try_advice
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from headrace.cli.live_run import LogFormat
     from headrace.profiling.session import Session
     from headrace.profiling.steps import Step
-    from headrace.runs.live.options import LiveOptions
     from headrace.runs.options import RunOptions
     from headrace.runs.run import Runner
     from headrace.sinks.web.options import WebOptions
@@ -45,8 +44,7 @@ _SHOWN: Final = 8
 def _run(**typed: Any) -> None:
     from headrace.cli.web import web_options
 
-    plain = run_options(typed)
-    live = live_options(plain, typed)
+    options = run_options(typed)
     web = web_options(
         typed["view"],
         typed["web_address"],
@@ -55,13 +53,12 @@ def _run(**typed: Any) -> None:
         typed["web_token_file"],
         typed["max_silence"],
     )
-    check_videos(files_among(plain.input))
+    check_videos(files_among(options.input))
     is_quiet = typed["json"] or typed["log_format"] == "json"
     with ending_at_once(), waiting("loading PyTorch", is_quiet=is_quiet):
         _import_what_runs()
     _run_either(
-        plain,
-        live,
+        options,
         web,
         is_dry=typed["dry_run"],
         is_quiet=typed["json"],
@@ -85,8 +82,7 @@ def _import_what_runs() -> None:
 
 
 def _run_either(
-    plain: "RunOptions",
-    live: "LiveOptions",
+    options: "RunOptions",
     web: "WebOptions | None",
     *,
     is_dry: bool,
@@ -96,29 +92,31 @@ def _run_either(
 ) -> None:
     """Files at full speed by the run that is made for them, all else as it comes."""
     from headrace.cli.live_run import execute_live
-    from headrace.runs.live.choice import plain_files
+    from headrace.runs.live.live_sources import plain_files
+    from headrace.runs.task import with_task
 
-    if plain.marks.trace:
+    if options.marks.trace:
         # PyTorch's profiler says on stderr that it starts and ends, unless it is told before.
         os.environ.setdefault("KINETO_LOG_LEVEL", "6")
 
     with ending_on_sigterm() as ending:
         try:
-            paths = plain_files(live)
+            options = with_task(options)
+            paths = plain_files(options)
             if is_trying and paths is None:
                 refuse_other_than_file()
             if paths is not None:
-                files = replace(plain, input=replace(plain.input, sources=paths))
+                files = replace(options, input=replace(options.input, sources=paths))
                 session = execute(files, ending, is_dry=is_dry, is_quiet=is_quiet)
             else:
                 session = execute_live(
-                    live, web, ending, is_dry=is_dry, is_quiet=is_quiet, log_format=log_format
+                    options, web, ending, is_dry=is_dry, is_quiet=is_quiet, log_format=log_format
                 )
         except KeyboardInterrupt:
-            print(when(ending, plain.output.out), file=sys.stderr)
+            print(when(ending, options.output.out), file=sys.stderr)
             raise typer.Exit(ending.exit_code) from None
         if session is not None:
-            conclude(session, plain.output.out, ending.exit_code, is_quiet=is_quiet)
+            conclude(session, options.output.out, ending.exit_code, is_quiet=is_quiet)
             if is_trying:
                 again = partial(execute, ending=ending, is_dry=False, is_quiet=True)
                 try_advice(files, session, again, is_quiet=is_quiet)

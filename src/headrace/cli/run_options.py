@@ -4,6 +4,7 @@ An option is the field of a configuration that it fills; what is typed in anothe
 kept stands here.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -12,10 +13,11 @@ import typer
 from headrace.cli.options import checking, configured, option, parameters
 from headrace.errors import ConfigError
 from headrace.models.compute import LARGEST
-from headrace.runs.live.options import ClipOptions, FlowOptions, LiveOptions
 from headrace.runs.options import (
+    ClipOptions,
     ComputeOptions,
     ExecutionOptions,
+    FlowOptions,
     InputOptions,
     MarkOptions,
     OutputOptions,
@@ -62,10 +64,10 @@ PARAMETERS: Final = (
     *_COMPUTE.values(),
     option("infer_on_gpu", bool, False, "The same as --device cuda.", "--infer-on-gpu"),
     *parameters(ExecutionOptions),
-    *parameters(FlowOptions),
+    *(each for each in parameters(FlowOptions) if each.name != "view"),
     *parameters(ClipOptions),
     *parameters(OutputOptions),
-    *parameters(LiveOptions),
+    *parameters(FlowOptions, only="view"),
     option(
         "web_address",
         str,
@@ -140,17 +142,17 @@ def run_options(typed: dict[str, Any]) -> RunOptions:
         ),
         output=configured(OutputOptions, typed),
         marks=configured(MarkOptions, typed),
+        flow=configured(FlowOptions, typed),
+        clips=configured(ClipOptions, typed),
     )
 
 
-def live_options(plain: RunOptions, typed: dict[str, Any]) -> LiveOptions:
-    """Return the same for sources that are read as they come.
-
-    Raises:
-        ConfigError: a value is not possible.
-    """
-    flow, clips = configured(FlowOptions, typed), configured(ClipOptions, typed)
-    return LiveOptions.of(plain, flow=flow, clips=clips, view=typed["view"])
+def comes_by_itself(sources: Sequence[str]) -> bool:
+    """Return whether a source is a camera, an address or a list of them; the others are files."""
+    return any(
+        "://" in each or each.isdecimal() or each.startswith("/dev/") or each.endswith(".streams")
+        for each in sources
+    )
 
 
 def files_among(read: InputOptions) -> tuple[str, ...]:

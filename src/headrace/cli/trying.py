@@ -34,7 +34,7 @@ def try_advice(
         run: Runs with other options, without a word.
         is_quiet: What is said goes to stderr.
     """
-    from headrace.runs.trying import in_words, trial_of
+    from headrace.runs.what_if import in_words, trial_of
 
     to = sys.stderr if is_quiet else sys.stdout
     trial = trial_of(options, session)

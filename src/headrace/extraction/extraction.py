@@ -20,10 +20,8 @@ from headrace.profiling.input_records import lost_frame, summarize_all, with_con
 from headrace.profiling.machine import provenance
 from headrace.profiling.number_format import counted
 from headrace.profiling.provenance import Provenance
+from headrace.profiling.recorder import Recorder as SessionRecorder
 from headrace.profiling.run_records import StartUpPart
-from headrace.profiling.session import Session
-from headrace.profiling.steps import Steps
-from headrace.profiling.usage import ProcessorShare
 from headrace.runtime.child import ChildFunction, Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.workers import RunRound, Work, WorkOutcome, work_through
@@ -207,7 +205,8 @@ class Extraction(ABC, Generic[OptionsT, PlanT]):
     def _run(
         self, job: Job[Any], ledger: Ledger, made: Provenance, recorder: Recorder
     ) -> Extracted:
-        share = ProcessorShare()
+        record = SessionRecorder("extract", made, clock=self.clock, startup=self.startup)
+        record.start_ns, record.steps = recorder.listening.start_ns, recorder.steps
         before = job.settle(ledger, {}).came
         recorder.listening.on_frames(before)
         left_out: dict[str, str] = {}
@@ -224,22 +223,15 @@ class Extraction(ABC, Generic[OptionsT, PlanT]):
         inputs, places = summarize_all(
             plan.indexes.values(), (loss.source for loss in plan.left_out)
         )
-        session = Session(
-            kind="extract",
-            provenance=made,
+        record.outcome, record.error = ended.outcome, ended.error
+        session = record.session(
             setup=remarks.setup,
             inputs=with_content(inputs),
-            outcome=ended.outcome,
-            error=ended.error,
             lost=(
                 *(lost_frame(loss, places[loss.source]) for loss in plan.left_out),
                 *settled.lost(),
             ),
-            wall_seconds=(self.clock.now_ns() - recorder.listening.start_ns) / 1e9,
-            startup=self.startup,
-            others_cpu_share=share.of_others(),
-            usage=share.used(),
-            steps=Steps.of(recorder.steps),
+            warmup_steps=0,
             stages=recorder.stages(self.workers),
             workers=recorder.workers(),
             decode=recorder.decode,

@@ -27,7 +27,13 @@ from headrace.report.experiment import (
     render_experiment_text,
 )
 from headrace.report.losses import counted_by_kind
-from headrace.runs.launch.record import Figures, LaunchRecord, WorkerRecord, end_words, failed
+from headrace.runs.launch.launch_record import (
+    Figures,
+    LaunchRecord,
+    WorkerRecord,
+    end_words,
+    failed,
+)
 from headrace.text_file import write_whole
 
 RECORD: Final = "launch.json"

@@ -10,10 +10,9 @@ from headrace.decode.open import capabilities_of
 from headrace.decode.option_words import in_option_words, saying_option
 from headrace.errors import BackendError, ConfigError, MediaError
 from headrace.extraction.picture_reader import PictureReader
-from headrace.runs.media import Media, Reader
+from headrace.runs.model_setup import StartWatch
 from headrace.runs.options import RunOptions
-from headrace.runs.reading import batches_of
-from headrace.runs.start import StartWatch
+from headrace.runs.run_inputs import Media, Reader, batches_of
 from headrace.training.devices import check_gpu
 from headrace.video.stream_index import StreamIndex
 

@@ -1,13 +1,15 @@
 """What to run, on what, with what, and where results go: a few values, checked when made."""
 
 from dataclasses import asdict, dataclass, field, replace
+from math import inf
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from headrace.config_fields import Option, SourceArgument, check_options
 from headrace.decode.decoding import DECODE_OPTION, Decoding
 from headrace.decode.protocol import OnError
 from headrace.errors import ConfigError
+from headrace.live.overload import OverloadName
 from headrace.models.compute import WEIGHTS_OPTION, Compute, Device, Precision, layer_of
 from headrace.models.results import BoxChoice
 from headrace.preprocess.spec import PrepLevel
@@ -15,7 +17,12 @@ from headrace.profiling.provenance import Scalar
 from headrace.runs.outputs import OUT_OPTION
 from headrace.runtime.affinity import check_cores
 from headrace.sinks.predictions import PredictionFormat
+from headrace.sizes import parse_seconds
 from headrace.video.image_sequence import RATE_OPTION
+
+PaceName = Literal["auto", "offline", "realtime"]
+View = Literal["none", "web", "metrics", "window"]
+"""`metrics` is `web` without its page: for programs only."""
 
 TRACE_STEPS: Final = 20
 """Steps in a trace: some megabytes at most, and a look at each kind of step."""
@@ -215,6 +222,8 @@ class DetectionOptions:
     """Which boxes are kept."""
     parquet: Annotated[bool, Option("Write boxes.parquet beside coco.json, or not.")] = True
     """It needs the extra `parquet`."""
+    lines: bool = False
+    """Whether they go to a file of JSON lines as well, which can be read while the run goes on."""
 
     def configuration(self) -> dict[str, Scalar]:
         """Return every option in force, as a session records it."""
@@ -227,16 +236,91 @@ class DetectionOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FlowOptions:
+    """How frames come, and what is done when they are too many."""
+
+    view: Annotated[
+        View,
+        Option("Watch it: as a page, with metrics; metrics without a page; in a window."),
+    ] = "none"
+    pace: Annotated[
+        PaceName,
+        Option("Files as fast as they can (auto, offline), or as they would be played."),
+    ] = "auto"
+    """Cameras and network sources come as they come in any case."""
+    overload: Annotated[
+        OverloadName,
+        Option("Too many frames: keep all, or let newer ones replace older ones (auto)."),
+    ] = "auto"
+    """`auto`: freshest in real time, every frame offline."""
+    max_staleness: Annotated[
+        str | None,
+        Option('Drop frames that are older, such as "200ms".', metavar="SPAN", check=parse_seconds),
+    ] = None
+    """Dropped at the border of each stage; None: none is."""
+    queue: Annotated[
+        int | None,
+        Option("Frames of each source that may wait for their turn.", least=1, metavar="N"),
+    ] = None
+    """None means 1 where the freshest are kept, else 2."""
+    wait_for_source: Annotated[
+        bool, Option("Wait for a source that is not there yet.", flags=("--wait-for-source",))
+    ] = False
+    """False: a source that cannot be opened at first ends the run."""
+    max_seconds: Annotated[
+        float | None, Option("Stop reading after so many seconds.", metavar="SECONDS")
+    ] = None
+    """None means when the sources end."""
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        if self.max_seconds is not None and not 0 < self.max_seconds < inf:
+            raise ConfigError(
+                f"max_seconds must be > 0, got {self.max_seconds}; leave it out for no limit"
+            )
+        parse_seconds(self.max_staleness or "1s")
+
+    @property
+    def max_staleness_seconds(self) -> float | None:
+        """`max_staleness` as a number."""
+        return None if self.max_staleness is None else parse_seconds(self.max_staleness)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClipOptions:
+    """What clips a video model gets; a model of single frames takes the defaults alone."""
+
+    clip_len: Annotated[
+        int | None,
+        Option("Frames of a clip, for a video model; its own if left out.", least=1, metavar="N"),
+    ] = None
+    clip_stride: Annotated[
+        int, Option("Of the frames of a clip; 1 means consecutive ones.", least=1)
+    ] = 1
+    clip_hop: Annotated[
+        int | None,
+        Option("Frames from one clip to the next; its span if left out.", least=1, metavar="N"),
+    ] = None
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """One run."""
+    """One run: of files at full speed, or of sources that are read as they come."""
 
     input: InputOptions
+    """What is read. Damaged frames of a stream are always left out, counted and told of, whatever
+    its `on_error` says of files."""
     compute: ComputeOptions = field(default_factory=ComputeOptions)
     output: OutputOptions = field(default_factory=OutputOptions)
     detection: DetectionOptions | None = None
-    """None: the model says what each frame shows; else it is a detector, which says where too.
-    Formats of predictions and `top_k` are not for its boxes."""
+    """Which boxes of a detector are kept. None: `task.with_task` chooses them for a detector; any
+    other model says what each frame or clip shows."""
     marks: MarkOptions = field(default_factory=MarkOptions)
+    flow: FlowOptions = field(default_factory=FlowOptions)
+    clips: ClipOptions = field(default_factory=ClipOptions)
 
     def decoding(self) -> Decoding:
         """Return what decodes, and where; frames stay on a GPU that preprocesses them, too."""
@@ -244,20 +328,35 @@ class RunOptions:
         is_there = decoding.can_keep and decoding.gpu is not None
         return replace(decoding, keeps_on_device=is_there and self.compute.execution.prep_on_gpu)
 
-    def configuration(self) -> dict[str, Scalar]:
-        """Return every option in force, defaults included, as a session records it."""
-        options = {**asdict(self.input), **computing(self.compute), **written_to(self.output)}
-        options["decode"] = self.decoding().name
-        sources = ", ".join(options.pop("sources"))
-        boxes: dict[str, Scalar] = {}
+    def configuration(self, names: tuple[str, ...] | None = None) -> dict[str, Scalar]:
+        """Return every option in force, defaults included, as a session records it.
+
+        Args:
+            names: Sources that are read as they come, without credentials; None: files at full
+                speed.
+        """
+        read, computed, output = (
+            asdict(self.input),
+            computing(self.compute),
+            written_to(self.output),
+        )
+        sources = read.pop("sources")
+        if names is None:
+            named = {"source": ", ".join(sources)}
+            read["decode"] = self.decoding().name
+        else:
+            named = {"sources": ", ".join(names)}
+            del read["decode"]
+            read |= asdict(self.flow) | asdict(self.clips)
         if self.detection is not None:
-            del options["predictions"], options["top_k"]
-            boxes = self.detection.configuration()
+            del output["predictions"], output["top_k"]
         return {
-            "model": options.pop("model_name"),
-            "source": sources,
-            **options,
-            **boxes,
+            "model": computed.pop("model_name"),
+            **named,
+            **read,
+            **computed,
+            **output,
+            **(self.detection.configuration() if self.detection else {}),
             **self.marks.configuration(),
         }
 

@@ -1,6 +1,7 @@
-"""One run: decode -> preprocess -> transfer -> model -> sinks, recorded as a session."""
+"""One run of files at full speed: decode -> preprocess -> transfer -> model -> sinks."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -12,50 +13,48 @@ from headrace.decode.index_store import IndexStore
 from headrace.decode.option_words import in_option_words
 from headrace.decode.pictures import PictureFile
 from headrace.errors import BackendError, HeadraceError, first_line
+from headrace.models.catalogue import check_name
 from headrace.models.gpu_memory import is_out_of_memory, release_memory
 from headrace.models.memory_table import MemoryTables
 from headrace.models.model import Model
 from headrace.models.prepare import Compiler, compile_module, refitted
 from headrace.preprocess.levels import Preprocess, build_preprocess
-from headrace.profiling.input_records import DecodeCounters, lost_frame, summarize, with_content
-from headrace.profiling.machine import provenance
+from headrace.profiling.input_records import DecodeCounters, lost_frame, summarize
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Scalar
-from headrace.profiling.run_records import StartUpPart
-from headrace.profiling.session import Outcome, Session
-from headrace.profiling.stage_records import ItemCounts
+from headrace.profiling.recorder import Recorder
+from headrace.profiling.session import Kind, Session
+from headrace.profiling.stage_records import ItemCounts, StageRecord
 from headrace.profiling.steps import Step
-from headrace.profiling.usage import ProcessorShare
-from headrace.runs.alternatives import with_alternatives
-from headrace.runs.checkpoints import Checkpoints, OnRecord
 from headrace.runs.decoders import check_decoder, check_media, notes_on_decoding, try_decoder
-from headrace.runs.instruments import Instruments
-from headrace.runs.marks import prepare_marks
-from headrace.runs.media import Media, Reader, open_media
+from headrace.runs.model_setup import (
+    StartWatch,
+    backing_off,
+    check_devices,
+    computing_place,
+    fitted_batch,
+    notes_on,
+    ready_model,
+    setup_of,
+)
 from headrace.runs.options import MarkOptions, RunOptions
 from headrace.runs.outputs import claim, finishing
-from headrace.runs.place import computing_place
-from headrace.runs.purpose import purpose_of
-from headrace.runs.ready import backing_off, check_devices, fitted_batch, notes_on, ready_model
-from headrace.runs.recording import (
-    DecodeThreads,
-    Going,
-    setup_of,
-    stages_and_queues,
-    step_of,
-)
-from headrace.runs.stages import SOURCE, Carrier, Carriers, stages_of
-from headrace.runs.start import StartWatch
-from headrace.runs.trying import changed_options
+from headrace.runs.run_inputs import Media, open_media
+from headrace.runs.runner import AnyRunner, line_records, timed_step
+from headrace.runs.stages import SOURCE, Carrier, Carriers, Shown, stages_of
+from headrace.runs.task import Task, with_task
+from headrace.runs.tracers import Instruments, prepare_marks
+from headrace.runs.what_if import changed_options, with_alternatives
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.pipeline import Pipeline, Run
-from headrace.sinks.own_sink import any_needs_frames, own_sinks
+from headrace.runtime.item import Item
+from headrace.runtime.pipeline import Pipeline
+from headrace.sinks.own_sink import any_needs_frames
 from headrace.sinks.seen import SinkOf
 from headrace.video.stream_index import StreamIndex
 
 
 @dataclass(frozen=True, kw_only=True)
-class Runner:
+class Runner(AnyRunner["FileFeed"]):
     """One run, ready to start: the sources are indexed, the model loaded and warm."""
 
     options: RunOptions
@@ -65,10 +64,6 @@ class Runner:
     model: Model[Any]
     pictures: tuple[PictureFile, ...] = ()
     """Read in place of videos, in order; where boxes are wanted."""
-    command: tuple[str, ...] = ()
-    """The command line, for the record."""
-    startup: tuple[StartUpPart, ...] = ()
-    """What was done until here."""
     notes: tuple[str, ...] = ()
     """What was decided before the run, in words."""
     carriers: Carriers = field(default_factory=Carriers)
@@ -79,11 +74,6 @@ class Runner:
     """From frames to what the model takes; None means that of the options."""
     sinks: tuple[SinkOf[Any], ...] = ()
     """Where results go besides the files of the options; closed when the run ends."""
-    before_start: Callable[[], None] = field(default=lambda: None)
-    """Called when all is ready, right before the clock of the run starts: to begin with others."""
-    on_record: OnRecord | None = None
-    """Called in the thread that runs with the record so far, now and then; None: never."""
-    clock: Clock = SYSTEM_CLOCK
 
     @classmethod
     def prepare(
@@ -114,10 +104,9 @@ class Runner:
                 not be decoded there.
             MediaError: a source cannot be opened as video.
         """
+        watch = StartWatch(clock, imports_seconds)
         with computing_place(options.compute):
-            return cls._prepare(
-                options, tuple(command), store, StartWatch(clock, imports_seconds), compiler
-            )
+            return cls._prepare(with_task(options), tuple(command), store, watch, compiler)
 
     @classmethod
     def _prepare(
@@ -128,12 +117,12 @@ class Runner:
         watch: StartWatch,
         compiler: Compiler,
     ) -> "Runner":
-        compute, clock = options.compute, watch.clock
-        any_needs_frames(options.output.sinks)
+        compute, task = options.compute, Task(options)
         check_devices(compute)  # before anything is read or made
         check_decoder(options)
-        purpose = purpose_of(options)
-        purpose.check()
+        if options.detection is None:  # clips are read as they come
+            check_name(compute.model_name, "classification")
+        task.check()
         prepare_marks(options.marks, watch)
         with watch.part("index"):
             media, notes = open_media(options, store)
@@ -141,10 +130,8 @@ class Runner:
         try_decoder(media.indexes, options.decoding(), watch)
         read = [index.source.path for index in media.indexes] if options.output.video else []
         claim(options.output.out, *read)
-        load, frames = purpose.load, media.reader(options).frames_planned
-        ready = partial(
-            ready_model, picture_size=media.largest, watch=watch, clock=clock, compiler=compiler
-        )
+        frames, load = media.reader(options).frames_planned, task.load
+        ready = partial(ready_model, picture_size=media.largest, watch=watch, compiler=compiler)
         if compute.execution.fit_batch:
             with watch.part("batch size"):
                 loaded = load()
@@ -154,7 +141,7 @@ class Runner:
                     picture_size=media.largest,
                     frames=frames,
                     tables=MemoryTables.beside(store),
-                    clock=clock,
+                    clock=watch.clock,
                 )
             fitted = backing_off(
                 lambda size: ready(lambda: loaded, compute, batch_size=size), choice.batch_size
@@ -173,85 +160,67 @@ class Runner:
             startup=tuple(watch.parts),
             notes=(*notes, *notes_on(compute)),
             carriers=_carriers_of(model, options),
-            clock=clock,
+            clock=watch.clock,
         )
+
+    @property
+    def media(self) -> Media:
+        """What is read."""
+        return Media(indexes=self.indexes, pictures=self.pictures)
 
     @property
     def frames_planned(self) -> int:
         """Frames the run will go through, damage aside."""
-        return self._media.reader(self.options).frames_planned
+        return self.media.reader(self.options).frames_planned
 
     @property
-    def _is_fixed(self) -> bool:
-        # Larger batches of detectors take gigabytes more, and times vary with what is in a frame.
-        return self.options.compute.execution.compile or self.options.detection is not None
+    def _kind(self) -> Kind:
+        return "run"
 
-    def _carriers(self) -> Carriers:
-        """Return what carries: frames that stay on a device come down where a sink shows them."""
-        if not (self.decoding or self.options.decoding()).keeps_on_device:
-            return self.carriers
-        output = self.options.output
-        is_shown = output.video or self.sinks or any_needs_frames(output.sinks)
-        pictures = (self.carriers.pictures or Carrier("cpu")) if is_shown else None
-        return replace(self.carriers, pictures=pictures)
+    def _feed(self, recorder: Recorder) -> "FileFeed":
+        return FileFeed(self, recorder)
 
-    @property
-    def _media(self) -> Media:
-        return Media(indexes=self.indexes, pictures=self.pictures)
+    def _words(self, failure: HeadraceError) -> str:
+        """Return the first line of what went wrong; where memory ran out, also what to do."""
+        advice = "; use a smaller --batch-size" if is_out_of_memory(failure.__cause__) else ""
+        return in_option_words(first_line(failure)) + advice
 
-    def run(self, on_step: Callable[[Step], None] = lambda step: None) -> Session:
-        """Run to the end, and record it; an interrupt or an error ends it early, recorded too.
+    def _whole(self, on_step: Callable[[Step], None]) -> Session:
+        """Run until it fits into memory, then try other settings; return the record.
 
-        On the CPU, settings that may cure what bound the run are tried afterwards for some seconds:
-        see `with_alternatives`. Where memory runs out with a batch size that was chosen for the
-        run, the run begins anew with half of it, as often as it takes; its notes tell.
-
-        Args:
-            on_step: Called in the caller's thread after each step, for progress; step 0 again says
-                that the run has begun anew.
-
-        Returns:
-            The session; its `outcome` tells how the run ended, `error` why it failed. What was
-            written until then is whole and can be used.
-
-        Raises:
-            ConfigError: a sink cannot be written.
+        On the CPU, settings that may cure what bound the run are tried for some seconds: see
+        `with_alternatives`. Where memory runs out with a batch size that was chosen for the run,
+        the run begins anew with half of it, as often as it takes, step 0 again; its notes say so.
         """
-        with computing_place(self.options.compute):
-            runner, session = self._until_it_fits(on_step)
-            if self.on_record is not None:
-                self.on_record(session)
-            session = with_alternatives(
-                session,
-                runner._rehearsed,
-                frames=runner.frames_planned,
-                is_fixed=self._is_fixed,
-                clock=self.clock,
-            )
-        return session.model_copy(update={"inputs": with_content(session.inputs)})
-
-    def _until_it_fits(self, on_step: Callable[[Step], None]) -> "tuple[Runner, Session]":
-        """Return the run that came to its end, with the batch size that it had, and its record."""
-        runner, (session, ran_out) = self, self._attempt(on_step)
-        while ran_out and (smaller := runner._with_half_the_batch(session)) is not None:
+        runner, (session, failure) = self, self._recorded(on_step)
+        while (
+            failure is not None
+            and is_out_of_memory(failure.__cause__)
+            and (smaller := runner._with_half_the_batch(session)) is not None
+        ):
             runner = smaller
-            session, ran_out = runner._attempt(on_step)
-        return runner, session
+            session, failure = runner._recorded(on_step)
+        if self.on_record is not None:
+            self.on_record(session)
+        # Larger batches of detectors take gigabytes more, and times vary with what is in a frame.
+        compute = self.options.compute
+        is_fixed = compute.execution.compile or self.options.detection is not None
+        frames, tried = runner.frames_planned, runner._rehearsed
+        return with_alternatives(session, tried, frames=frames, is_fixed=is_fixed, clock=self.clock)
 
     def _with_half_the_batch(self, failed: Session) -> "Runner | None":
         """Return what begins anew where memory ran out; None where there is nothing to be halved.
 
         A batch size that the user chose stays, and sinks of the user's own are closed by now.
         """
-        compute, has_own = self.options.compute, self.sinks or self.options.output.sinks
+        compute = self.options.compute
+        has_own = self.sinks or self.options.output.sinks
         if not compute.execution.fit_batch or compute.batch_size == 1 or has_own:
             return None
         release_memory()
         try:
             fitted = backing_off(
-                lambda size: refitted(
-                    self.model, self.model.input.shape(size, self._media.largest)
-                ),
+                lambda size: refitted(self.model, self.model.input.shape(size, self.media.largest)),
                 compute.batch_size // 2,
             )
         except BackendError:
@@ -269,88 +238,6 @@ class Runner:
             before_start=lambda: None,
         )
 
-    def _attempt(self, on_step: Callable[[Step], None]) -> tuple[Session, bool]:
-        """Run once; return its record, and whether it failed because memory ran out."""
-        made = provenance(self.options.configuration(), self.command, self.clock)
-        self.before_start()
-        start_ns, share = self.clock.now_ns(), ProcessorShare()
-        outcome: Outcome = "complete"
-        error: str | None = None
-        ran_out = False
-        steps: list[Step] = []
-        out = self.options.output.out
-        instruments = Instruments(self.options.marks, out, made, self.clock)
-        going = Going(
-            made=made,
-            start_ns=start_ns,
-            clock=self.clock,
-            share=share,
-            steps=steps,
-            instruments=instruments,
-        )
-        names = [str(index.source) for index in self.indexes]
-        own = own_sinks(self.options.output.sinks, out, names, self.model.name)
-        sinks = (*purpose_of(self.options).sinks(self.model, self.indexes), *own, *self.sinks)
-        batches = self._media.reader(self.options, self.decoding, self.clock, instruments.marks)
-        carriers = self._carriers()
-        run = self._line(batches, carriers, sinks).run(clock=self.clock, marks=instruments.marks)
-
-        record = partial(
-            self._session, going=going, run=run, batches=batches, carriers=carriers, sinks=sinks
-        )
-        checkpoints = Checkpoints(self.on_record, self.clock)
-        try:
-            with finishing(sinks), instruments, run:
-                for item in run:
-                    steps.append(step_of(item, len(steps), start_ns))
-                    instruments.add(item, steps[-1], run, source_number=self._planned(steps[-1]))
-                    on_step(steps[-1])
-                    checkpoints.look(lambda: record("interrupted", None))
-        except KeyboardInterrupt:
-            outcome = "interrupted"
-        except HeadraceError as failure:
-            outcome, error = "failed", _words(failure)
-            ran_out = is_out_of_memory(failure.__cause__)
-        return record(outcome, error), ran_out
-
-    def _session(
-        self,
-        outcome: Outcome,
-        error: str | None,
-        *,
-        going: Going,
-        run: Run,
-        batches: Reader,
-        carriers: Carriers,
-        sinks: Sequence[SinkOf[Any]],
-    ) -> Session:
-        """Return the record of a run that is over, or as far as it is."""
-        options, names = self.options, self._media.names
-        decoding = DecodeThreads.of(going.steps, batches.threads)
-        stage_records, queue_records = stages_and_queues(
-            run, decoding=decoding, carriers=carriers.by_stage()
-        )
-        return Session(
-            **going.fields(outcome, error),
-            setup=setup_of(
-                options.compute,
-                self.model,
-                going.made,
-                stride=options.input.stride,
-                draws_video=options.output.video,
-            ),
-            inputs=tuple(map(summarize, self.indexes)),
-            startup=self.startup,
-            stages=stage_records,
-            queues=queue_records,
-            items=ItemCounts.of(run.flow()),
-            events=going.instruments.events(),
-            decode=DecodeCounters(**vars(batches.counters)),
-            lost=tuple(lost_frame(loss, names.index(loss.source)) for loss in batches.losses),
-            notes=(*self.notes, *notes_on_decoding(batches)),
-            outputs=(*(n for sink in sinks for n in sink.outputs), *going.instruments.outputs),
-        )
-
     def _rehearsed(self, changed: Mapping[str, Scalar], steps: int) -> float | None:
         """Run some steps with options changed; milliseconds per frame, None if it did not end."""
         with TemporaryDirectory(prefix="headrace-rehearsal-") as folder:
@@ -363,25 +250,127 @@ class Runner:
                 on_record=None,
             )
             with computing_place(other.options.compute):
-                session, _ = other._attempt(lambda step: None)
+                session, _ = other._recorded(lambda step: None)
         rate = Metrics.of(session).fps_mean
         return 1e3 / rate if rate and session.outcome == "complete" else None
 
-    def _line(self, batches: Reader, carriers: Carriers, sinks: Sequence[SinkOf[Any]]) -> Pipeline:
-        prep_level = self.options.compute.prep_level
-        preprocess = self.preprocess or build_preprocess(prep_level, self.model.input)
-        stages = stages_of(preprocess, carriers, self.model, sinks)
+
+class FileFeed:
+    """Files at full speed: a `Feed`."""
+
+    def __init__(self, runner: Runner, recorder: Recorder) -> None:
+        """Open the sinks.
+
+        Raises:
+            ConfigError: one cannot be written.
+        """
+        options, made = runner.options, recorder.provenance
+        self._runner, self._recorder = runner, recorder
+        self._tracers = Instruments(options.marks, options.output.out, made, runner.clock)
+        names, marks = runner.media.names, self._tracers.marks
+        own = Task(options).sinks(runner.model, names, indexes=runner.indexes)
+        self._sinks = (*own, *runner.sinks)
+        self._batches = runner.media.reader(options, runner.decoding, runner.clock, marks)
+        self._carriers = runner.carriers
+        if (runner.decoding or options.decoding()).keeps_on_device:
+            # Frames that stay on a device come down where a sink shows them.
+            output = options.output
+            is_shown = output.video or runner.sinks or any_needs_frames(output.sinks)
+            pictures = (self._carriers.pictures or Carrier("cpu")) if is_shown else None
+            self._carriers = replace(self._carriers, pictures=pictures)
+        level, model = options.compute.prep_level, runner.model
+        preprocess = runner.preprocess or build_preprocess(level, model.input)
         # What the source hands out is marked by the threads that decode it.
-        return Pipeline(source=batches, stages=stages, source_name=SOURCE, marks_source=False)
+        self._run = Pipeline(
+            source=self._batches,
+            stages=stages_of(preprocess, self._carriers, model, self._sinks),
+            source_name=SOURCE,
+            marks_source=False,
+        ).run(clock=runner.clock, marks=marks)
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """See `Feed.open`."""
+        with finishing(self._sinks), self._tracers, self._run:
+            yield
+
+    def steps(self) -> Iterator[Step]:
+        """See `Feed.steps`. Frames are decoded ahead: the work on them is not the wait for them."""
+        for number, item in enumerate(self._run):
+            step = step_of(item, number, self._recorder.start_ns)
+            self._tracers.add(item, step, self._run, source_number=self._planned(step))
+            yield step
+
+    def finish(self) -> None:
+        """See `Feed.finish`."""
+
+    def parts(self) -> dict[str, Any]:
+        """See `Feed.parts`."""
+        runner, batches = self._runner, self._batches
+        options, names = runner.options, runner.media.names
+        (source, *others), queues = line_records(self._run, self._carriers.by_stage())
+        busy = sum(step.work_ms[SOURCE] for step in self._recorder.steps) / 1e3
+        return {
+            "setup": setup_of(
+                options.compute,
+                runner.model,
+                self._recorder.provenance,
+                stride=options.input.stride,
+                draws_video=options.output.video,
+            ),
+            "inputs": tuple(map(summarize, runner.indexes)),
+            "stages": (decoded_ahead(source, batches.threads, busy), *others),
+            "queues": queues,
+            "items": ItemCounts.of(self._run.flow()),
+            "events": self._tracers.events(),
+            "decode": DecodeCounters(**vars(batches.counters)),
+            "lost": tuple(lost_frame(loss, names.index(loss.source)) for loss in batches.losses),
+            "notes": (*runner.notes, *notes_on_decoding(batches)),
+            "outputs": (
+                *(name for sink in self._sinks for name in sink.outputs),
+                *self._tracers.outputs,
+            ),
+        }
 
     def _planned(self, step: Step) -> int:
         """Return the number of a batch among those planned: damage leaves some empty."""
-        if self.pictures:
+        options, indexes = self._runner.options, self._runner.indexes
+        if not indexes:
             return step.step
-        batch_size, stride = self.options.compute.batch_size, self.options.input.stride
-        before = (-(-len(index) // stride) for index in self.indexes[: step.input])
+        batch_size, stride = options.compute.batch_size, options.input.stride
+        before = (-(-len(index) // stride) for index in indexes[: step.input])
         batches = sum(-(-frames // batch_size) for frames in before)
         return batches + step.first_index // (batch_size * stride)
+
+
+def step_of(item: Item[Shown], number: int, start_ns: int) -> Step:
+    """Return step `number` of a run that began at `start_ns`, from an item its last stage gave."""
+    shown = item.value
+    return timed_step(
+        item.spans,
+        number,
+        start_ns,
+        input=shown.video,
+        first_index=shown.first_index,
+        frames=shown.frames,
+        work_ms={SOURCE: shown.decode_seconds * 1e3},
+    )
+
+
+def decoded_ahead(source: StageRecord, threads: int, busy_seconds: float) -> StageRecord:
+    """Return the record of the threads that decode ahead, from that of the source behind them.
+
+    They waited for room whenever they did not work; the source waits for them alone.
+    """
+    life = threads * (source.busy_seconds + source.starved_seconds + source.blocked_seconds)
+    return source.model_copy(
+        update={
+            "workers": max(1, threads),
+            "busy_seconds": busy_seconds,
+            "starved_seconds": 0.0,
+            "blocked_seconds": max(0.0, life - busy_seconds),
+        }
+    )
 
 
 def _carriers_of(model: Model[Any], options: RunOptions) -> Carriers:
@@ -390,9 +379,3 @@ def _carriers_of(model: Model[Any], options: RunOptions) -> Carriers:
         prep_on_gpu=options.compute.execution.prep_on_gpu,
         are_kept=options.decoding().keeps_on_device,
     )
-
-
-def _words(failure: HeadraceError) -> str:
-    """Return the first line of what went wrong; where memory ran out, also what to do."""
-    advice = "; use a smaller --batch-size" if is_out_of_memory(failure.__cause__) else ""
-    return in_option_words(first_line(failure)) + advice

@@ -10,17 +10,18 @@ from numpy.typing import NDArray
 
 from headrace.models.compute import Device
 from headrace.models.model import Model
-from headrace.models.results import Boxes
 from headrace.models.split_model import SplitModule
 from headrace.models.transfer import Copy, copy_for, transfer
 from headrace.preprocess.levels import Preprocess
 from headrace.profiling.stage_records import Role
 from headrace.runtime.stage import Stage
-from headrace.sinks.seen import Found, Seen, SinkOf
+from headrace.sinks.seen import Found, Seen, SinkOf, seen_in
 from headrace.video.frames import FrameBatch
 
 SOURCE: Final[Role] = "decode"
 """What the source of a run is called, and does."""
+CLIPS: Final = "clips"
+PREPROCESS: Final = "preprocess"
 TO_MODEL: Final = "transfer to the model"
 TO_SINKS: Final = "transfer to the sinks"
 CROSSING: Final = "transfer inside the model"
@@ -35,8 +36,10 @@ STAGE_ROLES: Final[dict[str, Role]] = {
     "model, first part": "model",
     "model, second part": "model",
     "sink": "sink",
+    CLIPS: "preprocess",
+    "show": "sink",
 }
-"""What the stages of a run are called, and do."""
+"""What the stages of a run are called, and do; the last two those of a live one alone."""
 
 
 class Carrier:
@@ -49,6 +52,11 @@ class Carrier:
         self._copy = copy or copy_for(device)
         self.moved_bytes = 0
         """Bytes that were copied so far."""
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What it carried and where, as fields of a `StageRecord`."""
+        return {"moved_bytes": self.moved_bytes, "moved_to": self.device}
 
     def carry(self, data: torch.Tensor | NDArray[np.uint8]) -> torch.Tensor:
         """Return the data on the device."""
@@ -218,7 +226,7 @@ def _inference(model: Model[Any], crossing: Carrier | None) -> list[Stage[Any, A
         return [
             Stage(
                 name="model",
-                function=lambda given: _seen(given.batch, model.run(given.tensor)),
+                function=lambda given: seen_in(given.batch, model.run(given.tensor)),
             )
         ]
 
@@ -235,16 +243,10 @@ def _inference(model: Model[Any], crossing: Carrier | None) -> list[Stage[Any, A
 
     def finish(given: Halfway) -> Seen | Found:
         with model.computing():
-            return _seen(given.batch, model.output(split.finish(given.values)))
+            return seen_in(given.batch, model.output(split.finish(given.values)))
 
     return [
         Stage(name="model, first part", function=begin),
         Stage(name=CROSSING, function=cross),
         Stage(name="model, second part", function=finish),
     ]
-
-
-def _seen(batch: FrameBatch, result: Any) -> Seen | Found:
-    if isinstance(result, Boxes):
-        return Found(batch=batch, boxes=result)
-    return Seen(batch=batch, labels=result)

@@ -1,57 +1,64 @@
 """Videos with what the model saw burnt into frames as they came: a file for each source."""
 
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from headrace.errors import ConfigError
-from headrace.sinks.caption import captions
-from headrace.sinks.overlay import Overlay
-from headrace.sinks.seen import Seen
+from headrace.sinks.painting import LabelPainter, Painter
+from headrace.sinks.seen import Found, Seen
 from headrace.sinks.video_file import VideoFile
 
 
 class _Part:
     """One file: frames of one size whose times go up."""
 
-    def __init__(self, path: Path, size: tuple[int, int], start_seconds: float) -> None:
+    def __init__(
+        self, path: Path, painter: Painter[Any], size: tuple[int, int], start_seconds: float
+    ) -> None:
         self.video = VideoFile(path, Fraction(0), is_endless=True)
-        self.overlay = Overlay(size)
+        self.painter = painter
         self.size = size
         self.start_seconds = self.last_seconds = start_seconds
 
 
 class AnnotatedParts:
-    """Draws each frame's label and writes it at the frame's own time: a `Sink`.
+    """Draws what was seen on each frame and writes it at the frame's own time: a `Sink`.
 
     Files are `annotated.mp4` for one source, `annotated-0.mp4`, `annotated-1.mp4`... for several.
     Where the size changes, or times begin anew, another file goes on: `annotated-0.2.mp4`. What was
     written until then plays, however the run ends.
     """
 
-    def __init__(self, folder: Path, sources: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        sources: int,
+        painter: Callable[[tuple[int, int]], Painter[Any]] = LabelPainter,
+    ) -> None:
         """Nothing is opened before the first frame of a source.
 
         Args:
             folder: Where they lie; files that lie there are replaced.
             sources: How many there are.
+            painter: Makes what draws on frames of a size: `LabelPainter`, `BoxPainter`.
         """
         self._folder = folder
         self._sources = sources
+        self._painter = painter
         self._open: dict[int, _Part] = {}
         self._paths: list[Path] = []
         self._counts: dict[int, int] = {}
 
-    def write(self, seen: Seen) -> None:
+    def write(self, seen: Seen | Found) -> None:
         """Draw and append the frames: see `Sink.write`."""
         batch = seen.batch
         height, width = batch.frames.shape[1:3]
-        for frame, caption, shown_at in zip(
-            batch.frames, captions(seen), batch.pts_seconds, strict=True
-        ):
+        for k, shown_at in enumerate(batch.pts_seconds):
             seconds = float(shown_at)
             part = self._part(batch.video, (height, width), seconds)
-            picture = part.overlay.draw(frame, caption.label, caption.note)
-            part.video.write(picture, seconds - part.start_seconds)
+            part.video.write(part.painter.paint_one(seen, k), seconds - part.start_seconds)
             part.last_seconds = seconds
 
     def close(self) -> None:
@@ -81,5 +88,5 @@ class AnnotatedParts:
         which = f"-{source}" if self._sources > 1 else ""
         path = self._folder / f"annotated{which}{f'.{number}' if number > 1 else ''}.mp4"
         self._paths.append(path)
-        part = self._open[source] = _Part(path, size, seconds)
+        part = self._open[source] = _Part(path, self._painter(size), size, seconds)
         return part

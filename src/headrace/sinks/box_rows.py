@@ -1,10 +1,11 @@
 """Where a box was found, as rows that tables and lists are written from."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from headrace.extraction.picture_reader import PictureBatch
-from headrace.sinks.seen import Found
+from headrace.sinks.seen import Arrival, Found
 from headrace.video.frames import FrameBatch
 
 
@@ -35,6 +36,19 @@ class FrameRow:
     """(height, width) of the upright frame, pixels."""
     boxes: tuple[BoxRow, ...]
     """The surest first."""
+    arrival: Arrival | None
+    """Of a live run; None at full speed."""
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """Source, index, pts and pts_seconds; in a live run also what `Arrival` holds."""
+        return {
+            "source": self.source,
+            "index": self.index,
+            "pts": self.pts,
+            "pts_seconds": self.pts_seconds,
+            **({} if self.arrival is None else asdict(self.arrival)),
+        }
 
 
 def frame_rows(found: Found, sources: Sequence[str]) -> Iterator[FrameRow]:
@@ -50,6 +64,7 @@ def frame_rows(found: Found, sources: Sequence[str]) -> Iterator[FrameRow]:
             pts_seconds=None if is_picture else round(float(batch.pts_seconds[k]), 6),
             size=(height, width),
             boxes=tuple(_boxes(found, k)),
+            arrival=found.arrival,
         )
 
 

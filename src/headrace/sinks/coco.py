@@ -9,7 +9,7 @@ from typing import Any, Final, TextIO
 
 from headrace.models.results import ClassNames
 from headrace.sinks.box_rows import BoxRow, FrameRow, frame_rows
-from headrace.sinks.predictions import writing
+from headrace.sinks.predictions import json_line, writing
 from headrace.sinks.seen import Found
 from headrace.text_file import partial_of
 
@@ -112,7 +112,7 @@ class CocoFile:
 
 
 def _entry(value: dict[str, Any], number: int) -> str:
-    return f"{',' if number > 1 else ''}\n{json.dumps(value, ensure_ascii=False)}"
+    return f"{',' if number > 1 else ''}\n{json_line(value)}"
 
 
 def _image(frame: FrameRow, number: int) -> dict[str, Any]:
@@ -120,14 +120,14 @@ def _image(frame: FrameRow, number: int) -> dict[str, Any]:
     size = {"width": width, "height": height}
     if frame.index is None:
         return {"id": number, "file_name": frame.source, **size}
+    place = frame.place
     return {
         "id": number,
         "file_name": f"{frame.source}#{frame.index}",
         **size,
-        "source": frame.source,
-        "frame_index": frame.index,
-        "pts": frame.pts,
-        "pts_seconds": frame.pts_seconds,
+        "source": place.pop("source"),
+        "frame_index": place.pop("index"),
+        **place,
     }
 
 

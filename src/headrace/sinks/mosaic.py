@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from headrace.models.results import Boxes
 from headrace.sinks.caption import Caption
 from headrace.sinks.overlay import Overlay
+from headrace.sinks.painting import BoxPainter
 
 WIDTH: Final = 1280
 """Most pixels of a picture from left to right; more than a page shows."""
@@ -30,6 +32,8 @@ class Tile:
     name: str
     """Of its source; shown where there are several."""
     age_seconds: float
+    boxes: Boxes | None = None
+    """Those of the last picture are drawn on the frame."""
 
 
 def mosaic(tiles: Sequence[Tile]) -> Image.Image:
@@ -53,6 +57,9 @@ def mosaic(tiles: Sequence[Tile]) -> Image.Image:
 
 def _picture(tile: Tile, room: int, *, is_alone: bool) -> Image.Image:
     frame = _shrunk(tile.frame, room)
+    if tile.boxes is not None:
+        scale = frame.shape[1] / tile.frame.shape[1]
+        frame = BoxPainter(frame.shape[:2]).draw(frame, tile.boxes, -1, scale)
     label, note = tile.caption.label, tile.caption.note
     if not is_alone:
         label = f"{tile.name}: {label}"

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from headrace.sinks.caption import captions
+from headrace.models.results import Boxes
+from headrace.sinks.caption import caption_of
 from headrace.sinks.overlay import Overlay
 from headrace.sinks.seen import Found, Seen, Taken
 
@@ -26,6 +27,10 @@ class Painter(Protocol[Taken]):
         """Yield a copy of each frame of the batch, uint8 [H, W, 3] RGB, with what was seen."""
         ...
 
+    def paint_one(self, seen: Taken, k: int) -> NDArray[np.uint8]:
+        """Return a copy of frame `k` of the batch with what was seen."""
+        ...
+
 
 class LabelPainter:
     """Writes the likeliest class of each frame on a band along its top."""
@@ -36,8 +41,12 @@ class LabelPainter:
 
     def paint(self, seen: Seen) -> Iterator[NDArray[np.uint8]]:
         """Yield each frame with its label: see `Painter.paint`."""
-        for frame, caption in zip(seen.batch.frames, captions(seen), strict=True):
-            yield self._overlay.draw(frame, caption.label, caption.note)
+        return (self.paint_one(seen, k) for k in range(len(seen.batch)))
+
+    def paint_one(self, seen: Seen, k: int) -> NDArray[np.uint8]:
+        """Return frame `k` with its label: see `Painter.paint_one`."""
+        caption = caption_of(seen, k)
+        return self._overlay.draw(seen.batch.frames[k], caption.label, caption.note)
 
 
 class BoxPainter:
@@ -51,14 +60,23 @@ class BoxPainter:
 
     def paint(self, seen: Found) -> Iterator[NDArray[np.uint8]]:
         """Yield each frame with its boxes: see `Painter.paint`. The surest lie on top."""
-        for k, frame in enumerate(seen.batch.frames):
-            image = Image.fromarray(frame)  # a copy
-            canvas = ImageDraw.Draw(image)
-            for n in reversed(range(len(seen.boxes.labels[k]))):
-                colour = _COLOURS[int(seen.boxes.classes[k][n]) % len(_COLOURS)]
-                text = f"{seen.boxes.labels[k][n]} {seen.boxes.scores[k][n]:.0%}"
-                self._draw(canvas, seen.boxes.xyxy[k][n].tolist(), text, colour)
-            yield np.asarray(image)
+        return (self.paint_one(seen, k) for k in range(len(seen.batch)))
+
+    def paint_one(self, seen: Found, k: int) -> NDArray[np.uint8]:
+        """Return frame `k` with its boxes: see `Painter.paint_one`."""
+        return self.draw(seen.batch.frames[k], seen.boxes, k)
+
+    def draw(
+        self, frame: NDArray[np.uint8], boxes: Boxes, k: int, scale: float = 1.0
+    ) -> NDArray[np.uint8]:
+        """Return a copy of a frame with the boxes of picture `k`, times `scale`."""
+        image = Image.fromarray(frame)  # a copy
+        canvas = ImageDraw.Draw(image)
+        for n in reversed(range(len(boxes.labels[k]))):
+            colour = _COLOURS[int(boxes.classes[k][n]) % len(_COLOURS)]
+            text = f"{boxes.labels[k][n]} {boxes.scores[k][n]:.0%}"
+            self._draw(canvas, (boxes.xyxy[k][n] * scale).tolist(), text, colour)
+        return np.asarray(image)
 
     def _draw(self, canvas: ImageDraw.ImageDraw, xyxy: list[float], text: str, colour: str) -> None:
         left, top, right, bottom = xyxy

@@ -18,7 +18,7 @@ _COLUMNS: Final = {
     "label": "string",
     "confidence": "float64",
 }
-_OF_LIVE: Final = {
+OF_LIVE: Final = {
     "segment": "int64",
     "arrival_time": "timestamp",
     "capture_time": "timestamp",
@@ -48,7 +48,7 @@ class PredictionTable:
             ConfigError: it cannot be written.
         """
         check_table()
-        columns = _COLUMNS | (_OF_LIVE if is_live else {}) | (_SEVERAL if top_k > 1 else {})
+        columns = _COLUMNS | (OF_LIVE if is_live else {}) | (_SEVERAL if top_k > 1 else {})
         self._file = ParquetFile(folder / NAME, columns)
         self._sources = tuple(sources)
         self._top_k = top_k

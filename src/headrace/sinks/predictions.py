@@ -50,6 +50,8 @@ class PredictionLines:
     Wall times are texts, as `iso_text` writes them.
     """
 
+    _name = NAME
+
     def __init__(self, folder: Path, sources: Sequence[str], *, top_k: int = 1) -> None:
         """Make the file in `folder`; one that lies there is replaced.
 
@@ -61,18 +63,18 @@ class PredictionLines:
         Raises:
             ConfigError: it cannot be written.
         """
-        self._path = folder / NAME
+        self._path = folder / self._name
         self._is_empty = True
         self._sources = tuple(sources)
         self._top_k = top_k
         with writing(self._path):
             self._file: TextIO = self._path.open("w", encoding="utf-8")
 
-    def write(self, seen: Seen) -> None:
+    def write(self, seen: Any) -> None:
         """Append a line for each frame: see `Sink.write`."""
-        rows = prediction_rows(seen, self._sources, self._top_k)
+        rows = self._rows(seen)
         with writing(self._path):
-            self._file.writelines(f"{_line(row)}\n" for row in rows)
+            self._file.writelines(f"{json_line(row)}\n" for row in rows)
             self._file.flush()  # who follows the file sees whole batches
             self._is_empty = self._is_empty and not rows
 
@@ -86,10 +88,14 @@ class PredictionLines:
     @property
     def outputs(self) -> tuple[str, ...]:
         """The file, if it holds a line."""
-        return () if self._is_empty else (NAME,)
+        return () if self._is_empty else (self._name,)
+
+    def _rows(self, seen: Any) -> list[dict[str, Any]]:
+        return prediction_rows(seen, self._sources, self._top_k)
 
 
-def _line(row: dict[str, Any]) -> str:
+def json_line(row: dict[str, Any]) -> str:
+    """Return a row as JSON, its times as `iso_text` writes them."""
     return json.dumps(row, ensure_ascii=False, default=iso_text)
 
 

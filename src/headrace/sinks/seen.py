@@ -39,6 +39,17 @@ class Found:
 
     batch: FrameBatch
     boxes: Boxes
+    arrival: Arrival | None = None
+    """As of `Seen`."""
+
+
+def seen_in(
+    batch: FrameBatch, result: Labels | Boxes, arrival: Arrival | None = None
+) -> Seen | Found:
+    """Return a batch with what a model gave for it."""
+    if isinstance(result, Boxes):
+        return Found(batch=batch, boxes=result, arrival=arrival)
+    return Seen(batch=batch, labels=result, arrival=arrival)
 
 
 class SinkOf(Protocol[Taken]):

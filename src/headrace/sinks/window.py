@@ -8,9 +8,8 @@ from headrace.errors import BackendError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.fan_out import FanOut, Outlet
 from headrace.runtime.fed_process import FedProcess
-from headrace.sinks.caption import captions
 from headrace.sinks.gallery import Gallery
-from headrace.sinks.seen import Seen
+from headrace.sinks.seen import Found, Seen
 
 _PROGRAM: Final = "headrace.sinks.window_main"
 
@@ -49,7 +48,7 @@ class WindowView:
             stack.callback(self._process.close)  # first: nobody waits for it any more
             self._stack = stack.pop_all()
 
-    def write(self, seen: Seen) -> None:
+    def write(self, seen: Seen | Found) -> None:
         """Show the newest frame of a batch: see `Sink.write`; nothing once the window is closed."""
         self._newest.put(seen)
 
@@ -62,8 +61,8 @@ class WindowView:
         """No files."""
         return ()
 
-    def _show(self, seen: Seen) -> None:
-        self._gallery.show(seen.batch.video, seen.batch.frames[-1], captions(seen)[-1])
+    def _show(self, seen: Seen | Found) -> None:
+        self._gallery.show(seen)
         file = io.BytesIO()
         self._gallery.picture().save(file, "PPM")
         self._process.ask(file.getvalue())

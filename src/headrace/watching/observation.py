@@ -11,8 +11,8 @@ from torch.utils.data import DataLoader
 
 from headrace.errors import ConfigError
 from headrace.profiling.machine import provenance
-from headrace.profiling.session import Outcome, Session
-from headrace.profiling.usage import ProcessorShare
+from headrace.profiling.recorder import Recorder
+from headrace.profiling.session import Session
 from headrace.report.loop_text import render_verdict
 from headrace.runs.outputs import claim
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
@@ -102,8 +102,8 @@ class Observation(Generic[Batch]):
         if self._out is not None:
             claim(self._out)
         self._is_open = True
-        self._share, self._began_ns = ProcessorShare(), self._clock.now_ns()
-        self._made = provenance(dict(facts_of(self._loader).configuration), sys.argv, self._clock)
+        made = provenance(dict(facts_of(self._loader).configuration), sys.argv, self._clock)
+        self._recorder = Recorder("loader", made, clock=self._clock)
         if isinstance(self._loader, DataLoader):
             self._open.enter_context(hooked(self._loader, self._watch))
         return self
@@ -137,22 +137,15 @@ class Observation(Generic[Batch]):
     ) -> None:
         self._is_open = False
         self._open.close()
-        outcome: Outcome = "complete"
-        if error is not None:
-            outcome = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
-        self._session = session_of(
-            self._watch,
-            facts_of(self._loader),
-            made=self._made,
-            began_ns=self._began_ns,
-            wall_seconds=(self._clock.now_ns() - self._began_ns) / 1e9,
-            outcome=outcome,
-            error=f"{type(error).__name__}: {error}" if outcome == "failed" else None,
-            others_cpu_share=self._share.of_others(),
-        )
+        recorder = self._recorder
+        if isinstance(error, KeyboardInterrupt):
+            recorder.outcome = "interrupted"
+        elif error is not None:
+            recorder.outcome, recorder.error = "failed", f"{type(error).__name__}: {error}"
+        self._session = session_of(recorder, self._watch, facts_of(self._loader))
         if self._out is not None:
             self._session = write_loop(
-                self._session, self._watch, self._out, origin_ns=self._began_ns
+                self._session, self._watch, self._out, origin_ns=self._recorder.start_ns
             )
         if self._tell is not None:
             self._tell(self.verdict)

@@ -1,14 +1,13 @@
 """From what a loop did to its session."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
-from headrace.profiling.input_records import NOT_COUNTED
-from headrace.profiling.provenance import Provenance
+from headrace.profiling.recorder import Recorder
 from headrace.profiling.run_records import LoaderRecord, Setup
-from headrace.profiling.session import Outcome, Session
+from headrace.profiling.session import Session
 from headrace.profiling.stage_records import QueueRecord, Role, StageRecord
-from headrace.profiling.steps import Step, Steps
+from headrace.profiling.steps import Step
 from headrace.runtime.distribution import Distribution
 from headrace.watching.facts import LoaderFacts
 from headrace.watching.loop import LoopWatch, SeenStep
@@ -19,47 +18,29 @@ _AWAITED: Final = 0.25
 """Share of a batch's way in which the loop waited for it; of one that lay ready it is less."""
 
 
-def session_of(
-    watch: LoopWatch,
-    facts: LoaderFacts,
-    *,
-    made: Provenance,
-    began_ns: int,
-    wall_seconds: float,
-    outcome: Outcome,
-    error: str | None,
-    others_cpu_share: float | None,
-) -> Session:
+def session_of(recorder: Recorder, watch: LoopWatch, facts: LoaderFacts, **known: Any) -> Session:
     """Return the session of a loop.
 
     Args:
+        recorder: Begun when the loop was first watched.
         watch: What it did.
         facts: What its loader tells of itself.
-        made: Where the record comes from.
-        began_ns: When the loop was first watched.
-        wall_seconds: For how long.
-        outcome: How it ended.
-        error: Why it failed.
-        others_cpu_share: Of all processor time, that of other programs.
+        known: Fields of the session in place of the recorder's own.
     """
     seen = watch.finished()
     waits = _Waits(watch, seen)
-    steps = [_step(number, each, waits, began_ns, facts) for number, each in enumerate(seen)]
-    return Session(
-        kind="loader",
-        provenance=made,
-        setup=Setup(batch_size=facts.batch_size or _batch_size(seen)),
-        outcome=outcome,
-        error=error,
-        wall_seconds=wall_seconds,
-        others_cpu_share=others_cpu_share,
-        warmup_steps=1 if len(seen) > 1 else 0,
-        steps=Steps.of(steps),
-        stages=_stages(seen, waits, facts),
-        queues=_queues(seen, facts),
-        loader=_loader(watch, seen, waits, facts),
-        decode=NOT_COUNTED,
-    )
+    recorder.steps = [
+        _step(number, each, waits, recorder.start_ns, facts) for number, each in enumerate(seen)
+    ]
+    parts: dict[str, Any] = {
+        "setup": Setup(batch_size=facts.batch_size or _batch_size(seen)),
+        "usage": None,
+        "warmup_steps": 1 if len(seen) > 1 else 0,
+        "stages": _stages(seen, waits, facts),
+        "queues": _queues(seen, facts),
+        "loader": _loader(watch, seen, waits, facts),
+    }
+    return recorder.session(**{**parts, **known})
 
 
 class _Waits:

@@ -8,6 +8,7 @@ from typing import Final
 from headrace.errors import HeadraceError, file_errors
 from headrace.profiling.machine import provenance
 from headrace.profiling.number_format import counted, seconds
+from headrace.profiling.recorder import Recorder
 from headrace.profiling.session import Outcome, Session
 from headrace.report.loop_text import render_verdict
 from headrace.runs.outputs import claim
@@ -50,18 +51,12 @@ def tell_end(target: str, asked: dict[str, str | None], error: BaseException | N
 def _session(
     loop: Loop, watch: LoopWatch, error: BaseException | None, share: float | None
 ) -> Session:
-    outcome, reason = _outcome(error)
     configuration = {"loop": loop.where, **dict(loop.facts.configuration)}
-    return session_of(
-        watch,
-        loop.facts,
-        made=provenance(configuration, sys.orig_argv, SYSTEM_CLOCK),
-        began_ns=LOOPS.began_ns,
-        wall_seconds=watch.seconds,
-        outcome=outcome,
-        error=reason,
-        others_cpu_share=share,
-    )
+    made = provenance(configuration, sys.orig_argv, SYSTEM_CLOCK)
+    recorder = Recorder("loader", made, clock=SYSTEM_CLOCK)
+    recorder.start_ns, (recorder.outcome, recorder.error) = LOOPS.began_ns, _outcome(error)
+    known = {"wall_seconds": watch.seconds, "others_cpu_share": share}
+    return session_of(recorder, watch, loop.facts, **known)
 
 
 def _outcome(error: BaseException | None) -> tuple[Outcome, str | None]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from headrace.runs.launch.news import ADDRESS, began, progress, ready
+from headrace.runs.launch.launching import ADDRESS, began, progress, ready
 from headrace.runtime.rendezvous import Participant
 from report.recorded import record
 

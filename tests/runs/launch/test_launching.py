@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import BackendError, ConfigError
-from headrace.runs.launch.config import LaunchConfig, WorkerConfig
-from headrace.runs.launch.ends import killed_words
-from headrace.runs.launch.launching import Launch
-from headrace.runs.launch.record import end_words
-from headrace.runs.launch.watching import CalledOff, Watch
+from headrace.runs.launch.launch_config import LaunchConfig, WorkerConfig
+from headrace.runs.launch.launch_record import end_words, killed_words
+from headrace.runs.launch.launching import CalledOff, Launch, Watch
 from headrace.runtime.child import Ending
 from headrace.runtime.rendezvous import Rendezvous
 from headrace.testing.fake_clock import FakeClock

@@ -6,7 +6,7 @@ import torch
 
 from decode.gpus import needs_gpu
 from headrace.models.results import Boxes, Features, Labels
-from headrace.runs.live.engine import Engine, answers_of
+from headrace.runs.live.live_batches import Engine, answers_of
 
 
 @pytest.mark.parametrize(

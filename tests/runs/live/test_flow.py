@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from headrace.errors import OpenError, StageError
 from headrace.live.clips import ClipShape
 from headrace.live.overload import Overload
-from headrace.runs.live.engine import Engine
 from headrace.runs.live.flow import LiveFlow, LivePlan
+from headrace.runs.live.live_batches import Engine
 from headrace.runtime.item import Dropped
 from headrace.testing.fake_clock import FakeClock
 from runs.live.fake_sources import Endless, FakeSource

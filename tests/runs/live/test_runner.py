@@ -5,8 +5,10 @@ import json
 from dataclasses import replace
 
 import av
+import pyarrow.parquet
 import pytest
 import torch
+from headrace.sinks.callback import Callback
 
 from headrace.errors import DecodeError, OpenError
 from headrace.live.frame import LiveFrame
@@ -14,19 +16,18 @@ from headrace.profiling.metrics import Metrics
 from headrace.profiling.session import Session
 from headrace.report.folder import write_run
 from headrace.report.text import render_text
-from headrace.runs.live.addresses import open_sources
-from headrace.runs.live.options import FlowOptions, LiveOptions
+from headrace.runs.live.live_sources import open_sources
 from headrace.runs.live.runner import LiveRunner
+from headrace.runs.options import DetectionOptions, FlowOptions
 from headrace.runtime.clock import iso_text
 from headrace.runtime.waiter import Waiter
-from headrace.sinks.callback import Callback
 from headrace.testing.damage import damage_packets
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.video.content import content_digest
 from runs.kit import SQUEEZENET, check_handed_out, options, predictions
 from runs.live.fake_sources import Endless, FakeSource
-from runs.tiny import tiny_classifier
+from runs.tiny import tiny_classifier, tiny_detector
 from runtime.in_time import in_time
 
 GONE = OpenError("cannot go on: the camera is gone", source="fake")
@@ -40,7 +41,7 @@ def runner(tmp_path):
         plain = {"overload": "every-frame", "batch_size": 4, "video": False}
         names = [source.name for source in sources]
         return LiveRunner(
-            options=options(names, tmp_path, LiveOptions, **{**plain, **given}),
+            options=options(names, tmp_path, **{**plain, **given}),
             sources=sources,
             model=model or tiny_classifier(),
             clock=FakeClock(),
@@ -151,6 +152,49 @@ def test_each_source_has_a_video_of_its_own_that_plays(runner, tmp_path):
     assert [shown(tmp_path / name) for name in videos] == [5, 3]
 
 
+def test_boxes_of_a_live_run_are_drawn_and_listed_with_the_times_they_came(runner, tmp_path):
+    """The clock of these tests stands at 2023-11-14T22:13:20Z when the run begins."""
+    seen = []
+    sources = (Sizeable(count=5, name="a"), Sizeable(count=3, interval_ms=250, name="b"))
+    own = Callback(seen.append)
+    boxes = DetectionOptions(lines=True)
+    session = run(
+        runner(*sources, model=tiny_detector(), detection=boxes, video=True, sinks=(own,))
+    )
+    videos = ("annotated-0.mp4", "annotated-1.mp4")
+    assert session.outputs == (*videos, "coco.json", "boxes.jsonl", "boxes.parquet")
+    assert (session.items.delivered, len(seen)) == (8, 8)
+    assert [shown(tmp_path / name) for name in videos] == [5, 3]
+    with av.open(str(tmp_path / videos[0])) as video:
+        frame = next(video.decode(video=0)).to_ndarray(format="rgb24").astype(int)
+    green = frame[:, :, 1] > frame[:, :, (0, 2)].max(axis=2) + 10
+    assert green[30:, :3].any(axis=1).mean() > 0.9
+    assert green[30:, 60:68].any(axis=1).mean() > 0.9, "around the left half"
+    lines = [json.loads(line) for line in (tmp_path / "boxes.jsonl").read_text().splitlines()]
+    assert sorted((line["source"], line["index"]) for line in lines) == [
+        *(("a", k) for k in range(5)),
+        *(("b", k) for k in range(3)),
+    ]
+    assert {line["boxes"][0]["label"] for line in lines} == {"dog"}
+    assert {line["arrival_time"][:19] for line in lines} == {"2023-11-14T22:13:20"}
+    rows = pyarrow.parquet.read_table(tmp_path / "boxes.parquet").to_pylist()
+    assert {(row["source"], row["index"]): row["x2"] for row in rows} == {
+        (line["source"], line["index"]): 64.0 for line in lines
+    }
+    images = json.loads((tmp_path / "coco.json").read_text())["images"]
+    assert {image["segment"] for image in images} == {0}
+
+
+def test_a_detector_by_its_name_is_run_live_with_the_boxes_it_is_sure_of(tmp_path, prepare):
+    clip = write_clip(tmp_path / "clip", SynthClip(num_frames=3))
+    given = {"model_name": "ssdlite320_mobilenet_v3_large", "pace": "realtime"}
+    session = prepare(clip, overload="every-frame", **given).run()
+    assert session.outputs == ("annotated.mp4", "coco.json", "boxes.jsonl")
+    found = session.provenance.configuration
+    assert (found["threshold"], found["parquet"]) == (0.7, False)
+    assert not {"predictions", "top_k"} & found.keys()
+
+
 def test_a_disk_that_runs_full_ends_that_sink_alone_and_is_told_at_once(runner, tmp_path):
     """`/dev/full` is a file on a full disk."""
     (tmp_path / "predictions.jsonl").symlink_to("/dev/full")
@@ -239,7 +283,7 @@ def prepare(tmp_path):
     """Return a function: sources, options -> a runner with a real, small model."""
 
     def make(*sources, out=tmp_path / "out", **given):
-        return LiveRunner.prepare(options(sources, out, LiveOptions, **{**SQUEEZENET, **given}))
+        return LiveRunner.prepare(options(sources, out, **{**SQUEEZENET, **given}))
 
     return make
 

@@ -8,7 +8,7 @@ from headrace.errors import OpenError
 from headrace.live.events import Event
 from headrace.runs.live.flow import LiveFlow, Reading
 from headrace.runs.live.showing import fan_out
-from headrace.runs.live.watching import WINDOW_SECONDS, StatusBoard, source_state
+from headrace.runs.live.status_board import WINDOW_SECONDS, StatusBoard, source_state
 from headrace.testing.fake_clock import FakeClock
 from report.recorded import step_of
 from runs.live.fake_sources import FakeSource

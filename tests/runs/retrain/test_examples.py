@@ -5,10 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.runs.retrain.chosen_frames import ChosenFrames
-from headrace.runs.retrain.examples import NO_CLASS, Examples, dummies, labelled
-from headrace.runs.retrain.label_file import read_labels
-from headrace.runs.retrain.split import held_out
+from headrace.runs.retrain.frame_labels import (
+    NO_CLASS,
+    Examples,
+    dummies,
+    held_out,
+    labelled,
+    read_labels,
+)
+from headrace.runs.retrain.labelled_dataset import ChosenFrames
 from headrace.sampling.population import Population
 from headrace.sampling.sampler import SamplerUse, adapted, check_order
 from runs.retrain.toy import write_labels

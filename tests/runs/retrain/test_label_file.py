@@ -3,7 +3,7 @@
 import math
 from pathlib import Path
 
-from headrace.runs.retrain.label_file import LabelRow, read_labels
+from headrace.runs.retrain.frame_labels import LabelRow, read_labels
 
 
 def written(tmp_path: Path, text: str | bytes) -> Path:

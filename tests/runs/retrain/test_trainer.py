@@ -13,11 +13,11 @@ from headrace.models.model import Model
 from headrace.models.outputs import ToLabels
 from headrace.models.results import ClassNames
 from headrace.preprocess.spec import InputSpec
+from headrace.runs.model_setup import StartWatch
 from headrace.runs.options import ComputeOptions
 from headrace.runs.retrain.learner import Learner, ready_learner
 from headrace.runs.retrain.options import TrainOptions
 from headrace.runs.retrain.trainer import Trainer
-from headrace.runs.start import StartWatch
 from headrace.testing.fake_clock import FakeClock
 
 PICTURES = InputSpec(resize=4, crop=4, mean=(0,) * 3, std=(1,) * 3, interpolation="bilinear")
@@ -110,7 +110,6 @@ def learner(compiler: Callable[[nn.Module], nn.Module], watch: StartWatch) -> Le
         compute=Compute(compile=True, precision="bfloat16"),
         batch_size=2,
         watch=watch,
-        clock=FakeClock(),
         compiler=compiler,
     )
 

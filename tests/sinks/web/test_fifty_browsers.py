@@ -9,8 +9,8 @@ import pytest
 
 from headrace.live.overload import Overload
 from headrace.models.results import Labels
-from headrace.runs.live.engine import Engine
 from headrace.runs.live.flow import LiveFlow, LivePlan
+from headrace.runs.live.live_batches import Engine
 from headrace.runs.live.showing import fan_out, results_of
 from headrace.runtime.clock import SYSTEM_CLOCK
 from runs.live.fake_sources import FakeSource

@@ -2,16 +2,17 @@
 
 import asyncio
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from headrace.sinks import gallery
-from headrace.sinks.caption import Caption
 from headrace.sinks.mosaic import mosaic
 from headrace.sinks.web.pictures import Pictures, interval_seconds
 from headrace.testing.fake_clock import FakeClock
+from sinks.made import DOG, found_frames, seen_frames
 
 
 class Door(Pictures):
@@ -22,9 +23,10 @@ class Door(Pictures):
         super().__init__(("door",), self.clock, rate)
 
     def show_grey(self, height=36, width=64):
-        frame = np.full((height, width, 3), 96, np.uint8)
-        self.show(0, frame, Caption("street sign", "93%   #7"))
-        return frame
+        seen = seen_frames(7, 1)
+        batch = replace(seen.batch, frames=np.full((1, height, width, 3), 96, np.uint8))
+        self.show(replace(seen, batch=batch))
+        return batch.frames
 
     def asked(self, *numbers):
         """What somebody gets who asks for what comes behind these, one after the other."""
@@ -103,3 +105,13 @@ def test_a_number_of_an_earlier_run_gets_the_newest_and_the_frame_may_be_used_ag
     assert picture.number == 1
     with Image.open(io.BytesIO(picture.jpeg)) as image:
         assert abs(image.convert("L").getpixel((32, 30)) - 96) <= 2
+
+
+def test_boxes_are_drawn_on_the_live_picture():
+    door = Door()
+    door.show(found_frames(7, 1))
+    [picture] = door.asked(0)
+    pixels = np.asarray(Image.open(io.BytesIO(picture.jpeg)))
+    left, top, right, bottom = map(round, DOG)
+    assert pixels[bottom, left : right + 1].max(axis=1).min() > 60
+    assert pixels[(top + bottom) // 2, right + 4 :].max() < 30

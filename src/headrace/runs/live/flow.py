@@ -15,9 +15,8 @@ from headrace.live.frame import LiveFrame
 from headrace.live.lag import LATE
 from headrace.live.overload import MOST_IN_FLIGHT, STALE, AgeLimit, Overload, OverloadWatch
 from headrace.live.source import LiveSource
-from headrace.runs.live.engine import Engine
+from headrace.runs.live.live_batches import Answered, Engine
 from headrace.runs.live.stages import Line
-from headrace.runs.live.values import Answered
 from headrace.runs.stages import SOURCE, Carrier
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.desk import OVERFLOW, SOURCE_FAILED

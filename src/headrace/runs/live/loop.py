@@ -25,11 +25,10 @@ from headrace.models.load import load_classifier, load_clip_classifier, with_cli
 from headrace.models.model import Model
 from headrace.models.precision_support import check_available
 from headrace.models.prepare import prepare
-from headrace.runs.live.addresses import open_sources
-from headrace.runs.live.engine import Engine
 from headrace.runs.live.flow import LiveFlow, LivePlan
-from headrace.runs.live.options import FlowOptions, PaceName
-from headrace.runs.live.values import View
+from headrace.runs.live.live_batches import Engine, View
+from headrace.runs.live.live_sources import open_sources
+from headrace.runs.options import FlowOptions, PaceName
 from headrace.runs.stages import Carrier
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock, WallTime, wall_time
 from headrace.sizes import check_integers

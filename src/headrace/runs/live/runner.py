@@ -1,93 +1,71 @@
 """One live run: sources -> batches or clips -> model -> sinks, recorded as a session."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from headrace.errors import ConfigError, HeadraceError, first_line
+from headrace.decode.decoding import ON_CPU, Decoding
+from headrace.errors import ConfigError, first_line
+from headrace.live.clips import clip_shape
 from headrace.live.options import SourceOptions
-from headrace.live.overload import Overload
 from headrace.live.source import LiveSource
-from headrace.models.catalogue import task_of
-from headrace.models.load import load_classifier, load_clip_classifier, with_clip_length
 from headrace.models.model import Model
-from headrace.models.results import Labels
-from headrace.profiling.input_records import NOT_COUNTED, with_file_content
-from headrace.profiling.machine import provenance
-from headrace.profiling.provenance import Provenance
-from headrace.profiling.run_records import Setup, StartUpPart
-from headrace.profiling.session import Outcome, Pace, Session
-from headrace.profiling.stage_records import ItemCounts
-from headrace.profiling.steps import LatestSteps, Step
-from headrace.profiling.usage import ProcessorShare
-from headrace.runs.checkpoints import Checkpoints, OnRecord
-from headrace.runs.instruments import Instruments
-from headrace.runs.live.addresses import open_sources
-from headrace.runs.live.engine import Engine
+from headrace.profiling.input_records import EventRecord, SourceRecord, lost_frame
+from headrace.profiling.provenance import Scalar
+from headrace.profiling.recorder import Recorder
+from headrace.profiling.session import Kind
+from headrace.profiling.stage_records import ItemCounts, QueueRecord, StageRecord
+from headrace.profiling.steps import Step
 from headrace.runs.live.flow import LiveFlow, LivePlan
-from headrace.runs.live.full_speed import FileSource
-from headrace.runs.live.notices import Notice, Notices
-from headrace.runs.live.options import LiveOptions, check_live, clips_of
-from headrace.runs.live.recording import (
-    event_records,
-    losses_of,
-    source_records,
-    stage_records,
-    step_of,
-)
+from headrace.runs.live.live_batches import Answered, Engine, Gathered
+from headrace.runs.live.live_sources import FileSource, base_of, chosen_overload, open_sources
 from headrace.runs.live.showing import Results, SinkEnds, fan_out, results_of
-from headrace.runs.live.values import Answered
-from headrace.runs.live.watching import StatusBoard
-from headrace.runs.marks import prepare_marks
+from headrace.runs.live.status_board import Notice, Notices, StatusBoard
+from headrace.runs.model_setup import (
+    StartWatch,
+    check_devices,
+    computing_place,
+    notes_on,
+    ready_model,
+    setup_of,
+)
+from headrace.runs.options import RunOptions
 from headrace.runs.outputs import claim
-from headrace.runs.place import computing_place
-from headrace.runs.ready import check_devices, notes_on, ready_model
-from headrace.runs.recording import Going, setup_of
+from headrace.runs.runner import AnyRunner, line_records, timed_step
 from headrace.runs.stages import Carrier
-from headrace.runs.start import StartWatch
+from headrace.runs.task import Task, with_task
+from headrace.runs.tracers import Instruments, prepare_marks
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock, WallTime
 from headrace.runtime.fan_out import FanOut
-from headrace.runtime.flow import FlowStatistics
-from headrace.runtime.marks import Marks
-from headrace.sinks.annotated_parts import AnnotatedParts
-from headrace.sinks.own_sink import any_needs_frames, own_sinks
-from headrace.sinks.prediction_table import check_table, open_predictions
-from headrace.sinks.seen import Sink
+from headrace.runtime.item import Item
+from headrace.sinks.seen import SinkOf
 
 _STEPS_KEPT: Final = 100_000
 """The last ones, about an hour at 30 a second in 15 MB: a run without end fits into memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class LiveRunner:
+class LiveRunner(AnyRunner["LiveFeed"]):
     """One live run, ready to start: its sources are known, the model is loaded and warm."""
 
-    options: LiveOptions
+    options: RunOptions
     sources: tuple[LiveSource, ...]
-    model: Model[Labels]
-    command: tuple[str, ...] = ()
-    """The command line, for the record; without credentials."""
-    startup: tuple[StartUpPart, ...] = ()
-    """What was done until here."""
-    sinks: tuple[Sink, ...] = ()
-    """Where results go besides the files of the options; closed when the run ends."""
+    model: Model[Any]
+    sinks: tuple[SinkOf[Any], ...] = ()
+    """Where results go besides the files of the options; closed when the run ends. A sink that
+    fails ends alone; the timeline says so."""
     board: StatusBoard | None = None
     """Told of the run as it goes, for those who watch it."""
     on_notice: Callable[[Notice], None] = field(default=lambda notice: None)
     """Hears at once of what happens to sources and sinks, and of overload; in any thread."""
-    before_start: Callable[[], None] = field(default=lambda: None)
-    """Called when all is ready, right before the clock of the run starts: to begin with others."""
-    on_record: OnRecord | None = None
-    """Called in the thread that runs with the record so far, now and then; None: never."""
-    clock: Clock = SYSTEM_CLOCK
 
     @classmethod
     def prepare(
         cls,
-        options: LiveOptions,
+        options: RunOptions,
         *,
         command: Sequence[str] = (),
         imports_seconds: float | None = None,
@@ -106,238 +84,266 @@ class LiveRunner:
                 cannot be written.
             BackendError: the device is missing, or the model cannot run there.
         """
+        watch = StartWatch(clock, imports_seconds)
         with computing_place(options.compute):
-            return cls._prepare(options, tuple(command), StartWatch(clock, imports_seconds))
+            return cls._prepare(with_task(options), tuple(command), watch)
 
     @classmethod
     def _prepare(
-        cls,
-        options: LiveOptions,
-        command: tuple[str, ...],
-        watch: StartWatch,
+        cls, options: RunOptions, command: tuple[str, ...], watch: StartWatch
     ) -> "LiveRunner":
-        check_live(options)
-        any_needs_frames(options.output.sinks)
-        check_devices(options.compute)
-        if options.output.predictions == "parquet":
-            check_table()
-        compute = options.compute
+        task, compute, read = Task(options), options.compute, options.input
+        _check(options)
+        check_devices(compute)
+        task.check()
         prepare_marks(options.marks, watch)
-        flow = options.flow
-        reading = SourceOptions(wait_for_source=flow.wait_for_source)
         sources = open_sources(
-            options.input.sources,
-            flow.pace,
-            reading,
-            on_error=options.input.on_error,
-            rate=options.input.rate,
+            read.sources,
+            options.flow.pace,
+            SourceOptions(wait_for_source=options.flow.wait_for_source),
+            on_error=read.on_error,
+            rate=read.rate,
         )
-        is_live = _base_of(sources) != "full_speed"
-        chosen_overload(options, is_live=is_live)
-        is_video = task_of(compute.model_name) == "video"
-        if is_video and options.input.stride != 1:
+        chosen_overload(options.flow, is_live=base_of(sources) != "full_speed")
+        is_video, clips = task.name == "video", options.clips
+        if is_video and read.stride != 1:
             raise ConfigError("--stride is for single frames; give --clip-stride for clips")
         if not is_video:
-            clips_of(options.clips, None)
-        files = [Path(each.name) for each in sources if isinstance(each, FileSource)]
-        claim(options.output.out, *files)
-
-        def load() -> Model[Labels]:
-            loader = load_clip_classifier if is_video else load_classifier
-            model = loader(compute.model_name, compute.weights, top_k=options.output.top_k)
-            return with_clip_length(model, options.clips.clip_len)
-
+            clip_shape(None, stride=clips.clip_stride, hop=clips.clip_hop)
+        claim(options.output.out, *(Path(s.name) for s in sources if isinstance(s, FileSource)))
         size = 1 if is_video else compute.batch_size
         return cls(
             options=options,
             sources=sources,
-            model=ready_model(load, compute, batch_size=size, watch=watch, clock=watch.clock),
+            model=ready_model(task.load, compute, batch_size=size, watch=watch),
             command=command,
             startup=tuple(watch.parts),
             clock=watch.clock,
         )
 
-    def run(self, on_step: Callable[[Step], None] = lambda step: None) -> Session:
-        """Run until the sources end, and record it; an interrupt or an error ends it early.
-
-        A sink that fails ends alone; the timeline says so. What was written is whole and can be
-        used, however the run ends.
-
-        Args:
-            on_step: Called in the caller's thread after each step, for progress.
-        """
-        with computing_place(self.options.compute):
-            session = self._run(on_step)
-        return session.model_copy(update={"sources": with_file_content(session.sources)})
-
-    def _run(self, on_step: Callable[[Step], None]) -> Session:
-        names = tuple(source.name for source in self.sources)
-        made = provenance(self.options.configuration(names), self.command, self.clock)
-        self.before_start()
-        start_ns, share, wall = self.clock.now_ns(), ProcessorShare(), WallTime.of(self.clock)
-        outcome: Outcome = "complete"
-        error: str | None = None
-        steps = LatestSteps(_STEPS_KEPT)
-        instruments = Instruments(self.options.marks, self.options.output.out, made, self.clock)
-        notices = Notices(sources=self.sources, wall=wall, hear=self.on_notice)
-        going = Going(
-            made=made,
-            start_ns=start_ns,
-            clock=self.clock,
-            share=share,
-            steps=steps,
-            instruments=instruments,
-        )
-        plan = self.plan()
-        ends = SinkEnds(self._sinks(), self.clock, notices.sink_failed)
-        fan = self._fan(plan, ends.sinks, instruments.marks)
-        flow = self._flow(plan, fan, notices, instruments.marks)
-        record = partial(
-            self._session, going=going, started=wall.at(start_ns), flow=flow, fan=fan, ends=ends
-        )
-        checkpoints = Checkpoints(self.on_record, self.clock)
-        try:
-            with ends, instruments, ends.noting(fan), flow:
-                if self.board is not None:
-                    self.board.begin(flow, fan)
-                for number, item in enumerate(flow):
-                    step = step_of(item, number, start_ns, is_live=plan.is_live, clock=self.clock)
-                    steps.append(step)
-                    instruments.add(item, step, flow.run)
-                    on_step(step)
-                    if self.board is not None:
-                        self.board.add(step)
-                    ends.look(fan)
-                    checkpoints.look(lambda: record("interrupted", None, flow.run.flow()))
-                    if number + 1 == self.options.input.max_steps:
-                        break
-        except KeyboardInterrupt:
-            outcome = "interrupted"
-        except HeadraceError as failure:
-            outcome, error = "failed", first_line(failure)
-        if self.board is not None:
-            self.board.end()
-        return record(outcome, error, flow.conserved())
-
-    def _session(
-        self,
-        outcome: Outcome,
-        error: str | None,
-        counts: FlowStatistics,
-        *,
-        going: Going,
-        started: datetime,
-        flow: LiveFlow,
-        fan: FanOut[Results],
-        ends: SinkEnds,
-    ) -> Session:
-        """Return the record of a run that is over, or as far as it is."""
-        stage_parts, queue_parts = stage_records(flow, fan)
-        base, instruments = _base_of(self.sources), going.instruments
-        return Session(
-            **going.fields(outcome, error),
-            kind="run" if base == "full_speed" else "live",
-            setup=self._setup(going.made),
-            pace=base,
-            started=None if base == "full_speed" else started,
-            startup=self.startup,
-            stages=stage_parts,
-            queues=queue_parts,
-            items=ItemCounts.of(counts),
-            sources=source_records(flow),
-            events=event_records(flow, ends.failures, going.start_ns, instruments.events()),
-            decode=NOT_COUNTED,
-            lost=losses_of(self.sources),
-            notes=notes_on(self.options.compute),
-            outputs=(*(name for sink in ends.sinks for name in sink.outputs), *instruments.outputs),
-        )
-
-    def _setup(self, made: Provenance) -> Setup:
-        options = self.options
-        return setup_of(
-            options.compute,
-            self.model,
-            made,
-            stride=options.input.stride,
-            draws_video=options.output.video,
-        )
-
-    def _fan(self, plan: LivePlan, sinks: Sequence[Sink], marks: Marks) -> FanOut[Results]:
-        return fan_out(
-            sinks,
-            keeps_all=plan.overload.keeps_all,
-            clock=self.clock,
-            marks=marks,
-            most_frames=plan.batch_size if plan.clips is None else 1,
-        )
-
-    def _flow(
-        self, plan: LivePlan, fan: FanOut[Results], notices: Notices, marks: Marks
-    ) -> LiveFlow:
-        show = partial(_show, fan, notices.wall if plan.is_live else None)
-        return LiveFlow(replace(plan, show=show), self.clock, marks, on_event=notices.event)
-
-    def _sinks(self) -> tuple[Sink, ...]:
-        output = self.options.output
-        names = [source.name for source in self.sources]
-        rows = open_predictions(
-            output.predictions,
-            output.out,
-            names,
-            top_k=output.top_k,
-            is_live=_base_of(self.sources) != "full_speed",
-        )
-        own = own_sinks(output.sinks, output.out, names, self.model.name)
-        if not output.video:
-            return (rows, *own, *self.sinks)
-        return (AnnotatedParts(output.out, len(self.sources)), rows, *own, *self.sinks)
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the sources are called, without credentials."""
+        return tuple(source.name for source in self.sources)
 
     def new_board(self) -> StatusBoard:
         """Return a board that knows what runs here; give it as `board`."""
-        names = ", ".join(source.name for source in self.sources)
-        return StatusBoard(f"{self.model.name} on {names}", _base_of(self.sources), self.clock)
+        title = f"{self.model.name} on {', '.join(self.names)}"
+        return StatusBoard(title, base_of(self.sources), self.clock)
 
     def plan(self) -> LivePlan:
         """Return what the run consists of, but for its sinks."""
-        compute, clips = self.options.compute, self.options.clips
-        base, num_frames = _base_of(self.sources), self.model.input.num_frames
+        compute, clips, flow = self.options.compute, self.options.clips, self.options.flow
+        num_frames = self.model.input.num_frames
         return LivePlan(
             sources=self.sources,
             engine=Engine.of_model(self.model, compute.prep_level),
-            overload=chosen_overload(self.options, is_live=base != "full_speed"),
+            overload=chosen_overload(flow, is_live=base_of(self.sources) != "full_speed"),
             batch_size=compute.batch_size,
-            clips=clips_of(clips, num_frames),
+            clips=clip_shape(num_frames, stride=clips.clip_stride, hop=clips.clip_hop),
             stride=self.options.input.stride,
-            max_seconds=self.options.flow.max_seconds,
+            max_seconds=flow.max_seconds,
             carrier=None if compute.device == "cpu" else Carrier(compute.device),
         )
+
+    @property
+    def _kind(self) -> Kind:
+        return "run" if base_of(self.sources) == "full_speed" else "live"
+
+    @property
+    def _most_steps(self) -> int:
+        return _STEPS_KEPT
+
+    def _configuration(self) -> dict[str, Scalar]:
+        return self.options.configuration(self.names)
+
+    def _feed(self, recorder: Recorder) -> "LiveFeed":
+        return LiveFeed(self, recorder)
+
+
+class LiveFeed:
+    """Sources that are read as they come: a `Feed`."""
+
+    def __init__(self, runner: LiveRunner, recorder: Recorder) -> None:
+        """Open the sinks.
+
+        Raises:
+            ConfigError: one cannot be written.
+        """
+        options, clock = runner.options, runner.clock
+        self._runner, self._recorder = runner, recorder
+        self._base = base_of(runner.sources)
+        wall, is_live = WallTime.of(clock), self._base != "full_speed"
+        self._started = wall.at(recorder.start_ns) if is_live else None
+        made, out = recorder.provenance, options.output.out
+        self._tracers = Instruments(options.marks, out, made, clock)
+        notices = Notices(sources=runner.sources, wall=wall, hear=runner.on_notice)
+        own = Task(options).sinks(runner.model, runner.names, is_read=True, is_live=is_live)
+        self._sinks = SinkEnds((*own, *runner.sinks), clock, notices.sink_failed)
+        plan = runner.plan()
+        self._fan: FanOut[Results] = fan_out(
+            self._sinks.sinks,
+            keeps_all=plan.overload.keeps_all,
+            clock=clock,
+            marks=self._tracers.marks,
+            most_frames=plan.batch_size if plan.clips is None else 1,
+        )
+        show = partial(_show, self._fan, wall if plan.is_live else None)
+        marks, on_event = self._tracers.marks, notices.event
+        self._flow = LiveFlow(replace(plan, show=show), clock, marks, on_event=on_event)
+        self._is_over = False
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """See `Feed.open`."""
+        with self._sinks, self._tracers, self._sinks.noting(self._fan), self._flow:
+            yield
+
+    def steps(self) -> Iterator[Step]:
+        """See `Feed.steps`."""
+        runner, flow, board = self._runner, self._flow, self._runner.board
+        if board is not None:
+            board.begin(flow, self._fan)
+        for number, item in enumerate(flow):
+            step = step_of(
+                item, number, self._recorder.start_ns, is_live=flow.plan.is_live, clock=runner.clock
+            )
+            self._tracers.add(item, step, flow.run)
+            if board is not None:
+                board.add(step)
+            yield step
+            self._sinks.look(self._fan)
+            if number + 1 == runner.options.input.max_steps:
+                break
+
+    def finish(self) -> None:
+        """See `Feed.finish`."""
+        self._is_over = True
+        if self._runner.board is not None:
+            self._runner.board.end()
+
+    def parts(self) -> dict[str, Any]:
+        """See `Feed.parts`."""
+        runner, flow, recorder = self._runner, self._flow, self._recorder
+        stages, queues = stage_records(flow, self._fan)
+        counts = flow.conserved() if self._is_over else flow.run.flow()
+        events = (
+            *_events(flow, self._sinks.failures, recorder.start_ns),
+            *self._tracers.events(),
+        )
+        return {
+            "setup": setup_of(
+                runner.options.compute,
+                runner.model,
+                recorder.provenance,
+                stride=runner.options.input.stride,
+                draws_video=runner.options.output.video,
+            ),
+            "pace": self._base,
+            "started": self._started,
+            "stages": stages,
+            "queues": queues,
+            "items": ItemCounts.of(counts),
+            "sources": tuple(
+                SourceRecord(
+                    name=source.name,
+                    arrived=reading.arrived,
+                    error=None if reading.error is None else first_line(reading.error),
+                )
+                for source, reading in zip(runner.sources, flow.readings, strict=True)
+            ),
+            "events": tuple(sorted(events, key=lambda event: event.at_seconds)),
+            # Of files; streams tell of theirs as events.
+            "lost": tuple(
+                lost_frame(loss, number)
+                for number, source in enumerate(runner.sources)
+                if isinstance(source, FileSource)
+                for loss in source.losses
+            ),
+            "notes": notes_on(runner.options.compute),
+            "outputs": (
+                *(name for sink in self._sinks.sinks for name in sink.outputs),
+                *self._tracers.outputs,
+            ),
+        }
+
+
+def step_of(
+    item: Item[Answered], number: int, start_ns: int, *, is_live: bool, clock: Clock
+) -> Step:
+    """Return step `number` of a run that began at `start_ns`; it has just come out."""
+    gathered, captured = item.value.gathered, item.value.gathered.views[-1][-1].captured_seconds
+    since_ms = (clock.now_ns() - item.spans[-1].end_ns) / 1e6
+    known: dict[str, Any] = {
+        "input": item.source or 0,
+        "first_index": gathered.views[0][0].number,
+        "frames": item.parts,
+    }
+    if is_live:
+        known["segment"] = _segment_of(gathered)
+        known["arrived_ms"] = max(0.0, (gathered.newest_ns - start_ns) / 1e6)
+        if gathered.oldest_ns != gathered.newest_ns:
+            known["oldest_arrived_ms"] = max(0.0, (gathered.oldest_ns - start_ns) / 1e6)
+    if captured is not None:
+        known["capture_latency_ms"] = (clock.wall_seconds() - captured) * 1e3 - since_ms
+    return timed_step(item.spans, number, start_ns, **known)
+
+
+def stage_records(
+    flow: LiveFlow, fan: FanOut[Results] | None
+) -> tuple[tuple[StageRecord, ...], tuple[QueueRecord, ...]]:
+    """Return what every stage, queue and sink did, in the order the frames take."""
+    carrier = flow.plan.carrier
+    stages, queues = line_records(flow.run, {"transfer": carrier} if carrier else {})
+    if fan is None:
+        return stages, queues
+    return (
+        (*stages, *(StageRecord.of(sink, "sink") for sink in fan.statistics())),
+        (*queues, *(QueueRecord.of(queue, feeds=queue.name) for queue in fan.queues())),
+    )
 
 
 def _show(fan: FanOut[Results], wall: WallTime | None, answered: Answered) -> None:
     fan.put(results_of(answered, wall))
 
 
-def chosen_overload(options: LiveOptions, *, is_live: bool) -> Overload:
-    """Return what is done when frames are too many.
-
-    Raises:
-        ConfigError: the options do not go together.
-    """
-    flow = options.flow
-    return Overload.chosen(
-        flow.overload,
-        is_live=is_live,
-        queue=flow.queue,
-        max_staleness_seconds=flow.max_staleness_seconds,
-    )
+def _segment_of(gathered: Gathered) -> int | None:
+    """Return the segment of the frames; None where they are of several, or of several sources."""
+    found = {(frame.source, frame.segment) for view in gathered.views for frame in view}
+    return found.pop()[1] if len(found) == 1 else None
 
 
-def _base_of(sources: Sequence[LiveSource]) -> Pace:
-    """Return what latency counts from; one thing for all, since figures of two do not mix."""
-    bases = {source.base for source in sources}
-    if len(bases) > 1:
-        raise ConfigError(
-            f"sources of one run need one base of latency, got {' and '.join(sorted(bases))}; "
-            "run files and cameras apart"
+def _events(
+    flow: LiveFlow, failures: Sequence[tuple[int, str]], start_ns: int
+) -> Iterator[EventRecord]:
+    """Yield what happened to sources and sinks; `failures` are those of sinks: when, and why."""
+    rows = [(each.at_ns, each.source, each.kind, each.words, each.frames) for each in flow.events]
+    rows += [(s.began_ns, s.source, "dropped", s.words, s.frames) for s in flow.drops.spells]
+    rows += [
+        (reading.failed_ns, number, "failed", first_line(reading.error), 0)
+        for number, reading in enumerate(flow.readings)
+        if reading.error is not None
+    ]
+    rows += [(at_ns, None, "failed", words, 0) for at_ns, words in failures]
+    for at_ns, source, kind, words, frames in rows:
+        at_seconds = max(0.0, (at_ns - start_ns) / 1e9)
+        yield EventRecord(
+            at_seconds=at_seconds, source=source, kind=kind, words=words, frames=frames
         )
-    return bases.pop()
+
+
+def _check(options: RunOptions) -> None:
+    """Raise ConfigError where something is asked for that only files at full speed have."""
+    execution = options.compute.execution
+    asked = {
+        f"--decode {options.input.decode}": Decoding.named(options.input.decode) != ON_CPU,
+        "--batch-size auto": execution.fit_batch,
+        "--prep-on-gpu": execution.prep_on_gpu,
+        "--split-point": execution.split_point is not None,
+    }
+    for option, is_asked in asked.items():
+        if is_asked:
+            raise ConfigError(
+                f"{option} is for single frames of files at full speed; leave it out for cameras, "
+                "for real time, for clips and for what is watched"
+            )

@@ -3,28 +3,31 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from headrace.errors import HeadraceError, first_line
 from headrace.live.frame import LiveFrame
-from headrace.runs.live.values import Answered
+from headrace.runs.live.live_batches import Answered
 from headrace.runtime.clock import Clock, WallTime, wall_time
 from headrace.runtime.fan_out import FanOut, Outlet
 from headrace.runtime.marks import NO_MARKS, Marks
 from headrace.runtime.queue import Overflow
 from headrace.sinks.own_sink import OwnSink, open_own
-from headrace.sinks.seen import Arrival, Seen, Sink
+from headrace.sinks.seen import Arrival, Found, Seen, SinkOf, seen_in
 from headrace.video.frames import FrameBatch
 
-Results = tuple[Seen, ...]
+Results = tuple[Seen | Found, ...]
 """What waits for the sinks of one step: its frames, or the newest frame of each clip, as the others
 of a clip would be kept for nothing."""
 _WAITING: Final = 64
 """Frames that may wait for a sink: two seconds of them, while a disk takes its time."""
 _NAMES: Final = {
     "AnnotatedParts": "annotated video",
+    "BoxLines": "boxes",
+    "BoxTable": "boxes as a table",
+    "CocoFile": "boxes for COCO",
     "PredictionLines": "predictions",
     "PredictionTable": "predictions",
     "WebView": "web page",
@@ -35,7 +38,7 @@ _DRAIN_SECONDS: Final = 10.0
 
 
 def fan_out(
-    sinks: Sequence[Sink],
+    sinks: Sequence[SinkOf[Any]],
     *,
     keeps_all: bool,
     clock: Clock,
@@ -73,7 +76,7 @@ class SinkEnds:
     """The sinks of a run until all are closed: each that fails ends alone, and is noted."""
 
     def __init__(
-        self, sinks: Sequence[Sink], clock: Clock, on_failure: Callable[[int, str], None]
+        self, sinks: Sequence[SinkOf[Any]], clock: Clock, on_failure: Callable[[int, str], None]
     ) -> None:
         """All is well yet; `on_failure` hears of each failure at once: when, and what it said."""
         self.sinks = tuple(sinks)
@@ -125,7 +128,7 @@ class SinkEnds:
             self._on_failure(now_ns, words)
 
 
-def sink_names(sinks: Sequence[Sink]) -> list[str]:
+def sink_names(sinks: Sequence[SinkOf[Any]]) -> list[str]:
     """Return what messages and records call them; different for each."""
     kinds = [type(sink).__name__ for sink in sinks]
     names = [
@@ -138,7 +141,8 @@ def sink_names(sinks: Sequence[Sink]) -> list[str]:
 
 
 def results_of(answered: Answered, wall: WallTime | None = None) -> Results:
-    """Return what sinks take: each frame, or the newest frame of each clip, with its labels.
+    """Return what sinks take: each frame, or the newest frame of each clip, with its
+    labels or boxes.
 
     Args:
         answered: The frames or clips of one step.
@@ -157,22 +161,20 @@ def arrival_of(frame: LiveFrame, wall: WallTime) -> Arrival:
     )
 
 
-def _seen_of(answered: Answered, wall: WallTime | None) -> Iterator[Seen]:
-    for view, labels in zip(answered.gathered.views, answered.outputs, strict=True):
+def _seen_of(answered: Answered, wall: WallTime | None) -> Iterator[Seen | Found]:
+    for view, output in zip(answered.gathered.views, answered.outputs, strict=True):
         frame = view[-1]
-        yield Seen(
-            batch=FrameBatch(
-                frames=frame.pixels[None],
-                video=frame.source,
-                index=np.array([frame.number]),
-                pts=np.array([frame.pts]),
-                time_base=frame.time_base,
-            ),
-            labels=labels,
-            arrival=None if wall is None else arrival_of(frame, wall),
+        batch = FrameBatch(
+            frames=frame.pixels[None],
+            video=frame.source,
+            index=np.array([frame.number]),
+            pts=np.array([frame.pts]),
+            time_base=frame.time_base,
         )
+        arrival = None if wall is None else arrival_of(frame, wall)
+        yield seen_in(batch, output, arrival)
 
 
-def _write(sink: Sink, results: Results) -> None:
+def _write(sink: SinkOf[Any], results: Results) -> None:
     for seen in results:
         sink.write(seen)

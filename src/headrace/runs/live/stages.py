@@ -2,15 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from headrace.live.clips import ClipShape
 from headrace.live.frame import LiveFrame
 from headrace.live.overload import STALE, AgeLimit, FreshOnly, Turns
-from headrace.profiling.stage_records import Role
-from headrace.runs.live.engine import Engine, answers_of
-from headrace.runs.live.values import Answered, Gathered, Prepared
-from headrace.runs.stages import SOURCE, Carrier
+from headrace.runs.live.live_batches import Answered, Engine, Gathered, Prepared, answers_of
+from headrace.runs.stages import CLIPS, PREPROCESS, Carrier
 from headrace.runtime.desk import OVERFLOW
 from headrace.runtime.grouping import Windows
 from headrace.runtime.item import Dropped
@@ -18,18 +16,6 @@ from headrace.runtime.room import Room
 from headrace.runtime.stage import AnyStage, Gather, Stage
 
 T = TypeVar("T")
-
-CLIPS: Final = "clips"
-PREPROCESS: Final = "preprocess"
-STAGE_ROLES: Final[dict[str, Role]] = {
-    SOURCE: "decode",
-    CLIPS: "preprocess",
-    PREPROCESS: "preprocess",
-    "transfer": "transfer",
-    "model": "model",
-    "show": "sink",
-}
-"""What the stages of a live run are called, and do."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -19,12 +19,10 @@ from headrace.models.prepare import Compiler, FixedBatch, compile_module, not_co
 from headrace.models.results import ClassNames, Labels
 from headrace.models.trained_head import PLACES, TrainedHead, backbone_checksum
 from headrace.preprocess.levels import Preprocess, build_preprocess
+from headrace.runs.model_setup import StartWatch, computing_place
 from headrace.runs.options import ComputeOptions
-from headrace.runs.place import computing_place
 from headrace.runs.retrain.options import TrainOptions
 from headrace.runs.retrain.trainer import Trainer
-from headrace.runs.start import StartWatch
-from headrace.runtime.clock import Clock
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -66,7 +64,6 @@ def ready_learner(
     compute: Compute,
     batch_size: int,
     watch: StartWatch,
-    clock: Clock,
     compiler: Compiler = compile_module,
 ) -> Learner:
     """Return a model with a new head for `classes`, warm for training; `watch` hears what it took.
@@ -79,7 +76,6 @@ def ready_learner(
             videos that were held out as it is.
         batch_size: Frames in a batch.
         watch: Hears how long each part took.
-        clock: Times it.
         compiler: What compiles it, where `compute` asks for it.
 
     Raises:
@@ -94,7 +90,9 @@ def ready_learner(
 
     with computing_place(options):
         # What is compiled is the forward that keeps what its backward needs, below.
-        ready = prepare(load, replace(compute, compile=False), batch_size=batch_size, clock=clock)
+        ready = prepare(
+            load, replace(compute, compile=False), batch_size=batch_size, clock=watch.clock
+        )
         watch.add("model", ready.startup.load_seconds + ready.startup.warmup_seconds)
         module = ready.model.module
         if training.checkpoint_gradients:
@@ -105,7 +103,7 @@ def ready_learner(
             preprocess,
             forward=FixedBatch(compiler(module), batch_size) if compute.compile else module,
             learning_rate=training.learning_rate,
-            clock=clock,
+            clock=watch.clock,
         )
         with watch.part("compile" if compute.compile else "warm-up"):
             _warm_up(trainer, ready.model, batch_size, is_compiled=compute.compile)

@@ -1,52 +1,41 @@
 """One training, step by step: labelled batches in, a head and a recorded session out."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 from headrace.decode.index_store import IndexStore
-from headrace.errors import ConfigError, HeadraceError, first_line
-from headrace.profiling.input_records import with_content
-from headrace.profiling.machine import provenance
-from headrace.profiling.run_records import Accuracy, StartUpPart
-from headrace.profiling.session import Outcome, Session
+from headrace.errors import ConfigError
+from headrace.models.transfer import transfer
+from headrace.profiling.input_records import DecodeCounters, LostFrame, lost_frame, summarize_all
+from headrace.profiling.recorder import Recorder
+from headrace.profiling.run_records import Accuracy, TrainingRecord
+from headrace.profiling.session import Kind
+from headrace.profiling.stage_records import StageRecord
 from headrace.profiling.steps import Step
-from headrace.profiling.usage import ProcessorShare
-from headrace.runs.checkpoints import Checkpoints, OnRecord
+from headrace.runs.model_setup import StartWatch, notes_on, setup_of
 from headrace.runs.outputs import HEAD, claim
-from headrace.runs.place import computing_place
-from headrace.runs.retrain.evaluation import accuracy
+from headrace.runs.retrain.labelled_dataset import LabelledDataset
 from headrace.runs.retrain.learner import Learner, ready_learner
-from headrace.runs.retrain.material import Material
 from headrace.runs.retrain.options import RetrainOptions
-from headrace.runs.retrain.recording import Ended, session_of
-from headrace.runs.retrain.trainer import DATA
-from headrace.runs.start import StartWatch
+from headrace.runs.retrain.trainer import DATA, PARTS
+from headrace.runs.runner import AnyRunner
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.training.loader import FrameLoader
 
 
 @dataclass(frozen=True, kw_only=True)
-class RetrainRunner:
+class RetrainRunner(AnyRunner["Training"]):
     """One training, ready to start: videos labelled and split, the model loaded and warm."""
 
     options: RetrainOptions
-    material: Material
+    material: LabelledDataset
     learner: Learner
-    command: tuple[str, ...] = ()
-    """The command line, for the record."""
-    startup: tuple[StartUpPart, ...] = ()
-    """What was done until here."""
-    before_start: Callable[[], None] = field(default=lambda: None)
-    """Called right before the first step is timed."""
-    on_record: OnRecord | None = None
-    """Called in the thread that runs with the record so far, now and then; None: never."""
-    clock: Clock = SYSTEM_CLOCK
 
     @classmethod
     def prepare(
@@ -75,7 +64,7 @@ class RetrainRunner:
         """
         watch = StartWatch(clock, imports_seconds)
         with watch.part("index"):
-            material = Material.open(options.input, options.training.seed, store)
+            material = LabelledDataset.open(options.input, options.training.seed, store)
         claim(options.out)
         _check_kept(Path(options.compute.weights), options.out / HEAD)
         learner = ready_learner(
@@ -85,7 +74,6 @@ class RetrainRunner:
             compute=options.compute.compute(),
             batch_size=min(options.compute.batch_size, material.frames),
             watch=watch,
-            clock=clock,
         )
         return cls(
             options=options,
@@ -103,130 +91,174 @@ class RetrainRunner:
         steps = training.epochs * -(-self.material.frames // batch_size)
         return min(steps, training.max_steps or steps)
 
-    def run(self, on_step: Callable[[Step], None] = lambda step: None) -> Session:
-        """Train to the end, save the head, hold it against the videos that were held out.
+    @property
+    def _kind(self) -> Kind:
+        return "retrain"
 
-        An interrupt or an error ends it early, recorded too; the head as it then is is saved.
+    def _feed(self, recorder: Recorder) -> "Training":
+        return Training(self, recorder)
 
-        Args:
-            on_step: Called after each step, for progress.
 
-        Returns:
-            The session; its `outcome` tells how the training ended, `error` why it failed.
-        """
-        with computing_place(self.options.compute):
-            return self._run(on_step)
+class Training:
+    """Labelled batches that a model learns from: a `Feed`.
 
-    def _run(self, on_step: Callable[[Step], None]) -> Session:
-        made = provenance(self.options.configuration(), self.command, self.clock)
-        self.before_start()
-        start_ns, share = self.clock.now_ns(), ProcessorShare()
-        steps: list[Step] = []
-        head: str | None = None
-        found: Accuracy | None = None
-        batch_size, ending = self.options.compute.batch_size, _Ending()
-        loader = self.material.training_loader(
-            batch_size, epochs=self.options.training.epochs, clock=self.clock
+    Behind the last step the head is saved as it then is, and held against the videos that were
+    held out where the training came to its end.
+    """
+
+    def __init__(self, runner: RetrainRunner, recorder: Recorder) -> None:
+        """Train nothing yet."""
+        options = runner.options
+        self._runner, self._recorder, self._material = runner, recorder, runner.material
+        self._batch_size = options.compute.batch_size
+        self._loader = runner.material.training_loader(
+            self._batch_size, epochs=options.training.epochs, clock=runner.clock
         )
+        self._head: str | None = None
+        self._accuracy: Accuracy | None = None
 
-        def record() -> Session:
-            ended = Ended(
-                outcome=ending.outcome,
-                error=ending.error,
-                wall_seconds=(self.clock.now_ns() - start_ns) / 1e9,
-                others_cpu_share=share.of_others(),
-                usage=share.used(),
-                head=head,
-                accuracy=found,
-            )
-            return session_of(
-                self.options, self.material, self.learner, loader, steps, ended, made, self.startup
-            )
+    def open(self) -> AbstractContextManager[object]:
+        """See `Feed.open`."""
+        return self._loader
 
-        checkpoints = Checkpoints(self.on_record, self.clock)
+    def steps(self) -> Iterator[Step]:
+        """See `Feed.steps`.
 
-        def stepped(step: Step) -> None:
-            on_step(step)
-            checkpoints.look(record)
-
-        with ending.noted(), loader:
-            self._train(loader, steps, start_ns, stepped)
-        with ending.noted():
-            head = self._save(steps)
-        if ending.outcome == "complete" and self.material.held_out:
-            with ending.noted():
-                found = accuracy(
-                    self.learner, self.material, batch_size=batch_size, clock=self.clock
-                )
-        session = record()
-        return session.model_copy(update={"inputs": with_content(session.inputs)})
-
-    def _train(
-        self,
-        loader: FrameLoader,
-        steps: list[Step],
-        start_ns: int,
-        on_step: Callable[[Step], None],
-    ) -> None:
-        for _ in range(self.options.training.epochs):
-            batches = iter(loader)
-            while len(steps) < self.steps_planned:
-                began_ns = self.clock.now_ns()
+        Raises:
+            ConfigError: the weights ran away.
+        """
+        runner, material, clock = self._runner, self._material, self._runner.clock
+        number = 0
+        for _ in range(runner.options.training.epochs):
+            batches = iter(self._loader)
+            while number < runner.steps_planned:
+                began_ns = clock.now_ns()
                 batch = next(batches, None)
                 if batch is None:
                     break
-                waited_ms = (self.clock.now_ns() - began_ns) / 1e6
-                videos = [self.material.trained_on[video] for video in batch.video.tolist()]
-                places = zip(videos, batch.index.tolist(), strict=True)
-                truth = [int(self.material.examples.of_frame[v][k]) for v, k in places]
-                done = self.learner.trainer.step(
-                    batch.frames.movedim(1, -1), torch.from_numpy(np.array(truth, np.int64))
+                waited_ms = (clock.now_ns() - began_ns) / 1e6
+                videos, truth = material.truth(material.trained_on, batch)
+                done = runner.learner.trainer.step(
+                    batch.frames.movedim(1, -1), torch.from_numpy(truth)
                 )
-                step = Step(
-                    step=len(steps),
+                yield Step(
+                    step=number,
                     input=videos[0],
                     first_index=int(batch.index[0]),
                     frames=len(batch),
-                    started_ms=(began_ns - start_ns) / 1e6,
+                    started_ms=(began_ns - self._recorder.start_ns) / 1e6,
                     work_ms={DATA: waited_ms, **done.work_ms},
-                    total_ms=(self.clock.now_ns() - began_ns) / 1e6,
+                    total_ms=(clock.now_ns() - began_ns) / 1e6,
                     loss=done.loss,
                 )
-                steps.append(step)
-                on_step(step)
                 if not math.isfinite(done.loss):
+                    rate = runner.options.training.learning_rate
                     raise ConfigError(
-                        f"the loss is {done.loss} in step {step.step}: the weights ran away; use a "
-                        f"smaller --learning-rate than {self.options.training.learning_rate:g}"
+                        f"the loss is {done.loss} in step {number}: the weights ran away; use a "
+                        f"smaller --learning-rate than {rate:g}"
                     )
+                number += 1
 
-    def _save(self, steps: Sequence[Step]) -> str | None:
-        """Save the head as it is; not one without a step, or that ran away."""
-        if not steps or not math.isfinite(steps[-1].loss or 0.0):
+    def finish(self) -> None:
+        """See `Feed.finish`. No head is saved without a step, or where the weights ran away."""
+        runner, recorder = self._runner, self._recorder
+        steps = list(recorder.steps)
+        with recorder.ending():
+            if steps and math.isfinite(steps[-1].loss or 0.0):
+                head = runner.learner.head(self._material.examples.classes)
+                head.save(runner.options.out / HEAD)
+                self._head = HEAD
+        if recorder.outcome == "complete" and self._material.held_out:
+            with recorder.ending():
+                self._accuracy = self._measured()
+
+    def parts(self) -> dict[str, Any]:
+        """See `Feed.parts`."""
+        options, learner, material = self._runner.options, self._runner.learner, self._material
+        sources = (error.source for error in material.left_out)
+        inputs, places = summarize_all(material.indexes, sources)
+        left_out = (
+            LostFrame(input=places[each.source], index=None, pts_seconds=None, cause=str(each))
+            for each in material.left_out
+        )
+        lost = (lost_frame(loss, places[loss.source]) for loss in self._loader.quarantined)
+        made, stride = self._recorder.provenance, options.input.stride
+        return {
+            "setup": setup_of(
+                options.compute, learner.model, made, stride=stride, draws_video=False
+            ),
+            "inputs": inputs,
+            "stages": tuple(self._stages()),
+            "decode": DecodeCounters(**vars(self._loader.decoding)),
+            "lost": (*left_out, *lost),
+            "notes": notes_on(options.compute),
+            "training": TrainingRecord(
+                classes=material.examples.classes,
+                is_dummy=material.examples.is_dummy,
+                videos=len(material.trained_on),
+                frames=material.frames,
+                held_out_videos=len(material.held_out),
+                trained_parameters=learner.num_trained,
+                accuracy=self._accuracy,
+                not_measured=None if self._accuracy else self._not_measured(),
+                head=self._head,
+            ),
+            "outputs": (self._head,) if self._head else (),
+        }
+
+    def _stages(self) -> Iterator[StageRecord]:
+        """Yield the parts of a step as stages: each waits while the others work, for no queue."""
+        steps, moved = list(self._recorder.steps), self._runner.learner.trainer.moved_bytes
+        for name in steps[0].work_ms if steps else ():
+            carries = PARTS[name] == "transfer"
+            yield StageRecord(
+                name=name,
+                role=PARTS[name],
+                workers=1,
+                items=len(steps),
+                busy_seconds=sum(step.work_ms[name] for step in steps) / 1e3,
+                starved_seconds=0.0,
+                blocked_seconds=0.0,
+                moved_bytes=moved if carries else 0,
+                moved_to="cuda" if moved and carries else None,
+            )
+
+    def _measured(self) -> Accuracy | None:
+        """Return how often the model is right on some frames of each video that was held out.
+
+        It is run as `headrace run` runs it. None where none of the frames can be read.
+
+        Raises:
+            MediaError: a frame cannot be read, and bad media is not to be skipped.
+        """
+        learner, material = self._runner.learner, self._material
+        model, classes = learner.model, material.examples.classes
+        right, seen = 0, np.zeros(len(classes), np.int64)
+        with material.held_out_loader(self._batch_size, self._runner.clock) as loader:
+            for batch in loader:
+                pictures = learner.preprocess(batch.frames.movedim(1, -1))
+                found = model.run(transfer(pictures, model.compute.device).tensor)
+                _, truth = material.truth(material.looked_at, batch)
+                right += int(sum(truth == [classes.index(names[0]) for names in found.names]))
+                np.add.at(seen, truth, 1)
+        if not seen.any():
             return None
-        self.learner.head(self.material.examples.classes).save(self.options.out / HEAD)
-        return HEAD
+        return Accuracy(frames=int(seen.sum()), right=right, most_frequent=int(seen.max()))
 
-
-class _Ending:
-    """How a training ends: by the first thing that ends it early, if there is one."""
-
-    outcome: Outcome = "complete"
-    error: str | None = None
-
-    @contextmanager
-    def noted(self) -> Iterator[None]:
-        """Note an interrupt or an error that ends the block."""
-        try:
-            yield
-        except KeyboardInterrupt:
-            self._note("interrupted", None)
-        except HeadraceError as failure:
-            self._note("failed", first_line(failure))
-
-    def _note(self, outcome: Outcome, error: str | None) -> None:
-        if self.outcome == "complete":
-            self.outcome, self.error = outcome, error
+    def _not_measured(self) -> str:
+        material = self._material
+        if material.examples.is_dummy:
+            return "the labels are dummies, drawn at random; give real ones with --labels"
+        if not self._runner.options.input.held_out:
+            return "no video was held out; leave out --held-out 0"
+        if not material.held_out:
+            return (
+                "no class has a video to spare, and frames of one video are too alike to tell; "
+                "label two videos or more of each class"
+            )
+        if self._recorder.outcome != "complete":
+            return "the training did not come to its end"
+        return "no frame of the videos held out could be read"
 
 
 def _check_kept(weights: Path, head: Path) -> None:

@@ -5,13 +5,10 @@ import io
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from headrace.runtime.clock import Clock
 from headrace.runtime.newest import Newest
-from headrace.sinks.caption import Caption
 from headrace.sinks.gallery import Gallery
+from headrace.sinks.seen import Found, Seen
 
 PICTURES_IN_ALL: Final = 150
 """Most pictures per second to all browsers together. Each costs the interpreter about 0.5 ms that
@@ -50,10 +47,10 @@ class Pictures:
         self._made = Picture(0, b"")
         self._due_ns = 0
 
-    def show(self, source: int, frame: NDArray[np.uint8], caption: Caption) -> None:
-        """Take the newest frame of a source, uint8 [H, W, 3] RGB; copies it. From one thread."""
-        self._gallery.show(source, frame, caption)
-        self._newest.put(source)
+    def show(self, seen: Seen | Found) -> None:
+        """Take the newest frame of a batch; copies it. From one thread."""
+        self._gallery.show(seen)
+        self._newest.put(seen.batch.video)
 
     async def next(self, after: int, seconds: float) -> Picture | None:
         """Return one that is newer than number `after`; None when none came in `seconds`.

@@ -6,8 +6,7 @@ from contextlib import ExitStack
 
 from headrace.runtime.clock import Clock
 from headrace.runtime.server import Server, listen
-from headrace.sinks.caption import captions
-from headrace.sinks.seen import Seen
+from headrace.sinks.seen import Found, Seen
 from headrace.sinks.web.access_control import Guard, new_token
 from headrace.sinks.web.app import AppState, application
 from headrace.sinks.web.options import WebOptions
@@ -77,11 +76,10 @@ class WebView:
         token = f"?token={self._token}" if is_made else ""
         return f"http://{host}:{self.port}/{path}{token}"
 
-    def write(self, seen: Seen) -> None:
+    def write(self, seen: Seen | Found) -> None:
         """Show the newest frame of a batch: see `Sink.write`."""
         if self._options.with_page:
-            batch = seen.batch
-            self._pictures.show(batch.video, batch.frames[-1], captions(seen)[-1])
+            self._pictures.show(seen)
 
     def close(self) -> None:
         """End the server: see `Sink.close`."""

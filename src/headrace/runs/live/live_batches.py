@@ -1,4 +1,4 @@
-"""Any model as a live run takes it: from pixels to a tensor, and from a batch to its answers."""
+"""Batches of a live run: frames or clips that go through a model together, and any model."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -9,12 +9,62 @@ import torch
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
+from headrace.live.frame import LiveFrame
 from headrace.models.compute import Device
 from headrace.models.model import Model
 from headrace.models.results import Boxes, Features, Labels
 from headrace.models.value_words import value_words
 from headrace.preprocess.levels import build_preprocess
 from headrace.preprocess.spec import PrepLevel
+
+View = tuple[LiveFrame, ...]
+"""What the model gives one answer for: one frame, or the frames of a clip in order."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Gathered:
+    """Views of one size that go through the model together."""
+
+    views: tuple[View, ...]
+    is_clips: bool
+
+    @property
+    def newest_ns(self) -> int:
+        """When the newest frame arrived: latency counts from here."""
+        return max(view[-1].arrived_ns for view in self.views)
+
+    @property
+    def shown_ns(self) -> int:
+        """When the oldest frame that is shown arrived; of a clip its newest is."""
+        return min(view[-1].arrived_ns for view in self.views)
+
+    @property
+    def oldest_ns(self) -> int:
+        """When the oldest frame arrived, that of a clip included."""
+        return min(view[0].arrived_ns for view in self.views)
+
+    def pixels(self) -> NDArray[np.uint8]:
+        """Return pictures uint8 [N, H, W, 3] or clips uint8 [N, T, H, W, 3], RGB; a copy."""
+        if not self.is_clips:
+            return np.stack([view[0].pixels for view in self.views])
+        return np.stack([np.stack([frame.pixels for frame in view]) for view in self.views])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Prepared:
+    """Views that are ready for the model."""
+
+    gathered: Gathered
+    tensor: torch.Tensor
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Answered:
+    """Views, and what the model gave for each."""
+
+    gathered: Gathered
+    outputs: tuple[Any, ...]
+    """One for each of the views."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,21 +1,23 @@
-"""How a live run is at this moment: what its page, its metrics and its health show."""
+"""State of a live run at this moment: its events as lines, and what its page shows."""
 
+import json
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from typing import Final
 
 import numpy as np
 
 from headrace.errors import first_line
-from headrace.live.events import Event
+from headrace.live.events import Event, EventKind
+from headrace.live.source import LiveSource
 from headrace.profiling.session import Pace
 from headrace.profiling.stage_records import ItemCounts
 from headrace.profiling.steps import Step
 from headrace.runs.live.flow import LiveFlow, Reading
 from headrace.runs.live.showing import Results
-from headrace.runs.live.stages import STAGE_ROLES
-from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock, WallTime, iso_text
 from headrace.runtime.distribution import Distribution
 from headrace.runtime.fan_out import FanOut
 from headrace.runtime.stage import StageStatistics
@@ -30,6 +32,62 @@ from headrace.sinks.web.status import (
     SourceStatus,
     StageStatus,
 )
+
+_USUAL: frozenset[EventKind] = frozenset(["joined", "ended"])
+"""No news of a file or a pattern, which begin and end as they should."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Notice:
+    """One event."""
+
+    time: datetime
+    """UTC, by this machine's clock as it was at the start of the run."""
+    event: EventKind
+    source: str | None
+    """Name of the source, without credentials; None: a sink, or the run as a whole."""
+    reason: str
+    """For a reader, without credentials."""
+    frames: int = 0
+    """How many frames it cost, where that is known."""
+
+    def text(self) -> str:
+        """Return it for people: `2026-01-31T12:00:00Z rtsp://door/live: no frame for 1.5 s`."""
+        source = "" if self.source is None else f"{self.source}: "
+        return f"{self.time:%Y-%m-%dT%H:%M:%SZ} {source}{self.reason}"
+
+    def json(self) -> str:
+        """Return it for programs: an object with these fields, on one line."""
+        return json.dumps(asdict(self), ensure_ascii=False, default=iso_text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Notices:
+    """Makes notices of what happens, and hands each on at once, from the thread it happens in."""
+
+    sources: Sequence[LiveSource]
+    wall: WallTime
+    hear: Callable[[Notice], None]
+
+    def event(self, event: Event) -> None:
+        """Something happened to a source, or to the run."""
+        source = None if event.source is None else self.sources[event.source]
+        if source is not None and source.base != "arrival" and event.kind in _USUAL:
+            return
+        self.hear(
+            Notice(
+                time=self.wall.at(event.at_ns),
+                event=event.kind,
+                source=None if source is None else source.name,
+                reason=event.words,
+                frames=event.frames,
+            )
+        )
+
+    def sink_failed(self, at_ns: int, words: str) -> None:
+        """A sink failed, and ended alone."""
+        self.event(Event(at_ns=at_ns, source=None, kind="failed", words=words))
+
 
 WINDOW_SECONDS: Final = 30.0
 """Of the latest results the figures are of: enough for a p95 at 3 results a second."""
@@ -191,7 +249,6 @@ def _drops(stages: Sequence[StageStatistics]) -> tuple[DropStatus, ...]:
 
 
 def _stage(found: StageStatistics, steps: Sequence[Step], seconds: float) -> StageStatus:
-    assert found.name in STAGE_ROLES
     work = Distribution.of([s.work_ms[found.name] for s in steps if found.name in s.work_ms])
     return StageStatus(
         name=found.name,

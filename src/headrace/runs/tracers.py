@@ -1,24 +1,75 @@
-"""What a run is looked at with besides its record: NVTX ranges, a trace, TensorBoard."""
+"""Tracers of a run: NVTX ranges, a trace for Perfetto, logs for TensorBoard."""
 
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from headrace.errors import ConfigError
+from headrace.extras import require
 from headrace.profiling.input_records import EventRecord
 from headrace.profiling.metrics_csv import metrics_file_name
 from headrace.profiling.provenance import Provenance
 from headrace.profiling.steps import Step
-from headrace.profiling.tensorboard_log import TensorBoardLog
-from headrace.profiling.torch_trace import WARMUP_STEPS, StepTrace
-from headrace.profiling.trace import NAME, Journey, write_trace
-from headrace.runs.marks import nvtx_marks, opened_log
+from headrace.profiling.tensorboard_log import TensorBoardLog, writing
+from headrace.profiling.torch_trace import WARMUP_STEPS, StepTrace, warm_up
+from headrace.profiling.trace import NAME, Journey, NvtxMarks, write_trace
+from headrace.runs.model_setup import StartWatch
 from headrace.runs.options import TRACE_STEPS, MarkOptions
 from headrace.runtime.clock import Clock
 from headrace.runtime.item import Item
 from headrace.runtime.marks import NO_MARKS, Marks, SeveralMarks
 from headrace.runtime.pipeline import Run
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
+
+def prepare_marks(options: MarkOptions, watch: StartWatch) -> None:
+    """Check all that can be checked before a run, and set the profiler up; `watch` hears of it.
+
+    Raises:
+        BackendError: a package is not installed.
+        ConfigError: TensorBoard's folder cannot be made.
+    """
+    if options.nvtx:
+        nvtx_marks()
+    if options.tensorboard is not None:
+        _writer_type()
+        with writing():
+            options.tensorboard.mkdir(parents=True, exist_ok=True)
+    if options.trace:
+        with watch.part("profiler"):
+            warm_up()
+
+
+def nvtx_marks() -> NvtxMarks:
+    """Return marks that NVTX hears of.
+
+    Raises:
+        BackendError: the package `nvtx` is not installed.
+    """
+    with require("nvtx", "a run with NVTX ranges"):
+        import nvtx
+    return NvtxMarks(nvtx.get_domain("headrace"))
+
+
+def _writer_type() -> "type[SummaryWriter]":
+    with require("tensorboard", "a log for TensorBoard"):
+        from torch.utils.tensorboard import SummaryWriter
+    return SummaryWriter
+
+
+def opened_log(folder: Path) -> "SummaryWriter":
+    """Return what writes a log into a folder, which is made.
+
+    Raises:
+        BackendError: the package `tensorboard` is not installed.
+        ConfigError: it cannot be written there.
+    """
+    with writing():
+        return _writer_type()(str(folder))
+
 
 TENSORBOARD_TRACE: Final = "headrace.pt.trace.json.gz"
 """A name that TensorBoard's profiler looks for."""

@@ -1,25 +1,83 @@
-"""What is trained on, and what is held out: videos opened, labelled and split."""
+"""Videos of a training, labelled and split, and the loaders that read them."""
 
 import math
+import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError, MediaError
-from headrace.runs.retrain.chosen_frames import ChosenFrames
-from headrace.runs.retrain.examples import Examples, dummies, labelled, real_path
-from headrace.runs.retrain.label_file import read_labels
+from headrace.runs.retrain.frame_labels import (
+    Examples,
+    dummies,
+    held_out,
+    labelled,
+    read_labels,
+    real_path,
+)
 from headrace.runs.retrain.options import LabelledInput
-from headrace.runs.retrain.split import held_out
 from headrace.runtime.clock import Clock
+from headrace.sampling.feistel import Feistel
+from headrace.sampling.order import Order
+from headrace.sampling.population import Population
+from headrace.sampling.random import Draws, Purpose
+from headrace.sampling.sampler import SamplerTraits, SamplerUse
 from headrace.training.loader import FrameLoader
 from headrace.training.video_set import VideoSet
 from headrace.video.manifest import find_videos
 from headrace.video.stream_index import StreamIndex
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ChosenFrames:
+    """Some frames of each video: shuffled anew each epoch, or video after video."""
+
+    indices: tuple[NDArray[np.int64], ...]
+    """Of the frames of each video that was given, ascending."""
+    is_shuffled: bool = True
+    seed: int = 0
+    opened: NDArray[np.int64] | None = None
+    """int64 [videos]: places of the videos that could be opened; None: all."""
+
+    @property
+    def traits(self) -> SamplerTraits:
+        """Each frame at most once an epoch."""
+        return SamplerTraits(
+            identity=f"ChosenFrames({self._checksum}, is_shuffled={self.is_shuffled})",
+            is_random=self.is_shuffled,
+            has_replacement=False,
+            seed=self.seed,
+        )
+
+    def adapt(self, use: SamplerUse) -> Self:
+        """Return this with the seed asked for, of the videos that were opened."""
+        return replace(self, seed=use.seed_for(self.seed), opened=use.videos)
+
+    def order(self, population: Population, epoch: int) -> Order:
+        """Return the order of one epoch."""
+        opened = range(len(self.indices)) if self.opened is None else self.opened.tolist()
+        starts = population.video_start
+        ids = np.concatenate(
+            [starts[place] + self.indices[video] for place, video in enumerate(opened)]
+        )
+        if not self.is_shuffled or not len(ids):
+            return Order(length=len(ids), frames_at=lambda slots: ids[slots])
+        draws = Draws(seed=self.seed, epoch=epoch, purpose=Purpose.SHUFFLE)
+        shuffle = Feistel(size=len(ids), draws=draws)
+        return Order(length=len(ids), frames_at=lambda slots: ids[shuffle.at(slots)])
+
+    @cached_property
+    def _checksum(self) -> int:
+        found = 0
+        for each in self.indices:
+            found = zlib.crc32(np.ascontiguousarray(each).data, zlib.crc32(b"video", found))
+        return found
+
 
 _FRAMES: Final = 32
 """Of a held-out video that are looked at: neighbours are much alike, and tell little more."""
@@ -30,7 +88,7 @@ _BATCHES: Final = 6
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Material:
+class LabelledDataset:
     """The videos of a training, and which class each frame has."""
 
     input: LabelledInput
@@ -45,7 +103,9 @@ class Material:
     store: IndexStore | None = None
 
     @classmethod
-    def open(cls, asked: LabelledInput, seed: int, store: IndexStore | None = None) -> "Material":
+    def open(
+        cls, asked: LabelledInput, seed: int, store: IndexStore | None = None
+    ) -> "LabelledDataset":
         """Open the index of every video, and label and split them; decodes nothing.
 
         Raises:
@@ -104,6 +164,16 @@ class Material:
         frames = [self.examples.frames_of(video) for video in self.looked_at]
         chosen = ChosenFrames(indices=tuple(map(_evenly, frames)), is_shuffled=False)
         return self._loader(self.looked_at, chosen, batch_size, is_persistent=False, clock=clock)
+
+    def truth(self, videos: Sequence[int], batch: Any) -> tuple[list[int], NDArray[np.int64]]:
+        """Return the place of the video and the class, int64 [N], of each frame of a batch.
+
+        `videos` are the places that `batch.video` counts: `trained_on` or `looked_at`.
+        """
+        places = [videos[video] for video in batch.video.tolist()]
+        frames = zip(places, batch.index.tolist(), strict=True)
+        truth = [self.examples.of_frame[video][index] for video, index in frames]
+        return places, np.array(truth, np.int64)
 
     def _training_frames(self) -> tuple[NDArray[np.int64], ...]:
         stride = self.input.stride
