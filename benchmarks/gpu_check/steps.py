@@ -247,7 +247,7 @@ def _bench(
 
 
 def _benches(plan: Plan) -> Iterator[Step]:
-    """Yield the experiments on memory, decoding, transfers, preprocessing and random frames."""
+    """Yield the benchmarks on memory, decoding, transfers, preprocessing and random frames."""
     clip, pick = str(media.clip_path(plan.media)), plan.pick
     turns = ("--seconds", pick("1", "0.05"), "--repeats", pick("3", "1"))
     yield _bench(
