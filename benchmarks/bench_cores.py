@@ -26,7 +26,7 @@ from benchmarks.record import Repeat, Result, Timed
 from benchmarks.worker import Ask, WorkerError, ask_worker
 from headrace import IndexStore, StreamIndex, Uniform
 from headrace.bench.sampling import SamplingConfig
-from headrace.bench.sampling_ways import SamplingWays
+from headrace.bench.sampling_variants import SamplingVariants
 from headrace.planning.lookahead import look_ahead
 from headrace.profiling.provenance import Record
 from headrace.sampling.population import Population
@@ -159,7 +159,7 @@ def measure(
 def proved(files: Sequence[Path]) -> int:
     """Hold frames of the loader against a plain decode; return how many."""
     config = SamplingConfig(videos=tuple(map(str, files[:3])), batch_size=16, size=SIZE)
-    return SamplingWays.open(config, None).check_equal()
+    return SamplingVariants.open(config, None).check_equal()
 
 
 def ways(*, is_quick: bool) -> Iterator[Loading]:

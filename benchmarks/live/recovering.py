@@ -13,7 +13,6 @@ from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
-from headrace.runs.live.engine import Engine
 from numpy.typing import NDArray
 
 from benchmarks.live.clip import grey_thumbnails, number_of
@@ -23,6 +22,7 @@ from benchmarks.markdown import with_notes, yes
 from benchmarks.record import origin
 from benchmarks.worker import Ask, Meter, WorkerError, versions
 from headrace.profiling.provenance import Record
+from headrace.runs.live.live_batches import Engine
 from headrace.testing.rtsp import RtspServer
 
 FRAME_NS = 1_000_000_000 / 30

@@ -4,7 +4,7 @@ The layers, top to bottom; a file imports only from what stands above it (docs/d
 
     errors -> sizes -> masking -> video -> sampling -> planning -> runtime -> decode -> preprocess
     -> models -> cache -> profiling -> training -> extraction -> live -> sinks -> runs -> report
-    -> watching -> experiments -> cli; testing may use them all
+    -> watching -> bench -> cli; testing may use them all
 
 Names are loaded when they are first used: `import headrace` loads neither torch nor FFmpeg.
 """

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headrace.profiling.machine import provenance
-from headrace.report.experiment import render_experiment_text
+from headrace.report.benchmark_page import render_benchmark_text
 from headrace.report.text import finding_lines
 
 PAGES = Path(__file__).parent / "pages"
@@ -33,7 +33,7 @@ def check_shown(benchmark, cases):
         page = benchmark.page(again)
         is_first = not lines
         lines += [f"# {case}", ""]
-        lines += render_experiment_text(page).splitlines() if is_first else []
+        lines += render_benchmark_text(page).splitlines() if is_first else []
         lines += [] if is_first else list(finding_lines(page.findings))
         lines += [_advice(finding) for finding in page.findings]
         lines.append("")

@@ -6,8 +6,8 @@ from bench.shown import check_shown, made
 from headrace.bench.memory import (
     CellRecord,
     FrameSizeRecord,
-    Job,
     MemoryConfig,
+    MemoryJob,
     MemoryRecord,
     _cells,
     announce,
@@ -74,7 +74,9 @@ def test_each_batch_that_is_run_is_announced_before():
 
 def cells(*messages, exit_code=0, error=None, has_timed_out=False):
     """The statuses of batches of 1, 2 and 4 frames after a process ended like this."""
-    job = Job(precision="float32", sizes=(FrameSizeRecord(name="720p", height=720, width=1280),))
+    job = MemoryJob(
+        precision="float32", sizes=(FrameSizeRecord(name="720p", height=720, width=1280),)
+    )
     ending = Ending(
         name=job.name,
         exit_code=exit_code,

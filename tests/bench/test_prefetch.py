@@ -8,7 +8,12 @@ from bench.shown import check_shown, made
 from headrace.bench.benchmark import Context
 from headrace.bench.prefetch import PREFETCH
 from headrace.bench.prefetch_loop import PrefetchLoop
-from headrace.bench.prefetch_record import PrefetchConfig, PrefetchRecord, PrefetchTurn, Setting
+from headrace.bench.prefetch_record import (
+    PrefetchConfig,
+    PrefetchRecord,
+    PrefetchSetting,
+    PrefetchTurn,
+)
 from headrace.errors import ConfigError, StageError
 from headrace.testing.fake_clock import FakeClock
 
@@ -41,7 +46,7 @@ class TickingClock(FakeClock):
 def test_a_turn_counts_its_batches_and_what_the_loop_did_with_each(looping, factor):
     """The clock stands still while batches are waited for, so only the steps take time."""
     with looping(5, prefetch_factor=(1, 4)) as loop:
-        turn = loop.take(Setting(prefetch_factor=factor, is_pinned=False), step_ms=40)
+        turn = loop.take(PrefetchSetting(prefetch_factor=factor, is_pinned=False), step_ms=40)
     assert (turn.prefetch_factor, turn.is_pinned, turn.frames) == (factor, False, 5 * 2 * 3)
     assert turn.intervals_ms == (40,) * 5
     assert turn.waits_ms == (0,) * 5
@@ -62,7 +67,7 @@ def test_every_setting_has_its_turns_and_the_step_is_as_given(measure, videos):
 
 def test_a_video_that_is_shorter_than_a_clip_begins_again_or_is_refused(looping):
     with looping(1, clip_len=40) as loop:
-        turn = loop.take(Setting(prefetch_factor=2, is_pinned=False), step_ms=1)
+        turn = loop.take(PrefetchSetting(prefetch_factor=2, is_pinned=False), step_ms=1)
     assert turn.frames == 2 * 40
     with pytest.raises(ConfigError, match="the video has 24: 24 are possible"):
         looping(1, clip_len=99, boundary="error")
@@ -72,7 +77,7 @@ def test_what_fails_in_a_worker_is_told_in_one_line(looping, videos):
     with looping(2) as loop:
         Path(videos[1]).unlink()
         with pytest.raises(StageError, match=r"a DataLoader worker failed: .*1\.mp4") as said:
-            loop.take(Setting(prefetch_factor=2, is_pinned=False), step_ms=0)
+            loop.take(PrefetchSetting(prefetch_factor=2, is_pinned=False), step_ms=0)
     assert "\n" not in str(said.value)
 
 
@@ -153,9 +158,9 @@ def test_the_charts_show_both_kinds_of_memory():
         recorded(*USUAL, *(copied(k, 4, 0.1, is_pinned=True) for k in (1, 2)))
     ).charts
     assert [trace.name for trace in rates.figure.data] == [
-        *("median", "95 % of the best", "saturation: prefetch_factor=4", "pinned"),
+        *("median", "saturation: prefetch_factor=4", "pinned", "95 % of the best"),
     ]
-    assert list(rates.figure.data[3].x) == [1, 2]
+    assert list(rates.figure.data[2].x) == [1, 2]
     names = ["jitter", "mean wait", "jitter, pinned", "mean wait, pinned"]
     assert [trace.name for trace in waits.figure.data] == names
     assert list(waits.figure.data[0].y) == [8, 6, 5, 5]

@@ -5,9 +5,9 @@ import pytest
 
 from bench.shown import check_shown, made
 from headrace.bench.benchmark import Context
-from headrace.bench.sampling import WAYS, SamplingConfig, SamplingRecord, Strategy
+from headrace.bench.sampling import WAYS, SamplingConfig, SamplingRecord, StrategyRecord
 from headrace.bench.sampling_report import SAMPLING
-from headrace.bench.sampling_ways import SamplingWays
+from headrace.bench.sampling_variants import SamplingVariants
 from headrace.errors import ConfigError, DecodeError
 from headrace.measuring.seek_baseline import SeekPerFrame
 from headrace.measuring.steady_state import DeliveryTurn
@@ -23,7 +23,7 @@ def opened(videos, store):
 
     def open_ways(**options):
         config = SamplingConfig(videos=videos, **{**SMALL, "rho": 0.9, **options})
-        return SamplingWays.open(config, store)
+        return SamplingVariants.open(config, store)
 
     return open_ways
 
@@ -104,7 +104,7 @@ def test_only_what_is_there_for_comparison_may_be_impossible(opened):
 
 def strategy(name, **options):
     """Return a strategy that costs nothing in statistics."""
-    return Strategy(**{"name": name, "bias": 0, "design_effect": 1, "inflation": 1} | options)
+    return StrategyRecord(**{"name": name, "bias": 0, "design_effect": 1, "inflation": 1} | options)
 
 
 BASELINE, AHEAD, NAIVE, QUARTER = map(strategy, ("baseline", "look-ahead", "naive", "quarter"))
@@ -194,9 +194,8 @@ def test_what_limits_the_fastest_and_where_memory_saturates_is_told_like_this():
 
 def test_the_chart_shows_from_where_memory_is_enough():
     [chart] = SAMPLING.page(memory([500], [4800], [5000])).charts
-    _, _, enough = chart.figure.data
+    _, enough = chart.figure.data
     assert list(enough.x) == [475, 475]
-    assert list(enough.y) == ["bursts of 8", "baseline"]
 
 
 def test_the_reading_explains_the_star_only_where_there_is_one():

@@ -118,7 +118,7 @@ USUAL = {8: [5.5], 2: [5.1, 5.0, 5.2], 0: [10, 10.2, 9.9], 1: [10], 4: [5.0]}
 )
 def test_it_saturates_at_the_fewest_workers_within_five_percent_of_the_best(seconds, workers):
     [chart] = WORKERS.page(recorded(seconds)).charts
-    assert list(chart.figure.data[2].x) == [workers]
+    assert list(chart.figure.data[1].x) == [workers]
 
 
 def test_where_it_saturates_is_told_like_this():

@@ -51,7 +51,7 @@ def test_it_says_what_comes_and_what_became_of_each_and_leaves_a_page(hold, tmp_
     code, out, err = hold(WHOLE, FAILING)
     assert code == 1
     lines = out.splitlines()
-    assert lines[0] == f"To be measured: 2 experiments, about 2 min. Folder: {out_dir}"
+    assert lines[0] == f"To be measured: 2 benchmarks, about 2 min. Folder: {out_dir}"
     assert lines[1].startswith("What makes it faster: good.")
     assert out.endswith(f"Report: {out_dir}/all.html\nRecord: {out_dir}/all.json\n")
     assert max(map(len, lines[1:-2])) <= 80
@@ -77,7 +77,7 @@ def test_the_page_can_be_rendered_again_and_printed(call, tmp_path):
     code, out, _ = call("report", tmp_path)
     assert (code, out) == (0, f"Report: {tmp_path / 'all.html'}\n")
     page = (tmp_path / "all.html").read_text(encoding="utf-8")
-    assert "this headrace has no experiment of that name" in page
+    assert "this headrace has no benchmark of that name" in page
     code, out, _ = call("report", tmp_path, "--text")
     assert code == 0
     assert out.startswith("What makes it faster: a.mp4, resnet18 on cpu\n")
@@ -98,8 +98,8 @@ def test_a_real_experiment_is_measured_then_taken(call, tmp_path):
     assert record["provenance"]["command"][0] == "headrace"
     again, out, err = call(*asked)
     assert (again, err) == (0, "")
-    assert "To be measured: 0 experiments; 1 measured before." in out
-    assert "1 of them by an earlier survey" in " ".join(out.split())
+    assert "To be measured: 0 benchmarks; 1 measured before." in out
+    assert "1 of them by an earlier suite" in " ".join(out.split())
 
 
 def test_a_dry_run_lists_all_and_writes_nothing(call, video, tmp_path):
@@ -126,7 +126,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell i
 from pathlib import Path
 from headrace.cli import main
 from headrace.cli import bench_all
-from headrace.cli.survey_screen import SurveyScreen
+from headrace.cli.suite_progress import SuiteProgress
 from headrace.bench import registry
 from headrace.bench.suite import suite_runner
 from bench.suite import fakes
@@ -136,7 +136,7 @@ def progress(self, what, done, of):
     if what == "waiting":
         os.kill(os.getpid(), signal.SIGINT)
 
-SurveyScreen.progress = progress
+SuiteProgress.progress = progress
 registry.BENCHMARKS = (fakes.WHOLE, fakes.HANGING)
 suite_runner.measure_registered = fakes.measure
 main(["bench", "all", {video!r}, "--out", {out!r}])

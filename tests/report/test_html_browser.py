@@ -9,14 +9,14 @@ import pytest
 
 from headrace.profiling.comparison.comparison import compare
 from headrace.profiling.session import Session
+from headrace.report.benchmark_page import render_benchmark
 from headrace.report.comparison import render_comparison
-from headrace.report.experiment import render_experiment
 from headrace.report.html import render_html
 from headrace.report.launch import launch_page
 from headrace.sinks.video_file import VideoFile
 from profiling.comparison.simulated import session
 from report.recorded import changed, record
-from report.test_experiment import EXPERIMENT
+from report.test_benchmark_page import BENCHMARK
 from report.test_html import hostile
 from report.test_text import LAUNCHES
 
@@ -58,8 +58,8 @@ WORKERS = {"chart-throughput": 1, "chart-work": 4}
 PAGES = {
     "a run": (render_html(record()), 480, RUN_CHARTS),
     "a comparison": (render_comparison(compare(COMPARED)), 390, CHANGES),
-    "a launch": (render_experiment(launch_page(LAUNCHES["both"])), 390, WORKERS),
-    "an experiment": (render_experiment(EXPERIMENT), 480, {"chart-many": 1}),
+    "a launch": (render_benchmark(launch_page(LAUNCHES["both"])), 390, WORKERS),
+    "a benchmark": (render_benchmark(BENCHMARK), 480, {"chart-many": 1}),
 }
 """Name → the page, a narrow width that it fits, and the traces of each of its charts."""
 

@@ -8,8 +8,8 @@ from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Gpu
 from headrace.profiling.session import Session
 from headrace.profiling.usage import Usage
+from headrace.report.benchmark_page import render_benchmark
 from headrace.report.comparison import amount, render_comparison, render_comparison_text, signed
-from headrace.report.experiment import render_experiment
 from headrace.report.html import render_html
 from headrace.report.launch import launch_page, render_launch_text, write_launch
 from headrace.report.loop_text import render_verdict
@@ -225,7 +225,7 @@ def test_a_launch_is_this_text_and_this_table(holds, name, tmp_path):
     table = (tmp_path / "workers.csv").read_text("utf-8")
     holds(f"launch_{name}.txt", f"{render_launch_text(LAUNCHES[name])}\n{table}")
     page = (tmp_path / "report.html").read_text("utf-8")
-    assert page == render_experiment(launch_page(LAUNCHES[name]))
+    assert page == render_benchmark(launch_page(LAUNCHES[name]))
 
 
 def compared(share: float) -> dict[str, Session]:
@@ -270,5 +270,5 @@ def test_names_and_commands_of_a_comparison_are_shown_and_never_run():
 def test_that_a_machine_was_busy_stands_above_all_else_on_a_page():
     page = render_comparison(compare(COMPARISONS["busy"]))
     assert page.index("Other programs took 99") < page.index("<h1") < page.index("Cannot be told")
-    launch = render_experiment(launch_page(LAUNCHES["busy"]))
+    launch = render_benchmark(launch_page(LAUNCHES["busy"]))
     assert launch.index("Other programs used 37") < launch.index("<h1")

@@ -8,16 +8,15 @@ import pytest
 
 from headrace.bench.registry import BENCHMARKS
 from headrace.bench.suite.ranking import rank
-from headrace.bench.suite.suite_content import page_of, suite_json
+from headrace.bench.suite.suite_page import render_suite, render_suite_text, suite_json
 from headrace.bench.suite.suite_record import read_record, read_suite
 from headrace.profiling.comparison.comparison import compare
 from headrace.profiling.metrics_csv import metrics_csv
 from headrace.profiling.session import Session
+from headrace.report.benchmark_page import render_benchmark, render_benchmark_text
 from headrace.report.comparison import render_comparison, render_comparison_text
-from headrace.report.experiment import render_experiment, render_experiment_text
 from headrace.report.html import render_html
 from headrace.report.launch import launch_page, render_launch_text, workers_csv
-from headrace.report.survey import render_survey, render_survey_text
 from headrace.report.text import render_text
 from headrace.runs.launch.launch_record import LaunchRecord
 
@@ -55,26 +54,26 @@ def test_a_launch_shows_this(holds):
     text = (RECORDED / "launch" / "launch.json").read_text("utf-8")
     record = LaunchRecord.model_validate_json(text)
     holds("pages/launch.txt", render_launch_text(record))
-    holds("pages/launch.html", _plain(render_experiment(launch_page(record))))
+    holds("pages/launch.html", _plain(render_benchmark(launch_page(record))))
     holds("pages/launch.workers.csv", workers_csv(record))
 
 
 @pytest.mark.parametrize("experiment", BENCHMARKS, ids=lambda each: each.name)
-def test_an_experiment_shows_this(holds, experiment):
+def test_a_benchmark_shows_this(holds, experiment):
     page = experiment.page(read_record(experiment, RECORDED / "bench"))
-    holds(f"pages/bench_{experiment.name}.txt", render_experiment_text(page))
-    holds(f"pages/bench_{experiment.name}.html", _plain(render_experiment(page)))
+    holds(f"pages/bench_{experiment.name}.txt", render_benchmark_text(page))
+    holds(f"pages/bench_{experiment.name}.html", _plain(render_benchmark(page)))
 
 
-def test_all_experiments_together_show_this(holds):
+def test_all_benchmarks_together_show_this(holds):
     record = read_suite(RECORDED / "bench")
-    page = page_of(BENCHMARKS, record, RECORDED / "bench")
-    holds("pages/bench_all.txt", render_survey_text(page))
+    ranking = rank(BENCHMARKS, record, RECORDED / "bench")
+    holds("pages/bench_all.txt", render_suite_text(ranking))
     # Its charts are those of the experiments, which have pages of their own.
-    holds("pages/bench_all.html", _plain(render_survey(page)).partition("# chart")[0])
+    holds("pages/bench_all.html", _plain(render_suite(ranking)).partition("# chart")[0])
 
 
-def test_all_experiments_together_print_this_as_json(holds):
+def test_all_benchmarks_together_print_this_as_json(holds):
     record = read_suite(RECORDED / "bench")
     ranking = rank(BENCHMARKS, record, RECORDED / "bench")
     printed = json.loads(suite_json(ranking, Path("bench"), {"page": Path("bench/all.html")}))

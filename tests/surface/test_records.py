@@ -35,7 +35,7 @@ def test_a_record_is_laid_out_like_this(holds, name):
 
 
 @pytest.mark.parametrize("experiment", BENCHMARKS, ids=lambda each: each.name)
-def test_the_record_of_an_experiment_is_laid_out_like_this(holds, experiment):
+def test_the_record_of_a_benchmark_is_laid_out_like_this(holds, experiment):
     holds(f"records/bench_{experiment.name}.txt", _page(experiment.record))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from pydantic import PositiveInt
 
 from headrace.bench.benchmark import Benchmark, Context
-from headrace.bench.charts import variant_bars
+from headrace.bench.charts import bars
 from headrace.bench.config import BatchSize, ModelConfig, Repeats, TurnSeconds
 from headrace.bench.variant_benchmark import (
     Ranking,
@@ -23,7 +23,7 @@ from headrace.measuring.interleaved import cores_of_others, grouped
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import counted, decimal
 from headrace.profiling.provenance import Record, Scalar
-from headrace.report.experiment import Column
+from headrace.report.benchmark_page import Column
 from headrace.runtime.affinity import available_cores, can_bind, cores_text
 
 if TYPE_CHECKING:
@@ -119,10 +119,14 @@ def bound_variants(
     Raises:
         ConfigError, BackendError, MediaError: model, device or video cannot be had.
     """
-    from headrace.bench.model_variants import Flowing, hold_frames, on_device, passes
-    from headrace.models.load import load_classifier
+    from headrace.bench.model_variants import (
+        Flowing,
+        hold_frames,
+        on_device,
+        passes,
+        ready_classifier,
+    )
     from headrace.models.precision_support import check_available
-    from headrace.models.prepare import prepare
     from headrace.runs.model_setup import computing_place
     from headrace.runs.options import ExecutionOptions
 
@@ -144,12 +148,7 @@ def bound_variants(
                 model.run(batches[0])  # its threads begin
                 yield
 
-    model = prepare(
-        lambda: load_classifier(compute.model_name, compute.weights),
-        compute.compute(),
-        batch_size=compute.batch_size,
-        clock=context.clock,
-    ).model
+    model = ready_classifier(compute, context.clock).model
     batches = on_device(held.prepared(compute.prep_level, model.input), compute.device)
     alone = passes(batches, model.run, seconds=config.seconds, clock=context.clock)
     whole = Flowing(partial(_flow, compute, model, held.index), config.seconds, context.clock)
@@ -289,7 +288,7 @@ AFFINITY: Final[Benchmark[AffinityConfig, AffinityRecord, AffinityRow]] = Benchm
     ),
     answer=_answer,
     charts=lambda record, rows: (
-        variant_bars(
+        bars(
             [row.variant for row in rows],
             {
                 "model alone": [row.alone.rate for row in rows],

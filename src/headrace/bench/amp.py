@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from pydantic import NonNegativeFloat, PositiveInt
 
 from headrace.bench.benchmark import Context
-from headrace.bench.config import ModelTurnsConfig
-from headrace.bench.suite.suite_spec import Terms
+from headrace.bench.config import ModelTurnsConfig, usual_precisions
+from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.bench.variant_benchmark import (
     OF_MODEL_ALONE,
     Ranking,
@@ -20,11 +20,10 @@ from headrace.bench.variant_benchmark import (
     VariantSet,
     rate_columns,
 )
-from headrace.models.compute import Device, Precision
 from headrace.profiling.findings.finding import Change
 from headrace.profiling.number_format import counted, percent
 from headrace.profiling.provenance import Record
-from headrace.report.experiment import Column
+from headrace.report.benchmark_page import Column
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -73,31 +72,31 @@ def _prepared(config: AmpConfig, context: Context) -> Iterator[VariantSet[AmpRec
     Raises:
         ConfigError, BackendError, MediaError: model, device or video cannot be had.
     """
-    from headrace.bench.model_variants import held_frames, on_device, passes, scores
-    from headrace.models.load import load_classifier
+    from headrace.bench.model_variants import (
+        held_frames,
+        on_device,
+        passes,
+        ready_classifier,
+        scores,
+    )
     from headrace.models.precision_support import is_native
-    from headrace.models.prepare import prepare
 
-    plain, is_cpu = config.compute_options().compute(), config.device == "cpu"
+    options, is_cpu = config.compute_options(config.batch_size), config.device == "cpu"
+    plain, clock = options.compute(), context.clock
     with held_frames(config, context) as held:
-        loaded = load_classifier(config.model_name, config.weights)
         models = {
-            precision: prepare(
-                lambda: loaded,
-                replace(plain, precision=precision),
-                batch_size=config.batch_size,
-                clock=context.clock,
-            ).model
-            for precision in _precisions(config.device)
+            name: ready_classifier(options, clock, replace(plain, precision=name)).model
+            for name in usual_precisions(config.device)
         }
-        batches = on_device(held.prepared(config.prep_level, loaded.input), config.device)
+        spec = models[FULL].input
+        batches = on_device(held.prepared(config.prep_level, spec), config.device)
         found = {name: [scores(model, b) for b in batches] for name, model in models.items()}
-        turn = partial(passes, batches, seconds=config.seconds, clock=context.clock)
+        turn = partial(passes, batches, seconds=config.seconds, clock=clock)
         yield VariantSet(
             variants={name: turn(model.run) for name, model in models.items()},
             record=partial(
                 AmpRecord,
-                model=loaded.name,
+                model=models[FULL].name,
                 device=config.device,
                 is_random=config.weights == "none",
                 frames=held.num_frames,
@@ -107,15 +106,6 @@ def _prepared(config: AmpConfig, context: Context) -> Iterator[VariantSet[AmpRec
                 ),
             ),
         )
-
-
-def _precisions(device: Device) -> tuple[Precision, ...]:
-    """Return those that are worth asking for: float16 has no fast way on most processors."""
-    import torch
-
-    if device == "cpu":
-        return (FULL, "bfloat16")
-    return (FULL, "float16", *(("bfloat16",) if torch.cuda.is_bf16_supported() else ()))
 
 
 def _precise(
@@ -189,5 +179,5 @@ AMP: Final = VariantBenchmark(
         "Frames per second of the model",
         "The same batches in each precision, by autocast below float32.",
     ),
-    terms=Terms(concerns="model", seconds=30),
+    terms=SuiteSpec(concerns="model", seconds=30),
 ).benchmark()

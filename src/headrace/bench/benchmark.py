@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from pydantic import PositiveInt
 
-from headrace.bench.suite.suite_spec import Terms
+from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.config_fields import Configuration
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError, reason_of
@@ -15,8 +15,8 @@ from headrace.measuring.interleaved import NoiseCheck, OnProgress, OnWord, Timed
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.machine import provenance
 from headrace.profiling.provenance import Provenance, Record
+from headrace.report.benchmark_page import BenchmarkPage, Column, render_benchmark, table
 from headrace.report.drawing import Chart
-from headrace.report.experiment import Column, ExperimentPage, render_experiment, table
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.text_file import write_whole
 from headrace.video.source import refuse_address
@@ -99,14 +99,14 @@ class Benchmark(Generic[Config, Recorded, Row]):
     """Whether the console is told of the machine before it is measured on."""
     announce: Callable[[Config], str] | None = None
     """What the console is told before it is measured: how long it can take."""
-    terms: Terms[Config] = field(default_factory=Terms)
+    terms: SuiteSpec[Config] = field(default_factory=SuiteSpec)
     """On which it takes part in `headrace bench all`."""
 
-    def page(self, record: Recorded) -> ExperimentPage:
+    def page(self, record: Recorded) -> BenchmarkPage:
         """Return what the record shows, ready to be rendered."""
         rows = self.rows(record)
         columns = self.columns(record) if callable(self.columns) else self.columns
-        return ExperimentPage(
+        return BenchmarkPage(
             name=f"bench {self.name}",
             title=self.title(record),
             findings=self.answer(record, rows),
@@ -140,7 +140,7 @@ def make_folder(folder: Path) -> None:
 
 
 def write_benchmark(
-    record: BenchmarkRecord, page: ExperimentPage, folder: Path, name: str
+    record: BenchmarkRecord, page: BenchmarkPage, folder: Path, name: str
 ) -> tuple[Path, Path]:
     """Write `name`.json and `name`.html into `folder`; return their paths.
 
@@ -149,5 +149,5 @@ def write_benchmark(
     """
     numbers, chart = folder / f"{name}.json", folder / f"{name}.html"
     write_whole(numbers, record.model_dump_json(indent=1) + "\n")
-    write_whole(chart, render_experiment(page))
+    write_whole(chart, render_benchmark(page))
     return numbers, chart

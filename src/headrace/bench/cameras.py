@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from headrace.bench.camera_rank import CameraSubset, RankTask
     from headrace.training.cameras.camera_set import CameraSet
 
+
 _TIMEOUT_SECONDS = 1800.0
 _REHEARSED: Final = 12
 """Moments of a first, short turn."""

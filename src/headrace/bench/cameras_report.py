@@ -4,19 +4,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import plotly.graph_objects as go
-
 from headrace.bench.benchmark import Benchmark
 from headrace.bench.camera_estimate import CameraWay
 from headrace.bench.cameras import CameraRun, CamerasConfig, CamerasRecord, measure_cameras
-from headrace.bench.charts import chart, line
-from headrace.bench.suite.suite_spec import Terms
+from headrace.bench.charts import Line, lines
+from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.measuring.decode_counts import median_column
 from headrace.measuring.interleaved import TurnsRow, grouped
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import counted, decimal, percent
+from headrace.report.benchmark_page import Column
 from headrace.report.drawing import MARK, PLAIN, Chart
-from headrace.report.experiment import Column
 
 ONCE: Final = 1.02
 """Up to so many decodings a picture, each is said to be decoded once."""
@@ -143,49 +141,45 @@ def _name(row: CamerasRow) -> str:
     return f"{LABELS[row.way]}, {counted(ranks, 'rank')} x {counted(workers, 'worker')}"
 
 
-def _charts(record: CamerasRecord, rows: tuple[CamerasRow, ...]) -> tuple[Chart, ...]:
+def _charts(rows: tuple[CamerasRow, ...]) -> tuple[Chart, ...]:
+    most = max(row.first.workers for row in rows)
+    groups = grouped(
+        [row for row in rows if row.way != "decode"], lambda row: (row.way, row.first.workers)
+    )
+
+    def drawn(value: Callable[[CamerasRow], float]) -> list[Line]:
+        return [
+            Line(
+                name=f"{LABELS[way]}, {counted(workers, 'worker')}",
+                x=[row.first.ranks for row in own],
+                y=[value(row) for row in own],
+                color=_COLOURS[way],
+                is_dotted=workers != most,
+            )
+            for (way, workers), own in groups.items()
+        ]
+
     ranks = {"title_text": "ranks", "tickvals": sorted({row.first.ranks for row in rows})}
     return (
-        chart(
-            _lines(rows, lambda row: row.amplification),
+        lines(
+            drawn(lambda row: row.amplification),
             name="decoded",
             title="Pictures decoded for one delivered",
             reading="1 is each picture once. Solid lines are the largest number of workers, dotted "
             "ones the others.",
-            height=320,
             x=ranks,
             y="decoded ÷ delivered",
         ),
-        chart(
-            _lines(rows, lambda row: row.rate.median),
+        lines(
+            drawn(lambda row: row.rate.median),
             name="speed",
             title="Frames per second of all ranks together",
             reading="Ranks share the cores of one machine, so that the best there is to see is a "
             "level line.",
-            height=320,
             x=ranks,
             y="frames/s, all ranks",
         ),
     )
-
-
-def _lines(rows: tuple[CamerasRow, ...], value: Callable[[CamerasRow], float]) -> list[go.Scatter]:
-    most = max(row.first.workers for row in rows)
-    drawn = [row for row in rows if row.way != "decode"]
-    groups = grouped(drawn, lambda row: (row.way, row.first.workers))
-    return [
-        line(
-            f"{LABELS[way]}, {counted(workers, 'worker')}",
-            [row.first.ranks for row in mine],
-            [value(row) for row in mine],
-            _COLOURS[way],
-            hover=None,
-            line={"dash": "solid" if workers == most else "dot"},
-            # Ways that are equally good lie on each other.
-            marker={"size": 12, "symbol": "circle-open"} if way == "dataset" else {"size": 7},
-        )
-        for (way, workers), mine in groups.items()
-    ]
 
 
 CAMERAS: Final[Benchmark[CamerasConfig, CamerasRecord, CamerasRow]] = Benchmark(
@@ -213,8 +207,8 @@ CAMERAS: Final[Benchmark[CamerasConfig, CamerasRecord, CamerasRow]] = Benchmark(
         "The last column is frames/s ÷ those of plain decoding with as many ranks and workers."
     ),
     answer=_answer,
-    charts=_charts,
-    terms=Terms(
+    charts=lambda record, rows: _charts(rows),
+    terms=SuiteSpec(
         config=lambda videos: (
             "it takes clips of several cameras, not videos: headrace bench cameras --index-file"
         ),

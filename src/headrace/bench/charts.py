@@ -1,7 +1,8 @@
-"""The charts of benchmarks: medians with bars, and the line of what is enough."""
+"""The charts of benchmarks: bars by name and lines by number, of values that may have a range."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
 
 import plotly.graph_objects as go
 
@@ -9,202 +10,166 @@ from headrace.measuring.interleaved import MedianRange
 from headrace.profiling.number_format import decimal
 from headrace.report.drawing import MARK, PLAIN, Chart, bar, draw, label
 
-STACK: Final = (PLAIN, "#d9a253", "#5ea58c", "#9b7fc0")
-"""Colours of series, in their order."""
-_LINE: Final = MARK
+COLORS: Final = (PLAIN, "#d9a253", "#5ea58c", "#9b7fc0", "#8a6fb0")
+"""Of series, in their order; limits have `MARK`."""
+Value: TypeAlias = float | MedianRange | None
+"""A range is drawn as its median and a line from its lowest to its highest; None is not drawn.
+A series without values is left out."""
+Axis: TypeAlias = str | Mapping[str, Any]
+"""Title of an axis, or its options of plotly."""
 
 
-def variant_bars(
-    variants: Sequence[str],
-    series: Mapping[str, Sequence[MedianRange | None]],
-    unit: str,
-    *,
-    reading: str,
-    **words: str,
-) -> Chart:
-    """Draw a bar of each series for each variant, the first on top.
-
-    Args:
-        variants: Their names.
-        series: What the legend says -> a value for each variant, None where there is none.
-        unit: Of the values.
-        reading: How to read it; the spread is told besides.
-        words: `name`, `title` and `axis` of `_sideways`.
-    """
-    labels, bars = [label(name) for name in variants], []
-    for (said, spreads), color in zip(series.items(), STACK, strict=False):
-        known = [(place, spread) for place, spread in enumerate(spreads) if spread]
-        of = [spread for _, spread in known]
-        bars.append(
-            bar(
-                name=said,
-                x=[spread.median for spread in of],
-                y=[place for place, _ in known],
-                orientation="h",
-                color=color,
-                error_x=error_bars(of, _LINE),
-                text=[f" {decimal(spread.median)} " for spread in of],
-                textposition="auto",
-                insidetextanchor="start",
-                cliponaxis=False,
-                hovertemplate=[
-                    f"%{{x:.3~r}} {unit}, {said}<extra>{labels[place]}</extra>"
-                    for place, _ in known
-                ],
-            )
-        )
-    spread = "Medians; the line on a bar reaches from the slowest turn to the fastest."
-    height = 110 + len(variants) * (24 + 18 * len(bars))
-    figure = draw(bars, height=height, bargap=0.3, showlegend=len(bars) > 1)
-    return _sideways(figure, labels, unit, reading=f"{reading} {spread}", **words)
-
-
-def stacked_bars(
-    variants: Sequence[str], series: Mapping[str, Sequence[float]], unit: str, **words: str
-) -> Chart:
-    """Draw a bar for each variant, the first on top, with the values of the series end to end.
-
-    `words` are `name`, `title`, `reading` and `axis` of `_sideways`.
-    """
-    labels = [label(each) for each in variants]
-    bars = [
-        bar(
-            name=said,
-            x=list(values),
-            y=list(range(len(labels))),
-            orientation="h",
-            color=color,
-            hovertemplate=[f"{said} %{{x:.3~r}} {unit}<extra>{each}</extra>" for each in labels],
-        )
-        for (said, values), color in zip(series.items(), STACK, strict=False)
-    ]
-    figure = draw(bars, height=130 + 42 * len(variants), bargap=0.35, barmode="stack")
-    return _sideways(figure, labels, unit, **words)
-
-
-def _sideways(
-    figure: go.Figure,
-    labels: Sequence[str],
+def bars(
+    names: Sequence[str],
+    series: Mapping[str, Sequence[Value]],
     unit: str,
     *,
     name: str,
     title: str,
     reading: str,
     axis: str,
+    is_stacked: bool = False,
+    limit: tuple[str, float] | None = None,
 ) -> Chart:
-    """Return the chart of bars that lie; `axis` is the title of the axis of the labels."""
+    """Draw horizontal bars of each series by name, the first name on top.
+
+    Args:
+        names: What the bars stand for.
+        series: Legend -> a value for each name.
+        unit: Of the values.
+        name: Of the chart.
+        title: What it shows.
+        reading: How to read it; the spread is explained besides.
+        axis: What the names are.
+        is_stacked: Whether the series lie end to end; else below each other.
+        limit: Legend and value of a dashed line.
+    """
+    labels, traces = [label(each) for each in names], list[Any]()
+    for (legend, values), color in zip(series.items(), COLORS, strict=False):
+        known = [(place, value) for place, value in enumerate(values) if value is not None]
+        if not known:
+            continue
+        trace = _bars(legend, known, color, has_text=not is_stacked)
+        trace.hovertemplate = [
+            f"%{{x:.3~r}} {unit}, {legend}<extra>{labels[place]}</extra>" for place, _ in known
+        ]
+        traces.append(trace)
+    if any(isinstance(value, MedianRange) for values in series.values() for value in values):
+        reading += " Medians; the line on a bar reaches from the slowest turn to the fastest."
+    places = list(range(len(labels)))
+    if limit is not None:
+        legend, value = limit
+        traces.append(_dashed(legend, [value] * 2, [-0.5, len(labels) - 0.5]))
+    figure = draw(
+        traces,
+        height=110 + len(labels) * (24 + 18 * (1 if is_stacked else len(series))),
+        bargap=0.3,
+        showlegend=len(traces) > 1,
+        barmode="stack" if is_stacked else "group",
+    )
     figure.update_xaxes(title_text=unit, rangemode="tozero")
     # By number, as long names that are cut may be the same.
-    places = list(range(len(labels)))
     figure.update_yaxes(title_text=axis, autorange="reversed", tickvals=places, ticktext=labels)
     return Chart(name=name, title=title, reading=reading, figure=figure, is_wide=False)
 
 
-def upright_bars(
-    names: Sequence[str],
-    series: Mapping[str, Sequence[float | None]],
-    unit: str,
-    colors: Sequence[str],
-) -> list[go.Bar]:
-    """Return bars that stand on the names, of each series in its colour."""
-    return [
-        bar(
-            x=list(names),
-            y=list(values),
-            color=color,
-            name=said,
-            hovertemplate=f"{said} %{{y:.1f}} {unit}<extra>%{{x}}</extra>",
+def _bars(
+    legend: str, known: Sequence[tuple[int, float | MedianRange]], color: str, *, has_text: bool
+) -> go.Bar:
+    """Return the bars of one series, at their places."""
+    medians = [_median(value) for _, value in known]
+    return bar(
+        name=legend,
+        x=medians,
+        y=[place for place, _ in known],
+        orientation="h",
+        color=color,
+        error_x=_error_bars([value for _, value in known], MARK),
+        text=[f" {decimal(median)} " for median in medians] if has_text else None,
+        textposition="auto",
+        insidetextanchor="start",
+        cliponaxis=False,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """Values along an axis."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[Value]
+    color: str = PLAIN
+    is_dotted: bool = False
+    mark: str = ""
+    """A symbol of plotly, drawn in the place of the line."""
+
+    def trace(self, unit: str) -> go.Scatter:
+        """Return what plotly draws; `unit` is that of the values."""
+        marker = {"size": 13, "symbol": self.mark, "line": {"width": 2.5}} if self.mark else {}
+        return go.Scatter(
+            name=self.name,
+            x=list(self.x),
+            y=[None if value is None else _median(value) for value in self.y],
+            mode="markers" if self.mark else "lines+markers",
+            marker={"size": 7, "color": self.color, **marker},
+            line={"color": self.color, "width": 1.8, "dash": "dot" if self.is_dotted else "solid"},
+            error_y=_error_bars(self.y, self.color),
+            hovertemplate=f"%{{y:.3~r}} {unit}<extra>{self.name}, %{{x}}</extra>",
         )
-        for (said, values), color in zip(series.items(), colors, strict=False)
-    ]
 
 
-def chart(
-    traces: Sequence[Any],
+def lines(
+    drawn: Sequence[Line],
     *,
     name: str,
     title: str,
     reading: str,
-    height: int,
-    x: str | Mapping[str, Any] | None = None,
-    y: str | Mapping[str, Any] | None = None,
-    is_wide: bool = True,
-    **layout: Any,
+    x: Axis,
+    y: str,
+    limits: Mapping[str, float] | None = None,
 ) -> Chart:
-    """Draw traces over two named axes; the vertical one begins at zero.
+    """Draw lines over two named axes; the vertical one begins at zero.
 
     Args:
-        traces: What plotly draws.
+        drawn: At least one.
         name: Of the chart.
         title: What it shows.
         reading: How to read it.
-        height: Pixels.
-        x: Title of the horizontal axis, or its options of plotly.
-        y: The same of the vertical one.
-        is_wide: Whether it wants the whole width of the page.
-        layout: Options of plotly's layout.
+        x: The horizontal axis.
+        y: Unit of the values.
+        limits: Legend -> a value that a dashed line lies at.
     """
-    figure = draw(list(traces), height=height, **layout)
-    for update, axis, fixed in (
-        (figure.update_xaxes, x, {}),
-        (figure.update_yaxes, y, {"rangemode": "tozero"}),
-    ):
-        if axis is not None:
-            update({**fixed, **({"title_text": axis} if isinstance(axis, str) else axis)})
-    return Chart(name=name, title=title, reading=reading, figure=figure, is_wide=is_wide)
+    places = [place for each in drawn for place in each.x]
+    ends = [min(places, default=0.0), max(places, default=1.0)]
+    dashed = [_dashed(legend, ends, [value] * 2) for legend, value in (limits or {}).items()]
+    figure = draw([*(each.trace(y) for each in drawn), *dashed], height=330)
+    figure.update_xaxes(title_text=x) if isinstance(x, str) else figure.update_xaxes(**x)
+    figure.update_yaxes(title_text=y, rangemode="tozero")
+    return Chart(name=name, title=title, reading=reading, figure=figure)
 
 
-def line(
-    name: str,
-    x: Sequence[Any],
-    y: Sequence[Any],
-    color: str = PLAIN,
-    *,
-    hover: str | None,
-    **options: Any,
-) -> go.Scatter:
-    """Return a line with a mark at each value; `options` are those of plotly's scatter."""
-    style = {"color": color, "width": 1.8, **options.pop("line", {})}
-    return go.Scatter(
-        **{"mode": "lines+markers", "name": name, "x": list(x), "y": list(y), **options},
-        line=style,
-        hovertemplate=hover,
+def _median(value: float | MedianRange) -> float:
+    return value.median if isinstance(value, MedianRange) else value
+
+
+def _error_bars(values: Sequence[Value], color: str) -> dict[str, Any] | None:
+    """Return bars from the lowest to the highest, to lie on medians; None where all are numbers."""
+    ranges = [value for value in values if isinstance(value, MedianRange)]
+    return (
+        {
+            "type": "data",
+            "symmetric": False,
+            "array": [value.highest - value.median for value in ranges],
+            "arrayminus": [value.median - value.lowest for value in ranges],
+            "color": color,
+            "thickness": 1.2,
+        }
+        if ranges
+        else None
     )
 
 
-def marks(
-    name: str, x: Sequence[Any], y: Sequence[Any], *, hover: str | None = None, **options: Any
-) -> go.Scatter:
-    """Return marks alone; `options` are those of plotly's marker, and `error_y`."""
-    return go.Scatter(
-        mode="markers",
-        name=name,
-        x=list(x),
-        y=list(y),
-        error_y=options.pop("error_y", None),
-        marker=options,
-        hovertemplate=hover,
-        hoverinfo=None if hover else "skip",
-    )
-
-
-def error_bars(rates: Sequence[MedianRange], color: str) -> dict[str, Any]:
-    """Return bars from the lowest to the highest, to lie on the medians."""
-    return {
-        "type": "data",
-        "symmetric": False,
-        "array": [rate.highest - rate.median for rate in rates],
-        "arrayminus": [rate.median - rate.lowest for rate in rates],
-        "color": color,
-        "thickness": 1.2,
-    }
-
-
-def dashed(color: str, **places: Any) -> go.Scatter:
-    """Return a straight dashed line; `places` are its x and y, and its name if it has one."""
-    return go.Scatter(
-        mode="lines",
-        line={"color": color, "width": 1.2, "dash": "dash"},
-        hoverinfo="skip",
-        **places,
-    )
+def _dashed(name: str, x: Sequence[float], y: Sequence[float]) -> go.Scatter:
+    style = {"color": MARK, "width": 1.2, "dash": "dash"}
+    return go.Scatter(name=name, x=x, y=y, mode="lines", line=style, hoverinfo="skip")

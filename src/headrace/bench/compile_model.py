@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
 from headrace.bench.benchmark import Context
-from headrace.bench.charts import chart, line
+from headrace.bench.charts import Line, lines
 from headrace.bench.config import ModelTurnsConfig, allowed_difference
-from headrace.bench.suite.suite_spec import Terms
+from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.bench.variant_benchmark import (
     OF_MODEL_ALONE,
     Ranking,
@@ -23,9 +23,9 @@ from headrace.bench.variant_benchmark import (
 )
 from headrace.profiling.findings.finding import Change
 from headrace.profiling.number_format import count, counted, decimal, seconds
+from headrace.report.benchmark_page import Column
 from headrace.report.drawing import MARK, Chart
 from headrace.report.drawing import PLAIN as GREY
-from headrace.report.experiment import Column
 
 if TYPE_CHECKING:
     from headrace.models.prepare import Compiler
@@ -74,19 +74,20 @@ def prepared(
         ConfigError, MediaError: model or video cannot be had.
         BackendError: the model cannot be compiled here, or scores otherwise then.
     """
-    from headrace.bench.model_variants import held_frames, on_device, passes, prove_same, scores
-    from headrace.models.load import load_classifier
-    from headrace.models.prepare import cache_hits, compile_module, prepare
+    from headrace.bench.model_variants import (
+        held_frames,
+        on_device,
+        passes,
+        prove_same,
+        ready_classifier,
+        scores,
+    )
+    from headrace.models.prepare import cache_hits, compile_module
 
-    plain = config.compute_options().compute()
+    options = config.compute_options(config.batch_size)
+    plain, compiler = options.compute(), compiler or compile_module
     with held_frames(config, context) as held:
-        ready = partial(
-            prepare,
-            lambda: load_classifier(config.model_name, config.weights),
-            batch_size=config.batch_size,
-            clock=context.clock,
-            compiler=compiler or compile_module,
-        )
+        ready = partial(ready_classifier, options, context.clock, compiler=compiler)
         context.on_progress("compiling", 0, 0)
         hits = cache_hits()
         one, other = ready(plain), ready(replace(plain, compile=True))
@@ -168,27 +169,22 @@ def _evidence(record: CompileRecord, rows: Rows[float], ranking: Ranking) -> Ite
 
 def _elapsed(rows: Rows[float]) -> Chart:
     frames = pays_after(rows) or 60 * rows[0].rate.median
-    lines: list[Any] = [
-        line(
-            row.variant,
-            [0, 2 * frames],
-            [row.facts, row.facts + 2 * frames / row.rate.median],
-            color,
-            mode="lines",
-            hover=f"{row.variant}: %{{x:,.0f}} frames after %{{y:.1f}} s<extra></extra>",
-        )
-        for row, color in zip(rows, (GREY, MARK), strict=True)
-    ]
-    return chart(
-        lines,
+    return lines(
+        [
+            Line(
+                name=row.variant,
+                x=[0, 2 * frames],
+                y=[row.facts, row.facts + 2 * frames / row.rate.median],
+                color=color,
+            )
+            for row, color in zip(rows, (GREY, MARK), strict=True)
+        ],
         name="elapsed",
         title="Time until so many frames are done",
         reading="Compiling first, then the median rate of each. Where the lines cross, compiling "
         "has paid for itself.",
-        height=300,
         x={"title_text": "frames", "rangemode": "tozero"},
         y="s",
-        is_wide=False,
     )
 
 
@@ -219,6 +215,6 @@ COMPILE_VARIANTS: Final = VariantBenchmark(
     evidence=_evidence,
     rates=("Frames per second of the model", "The same batches, plain and compiled."),
     charts=lambda rows: (_elapsed(rows),),
-    terms=Terms(concerns="model"),
+    terms=SuiteSpec(concerns="model"),
 )
 COMPILE: Final = COMPILE_VARIANTS.benchmark()

@@ -8,7 +8,7 @@ from headrace.config_fields import Option, Videos, check_options
 from headrace.decode.index_store import IndexStore
 from headrace.decode.indexing import scan_ahead
 from headrace.errors import ConfigError
-from headrace.models.compute import Device
+from headrace.models.compute import Device, Precision
 from headrace.preprocess.spec import PrepLevel
 from headrace.runs.options import ComputeOptions
 from headrace.video.source import Source
@@ -104,6 +104,15 @@ def allowed_difference(device: Device) -> float:
     computes convolutions in TF32, which has three decimal digits.
     """
     return 1e-3 if device == "cpu" else 1e-2
+
+
+def usual_precisions(device: Device) -> tuple[Precision, ...]:
+    """Return those worth asking for: most processors emulate float16. Imports PyTorch."""
+    import torch
+
+    if device == "cpu":
+        return ("float32", "bfloat16")
+    return ("float32", "float16", *(("bfloat16",) if torch.cuda.is_bf16_supported() else ()))
 
 
 def indexes_of(videos: Sequence[str], store: IndexStore | None) -> list[StreamIndex]:

@@ -13,7 +13,7 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from headrace.bench.benchmark import Context
 from headrace.bench.config import BenchmarkConfig, Repeats, TurnSeconds, indexes_of
-from headrace.bench.suite.suite_spec import Terms
+from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.bench.variant_benchmark import (
     NOT_TIMED,
     Ranking,
@@ -36,7 +36,7 @@ from headrace.errors import BackendError, MediaError
 from headrace.profiling.findings.finding import Change
 from headrace.profiling.number_format import counted, decimal
 from headrace.profiling.provenance import Record
-from headrace.report.experiment import Column
+from headrace.report.benchmark_page import Column
 from headrace.video.stream_index import StreamIndex
 
 Access = Literal["in-order", "random"]
@@ -393,5 +393,5 @@ DECODE: Final = VariantBenchmark(
     evidence=_evidence,
     rates=("Frames per second by method", "The same frames by each method that runs here."),
     announce=_announce,
-    terms=Terms(concerns="decode", seconds=40),
+    terms=SuiteSpec(concerns="decode", seconds=40),
 ).benchmark()

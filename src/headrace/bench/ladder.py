@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Generic, Protocol, TypeVar
 
-from headrace.bench.charts import chart, dashed, error_bars, line, marks
+from headrace.bench.charts import Line, lines
 from headrace.measuring.interleaved import AGAIN, ALIKE, NoiseCheck, Timed, fastest
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import decimal, percent
-from headrace.report.drawing import MARK, PLAIN, Chart
+from headrace.report.drawing import MARK, Chart
 
 Ranked = TypeVar("Ranked", bound=Timed)
 
@@ -119,37 +119,31 @@ class Saturation(Generic[Ranked]):
         return f"{times} times the {self.rate(first)} with {self.label(first)}"
 
     def chart(
-        self, place: Callable[[Ranked], float], *, axis: str, name: str, title: str, reading: str
+        self,
+        place: Callable[[Ranked], float],
+        *others: Line,
+        axis: str,
+        name: str,
+        title: str,
+        reading: str,
     ) -> Chart:
         """Draw the rate by `place`, a number that `axis` names, with a ring at the point."""
-        rates, places = [row.rate for row in self.rows], [place(row) for row in self.rows]
-        medians = line(
-            "median",
-            places,
-            [rate.median for rate in rates],
-            marker={"size": 8},
-            error_y=error_bars(rates, PLAIN),
-            hover=f"%{{y:.0f}} {self.unit}<extra>%{{x}} {axis}</extra>",
-        )
-        ring = marks(
-            f"saturation: {self.label(self.point)}",
-            [place(self.point)],
-            [self.point.rate.median],
-            size=15,
-            symbol="circle-open",
+        places = [place(row) for row in self.rows]
+        point = Line(
+            name=f"saturation: {self.label(self.point)}",
+            x=[place(self.point)],
+            y=[self.point.rate.median],
             color=MARK,
-            line={"width": 2.5},
+            mark="circle-open",
         )
-        least = f"{percent(ALIKE)} of the best"
-        enough = dashed(MARK, x=[places[0], places[-1]], y=[self.enough] * 2, name=least)
-        return chart(
-            [medians, enough, ring],
+        return lines(
+            [Line(name="median", x=places, y=[row.rate for row in self.rows]), point, *others],
             name=name,
             title=title,
             reading=reading,
-            height=360,
             x={"title_text": axis, "tickvals": places},
             y=self.unit,
+            limits={f"{percent(ALIKE)} of the best": self.enough},
         )
 
 

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 from pydantic import NonNegativeFloat, PositiveFloat
 
 from headrace.bench.benchmark import Benchmark, BenchmarkRecord, Context
-from headrace.bench.charts import chart, dashed, line, marks
+from headrace.bench.charts import Line, lines
 from headrace.bench.config import ThreadedModelConfig, indexes_of
 from headrace.bench.ladder import Scale, highest_held, lowest_broken, next_level
 from headrace.bench.live_load import SETTLING_SECONDS, LiveTurn, live_plan, take_live_turn
-from headrace.bench.suite.suite_spec import Terms
+from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.config_fields import Option
 from headrace.live.overload import OverloadName
 from headrace.measuring.interleaved import SAME_AGAIN, cores_of_others, disturbance
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.number_format import counted, decimal, milliseconds, percent, seconds
+from headrace.report.benchmark_page import Column
 from headrace.report.drawing import MARK, PLAIN, Chart
-from headrace.report.experiment import Column
 from headrace.runtime.distribution import P95_SAMPLES
 
 if TYPE_CHECKING:
@@ -277,47 +277,50 @@ def _verdict(
     return f"At least {kept} keep the promise; the limit was not reached", f"{more}."
 
 
-_OFFERED: Final = "frames/s offered, all streams together"
-
-
-def _latency(record: LiveRecord, steps: tuple[LiveStep, ...]) -> Chart:
-    loads = [step.offered_fps for step in steps]
-    points = [
-        marks(
-            name,
-            [step.offered_fps for step in steps if step.holds is holds],
-            [step.latency_p95 for step in steps if step.holds is holds],
-            hover="%{y:.1f} ms<extra>%{x:.1f} frames/s</extra>",
-            size=11,
-            color=color,
-            symbol="circle" if holds else "x",
-        )
-        for name, holds, color in (("kept", True, PLAIN), ("broken", False, MARK))
-    ]
-    ends = {"x": [min(loads), max(loads)], "y": [record.p95_ms] * 2}
-    return chart(
-        [*points, dashed(MARK, **ends, name="promised")],
-        name="latency",
-        title="p95 latency by load",
-        reading="One mark for each step. Where frames are dropped, latency may stay low while the "
-        "promise on drops is broken.",
-        height=340,
-        x=_OFFERED,
-        y="p95 latency, ms",
-    )
-
-
-def _drops(steps: tuple[LiveStep, ...]) -> Chart:
+def _charts(record: LiveRecord, steps: tuple[LiveStep, ...]) -> tuple[Chart, ...]:
     ascending = sorted(steps, key=lambda step: step.offered_fps)
-    loads, shares = zip(*((step.offered_fps, step.drop_share) for step in ascending), strict=True)
-    return chart(
-        [line("dropped", loads, shares, hover="%{y:.1%}<extra>%{x:.1f} frames/s</extra>")],
-        name="drops",
-        title="Dropped frames by load",
-        reading="Of the frames that were offered, the share that did not come out.",
-        height=280,
-        x=_OFFERED,
-        y={"title_text": "dropped", "tickformat": "~p"},
+    offered = "frames/s offered, all streams together"
+    tried = [
+        (name, color, mark, [step for step in ascending if step.holds is holds])
+        for name, holds, color, mark in (
+            ("kept", True, PLAIN, "circle"),
+            ("broken", False, MARK, "x"),
+        )
+    ]
+    return (
+        lines(
+            [
+                Line(
+                    name=name,
+                    x=[step.offered_fps for step in some],
+                    y=[step.latency_p95 for step in some],
+                    color=color,
+                    mark=mark,
+                )
+                for name, color, mark, some in tried
+            ],
+            name="latency",
+            title="p95 latency by load",
+            reading="One mark for each step. Where frames are dropped, latency may stay low while "
+            "the promise on drops is broken.",
+            x=offered,
+            y="ms",
+            limits={"promised": record.p95_ms},
+        ),
+        lines(
+            [
+                Line(
+                    name="dropped",
+                    x=[step.offered_fps for step in ascending],
+                    y=[100 * step.drop_share for step in ascending],
+                )
+            ],
+            name="drops",
+            title="Dropped frames by load",
+            reading="Of the frames that were offered, the share that did not come out.",
+            x=offered,
+            y="%",
+        ),
     )
 
 
@@ -349,7 +352,7 @@ LIVE: Final[Benchmark[LiveConfig, LiveRecord, LiveStep]] = Benchmark(
         + ("one stream." if record.search == "streams" else "10 %.")
     ),
     answer=_answer,
-    charts=lambda record, steps: (_latency(record, steps), _drops(steps)),
+    charts=_charts,
     names_machine=True,
-    terms=Terms(config=lambda videos: LiveConfig(videos=videos, steps=8), seconds=50),
+    terms=SuiteSpec(config=lambda videos: LiveConfig(videos=videos, steps=8), seconds=50),
 )

@@ -10,10 +10,11 @@ from typing import Annotated, Any, Final, Literal, cast
 from pydantic import NonNegativeInt, PositiveInt
 
 from headrace.bench.benchmark import BenchmarkRecord, Context
-from headrace.bench.config import ModelName, ThreadedModelConfig, indexes_of
+from headrace.bench.config import ModelName, ThreadedModelConfig, indexes_of, usual_precisions
 from headrace.config_fields import Option, VideoArgument
 from headrace.errors import BackendError, ConfigError, in_one_line
 from headrace.measuring.interleaved import OnProgress, grouped
+from headrace.models.compute import Precision
 from headrace.models.memory_table import MemoryCell, MemoryKey, MemoryTables
 from headrace.profiling.number_format import counted, seconds
 from headrace.profiling.provenance import Record
@@ -74,7 +75,6 @@ def announce(config: MemoryConfig) -> str:
     )
 
 
-Precision = Literal["float32", "float16", "bfloat16"]
 Status = Literal["measured", "over_limit", "out_of_memory", "failed"]
 
 
@@ -134,7 +134,7 @@ _IN_COMMON: Final = ("model_name", "weights", "device", "prep_level", "threads")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class MemoryJob:
     """What one process does: one precision, and some sizes of frames."""
 
     precision: Precision
@@ -168,9 +168,7 @@ def measured_cells(
     from headrace.bench.memory_child import measure_row
 
     in_processes = [(size,) for size in sizes] if config.device == "cpu" else [sizes]
-    jobs = [
-        Job(precision=precision, sizes=some) for precision in precisions for some in in_processes
-    ]
+    jobs = [MemoryJob(precision=p, sizes=some) for p in precisions for some in in_processes]
     total, done = len(precisions) * len(sizes) * len(config.batch_sizes), 0
 
     def heard(name: str, message: Json) -> None:
@@ -207,7 +205,7 @@ def measured_cells(
     return tuple(cells), limit or min(limits, default=1)
 
 
-def _cells(config: MemoryConfig, job: Job, ending: Ending) -> list[CellRecord]:
+def _cells(config: MemoryConfig, job: MemoryJob, ending: Ending) -> list[CellRecord]:
     """Return a record for each batch of a job, also of those that its process did not come to."""
     messages = cast("tuple[dict[str, Any], ...]", ending.messages)
     base = next((said["base_bytes"] for said in messages if "base_bytes" in said), None)
@@ -290,20 +288,9 @@ def _sizes_of(config: MemoryConfig, context: Context) -> tuple[FrameSizeRecord, 
 
 
 def _precisions_of(config: MemoryConfig) -> tuple[Precision, ...]:
-    import torch
-
-    chosen: list[Precision] = []
-    for name in config.precisions:
-        if name != "auto":
-            chosen.append(name)
-        elif config.device == "cpu":
-            # float16 is emulated on most processors.
-            chosen += ["float32", "bfloat16"]
-        else:
-            chosen += ["float32", "float16"]
-            if torch.cuda.is_bf16_supported():
-                chosen.append("bfloat16")
-    return tuple(dict.fromkeys(chosen))
+    usual = usual_precisions(config.device) if "auto" in config.precisions else ()
+    named = [usual if name == "auto" else (name,) for name in config.precisions]
+    return tuple(dict.fromkeys(chain(*named)))
 
 
 def _keep(

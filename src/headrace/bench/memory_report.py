@@ -5,25 +5,23 @@ from dataclasses import replace
 from typing import Final
 
 from headrace.bench.benchmark import Benchmark
-from headrace.bench.charts import chart, dashed, line
+from headrace.bench.charts import COLORS, Line, lines
 from headrace.bench.memory import (
     CellRecord,
     MemoryConfig,
     MemoryRecord,
-    Precision,
     announce,
     measure_memory,
 )
-from headrace.bench.suite.suite_spec import Terms
+from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.measuring.interleaved import grouped
+from headrace.models.compute import Precision
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import count, decimal, gibibytes
-from headrace.report.drawing import MARK, Chart
-from headrace.report.experiment import Column
+from headrace.report.benchmark_page import Column
+from headrace.report.drawing import Chart
 
 _MIB: Final = 2**20
-_COLORS: Final = ("#7389ab", "#5ea58c", "#d9a253", "#d9536a", "#9b7fc0")
-"""Of the sizes, the smallest first."""
 _TOO_MUCH: Final = ("over_limit", "out_of_memory")
 
 
@@ -153,25 +151,26 @@ def _bytes(cell: CellRecord) -> int:
 def _chart(record: MemoryRecord, rows: Rows) -> Chart:
     """Draw the rows of one precision."""
     precision, batches = rows[0][0].precision, [row[0].batch_size for row in rows]
-    lines, limit = [], record.limit_bytes / _MIB
-    for cells, color in zip(zip(*rows, strict=True), _COLORS, strict=False):
-        peaks = [None if cell.peak_bytes is None else cell.peak_bytes / _MIB for cell in cells]
-        hover = "%{y:,.0f} MiB<extra>batches of %{x}</extra>"
-        lines.append(line(cells[0].size, batches, peaks, color, hover=hover))
     # Elsewhere the limit would press all lines to the ground.
-    if max(_bytes(cell) for row in rows for cell in row) > record.limit_bytes / 3:
-        name = f"limit, {gibibytes(record.limit_bytes)}"
-        lines.append(dashed(MARK, x=[batches[0], batches[-1]], y=[limit] * 2, name=name))
-    of = "reserved on the GPU" if record.device == "cuda" else "of the process"
-    return chart(
-        lines,
+    is_near = max(_bytes(cell) for row in rows for cell in row) > record.limit_bytes / 3
+    limit = {f"limit, {gibibytes(record.limit_bytes)}": record.limit_bytes / _MIB}
+    return lines(
+        [
+            Line(
+                name=cells[0].size,
+                x=batches,
+                y=[None if cell.peak_bytes is None else cell.peak_bytes / _MIB for cell in cells],
+                color=color,
+            )
+            for cells, color in zip(zip(*rows, strict=True), COLORS, strict=False)
+        ],
         name=f"memory-{precision}",
         title=f"Memory by batch size, {precision}",
-        reading="A line for each size of the frames: how steep it is, is what each further frame "
-        "takes. It ends where more does not fit.",
-        height=340,
+        reading="Peak memory; a line for each size of the frames: how steep it is, is what each "
+        "further frame takes. It ends where more does not fit.",
         x={"title_text": "frames in a batch", "tickvals": batches},
-        y=f"peak memory {of}, MiB",
+        y="MiB",
+        limits=limit if is_near else None,
     )
 
 
@@ -202,7 +201,7 @@ MEMORY: Final[Benchmark[MemoryConfig, MemoryRecord, Row]] = Benchmark(
     charts=lambda record, rows: tuple(
         _chart(record, tuple(own)) for own in grouped(rows, lambda row: row[0].precision).values()
     ),
-    terms=Terms(
+    terms=SuiteSpec(
         config=lambda videos: MemoryConfig(videos=videos[:1], sizes=("720p", "1080p")),
         goes_last=True,
     ),

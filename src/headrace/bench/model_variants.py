@@ -3,6 +3,7 @@
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import Any, Final, TypeVar
 
@@ -19,13 +20,17 @@ from headrace.decode.open import open_decoder
 from headrace.decode.protocol import DecodeJob
 from headrace.errors import BackendError, ConfigError
 from headrace.extraction.frames import FrameReader
-from headrace.models.compute import Device
+from headrace.models.compute import Compute, Device
+from headrace.models.load import load_classifier
 from headrace.models.model import Model
 from headrace.models.precision_support import check_available, operation_threads
+from headrace.models.prepare import PreparedModel, prepare
+from headrace.models.results import Labels
 from headrace.models.transfer import transfer
 from headrace.preprocess.levels import build_preprocess
 from headrace.preprocess.spec import InputSpec, PrepLevel
 from headrace.profiling.number_format import gibibytes
+from headrace.runs.options import ComputeOptions
 from headrace.runtime.clock import Clock
 from headrace.video.frames import FrameBatch
 from headrace.video.shape import FrameShape
@@ -113,6 +118,32 @@ def _starts(index: StreamIndex, batch_size: int, count: int) -> list[int]:
     last = max(0, len(index) - batch_size)
     places = (len(index) * k // count for k in range(count))
     return sorted({min(last, index.gop_range(index.gop_of(place))[0]) for place in places})
+
+
+def ready_classifier(
+    options: ComputeOptions, clock: Clock, compute: Compute | None = None, **more: Any
+) -> PreparedModel[Labels]:
+    """Return the model, loaded and warm; `more` are arguments of `prepare`.
+
+    Raises:
+        ConfigError, BackendError: it cannot be had, or not run as `compute` says.
+    """
+    return prepare(
+        partial(load_classifier, options.model_name, options.weights),
+        compute or options.compute(),
+        batch_size=options.batch_size,
+        clock=clock,
+        **more,
+    )
+
+
+def grey_levels_apart(
+    one: torch.Tensor, other: torch.Tensor, std: Sequence[float]
+) -> tuple[float, float]:
+    """Return how far normalised frames on the CPU are apart, in grey levels: most, and the mean."""
+    grey_levels = 255 * torch.tensor(std).reshape(1, 3, 1, 1)
+    apart = (one - other).abs().nan_to_num(nan=inf) * grey_levels
+    return float(apart.max()), float(apart.mean())
 
 
 def on_device(batches: Sequence[torch.Tensor], device: Device) -> tuple[torch.Tensor, ...]:

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import mean
-from typing import Any, Final
+from typing import Final
 
 from headrace.bench.benchmark import Benchmark
-from headrace.bench.charts import chart, dashed, error_bars, upright_bars
+from headrace.bench.charts import bars
 from headrace.bench.overlap import (
     OFFERED,
     OverlapConfig,
@@ -16,7 +16,7 @@ from headrace.bench.overlap import (
     Variant,
     measure_overlap,
 )
-from headrace.bench.suite.suite_spec import StageWork, Terms
+from headrace.bench.suite.suite_spec import StageWork, SuiteSpec
 from headrace.bench.variant_benchmark import Ranking
 from headrace.measuring.decode_counts import rate_columns
 from headrace.measuring.interleaved import AGAIN, TurnsRow, cores_of_others, grouped
@@ -31,8 +31,8 @@ from headrace.profiling.number_format import (
     seconds,
 )
 from headrace.profiling.stage_records import Role
-from headrace.report.drawing import MARK, PLAIN, Chart, bar
-from headrace.report.experiment import Column
+from headrace.report.benchmark_page import Column
+from headrace.report.drawing import Chart
 from headrace.runtime.distribution import Distribution
 
 _KEEPS_UP: Final = 0.95
@@ -51,9 +51,6 @@ _ROLES: Final[dict[str, Role]] = {
     "model": "model",
     "show": "sink",
 }
-_COLORS: Final = ("#7389ab", "#d9a253", "#9b7fc0", "#d9536a", "#5ea58c")
-"""Of the stages, in their order."""
-_SHAPE: Final[dict[str, Any]] = {"height": 320, "is_wide": False}
 _SPARE: Final = 0.9
 """From this share of the usable cores on that the sequential way keeps busy, they are the limit."""
 
@@ -195,56 +192,44 @@ def _change(ranking: Ranking, first: OverlapRow, cores: int) -> str:
     )
 
 
-def _charts(record: OverlapRecord, rows: Rows) -> tuple[Chart, ...]:
-    names, rates, work = [row.variant for row in rows], [row.rate for row in rows], rows[0].work_ms
-    bound = rates[0].median * rows[0].overlapped
-    latency: dict[str, list[float | None]] = {
-        "mean": [row.latency.mean for row in rows],
-        "p95": [row.latency.p95 for row in rows],
-    }
-    stages = {stage: [row.work_ms.get(stage, 0.0) for row in rows] for stage in work}
+def _charts(rows: Rows) -> tuple[Chart, ...]:
+    names, first = [row.variant for row in rows], rows[0]
     return (
-        chart(
-            [
-                bar(
-                    x=names,
-                    y=[rate.median for rate in rates],
-                    color=PLAIN,
-                    error_y=error_bars(rates, MARK),
-                    name="frames/s",
-                    hovertemplate="%{y:.1f} frames/s<extra>%{x}</extra>",
-                ),
-                dashed(MARK, x=names, y=[bound] * len(names), name="sum ÷ max of the stages"),
-            ],
+        bars(
+            names,
+            {"frames/s": [row.rate for row in rows]},
+            "frames/s",
             name="rates",
             title="Frames per second, at full speed",
-            reading="Medians; the bars reach from the slowest turn to the fastest. The dashed line "
-            "is what a perfect overlap of the stages would give with cores enough.",
-            y="frames/s",
-            bargap=0.5,
-            **_SHAPE,
+            reading="The dashed line is what a perfect overlap of the stages would give with cores "
+            "enough.",
+            axis="way",
+            limit=("sum ÷ max of the stages", first.rate.median * first.overlapped),
         ),
-        chart(
-            upright_bars(names, latency, "ms", (PLAIN, MARK)),
+        bars(
+            names,
+            {
+                "mean": [row.latency.mean for row in rows],
+                "p95": [row.latency.p95 for row in rows],
+            },
+            "ms",
             name="latency",
             title="Latency, paced",
             reading="From when a frame was due until it had been shown, at one rate for all: "
             f"{percent(OFFERED)} of what the sequential way manages.",
-            y="ms",
-            bargap=0.4,
-            **_SHAPE,
+            axis="way",
         ),
-        chart(
-            upright_bars(names, stages, "ms", _COLORS),
+        bars(
+            names,
+            {stage: [row.work_ms.get(stage) for row in rows] for stage in first.work_ms},
+            "ms per frame",
             name="work",
             title="Work on a frame, by stage",
             reading="Wall time of each stage at full speed. Stages that run at the same time share "
             "the cores, so each takes longer than alone. With processes, the model's holds the "
             "transfer.",
-            y="ms per frame",
-            bargap=0.5,
-            barmode="stack",
-            **_SHAPE,
+            axis="way",
+            is_stacked=True,
         ),
     )
 
@@ -287,7 +272,7 @@ OVERLAP: Final[Benchmark[OverlapConfig, OverlapRecord, OverlapRow]] = Benchmark(
         f"{counted(record.settling, 'frame')} of each turn are left out."
     ),
     answer=_answer,
-    charts=_charts,
+    charts=lambda record, rows: _charts(rows),
     names_machine=True,
-    terms=Terms(seconds=60, work=_work),
+    terms=SuiteSpec(seconds=60, work=_work),
 )

@@ -1,22 +1,22 @@
 """What batches that are made ahead bring: prefetch_factor and pin_memory of a DataLoader."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import mean
-from typing import Any, Final
+from typing import Final
 
 from headrace.bench.benchmark import Benchmark, Context
-from headrace.bench.charts import chart, error_bars, line
+from headrace.bench.charts import Line, lines
 from headrace.bench.ladder import Saturation
 from headrace.bench.prefetch_record import (
     DEFAULT_FACTOR,
     PrefetchConfig,
     PrefetchRecord,
     PrefetchRow,
-    Setting,
+    PrefetchSetting,
     rows_of,
 )
-from headrace.bench.suite.suite_spec import Terms
+from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.measuring.decode_counts import median_column, rate_columns
 from headrace.measuring.interleaved import AGAIN, ALIKE, NoiseCheck, take_turns
 from headrace.profiling.findings.finding import Change, Finding
@@ -28,8 +28,8 @@ from headrace.profiling.number_format import (
     milliseconds,
     times,
 )
+from headrace.report.benchmark_page import Column
 from headrace.report.drawing import MARK, PLAIN, Chart
-from headrace.report.experiment import Column
 
 _REHEARSED: Final = 12
 """Batches that tell how long loading one takes."""
@@ -49,12 +49,12 @@ def measure_prefetch(config: PrefetchConfig, context: Context) -> PrefetchRecord
     made = context.provenance(config)
     context.on_progress("rehearsing", 0, 0)
     with PrefetchLoop(config, _REHEARSED, context) as rehearsal:
-        plain = Setting(prefetch_factor=DEFAULT_FACTOR, is_pinned=False)
+        plain = PrefetchSetting(prefetch_factor=DEFAULT_FACTOR, is_pinned=False)
         load_ms = mean(rehearsal.take(plain, step_ms=0.0).intervals_ms)
     step_ms = load_ms if config.step_ms is None else config.step_ms
     fitting = round(config.seconds * 1e3 / max(load_ms, step_ms))
     settings = [
-        Setting(prefetch_factor=factor, is_pinned=is_pinned)
+        PrefetchSetting(prefetch_factor=factor, is_pinned=is_pinned)
         for is_pinned in ((False, True) if has_gpu() else (False,))
         for factor in sorted(config.prefetch_factor)
     ]
@@ -118,9 +118,6 @@ def pinning(rows: Sequence[PrefetchRow], point: PrefetchRow, trust: NoiseCheck) 
     )
 
 
-_PINNED: Final = "#5ea58c"
-
-
 def _label(row: PrefetchRow) -> str:
     return f"prefetch_factor={row.factor}"
 
@@ -175,54 +172,54 @@ def _steadiness(found: Saturation[PrefetchRow]) -> str:
     )
 
 
-def _rates(rows: tuple[PrefetchRow, ...]) -> Chart:
-    rates = _saturation(rows).chart(
-        lambda row: row.factor,
-        axis="prefetch_factor",
-        name="prefetch",
-        title="Frames per second by prefetch_factor",
-        reading="The loop's frames ÷ its time; the bars reach from the slowest turn to the "
-        "fastest. The ring is where it saturates: the smallest depth above the dashed line.",
-    )
-    pinned = [row for row in rows if row.is_pinned]
-    if pinned:
-        rates.figure.add_trace(
-            line(
-                "pinned",
-                [row.factor for row in pinned],
-                [row.rate.median for row in pinned],
-                _PINNED,
-                hover=None,
-                line={"dash": "dot"},
-                error_y=error_bars([row.rate for row in pinned], _PINNED),
-            )
+def _charts(rows: tuple[PrefetchRow, ...]) -> tuple[Chart, ...]:
+    plain, pinned = ([row for row in rows if row.is_pinned is is_it] for is_it in (False, True))
+    even = [
+        Line(
+            name=name + end,
+            x=[row.factor for row in some],
+            y=[figure(row) for row in some],
+            color=color,
+            is_dotted=bool(end),
         )
-    return rates
-
-
-def _waits(rows: tuple[PrefetchRow, ...]) -> Chart:
-    lines = []
-    for is_pinned in dict.fromkeys(row.is_pinned for row in rows):
-        some = [row for row in rows if row.is_pinned == is_pinned]
-        end, dash = (", pinned", "dot") if is_pinned else ("", "solid")
-        for name, color, values in (
-            ("jitter", PLAIN, [row.jitter_ms for row in some]),
-            ("mean wait", MARK, [row.waits.mean for row in some]),
-        ):
-            factors = [row.factor for row in some]
-            style: dict[str, Any] = {"line": {"dash": dash}, "marker": {"size": 8}}
-            lines.append(line(name + end, factors, values, color, hover="%{y:.1f} ms", **style))
-    return chart(
-        lines,
-        name="waits",
-        title="How evenly batches come",
-        reading="Jitter is the standard deviation of the intervals between batches, wait how long "
-        "the loop stands still for one. Both fall as long as depth evens out what differs.",
-        height=320,
-        x={"title_text": "prefetch_factor", "tickvals": sorted({row.factor for row in rows})},
-        y="milliseconds",
-        hovermode="x unified",
+        for end, some in (("", plain), (", pinned", pinned))
+        if some
+        for name, color, figure in _EVENNESS
+    ]
+    rates = Line(
+        name="pinned",
+        x=[row.factor for row in pinned],
+        y=[row.rate for row in pinned],
+        color="#5ea58c",
+        is_dotted=True,
     )
+    return (
+        _saturation(rows).chart(
+            lambda row: row.factor,
+            *([rates] if pinned else []),
+            axis="prefetch_factor",
+            name="prefetch",
+            title="Frames per second by prefetch_factor",
+            reading="The loop's frames ÷ its time; the bars reach from the slowest turn to the "
+            "fastest. The ring is where it saturates: the smallest depth above the dashed line.",
+        ),
+        lines(
+            even,
+            name="waits",
+            title="How evenly batches come",
+            reading="Jitter is the standard deviation of the intervals between batches, wait how "
+            "long the loop stands still for one. Both fall as long as depth evens out what "
+            "differs.",
+            x={"title_text": "prefetch_factor", "tickvals": [row.factor for row in plain]},
+            y="ms",
+        ),
+    )
+
+
+_EVENNESS: Final[tuple[tuple[str, str, Callable[[PrefetchRow], float]], ...]] = (
+    ("jitter", PLAIN, lambda row: row.jitter_ms),
+    ("mean wait", MARK, lambda row: row.waits.mean),
+)
 
 
 PREFETCH: Final[Benchmark[PrefetchConfig, PrefetchRecord, PrefetchRow]] = Benchmark(
@@ -254,7 +251,7 @@ PREFETCH: Final[Benchmark[PrefetchConfig, PrefetchRecord, PrefetchRow]] = Benchm
         "the end of a turn, what they share counted once."
     ),
     answer=_answer,
-    charts=lambda record, rows: (_rates(rows), _waits(rows)),
+    charts=lambda record, rows: _charts(rows),
     names_machine=True,
-    terms=Terms(concerns="loading"),
+    terms=SuiteSpec(concerns="loading"),
 )

@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from headrace.bench.benchmark import Context
-from headrace.bench.prefetch_record import PrefetchConfig, PrefetchTurn, Setting
+from headrace.bench.prefetch_record import PrefetchConfig, PrefetchSetting, PrefetchTurn
 from headrace.measuring.interleaved import Stopwatch
 from headrace.measuring.loader_adapters import failing_in_words, more_workers_than_cores
 from headrace.profiling.usage import memory_bytes
@@ -65,7 +65,7 @@ class PrefetchLoop:
     def __exit__(self, *_: object) -> None:
         self._clips.close()
 
-    def take(self, setting: Setting, *, step_ms: float) -> PrefetchTurn:
+    def take(self, setting: PrefetchSetting, *, step_ms: float) -> PrefetchTurn:
         """Train on the clips, from starting the workers on, and time what counts.
 
         Args:
@@ -102,7 +102,7 @@ class PrefetchLoop:
             memory_bytes=memory,
         )
 
-    def _loader(self, setting: Setting) -> DataLoader[Any]:
+    def _loader(self, setting: PrefetchSetting) -> DataLoader[Any]:
         with more_workers_than_cores():
             return DataLoader(
                 self._clips,

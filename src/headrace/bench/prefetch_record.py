@@ -46,7 +46,7 @@ class PrefetchConfig(BenchmarkConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class PrefetchSetting:
     """How a DataLoader makes batches ahead."""
 
     prefetch_factor: int

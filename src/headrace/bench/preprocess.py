@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from headrace.bench.benchmark import Context
-from headrace.bench.charts import stacked_bars, variant_bars
+from headrace.bench.charts import bars
 from headrace.bench.preprocess_record import (
     DECODE,
     INFER,
@@ -20,7 +20,7 @@ from headrace.bench.preprocess_record import (
     PreprocessRecord,
     Step,
 )
-from headrace.bench.suite.suite_spec import Terms
+from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.bench.variant_benchmark import (
     Rows,
     VariantBenchmark,
@@ -32,8 +32,8 @@ from headrace.errors import BackendError
 from headrace.measuring.interleaved import AGAIN, ALIKE, NoiseCheck
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import counted, decimal, percent
+from headrace.report.benchmark_page import Column
 from headrace.report.drawing import Chart
-from headrace.report.experiment import Column
 
 _USUAL: Final = "medium"
 """The level that a model was evaluated with."""
@@ -205,7 +205,7 @@ def _charts(rows: Rows[Step]) -> tuple[Chart, ...]:
 
     of_a_path = {"decode": DECODE, "transform": _USUAL, "transfer": TRANSFER, "infer": INFER}
     return (
-        variant_bars(
+        bars(
             [f"transform: {name}" if name in LEVELS else name for name in names],
             {
                 place: [found[name, place].ms if (name, place) in found else None for name in names]
@@ -218,13 +218,14 @@ def _charts(rows: Rows[Step]) -> tuple[Chart, ...]:
             reading="What a frame takes in each step, with the machine to itself; of transform the "
             "three levels. On a GPU, frames are carried there first, which counts as transform.",
         ),
-        stacked_bars(
+        bars(
             [path.name for path in whole],
             {label: spent(name) for label, name in of_a_path.items() if any(spent(name))},
             "ms per frame",
             name="paths",
             title="One frame, from the file to the result",
             axis="preprocessed on",
+            is_stacked=True,
             reading=f"Medians, with the level {_USUAL}: what a frame takes when nothing else is "
             "under way.",
         ),
@@ -257,5 +258,5 @@ PREPROCESS: Final = VariantBenchmark(
     answer=_answer,
     rates=None,
     charts=_charts,
-    terms=Terms(seconds=45),
+    terms=SuiteSpec(seconds=45),
 ).benchmark()

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from math import inf
-from typing import Final
 
 import numpy as np
 import torch
@@ -14,31 +12,21 @@ from headrace.bench.model_variants import (
     Flowing,
     HeldFrames,
     decoding,
+    grey_levels_apart,
     on_device,
     passes,
+    ready_classifier,
 )
-from headrace.bench.preprocess_record import (
-    DECODE,
-    INFER,
-    LEVELS,
-    TRANSFER,
-    Agreement,
-    Place,
-    Step,
-)
+from headrace.bench.preprocess_record import DECODE, INFER, LEVELS, TRANSFER, Agreement, Place, Step
 from headrace.bench.variant_benchmark import Work
 from headrace.models.compute import Compute
-from headrace.models.load import load_classifier
 from headrace.models.model import Model
 from headrace.models.precision_support import operation_threads
-from headrace.models.prepare import prepare
 from headrace.models.results import Labels
 from headrace.preprocess.levels import Frames, Preprocess, build_preprocess
 from headrace.runs.options import ComputeOptions
 from headrace.runs.stages import Carrier
 from headrace.runtime.clock import Clock
-
-_WHITE: Final = 255
 
 
 class Steps:
@@ -60,27 +48,23 @@ class Steps:
         self._decoding = Flowing(partial(decoding, held.index, compute.batch_size), seconds, clock)
 
     def _ready(self, place: Place) -> Model[Labels]:
-        compute = self._compute
-        return prepare(
-            lambda: load_classifier(compute.model_name, compute.weights),
+        return ready_classifier(
+            self._compute,
+            self._clock,
             Compute(device="cuda" if place == "gpu" else "cpu"),
-            batch_size=compute.batch_size,
             picture_size=self._held.index.info.upright_size,
-            clock=self._clock,
         ).model
 
     def agreement(self) -> Iterator[Agreement]:
         """Yield how far each place's tensors are from those of the CPU, of a frame a batch."""
-        grey_levels = torch.tensor(self._models["cpu"].input.std).reshape(1, 3, 1, 1) * _WHITE
+        std = self._models["cpu"].input.std
         frames = np.stack([batch[0] for batch in self._held.batches])
         for place in [place for place in self._models if place != "cpu"]:
             for level, preprocess in self._preprocess.items():
                 with _threads(place):
                     there = _placed(preprocess, place)(frames).cpu()
-                apart = (preprocess(frames) - there).abs().nan_to_num(nan=inf) * grey_levels
-                yield Agreement(
-                    level=level, place=place, most=float(apart.max()), mean=float(apart.mean())
-                )
+                most, mean = grey_levels_apart(preprocess(frames), there, std)
+                yield Agreement(level=level, place=place, most=most, mean=mean)
 
     def variants(self) -> list[tuple[Step, Work]]:
         """Return every step in every place with what does it for one turn."""

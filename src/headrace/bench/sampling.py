@@ -63,7 +63,7 @@ class SamplingConfig(BenchmarkConfig):
 
 
 def among_all(videos: tuple[str, ...]) -> SamplingConfig:
-    """Return what is enough among other experiments: the baseline and ever more memory."""
+    """Return what is enough among other benchmarks: the baseline and ever more memory."""
     return SamplingConfig(
         videos=videos,
         batch_size=32,
@@ -74,7 +74,7 @@ def among_all(videos: tuple[str, ...]) -> SamplingConfig:
     )
 
 
-class Strategy(Record):
+class StrategyRecord(Record):
     """One way, and what it does to gradients; `docs/sampling.md` derives the numbers."""
 
     name: Way
@@ -107,7 +107,7 @@ class SamplingRecord(BenchmarkRecord):
     """Correlation of the gradients of two frames of a burst, as it was taken."""
     compared: PositiveInt
     """Frames that came out equal, bit for bit, from the baseline and from headrace."""
-    strategies: tuple[Strategy, ...]
+    strategies: tuple[StrategyRecord, ...]
     turns: tuple[DeliveryTurn, ...]
     """As they were timed; strategies take turns, so that none has all the luck."""
 
@@ -146,7 +146,7 @@ def how(way: Way, record: SamplingRecord) -> str:
     }[way]
 
 
-def draws(strategy: Strategy, record: SamplingRecord) -> str:
+def draws(strategy: StrategyRecord, record: SamplingRecord) -> str:
     """Return which frames a way draws and what that is worth; alike for the same batches."""
     batch, burst = record.batch_size, record.burst
     if strategy.name == "permutation":

@@ -3,30 +3,28 @@
 from dataclasses import dataclass
 from typing import Final
 
-import plotly.graph_objects as go
-
 from headrace.bench.benchmark import Benchmark, Context
-from headrace.bench.charts import chart, dashed, error_bars
+from headrace.bench.charts import bars
 from headrace.bench.ladder import Saturation
 from headrace.bench.sampling import (
     LADDER,
     SamplingConfig,
     SamplingRecord,
-    Strategy,
+    StrategyRecord,
     Way,
     among_all,
     draws,
     how,
     label,
 )
-from headrace.bench.suite.suite_spec import Terms
+from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.measuring.decode_counts import DECODED, READ, CountedRow
 from headrace.measuring.interleaved import AGAIN, as_fast, fastest, grouped, take_turns
 from headrace.measuring.steady_state import FILLING, DeliveryTurn, take_turn
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import count, counted, decimal, percent
-from headrace.report.drawing import MARK, PLAIN, Chart, bar
-from headrace.report.experiment import Column
+from headrace.report.benchmark_page import Column
+from headrace.report.drawing import Chart
 
 
 def measure_sampling(config: SamplingConfig, context: Context) -> SamplingRecord:
@@ -39,10 +37,10 @@ def measure_sampling(config: SamplingConfig, context: Context) -> SamplingRecord
         MediaError: a video cannot be read, or the baseline's frames are not headrace's.
         StageError: a worker of a DataLoader failed.
     """
-    from headrace.bench.sampling_ways import SamplingWays
+    from headrace.bench.sampling_variants import SamplingVariants
 
     made = context.provenance(config, strategies=config.ways)
-    ways = SamplingWays.open(config, context.store)
+    ways = SamplingVariants.open(config, context.store)
     strategies = tuple(ways.describe(way) for way in config.ways)
     compared = ways.check_equal()
     turns = take_turns(
@@ -72,7 +70,7 @@ def measure_sampling(config: SamplingConfig, context: Context) -> SamplingRecord
 class SamplingRow(CountedRow[DeliveryTurn]):
     """The turns of one strategy."""
 
-    strategy: Strategy
+    strategy: StrategyRecord
     label: str
     baseline: "SamplingRow | None"
     """None: it is this row."""
@@ -257,10 +255,6 @@ def _label(way: Way, record: SamplingRecord) -> str:
     return label(way, record.memory_budget, record.burst)
 
 
-_MARGIN: Final = 1.2
-"""The axis of the chart goes so much further than the fastest turn, for the words beside it."""
-
-
 def _reading(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> str:
     turns = len([turn for turn in record.turns if turn.strategy == "baseline"])
     filling = any(not row.is_filled for row in rows)
@@ -278,44 +272,18 @@ def _reading(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> str:
 
 
 def _chart(rows: tuple[SamplingRow, ...]) -> Chart:
-    upwards = rows[::-1]  # plotly draws the first category at the bottom
-    labels = [row.label for row in upwards]
-    bars = bar(
-        y=labels,
-        x=[row.rate.median for row in upwards],
-        orientation="h",
-        color=[MARK if row is rows[0] else PLAIN for row in upwards],
-        error_x=error_bars([row.rate for row in upwards], PLAIN),
-        hovertemplate="%{x:.0f} images/s<extra>%{y}</extra>",
-        showlegend=False,
-    )
-    # Behind the error bars: a text of the bars themselves would lie under them.
-    times = go.Scatter(
-        y=labels,
-        x=[row.rate.highest for row in upwards],
-        text=[f"  {decimal(row.times)}x" for row in upwards],
-        mode="text",
-        cliponaxis=False,
-        textposition="middle right",
-        hoverinfo="skip",
-        showlegend=False,
-    )
-    most, enough = max(row.rate.highest for row in rows), []
-    if ladder := ladder_of(rows):
-        ends = {"x": [ladder.enough] * 2, "y": [labels[0], labels[-1]]}
-        enough = [dashed(PLAIN, **ends, showlegend=False)]
-    return chart(
-        [bars, times, *enough],
+    ladder = ladder_of(rows)
+    return bars(
+        [row.label for row in rows],
+        {"images/s": [row.rate for row in rows]},
+        "images/s",
         name="sampling",
         title="Images per second by strategy",
-        reading="Frames delivered per second, in batches, when the loop does nothing else; beside "
-        "each bar how many times the baseline that is. The lines reach from the slowest turn to "
-        "the fastest. Memory saturates with the least of it that reaches the dashed line: 95 % of "
-        "the best that draws the very same frames.",
-        height=80 + 40 * len(rows),
-        x={"title_text": "images/s", "range": [0, _MARGIN * most]},
-        y={"showgrid": False, "rangemode": None},
-        bargap=0.35,
+        reading="Frames delivered per second, in batches, when the loop does nothing else. Memory "
+        "saturates with the least of it that reaches the dashed line: 95 % of the best that draws "
+        "the very same frames.",
+        axis="strategy",
+        limit=("95 % of the best", ladder.enough) if ladder else None,
     )
 
 
@@ -350,5 +318,5 @@ SAMPLING: Final[Benchmark[SamplingConfig, SamplingRecord, SamplingRow]] = Benchm
     answer=answer,
     charts=lambda record, rows: (_chart(rows),),
     names_machine=True,
-    terms=Terms(config=among_all, seconds=60, concerns="loading"),
+    terms=SuiteSpec(config=among_all, seconds=60, concerns="loading"),
 )

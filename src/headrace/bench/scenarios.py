@@ -7,15 +7,15 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import NonNegativeFloat, PositiveFloat
 
 from headrace.bench.benchmark import Benchmark, BenchmarkRecord, Context
-from headrace.bench.charts import chart, line
+from headrace.bench.charts import Line, lines
 from headrace.bench.config import ThreadedModelConfig, indexes_of
 from headrace.bench.live_load import LiveTurn, live_plan, take_live_turn
 from headrace.config_fields import Option
 from headrace.measuring.interleaved import AGAIN, TurnsRow, take_turns
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.number_format import decimal, milliseconds, percent, seconds
+from headrace.report.benchmark_page import Column
 from headrace.report.drawing import MARK, PLAIN, Chart
-from headrace.report.experiment import Column
 
 Mode = Literal["offline", "realtime"]
 _MODES: Final[tuple[Mode, ...]] = ("offline", "realtime")
@@ -207,14 +207,13 @@ def _change(record: ModesRecord, rows: tuple[ModesRow, ...]) -> str:
 
 
 def _frame_rates(rows: tuple[ModesRow, ...]) -> Chart:
-    return chart(
+    return lines(
         [
-            line(
-                _WORDS[row.first.mode],
-                range(1, len(row.per_second) + 1),
-                row.per_second,
-                color,
-                hover="%{y} frames/s",
+            Line(
+                name=_WORDS[row.first.mode],
+                x=range(1, len(row.per_second) + 1),
+                y=row.per_second,
+                color=color,
             )
             for row, color in zip(rows, (PLAIN, MARK), strict=True)
         ],
@@ -222,10 +221,8 @@ def _frame_rates(rows: tuple[ModesRow, ...]) -> Chart:
         title="Frames per second over time",
         reading="Frames that came out in each whole second of one turn. Flat is steady; offline is "
         "as fast as the pipeline can, real time as fast as the video is played.",
-        height=320,
         x="second of the turn",
         y="frames/s",
-        hovermode="x unified",
     )
 
 

@@ -9,9 +9,9 @@ from typing import Annotated, ClassVar, Final
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from headrace.bench.benchmark import Context
-from headrace.bench.charts import stacked_bars, variant_bars
+from headrace.bench.charts import bars
 from headrace.bench.config import BatchSize, ModelTurnsConfig, TurnSeconds, allowed_difference
-from headrace.bench.suite.suite_spec import Terms
+from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.bench.variant_benchmark import (
     NOT_TIMED,
     Ranking,
@@ -27,8 +27,8 @@ from headrace.config_fields import Option
 from headrace.profiling.findings.finding import Change
 from headrace.profiling.number_format import counted, decimal
 from headrace.profiling.provenance import Record
+from headrace.report.benchmark_page import Column
 from headrace.report.drawing import Chart
-from headrace.report.experiment import Column
 
 WHOLE: Final = "whole"
 
@@ -190,7 +190,7 @@ def _charts(rows: Rows[Cut | None]) -> tuple[Chart, ...]:
     layers = [cut.layer for cut in cuts]
     rates = {row.variant: row.rate for row in rows}
     return (
-        variant_bars(
+        bars(
             [WHOLE, *layers],
             {
                 WHOLE: [rates[WHOLE], *[None] * len(layers)],
@@ -204,7 +204,7 @@ def _charts(rows: Rows[Cut | None]) -> tuple[Chart, ...]:
             reading="The whole model, and in two parts behind each layer: one part after the "
             "other, and both at work at the same time on different batches.",
         ),
-        stacked_bars(
+        bars(
             layers,
             {
                 "first part": [cut.first_ms for cut in cuts],
@@ -215,6 +215,7 @@ def _charts(rows: Rows[Cut | None]) -> tuple[Chart, ...]:
             name="parts",
             title="Time of a frame in each part",
             axis="cut behind",
+            is_stacked=True,
             reading="One batch at a time, medians over the batches. Parts that overlap take at "
             "least the longest of these.",
         ),
@@ -251,5 +252,5 @@ SPLIT: Final = VariantBenchmark(
     evidence=_evidence,
     rates=None,
     charts=_charts,
-    terms=Terms(concerns="model"),
+    terms=SuiteSpec(concerns="model"),
 ).benchmark()

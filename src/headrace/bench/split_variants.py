@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from itertools import cycle, pairwise
 from statistics import median
 from typing import Any, Final
@@ -11,13 +10,8 @@ from typing import Any, Final
 import torch
 from torch import nn
 
-from headrace.bench.model_variants import Flowing, passes, prove_same, scores
+from headrace.bench.model_variants import Flowing, passes, prove_same, ready_classifier, scores
 from headrace.bench.variant_benchmark import Work
-from headrace.models.compute import Compute
-from headrace.models.load import load_classifier
-from headrace.models.model import Model
-from headrace.models.prepare import prepare
-from headrace.models.results import Labels
 from headrace.models.split_model import SplitModule, cut_points
 from headrace.runs.options import ComputeOptions
 from headrace.runs.stages import Carrier
@@ -37,7 +31,7 @@ class Whole:
 
     def __init__(self, options: ComputeOptions, clock: Clock) -> None:
         """Load it."""
-        self.model = _ready(options, options.compute(), clock)
+        self.model = ready_classifier(options, clock).model
         self._carrier = Carrier(options.device)
 
     def scores(self, batch: torch.Tensor) -> torch.Tensor:
@@ -64,7 +58,8 @@ class Parts:
         """
         self.layer = layer
         self._batches, self._clock = batches, clock
-        self._model = _ready(options, replace(options.compute(), split_layer=layer), clock)
+        compute = replace(options.compute(), split_layer=layer)
+        self._model = ready_classifier(options, clock, compute).model
         assert isinstance(self._model.module, SplitModule)
         self._split = self._model.module
         self._carrier = Carrier(options.device)
@@ -168,15 +163,6 @@ def spaced(names: Sequence[str], count: int) -> list[str]:
     if len(names) <= count:
         return list(names)
     return [names[len(names) * (k + 1) // (count + 1) - 1] for k in range(count)]
-
-
-def _ready(options: ComputeOptions, compute: Compute, clock: Clock) -> Model[Labels]:
-    return prepare(
-        partial(load_classifier, options.model_name, options.weights),
-        compute,
-        batch_size=options.batch_size,
-        clock=clock,
-    ).model
 
 
 def _is_tensor(value: object) -> bool:

@@ -6,10 +6,8 @@ from functools import cached_property
 from statistics import fmean, pstdev
 from typing import Final
 
-import plotly.graph_objects as go
-
 from headrace.bench.benchmark import Benchmark
-from headrace.bench.charts import chart, dashed, error_bars, line, marks
+from headrace.bench.charts import Line, bars, lines
 from headrace.bench.stability import (
     ITERATIONS,
     Candidate,
@@ -19,13 +17,13 @@ from headrace.bench.stability import (
     announce,
     measure_stability,
 )
-from headrace.bench.suite.suite_spec import Terms
+from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.measuring.decode_counts import median_column
 from headrace.measuring.interleaved import AGAIN, MedianRange, TurnsRow
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import counted, decimal, percent, seconds
-from headrace.report.drawing import MARK, PLAIN, Chart
-from headrace.report.experiment import Column
+from headrace.report.benchmark_page import Column
+from headrace.report.drawing import Chart
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,68 +137,35 @@ def _evidence(record: StabilityRecord, rows: Rows, best: StabilityRow) -> Iterat
     )
 
 
-def _by_iteration(record: StabilityRecord, rows: Rows) -> Chart:
-    best = _best(record, rows)
-    mean, band = fmean(best.fps), record.target
-    count = list(range(1, len(best.fps) + 1))
-    ends, within = [count[0], count[-1]], f"mean ± {percent(band)}"
-    edges = [
-        go.Scatter(
-            name=name,
-            x=ends,
-            y=[mean * share] * 2,
-            mode="lines",
-            line={"width": 0},
-            fill=fill,
-            fillcolor="rgba(115,137,171,0.22)",
-            hoverinfo="skip",
-            showlegend=fill is not None,
-        )
-        for name, share, fill in (("", 1 - band, None), (within, 1 + band, "tonexty"))
-    ]
-    by_iteration = line(
-        "FPS",
-        count,
-        best.fps,
-        hover="%{y:.1f} frames/s<extra>iteration %{x}</extra>",
-        line={"width": 1.4},
-        marker={"size": 4},
-    )
-    average = dashed(MARK, x=ends, y=[mean] * 2, name=f"mean {decimal(mean)}")
-    return chart(
-        [*edges, by_iteration, average],
-        name="iterations",
-        title=f"FPS by iteration, {best.candidate}",
-        reading="Frames of a batch ÷ the time since the batch before came out, of the turn with "
-        f"the median CV. Its standard deviation is {decimal(pstdev(best.fps))} frames/s; where the "
-        f"CV is {band:g} it is as wide as the band is to each side of the mean.",
-        height=340,
-        x="iteration",
-        y="frames/s",
-    )
-
-
-def _by_candidate(record: StabilityRecord, rows: Rows) -> Chart:
-    names, spreads = [_short(row) for row in rows], [row.cv for row in rows]
-    medians = marks(
-        "median CV",
-        names,
-        [cv.median for cv in spreads],
-        hover="%{y:.3f}<extra>%{x}</extra>",
-        error_y=error_bars(spreads, PLAIN),
-        size=10,
-        color=PLAIN,
-    )
-    target = dashed(MARK, x=names, y=[record.target] * len(names), name=f"{record.target:g}")
-    return chart(
-        [medians, target],
-        name="cv",
-        title="CV by batch size and queue depth",
-        reading="One mark for each candidate that was tried; the bars reach from the steadiest "
-        "turn to the least steady. Below the dashed line is steady.",
-        height=300,
-        x={"title_text": "batch size × queue depth", "type": "category"},
-        y="CV of FPS by iteration",
+def _charts(record: StabilityRecord, rows: Rows) -> tuple[Chart, ...]:
+    best, band = _best(record, rows), record.target
+    mean = fmean(best.fps)
+    return (
+        lines(
+            [Line(name="FPS", x=range(1, len(best.fps) + 1), y=best.fps)],
+            name="iterations",
+            title=f"FPS by iteration, {best.candidate}",
+            reading="Frames of a batch ÷ the time since the batch before came out, of the turn "
+            f"with the median CV. Its standard deviation is {decimal(pstdev(best.fps))} frames/s; "
+            f"where the CV is {band:g} it is as wide as the outer lines are from the mean.",
+            x="iteration",
+            y="frames/s",
+            limits={
+                f"mean {decimal(mean)}": mean,
+                f"mean - {percent(band)}": mean * (1 - band),
+                f"mean + {percent(band)}": mean * (1 + band),
+            },
+        ),
+        bars(
+            [_short(row) for row in rows],
+            {"CV": [row.cv for row in rows]},
+            "CV of FPS by iteration",
+            name="cv",
+            title="CV by batch size and queue depth",
+            reading="One bar for each candidate that was tried. Left of the dashed line is steady.",
+            axis="batch size × queue depth",
+            limit=(f"{band:g}", band),
+        ),
     )
 
 
@@ -237,8 +202,8 @@ STABILITY: Final[Benchmark[StabilityConfig, StabilityRecord, StabilityRow]] = Be
         "the median. Frames/s is frames ÷ time: a mean of rates is higher wherever they vary."
     ),
     answer=_answer,
-    charts=lambda record, rows: (_by_iteration(record, rows), _by_candidate(record, rows)),
-    terms=Terms(
+    charts=_charts,
+    terms=SuiteSpec(
         config=lambda videos: StabilityConfig(videos=videos[:1], max_seconds=45, repeats=2)
     ),
 )

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Self
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from headrace.bench.benchmark import Benchmark, BenchmarkRecord, Context
-from headrace.bench.charts import chart, marks
+from headrace.bench.charts import bars
 from headrace.bench.config import ThreadedModelConfig
-from headrace.bench.suite.suite_spec import StageWork, Terms, alone_ms, pace_ms
+from headrace.bench.suite.suite_spec import StageWork, SuiteSpec, alone_ms, pace_ms
 from headrace.config_fields import Option
 from headrace.decode.open import open_index
 from headrace.measuring.decode_counts import rate_columns
@@ -30,8 +30,8 @@ from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import TOO_SMALL, counted, decimal, percent, ratio, seconds
 from headrace.profiling.run_records import Setup
 from headrace.profiling.stage_records import ROLES, Role
-from headrace.report.drawing import MARK, ROLE_COLORS, Chart, bar
-from headrace.report.experiment import Column
+from headrace.report.benchmark_page import Column
+from headrace.report.drawing import Chart
 from headrace.runtime.distribution import Distribution
 
 if TYPE_CHECKING:
@@ -307,39 +307,14 @@ def _change(record: StagesRecord, rows: Sequence[StagesRow], bound: Bound) -> Ch
 
 
 def _chart(rows: tuple[StagesRow, ...]) -> Chart:
-    names = [row.role for row in rows]
-    bars = bar(
-        x=names,
-        y=[row.ms for row in rows],
-        color=[ROLE_COLORS[row.role] for row in rows],
-        name="median",
-        text=[percent(row.share) for row in rows],
-        textposition="outside",
-        cliponaxis=False,
-        hovertemplate="%{y:.2f} ms<extra>%{x}</extra>",
-    )
-    known = [row for row in rows if row.p95_ms is not None]
-    p95 = marks(
-        "p95",
-        [row.role for row in known],
-        [row.p95_ms for row in known],
-        hover="p95 %{y:.2f} ms<extra>%{x}</extra>",
-        size=12,
-        symbol="line-ew-open",
-        color=MARK,
-        line={"width": 2.5},
-    )
-    return chart(
-        [bars, p95],
+    return bars(
+        [row.role for row in rows],
+        {"median": [row.ms for row in rows], "p95": [row.p95_ms for row in rows]},
+        "ms per frame",
         name="stages",
         title="What each stage takes of a frame, alone",
-        reading="Medians over the batches, one stage at a time; the percentages are shares of "
-        f"their sum{', and the dashes the p95' if known else ''}.",
-        height=340,
-        x="stage",
-        y="ms per frame",
-        is_wide=False,
-        bargap=0.5,
+        reading="Over the batches, one stage at a time; p95 where they are enough to tell it.",
+        axis="stage",
     )
 
 
@@ -373,7 +348,7 @@ STAGES: Final[Benchmark[StagesConfig, StagesRecord, StagesRow]] = Benchmark(
     answer=_answer,
     charts=lambda record, rows: (_chart(rows),),
     names_machine=True,
-    terms=Terms(
+    terms=SuiteSpec(
         config=lambda videos: StagesConfig(videos=videos[:1], repeats=3),
         seconds=40,
         work=lambda record: work_of(rows_of(record)),

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from typing import Final
 
 from headrace.bench.benchmark import Context
-from headrace.bench.charts import stacked_bars
+from headrace.bench.charts import bars
 from headrace.bench.config import indexes_of
-from headrace.bench.suite.suite_spec import Terms
+from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.bench.transfer_record import (
     NO_GPU,
     PAGEABLE,
@@ -26,8 +26,8 @@ from headrace.bench.variant_benchmark import (
 )
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import count, decimal
+from headrace.report.benchmark_page import Column
 from headrace.report.drawing import Chart
-from headrace.report.experiment import Column
 
 
 @contextmanager
@@ -114,7 +114,7 @@ def _bytes(number: float | None) -> str:
 
 def _charts(rows: Rows[Carried]) -> tuple[Chart, ...]:
     counted = [row.facts for row in rows if row.facts.up_bytes is not None]
-    bytes_by_way = stacked_bars(
+    bytes_by_way = bars(
         [each.way for each in counted],
         {
             "CPU to GPU": [(each.up_bytes or 0) / 1e3 for each in counted],
@@ -124,6 +124,7 @@ def _charts(rows: Rows[Carried]) -> tuple[Chart, ...]:
         name="bytes",
         title="What is copied between CPU and GPU",
         axis="way",
+        is_stacked=True,
         reading="Counted from the tensors and planes that were copied.",
     )
     return (bytes_by_way,)
@@ -166,5 +167,5 @@ TRANSFER: Final = VariantBenchmark(
     not_timed=_not_timed,
     rates=None,
     charts=_charts,
-    terms=Terms(seconds=20),
+    terms=SuiteSpec(seconds=20),
 ).benchmark()

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 
+from headrace.bench.model_variants import grey_levels_apart
 from headrace.bench.transfer_record import (
     DOWNLOADED,
     KEPT,
@@ -42,7 +43,6 @@ _SPEC: Final = InputSpec(
 )
 """Normalises alone: the decoder has made frames of the size that is asked for."""
 _NORMALISE: Final = build_preprocess("simple", _SPEC)
-_GREY_LEVELS: Final = 255 * torch.tensor(_SPEC.std).reshape(1, 3, 1, 1)
 _ALLOWED: Final = (0.01, 0.01)
 """Grey levels by which a tensor may differ at most, and in the mean: float32 on two devices."""
 _ALLOWED_KEPT: Final = (46.0, 3.0)
@@ -148,8 +148,7 @@ class Flows(AbstractContextManager["Flows"]):
             except BackendError as error:
                 self._flows[way] = str(error)
                 continue
-            apart = (found - expected).abs().nan_to_num(nan=torch.inf) * _GREY_LEVELS
-            self._apart[way] = most, mean = float(apart.max()), float(apart.mean())
+            self._apart[way] = most, mean = grey_levels_apart(found, expected, _SPEC.std)
             allowed = _ALLOWED_KEPT if way == KEPT else _ALLOWED
             if most > allowed[0] or mean > allowed[1]:
                 raise BackendError(

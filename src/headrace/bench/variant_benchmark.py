@@ -13,8 +13,8 @@ from typing import Any, Final, Generic, Protocol, Self, TypeVar
 from pydantic import PositiveFloat
 
 from headrace.bench.benchmark import Benchmark, BenchmarkRecord, Context
-from headrace.bench.charts import variant_bars
-from headrace.bench.suite.suite_spec import Terms
+from headrace.bench.charts import bars
+from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.config_fields import Configuration
 from headrace.measuring.interleaved import (
     AGAIN,
@@ -31,8 +31,8 @@ from headrace.measuring.interleaved import (
 )
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import decimal
+from headrace.report.benchmark_page import Column
 from headrace.report.drawing import Chart
-from headrace.report.experiment import Column
 from headrace.runtime.clock import Clock
 
 NOT_TIMED: Final = "-"
@@ -318,7 +318,7 @@ class VariantBenchmark(Generic[Config, Recorded, Facts]):
     turns_of: str = "Turns of one way"
     """What the turns are called that should be alike."""
     announce: Callable[[Config], str] | None = None
-    terms: Terms[Config] = field(default_factory=Terms)
+    terms: SuiteSpec[Config] = field(default_factory=SuiteSpec)
 
     def benchmark(self) -> Benchmark[Config, Recorded, VariantRow[Facts]]:
         """Return it as a value of the registry."""
@@ -374,7 +374,7 @@ class VariantBenchmark(Generic[Config, Recorded, Facts]):
         if self.rates is None:
             return self.charts(rows)
         (title, reading), timed = self.rates, [row for row in rows if row.turns]
-        rates = variant_bars(
+        rates = bars(
             [row.variant for row in timed],
             {self.unit: [row.rate for row in timed]},
             f"{self.unit}/s",

@@ -10,7 +10,7 @@ from pydantic import NonNegativeInt, PositiveInt
 from headrace.bench.benchmark import Benchmark, BenchmarkRecord, Context
 from headrace.bench.config import BenchmarkConfig
 from headrace.bench.ladder import Saturation
-from headrace.bench.suite.suite_spec import Terms
+from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.config_fields import FrameSize, Option
 from headrace.measuring.decode_counts import (
     COLUMNS,
@@ -23,7 +23,7 @@ from headrace.measuring.decode_counts import (
 from headrace.measuring.interleaved import take_turns
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.number_format import counted, percent, seconds
-from headrace.report.experiment import Column
+from headrace.report.benchmark_page import Column
 from headrace.runtime.affinity import available_cores
 from headrace.sampling.boundary import Boundary
 
@@ -188,5 +188,5 @@ WORKERS: Final[Benchmark[WorkersConfig, WorkersRecord, WorkersRow]] = Benchmark(
             "workers above the dashed line.",
         ),
     ),
-    terms=Terms(config=_among_all, seconds=50, concerns="loading"),
+    terms=SuiteSpec(config=_among_all, seconds=50, concerns="loading"),
 )

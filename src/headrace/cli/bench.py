@@ -26,7 +26,7 @@ _JSON = keyword(
 )
 
 
-class _Experiments(CommandList):
+class _Benchmarks(CommandList):
     """A command for each registered benchmark, imported when one of them is asked for, one for all
     of them, and one for a file that defines one."""
 
@@ -48,7 +48,7 @@ class _Experiments(CommandList):
 
 
 bench = typer.Typer(
-    cls=_Experiments,
+    cls=_Benchmarks,
     no_args_is_help=True,
     rich_markup_mode=None,
     help="Measure on your own videos and machine.",
@@ -79,7 +79,7 @@ def _run(benchmark: "Benchmark[Any, Any, Any]", config: Any, out: Path, *, as_js
     from headrace.bench.benchmark import Context, make_folder, write_benchmark
     from headrace.measuring.interleaved import unheard
     from headrace.profiling.machine import describe_machine
-    from headrace.report.experiment import machine_line, render_experiment_text
+    from headrace.report.benchmark_page import machine_line, render_benchmark_text
 
     # PyTorch's profiler says on stderr that it starts and ends, unless it is told before.
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")
@@ -101,7 +101,7 @@ def _run(benchmark: "Benchmark[Any, Any, Any]", config: Any, out: Path, *, as_js
     if as_json:
         print(record.model_dump_json())
         return
-    print(render_experiment_text(page))
+    print(render_benchmark_text(page))
     print(f"Numbers: {numbers}\nChart: {chart}")
 
 

@@ -1,4 +1,4 @@
-"""`headrace bench all`: every experiment on the user's own videos, in one report."""
+"""`headrace bench all`: every benchmark on the user's own videos, in one report."""
 
 import json as json_format
 import sys
@@ -49,12 +49,12 @@ _FLAGS: Final = (
 def bench_all(
     *, out: Path, only: str, skip: str, again: bool, dry_run: bool, json: bool, **typed: Any
 ) -> None:
-    """Ask all experiments of videos, with one model, and report what they found."""
+    """Ask all benchmarks of videos, with one model, and report what they found."""
     from headrace.bench.registry import BENCHMARKS
     from headrace.bench.suite.suite_runner import measure_registered, prepare_suite
     from headrace.bench.suite.suite_selection import Choice, SuiteConfig
 
-    survey = prepare_suite(
+    suite = prepare_suite(
         BENCHMARKS,
         configured(SuiteConfig, typed),
         Choice(only=_names("--only", only), skip=_names("--skip", skip), again=again),
@@ -63,40 +63,40 @@ def bench_all(
         measure=measure_registered,
     )
     if dry_run:
-        _list(survey, as_json=json)
+        _list(suite, as_json=json)
     else:
-        run_suite(survey, as_json=json)
+        run_suite(suite, as_json=json)
 
 
 def command_of_all() -> Any:
     """Return the command, to be called with a list of arguments."""
     from headrace.bench.suite.suite_selection import SuiteConfig
 
-    summary = "All experiments in one report, the largest gain first."
+    summary = "All benchmarks in one report, the largest gain first."
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     app.command("all")(with_parameters(bench_all, [*parameters(SuiteConfig), *_FLAGS], summary))
     return typer.main.get_command(app)
 
 
-def run_suite(survey: "Suite", *, as_json: bool) -> None:
+def run_suite(suite: "Suite", *, as_json: bool) -> None:
     """Hold a suite, print what it found, and end with the exit code that tells."""
     from headrace.bench.suite.suite_runner import SuiteObserver
-    from headrace.cli.survey_screen import SurveyScreen
+    from headrace.cli.suite_progress import SuiteProgress
     from headrace.report.text import printable
 
     if not as_json:
-        print(_announcement(survey), flush=True)
+        print(_announcement(suite), flush=True)
     with ending_on_sigterm() as ending:
-        with SurveyScreen(is_quiet=as_json) as screen:
+        with SuiteProgress(is_quiet=as_json) as screen:
             observer = SuiteObserver(
                 on_begin=screen.begin, on_progress=screen.progress, on_end=screen.end
             )
-            record, is_interrupted = survey.hold(observer)
+            record, is_interrupted = suite.hold(observer)
         is_empty = all(each.outcome != "measured" for each in record.chapters)
         if not (is_interrupted and is_empty):
-            _conclude(survey, record, as_json=as_json)
+            _conclude(suite, record, as_json=as_json)
         if is_interrupted:
-            kept = f"what was measured is kept in {survey.folder}"
+            kept = f"what was measured is kept in {suite.folder}"
             said = "before anything was measured" if is_empty else kept
             print(f"headrace: interrupted; {said}", file=sys.stderr)
             raise typer.Exit(ending.exit_code)
@@ -118,21 +118,21 @@ def _names(flag: str, text: str) -> tuple[str, ...]:
     return names
 
 
-def _announcement(survey: "Suite") -> str:
+def _announcement(suite: "Suite") -> str:
     from headrace.profiling.number_format import counted
 
-    due, taken = len(survey.due), sum(each.chapter.is_taken for each in survey.planned)
+    due, taken = len(suite.due), sum(each.chapter.is_taken for each in suite.planned)
     already = f"; {taken} measured before" if taken else ""
-    long = f", about {_about(survey.seconds)}" if due else ""
-    return f"To be measured: {counted(due, 'experiment')}{long}{already}. Folder: {survey.folder}"
+    long = f", about {_about(suite.seconds)}" if due else ""
+    return f"To be measured: {counted(due, 'benchmark')}{long}{already}. Folder: {suite.folder}"
 
 
 def _about(seconds: float) -> str:
     return f"{max(1, round(seconds / 60))} min" if seconds >= 90 else f"{seconds:.0f} s"
 
 
-def _list(survey: "Suite", *, as_json: bool) -> None:
-    """Print what would be done with each experiment."""
+def _list(suite: "Suite", *, as_json: bool) -> None:
+    """Print what would be done with each benchmark."""
     from headrace.report.text import listed, printable
 
     if as_json:
@@ -141,43 +141,41 @@ def _list(survey: "Suite", *, as_json: bool) -> None:
                 **each.chapter.model_dump(mode="json", exclude={"outcome", "seconds", "created"}),
                 "is_due": each.is_due,
                 "why": None if each.is_due else each.chapter.why,
-                "about_seconds": each.experiment.terms.seconds if each.is_due else None,
+                "about_seconds": each.benchmark.terms.seconds if each.is_due else None,
             }
-            for each in survey.planned
+            for each in suite.planned
         ]
-        print(json_format.dumps({"folder": str(survey.folder), "experiments": planned}))
+        print(json_format.dumps({"folder": str(suite.folder), "experiments": planned}))
         return
-    print(_announcement(survey))
-    in_order = (*survey.due, *(each for each in survey.planned if not each.is_due))
+    print(_announcement(suite))
+    in_order = (*suite.due, *(each for each in suite.planned if not each.is_due))
     print("\n".join(map(printable, listed([_listed(each) for each in in_order]))))
 
 
 def _listed(planned: "Planned") -> tuple[str, str, str]:
     """Name, what is done with it, and with which options or why."""
-    chapter, name = planned.chapter, planned.experiment.name
+    chapter, name = planned.chapter, planned.benchmark.name
     if planned.is_due:
         is_option = [word.startswith("--") for word in chapter.alone]
         options = chapter.alone[is_option.index(True) :] if any(is_option) else ()
-        about = f"about {_about(planned.experiment.terms.seconds)}"
+        about = f"about {_about(planned.benchmark.terms.seconds)}"
         return name, about, " ".join(options) or "with its defaults"
     if chapter.is_taken and chapter.created is not None:
         return name, "measured before", f"{chapter.created:%Y-%m-%d %H:%M} UTC"
     return name, chapter.outcome, chapter.why or ""
 
 
-def _conclude(survey: "Suite", record: "SuiteRecord", *, as_json: bool) -> None:
+def _conclude(suite: "Suite", record: "SuiteRecord", *, as_json: bool) -> None:
     """Print what was found and write the page."""
     from headrace.bench.suite.ranking import rank
-    from headrace.bench.suite.suite_content import PAGE, suite_json, suite_page, write_page
-    from headrace.bench.suite.suite_record import SURVEY
-    from headrace.report.survey import render_survey_text
+    from headrace.bench.suite.suite_page import PAGE, render_suite_text, suite_json, write_page
+    from headrace.bench.suite.suite_record import SUITE
 
-    folder = survey.folder
-    ranking = rank([each.experiment for each in survey.planned], record, folder)
-    page = suite_page(ranking)
-    files = {"report": folder / PAGE, "record": folder / SURVEY}
-    print(suite_json(ranking, folder, files) if as_json else render_survey_text(page))
+    folder = suite.folder
+    ranking = rank([each.benchmark for each in suite.planned], record, folder)
+    files = {"report": folder / PAGE, "record": folder / SUITE}
+    print(suite_json(ranking, folder, files) if as_json else render_suite_text(ranking))
     # Last, so that a full disk does not cost what was found.
-    write_page(page, folder)
+    write_page(ranking, folder)
     if not as_json:
         print(f"Report: {files['report']}\nRecord: {files['record']}")

@@ -36,6 +36,6 @@ def run_folder(given: Path) -> Path:
     return given
 
 
-def _is_of(experiment: str, given: Path) -> bool:
-    name = f"{experiment}.json"
+def _is_of(benchmark: str, given: Path) -> bool:
+    name = f"{benchmark}.json"
     return given.name == name or (given / name).is_file()

@@ -1,4 +1,4 @@
-"""`headrace report`: the page of a recorded run, or of all experiments, rendered again."""
+"""`headrace report`: the page of a recorded run, or of all benchmarks, rendered again."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,14 +14,14 @@ def report(
         bool, typer.Option("--text", help="Print it as text instead of writing the page.")
     ] = False,
 ) -> None:
-    """Render the report of a run, or of all experiments, again."""
-    from headrace.bench.suite.suite_record import SURVEY
+    """Render the report of a run, or of all benchmarks, again."""
+    from headrace.bench.suite.suite_record import SUITE
     from headrace.profiling.session import Session
     from headrace.report.folder import SESSION, render_again
     from headrace.report.text import render_text
 
-    if (run_dir / SURVEY).is_file() and not (run_dir / SESSION).is_file():
-        _survey(run_dir, as_text=text)
+    if (run_dir / SUITE).is_file() and not (run_dir / SESSION).is_file():
+        _suite(run_dir, as_text=text)
         return
     if text:
         print(render_text(Session.load(run_dir / SESSION)), end="")
@@ -29,16 +29,16 @@ def report(
     print(f"Report: {render_again(run_dir)}")
 
 
-def _survey(folder: Path, *, as_text: bool) -> None:
+def _suite(folder: Path, *, as_text: bool) -> None:
     from headrace.bench.registry import BENCHMARKS
-    from headrace.bench.suite.suite_content import page_of, write_page
+    from headrace.bench.suite.ranking import rank
+    from headrace.bench.suite.suite_page import render_suite_text, write_page
     from headrace.bench.suite.suite_record import read_suite
-    from headrace.report.survey import render_survey_text
 
     record = read_suite(folder)
     assert record is not None
-    page = page_of(BENCHMARKS, record, folder)
+    ranking = rank(BENCHMARKS, record, folder)
     if as_text:
-        print(render_survey_text(page), end="")
+        print(render_suite_text(ranking), end="")
         return
-    print(f"Report: {write_page(page, folder)}")
+    print(f"Report: {write_page(ranking, folder)}")

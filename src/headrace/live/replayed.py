@@ -1,4 +1,4 @@
-"""Files played again and again, at any speed: the load that an experiment offers a pipeline."""
+"""Files played again and again, at any speed: the load that a benchmark offers a pipeline."""
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing

@@ -9,7 +9,7 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 from headrace.decode.protocol import DecodeCounters
 from headrace.measuring.interleaved import Timed, Turn, TurnsRow
 from headrace.profiling.number_format import decimal
-from headrace.report.experiment import Column
+from headrace.report.benchmark_page import Column
 
 
 class CountedTurn(Turn):

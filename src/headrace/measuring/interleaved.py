@@ -43,7 +43,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Turn(Record):
-    """What one turn took; what else it came to, each experiment adds."""
+    """What one turn took; what else it came to, each benchmark adds."""
 
     seconds: PositiveFloat
     """Wall time."""
@@ -55,7 +55,7 @@ class Turn(Record):
 
     @property
     def rate(self) -> float:
-        """What was achieved in a second: turns, until an experiment says what it counts."""
+        """What was achieved in a second: turns, until a benchmark says what it counts."""
         return 1 / self.seconds
 
     @property

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from headrace.planner.plan_probe import Trial
 from headrace.planner.planner import Plan
 from headrace.profiling.number_format import decimal
-from headrace.report.experiment import Column
+from headrace.report.benchmark_page import Column
 from headrace.sampling.strategies import Strategy
 
 Columns = tuple[Column[Strategy], ...]

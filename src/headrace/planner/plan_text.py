@@ -22,7 +22,7 @@ from headrace.profiling.number_format import (
     percent,
     seconds,
 )
-from headrace.report.experiment import table
+from headrace.report.benchmark_page import table
 from headrace.sampling.rho import TAKEN_RHO
 
 _WIDTH: Final = 132

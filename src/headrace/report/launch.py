@@ -19,13 +19,13 @@ from headrace.profiling.number_format import (
     seconds,
 )
 from headrace.profiling.stage_records import ROLES, Role
-from headrace.report.drawing import PLAIN, ROLE_COLORS, Chart, bar, draw, label
-from headrace.report.experiment import (
-    ExperimentPage,
+from headrace.report.benchmark_page import (
+    BenchmarkPage,
     Table,
-    render_experiment,
-    render_experiment_text,
+    render_benchmark,
+    render_benchmark_text,
 )
+from headrace.report.drawing import PLAIN, ROLE_COLORS, Chart, bar, draw, label
 from headrace.report.losses import counted_by_kind
 from headrace.runs.launch.launch_record import (
     Figures,
@@ -54,7 +54,7 @@ def write_launch(record: LaunchRecord, folder: Path) -> None:
     texts = {
         RECORD: record.model_dump_json(indent=1) + "\n",
         TABLE: workers_csv(record),
-        REPORT: render_experiment(launch_page(record)),
+        REPORT: render_benchmark(launch_page(record)),
     }
     for name, text in texts.items():
         write_whole(folder / name, text)
@@ -62,12 +62,12 @@ def write_launch(record: LaunchRecord, folder: Path) -> None:
 
 def render_launch_text(record: LaunchRecord) -> str:
     """The workers beside each other and what was found, ending in a newline."""
-    return render_experiment_text(launch_page(record))
+    return render_benchmark_text(launch_page(record))
 
 
-def launch_page(record: LaunchRecord) -> ExperimentPage:
+def launch_page(record: LaunchRecord) -> BenchmarkPage:
     """Return the workers beside each other, what was found about each, and with what."""
-    return ExperimentPage(
+    return BenchmarkPage(
         name="launch",
         title=_verdict(record),
         is_title_verdict=True,

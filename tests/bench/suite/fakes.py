@@ -7,7 +7,7 @@ from dataclasses import replace
 from bench.checksums import CHECKSUMS, ChecksumsConfig
 from headrace.bench.benchmark import Benchmark
 from headrace.bench.suite.suite_runner import measure_one
-from headrace.bench.suite.suite_spec import StageWork, Terms
+from headrace.bench.suite.suite_spec import StageWork, SuiteSpec
 from headrace.errors import StageError
 from headrace.measuring.interleaved import AGAIN, as_fast, fastest
 from headrace.profiling.findings.finding import Change
@@ -51,7 +51,7 @@ def _named(name, measure=CHECKSUMS.measure, **terms) -> Benchmark:
         name=name,
         measure=measure,
         answer=_answer,
-        terms=Terms(**{"config": _config, **terms}),
+        terms=SuiteSpec(**{"config": _config, **terms}),
     )
 
 

@@ -16,7 +16,8 @@ from bench import (
 from bench.suite.fakes import FAILING
 from bench.suite.records import chapter, surveyed
 from headrace.bench.registry import BENCHMARKS
-from headrace.bench.suite.suite_content import page_of, write_page
+from headrace.bench.suite.ranking import rank
+from headrace.bench.suite.suite_page import write_page
 from report.chromium import Page
 from report.test_html_browser import DRAWN
 
@@ -42,9 +43,9 @@ def written(tmp_path: Path) -> tuple[Path, list[str]]:
         {known[name]: record for name, record in RECORDS.items()},
         chapter(FAILING, outcome="failed", why=why),
     )
-    page = page_of((*BENCHMARKS, FAILING), survey, tmp_path)
-    charts = [f"chart-{chart.name}" for each in page.chapters for chart in each.charts]
-    return write_page(page, tmp_path), charts
+    ranking = rank((*BENCHMARKS, FAILING), survey, tmp_path)
+    charts = [f"chart-{chart.name}" for each in ranking.judged for chart in each.charts]
+    return write_page(ranking, tmp_path), charts
 
 
 def test_every_chart_is_drawn_and_the_page_fits_its_window(

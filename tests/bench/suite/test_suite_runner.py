@@ -17,7 +17,7 @@ from bench.suite.fakes import (
     WHOLE,
     measure,
 )
-from headrace.bench.suite.suite_record import SURVEY, read_suite
+from headrace.bench.suite.suite_record import SUITE, read_suite
 from headrace.bench.suite.suite_runner import SuiteObserver, prepare_suite
 from headrace.bench.suite.suite_selection import Choice, SuiteConfig
 from headrace.errors import ConfigError, MediaError
@@ -58,7 +58,7 @@ def outcomes(record):
 def test_one_that_fails_or_dies_is_named_and_the_others_go_on(prepared, tmp_path):
     begun, told, ended = [], [], []
     observer = SuiteObserver(
-        on_begin=lambda planned, number, of: begun.append((planned.experiment.name, number, of)),
+        on_begin=lambda planned, number, of: begun.append((planned.benchmark.name, number, of)),
         on_progress=lambda what, done, of: told.append((what, done, of)),
         on_end=lambda chapter, number, of: ended.append(chapter.outcome),
     )
@@ -86,14 +86,14 @@ def test_one_that_fails_or_dies_is_named_and_the_others_go_on(prepared, tmp_path
     assert ended == ["failed"] * 3 + ["measured"] * 2
     assert read_suite(tmp_path / "out") == record
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
-        *(SURVEY, "heavy.json", "heavy.html", "whole.json", "whole.html"),
+        *(SUITE, "heavy.json", "heavy.html", "whole.json", "whole.html"),
     }
 
 
 def test_the_same_again_measures_only_what_is_missing(prepared):
     first, _ = prepared(WHOLE, FAILING).hold(SuiteObserver())
     survey = prepared(WHOLE, FAILING, MODEL)
-    assert [each.experiment.name for each in survey.due] == ["failing", "model"]
+    assert [each.benchmark.name for each in survey.due] == ["failing", "model"]
     record, _ = survey.hold(SuiteObserver())
     taken = record.chapters[0]
     assert taken.is_taken
@@ -120,7 +120,7 @@ def test_ctrl_c_keeps_what_was_measured_and_begins_no_more(prepared, tmp_path):
     assert read_suite(tmp_path / "out") == record
     assert threading.active_count() == 1
     due = prepared(WHOLE, HANGING, MODEL).due
-    assert [each.experiment.name for each in due] == ["hanging", "model"]
+    assert [each.benchmark.name for each in due] == ["hanging", "model"]
 
 
 def test_a_video_that_cannot_be_read_is_told_before_anything(prepared, tmp_path):
@@ -136,7 +136,7 @@ def test_a_model_that_is_not_there_is_told_before_anything(prepared):
 
 def test_a_damaged_record_of_a_survey_is_no_reason_to_forget_it(prepared, tmp_path):
     (tmp_path / "out").mkdir()
-    (tmp_path / "out" / SURVEY).write_text("{}")
+    (tmp_path / "out" / SUITE).write_text("{}")
     with pytest.raises(ConfigError, match=r"all\.json: provenance: field required; headrace bench"):
         prepared(WHOLE)
     assert prepared(WHOLE, choice=Choice(again=True)).due

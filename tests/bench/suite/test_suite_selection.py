@@ -39,7 +39,7 @@ def planned(tmp_path, choice=EVERYTHING, earlier=None, *, contents=("sha256:0",)
         contents=contents,
         made=made,
     )
-    return {each.experiment.name: each for each in found}
+    return {each.benchmark.name: each for each in found}
 
 
 def due(found):
@@ -136,10 +136,10 @@ def test_what_is_not_asked_for_is_left_out(tmp_path, choice, names):
     [
         (
             Choice(only=("models",)),
-            r"--only names no experiment: got 'models'; did you mean model\?",
+            r"--only names no benchmark: got 'models'; did you mean model\?",
         ),
-        (Choice(skip=("x",)), "--skip names no experiment: got 'x'; there are heavy, model, never"),
-        (Choice(only=("model",), skip=("model",)), "leave no experiment"),
+        (Choice(skip=("x",)), "--skip names no benchmark: got 'x'; there are heavy, model, never"),
+        (Choice(only=("model",), skip=("model",)), "leave no benchmark"),
     ],
 )
 def test_a_choice_that_names_nothing_is_refused(tmp_path, choice, said):

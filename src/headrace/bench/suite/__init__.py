@@ -1,1 +1,1 @@
-"""A suite: all experiments on the user's own videos, one after the other, as one report."""
+"""A suite: all benchmarks on the user's own videos, one after the other, as one report."""

@@ -11,9 +11,10 @@ from headrace.bench.suite.suite_selection import Registered
 from headrace.bench.suite.suite_spec import Concern, EndToEndGain, StageCosts, end_to_end_gain
 from headrace.measuring.interleaved import ALIKE, SAME_AGAIN
 from headrace.profiling.findings.finding import Change, Finding
-from headrace.profiling.number_format import counted, decimal, listing
+from headrace.profiling.number_format import counted, decimal, listing, seconds
 from headrace.profiling.stage_records import ROLES
-from headrace.report.experiment import ExperimentPage
+from headrace.report.benchmark_page import BenchmarkPage
+from headrace.report.drawing import Chart
 
 Standing = Literal["gain", "part", "none", "unsure", "missing"]
 """A gain of the whole; one of a part whose share of the whole is not known; no gain shown; no
@@ -26,26 +27,26 @@ _SHOWN: Final = 1 / ALIKE
 
 @dataclass(frozen=True, kw_only=True)
 class RankedBenchmark:
-    """What is known of one experiment."""
+    """What is known of one benchmark."""
 
     chapter: BenchmarkOutcome
     """With another outcome where its record cannot be read any more."""
-    experiment: Registered | None = None
+    benchmark: Registered | None = None
     record: BenchmarkRecord | None = None
     """None where it was not measured; so is what its record shows."""
-    page: ExperimentPage | None = None
+    page: BenchmarkPage | None = None
     work: StageCosts | None = None
     """Of all stages; None where nobody measured it."""
 
     @property
     def name(self) -> str:
-        """Of the experiment."""
+        """Of the benchmark."""
         return self.chapter.experiment
 
     @property
     def concerns(self) -> Concern | None:
         """What its gain is a gain of; None: of the whole."""
-        return None if self.experiment is None else self.experiment.terms.concerns
+        return None if self.benchmark is None else self.benchmark.terms.concerns
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -108,6 +109,65 @@ class RankedBenchmark:
             return "the whole"
         return "loading" if self.concerns == "loading" else ROLES[self.concerns].phrase
 
+    @property
+    def gain_words(self) -> str:
+        """`1.80 times`, `none shown`, `failed`."""
+        if self.finding is None:
+            return self.chapter.outcome
+        if self.standing == "gain":
+            return times_words(self.gain_of_whole)
+        return {"part": times_words(self.gain), "unsure": "uncertain"}.get(
+            self.standing, "none shown"
+        )
+
+    @property
+    def words(self) -> str:
+        """What to change, or its answer, or why there is none."""
+        if self.finding is None:
+            return f"{(self.chapter.why or self.chapter.outcome).rstrip('.')}."
+        is_gain = self.advice is not None and self.standing in ("gain", "part")
+        return self.advice.words if self.advice and is_gain else self.finding.headline
+
+    @property
+    def more(self) -> tuple[str, ...]:
+        """Sentences below: what a gain rests on, then the answer behind a change."""
+        if self.finding is None:
+            return ()
+        answer: str | None = self.finding.headline
+        if self.words == answer:
+            answer = None if self.standing == "unsure" else self.finding.change
+        return tuple(filter(None, (self._basis, answer)))
+
+    @property
+    def _basis(self) -> str | None:
+        """What a gain rests on, and what became of it on the way to the whole."""
+        advice, whole = self.advice, self.whole
+        if advice is None or advice.gain is None:
+            return None
+        rests_on = f": {advice.rests_on}" if advice.rests_on else ""
+        if whole is None:
+            return f"For {self.part}{rests_on}."
+        return (
+            f"{times_words(advice.gain)} for {self.part}{rests_on}. Of the whole "
+            f"{times_words(whole.overlapped)} where stages overlap, as in headrace run, "
+            f"{times_words(whole.in_turn)} where they follow each other."
+        )
+
+    @property
+    def made(self) -> str:
+        """When its record was made, and how long that took; it has one."""
+        assert self.record is not None
+        chapter = self.chapter
+        made = self.record.provenance.created.strftime("%Y-%m-%d %H:%M UTC")
+        took = f", in {seconds(chapter.seconds)}" if chapter.seconds is not None else ""
+        return f"measured {made}{' by an earlier suite' if chapter.is_taken else ''}{took}"
+
+    @property
+    def charts(self) -> tuple[Chart, ...]:
+        """Its charts, by names that no other benchmark's have."""
+        charts = () if self.page is None else self.page.charts
+        return tuple(replace(chart, name=f"{self.name}-{chart.name}") for chart in charts)
+
     def _has_model_of(self, work: StageCosts) -> bool:
         """Whether a gain is of the model, and on the device, that the shares are of."""
         options = {} if self.record is None else self.record.provenance.configuration
@@ -116,7 +176,7 @@ class RankedBenchmark:
 
 @dataclass(frozen=True, kw_only=True)
 class SuiteRanking:
-    """All experiments of a suite."""
+    """All benchmarks of a suite."""
 
     record: SuiteRecord
     judged: tuple[RankedBenchmark, ...]
@@ -129,15 +189,15 @@ class SuiteRanking:
         return tuple(each for each in self.judged if each.standing == standing)
 
 
-def rank(experiments: Sequence[Registered], record: SuiteRecord, folder: Path) -> SuiteRanking:
+def rank(benchmarks: Sequence[Registered], record: SuiteRecord, folder: Path) -> SuiteRanking:
     """Return what the records of a suite in `folder` come to.
 
     Args:
-        experiments: Of the registry.
+        benchmarks: Of the registry.
         record: Of the suite.
-        folder: Where the records of the experiments lie.
+        folder: Where the records of the benchmarks lie.
     """
-    known = {each.name: each for each in experiments}
+    known = {each.name: each for each in benchmarks}
     read = [_read(known.get(each.experiment), each, folder) for each in record.chapters]
     # One with a verdict before one without.
     works = map(_work_of, sorted(read, key=lambda judged: judged.is_unsure))
@@ -146,33 +206,31 @@ def rank(experiments: Sequence[Registered], record: SuiteRecord, folder: Path) -
     return SuiteRanking(record=record, judged=tuple(judged), work=work)
 
 
-def _read(
-    experiment: Registered | None, chapter: BenchmarkOutcome, folder: Path
-) -> RankedBenchmark:
+def _read(benchmark: Registered | None, chapter: BenchmarkOutcome, folder: Path) -> RankedBenchmark:
     if chapter.outcome != "measured":
         return RankedBenchmark(chapter=chapter)
-    record: BenchmarkRecord | str = "this headrace has no experiment of that name"
-    if experiment is not None:
-        record = read_record(experiment, folder)
-    if experiment is None or isinstance(record, str):
+    record: BenchmarkRecord | str = "this headrace has no benchmark of that name"
+    if benchmark is not None:
+        record = read_record(benchmark, folder)
+    if benchmark is None or isinstance(record, str):
         return RankedBenchmark(
             chapter=chapter.model_copy(update={"outcome": "failed", "why": record})
         )
-    page = experiment.page(record)
-    return RankedBenchmark(chapter=chapter, experiment=experiment, record=record, page=page)
+    page = benchmark.page(record)
+    return RankedBenchmark(chapter=chapter, benchmark=benchmark, record=record, page=page)
 
 
 def _work_of(judged: RankedBenchmark) -> StageCosts | None:
-    """What an experiment tells of the work of all stages, if it measured that."""
-    experiment, record = judged.experiment, judged.record
-    if experiment is None or record is None or experiment.terms.work is None:
+    """What a benchmark tells of the work of all stages, if it measured that."""
+    benchmark, record = judged.benchmark, judged.record
+    if benchmark is None or record is None or benchmark.terms.work is None:
         return None
-    stages, made = experiment.terms.work(record), record.provenance
+    stages, made = benchmark.terms.work(record), record.provenance
     if not any(stage.ms for stage in stages.values()):
         return None
     model = {name: made.configuration[name] for name in _MODEL if name in made.configuration}
     cores = made.machine.usable_cores
-    return StageCosts(stages=stages, source=experiment.name, cores=cores, model=model)
+    return StageCosts(stages=stages, source=benchmark.name, cores=cores, model=model)
 
 
 def _order(judged: RankedBenchmark) -> tuple[int, float]:
@@ -196,7 +254,7 @@ def verdict(ranking: SuiteRanking) -> Finding:
             f"{'the whole' if is_whole else top.part} about {gain} as fast"
         )
     elif unsure:
-        number = counted(len(unsure), "experiment")
+        number = counted(len(unsure), "benchmark")
         headline = f"No gain shown; {number} gave no verdict, as the figures are too uncertain"
     else:
         headline = "No gain shown" if ranking.of("none") else "Nothing was measured"
@@ -231,12 +289,12 @@ def _counts(ranking: SuiteRanking) -> Iterator[str]:
     judged = ranking.judged
     measured = [each for each in judged if each.page is not None]
     were = "was" if len(measured) == 1 else "were"
-    said = f"{len(measured)} of {counted(len(judged), 'experiment')} {were} measured"
+    said = f"{len(measured)} of {counted(len(judged), 'benchmark')} {were} measured"
     taken = [each.chapter.created for each in measured if each.chapter.is_taken]
     dates = [moment for moment in taken if moment is not None]
     if dates:
         since = min(dates).strftime("%Y-%m-%d %H:%M")
-        said += f", {len(dates)} of them by an earlier survey (from {since} UTC on)"
+        said += f", {len(dates)} of them by an earlier suite (from {since} UTC on)"
     yield f"{said}."
     if unsure := [each.name for each in ranking.of("unsure")]:
         yield (

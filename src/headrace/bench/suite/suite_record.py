@@ -1,4 +1,4 @@
-"""What a suite records: what became of each experiment; their own records lie beside it."""
+"""What a suite records: what became of each benchmark; their own records lie beside it."""
 
 from pathlib import Path
 from typing import Any, Final, Literal, Self
@@ -11,14 +11,14 @@ from headrace.profiling.provenance import Record, Text, UtcTime
 from headrace.records import fault_of
 from headrace.text_file import write_whole
 
-SURVEY: Final = "all.json"
+SUITE: Final = "all.json"
 
 Outcome = Literal["measured", "failed", "interrupted", "left out", "not possible"]
 """*Left out* was not asked for; *not possible* does not apply to these videos."""
 
 
 class BenchmarkOutcome(Record):
-    """What became of one experiment."""
+    """What became of one benchmark."""
 
     experiment: Text
     """Its name."""
@@ -28,7 +28,7 @@ class BenchmarkOutcome(Record):
     last_lines: tuple[Text, ...] = ()
     """The end of what its process printed, where that ended by a fault."""
     is_taken: bool = False
-    """Whether an earlier survey measured it."""
+    """Whether an earlier suite measured it."""
     configuration: dict[str, Text | int | float | bool | None] = Field(default_factory=dict)
     """The options it was, or would have been, measured with."""
     alone: tuple[Text, ...] = ()
@@ -40,7 +40,7 @@ class BenchmarkOutcome(Record):
 
 
 class SuiteRecord(BenchmarkRecord):
-    """A suite; `NAME.json` of each experiment that was measured lies beside it."""
+    """A suite; `NAME.json` of each benchmark that was measured lies beside it."""
 
     videos: tuple[Text, ...]
     """Paths, as they were given."""
@@ -50,7 +50,7 @@ class SuiteRecord(BenchmarkRecord):
     """In the order of the registry."""
 
     def with_chapter(self, new: BenchmarkOutcome) -> Self:
-        """Return the same with one in the place of that of the same experiment."""
+        """Return the same with one in the place of that of the same benchmark."""
         chapters = (new if old.experiment == new.experiment else old for old in self.chapters)
         return self.model_copy(update={"chapters": tuple(chapters)})
 
@@ -60,8 +60,8 @@ class SuiteRecord(BenchmarkRecord):
         Raises:
             ConfigError: it cannot be written.
         """
-        write_whole(folder / SURVEY, self.model_dump_json(indent=1) + "\n")
-        return folder / SURVEY
+        write_whole(folder / SUITE, self.model_dump_json(indent=1) + "\n")
+        return folder / SUITE
 
 
 def read_suite(folder: Path) -> SuiteRecord | None:
@@ -70,7 +70,7 @@ def read_suite(folder: Path) -> SuiteRecord | None:
     Raises:
         ConfigError: there is one that cannot be read.
     """
-    path = folder / SURVEY
+    path = folder / SUITE
     try:
         return SuiteRecord.model_validate_json(path.read_bytes())
     except FileNotFoundError:
@@ -81,11 +81,11 @@ def read_suite(folder: Path) -> SuiteRecord | None:
         ) from error
 
 
-def read_record(experiment: Benchmark[Any, Any, Any], folder: Path) -> BenchmarkRecord | str:
-    """Return the record of an experiment in `folder`, or why there is none."""
-    path = folder / f"{experiment.name}.json"
+def read_record(benchmark: Benchmark[Any, Any, Any], folder: Path) -> BenchmarkRecord | str:
+    """Return the record of a benchmark in `folder`, or why there is none."""
+    path = folder / f"{benchmark.name}.json"
     try:
-        record: BenchmarkRecord = experiment.record.model_validate_json(path.read_bytes())
+        record: BenchmarkRecord = benchmark.record.model_validate_json(path.read_bytes())
     except (OSError, ValidationError) as error:
         return f"cannot read {path}: {fault_of(error)}"
     return record

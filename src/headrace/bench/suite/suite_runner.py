@@ -31,11 +31,11 @@ from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.video.content import content_digest
 
 _TIMEOUT_SECONDS: Final = 3600.0
-"""From here on an experiment hangs, and the others are to have their turn."""
+"""From here on a benchmark hangs, and the others are to have their turn."""
 _GRACE_SECONDS: Final = 15.0
-"""For an experiment that was interrupted to end its own processes."""
+"""For a benchmark that was interrupted to end its own processes."""
 _LINES: Final = 6
-"""Of what an experiment printed before a fault ended it."""
+"""Of what a benchmark printed before a fault ended it."""
 _STOPPED: Final = "it was interrupted"
 
 
@@ -46,7 +46,7 @@ class SuiteObserver:
     on_begin: Callable[[Planned, int, int], None] = lambda planned, number, of: None
     """Called with what begins, its number from 1, and how many there are."""
     on_progress: Callable[[str, int, int], None] = lambda what, done, of: None
-    """Called with what an experiment begins, how much is done, and of how much (0: unknown)."""
+    """Called with what a benchmark begins, how much is done, and of how much (0: unknown)."""
     on_end: Callable[[BenchmarkOutcome, int, int], None] = lambda chapter, number, of: None
     """Called with what became of it, its number from 1, and how many there are."""
 
@@ -61,18 +61,18 @@ class Suite:
     record: SuiteRecord
     """What there is of it before anything is measured."""
     measure: ChildFunction
-    """Measures one experiment in a process of its own, as `measure_one` does."""
+    """Measures one benchmark in a process of its own, as `measure_one` does."""
 
     @property
     def due(self) -> tuple[Planned, ...]:
         """What is measured, in the order in which it is: what could be felt after it, last."""
         due = [each for each in self.planned if each.is_due]
-        return tuple(sorted(due, key=lambda each: each.experiment.terms.goes_last))
+        return tuple(sorted(due, key=lambda each: each.benchmark.terms.goes_last))
 
     @property
     def seconds(self) -> float:
         """About how long it takes on two cores."""
-        return sum(each.experiment.terms.seconds for each in self.due)
+        return sum(each.benchmark.terms.seconds for each in self.due)
 
     def hold(
         self, observer: SuiteObserver, clock: Clock = SYSTEM_CLOCK
@@ -115,10 +115,10 @@ class Suite:
                     observer.on_progress(what, done, of)
 
         call = Call(
-            name=planned.experiment.name,
+            name=planned.benchmark.name,
             function=self.measure,
             argument={
-                "experiment": planned.experiment.name,
+                "benchmark": planned.benchmark.name,
                 "videos": list(self.asked.videos),
                 "model": self.asked.model,
                 "folder": str(self.folder),
@@ -136,14 +136,14 @@ class Suite:
         return ending
 
     def _chapter(self, planned: Planned, ending: Ending, *, was_stopped: bool) -> BenchmarkOutcome:
-        """Return what became of an experiment whose process has ended."""
+        """Return what became of a benchmark whose process has ended."""
         update: dict[str, Any] = {"outcome": "measured", "why": None, "seconds": ending.seconds}
         if not ending.is_good:
             is_fault = not was_stopped
             update |= _fault(ending) if is_fault else {"outcome": "interrupted", "why": _STOPPED}
         elif ending.result is not None:
             update |= {"outcome": "failed", "why": str(ending.result)}
-        elif isinstance(record := read_record(planned.experiment, self.folder), str):
+        elif isinstance(record := read_record(planned.benchmark, self.folder), str):
             update |= {"outcome": "failed", "why": record}
         else:
             update["created"] = record.provenance.created
@@ -158,7 +158,7 @@ def _fault(ending: Ending) -> dict[str, Any]:
 
 
 def prepare_suite(
-    experiments: Sequence[Registered],
+    benchmarks: Sequence[Registered],
     asked: SuiteConfig,
     choice: Choice,
     *,
@@ -172,19 +172,19 @@ def prepare_suite(
     Reads the videos, and writes nothing but their indexes.
 
     Raises:
-        ConfigError: the choice names no experiment, there is no such model, or the folder holds a
+        ConfigError: the choice names no benchmark, there is no such model, or the folder holds a
             record that is damaged.
         BackendError: the device is missing.
         MediaError: a video cannot be opened.
     """
-    choice.check([each.name for each in experiments])
+    choice.check([each.name for each in benchmarks])
     indexes_of(asked.videos, None)
     asked.check()
     contents = tuple(content_digest(Path(video)) for video in asked.videos)
     chosen = {"only": choice.only or None, "skip": choice.skip or None}
     made = provenance({**options_of(asked), **chosen}, command, clock)
     planned = plan_suite(
-        experiments,
+        benchmarks,
         asked,
         choice,
         folder=folder,
@@ -202,20 +202,18 @@ def prepare_suite(
 
 
 def measure_registered(order: Json, send: Callable[[Json], None]) -> Json:
-    """Measure an experiment of the registry; see `measure_one`."""
+    """Measure a benchmark of the registry; see `measure_one`."""
     return measure_one(BENCHMARKS, order, send)
 
 
-def measure_one(
-    experiments: Sequence[Registered], order: Any, send: Callable[[Json], None]
-) -> Json:
-    """Measure one of the experiments into its files; return what went wrong, None if nothing.
+def measure_one(benchmarks: Sequence[Registered], order: Any, send: Callable[[Json], None]) -> Json:
+    """Measure one of the benchmarks into its files; return what went wrong, None if nothing.
 
     To be the function of a child process: SIGTERM ends it as Ctrl-C would. It sends what begins,
     how much is done, and of how much, before each turn.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    experiment = next(each for each in experiments if each.name == order["experiment"])
+    benchmark = next(each for each in benchmarks if each.name == order["benchmark"])
     folder = Path(order["folder"])
     context = Context(
         command=order["command"],
@@ -224,11 +222,11 @@ def measure_one(
     )
     try:
         asked = SuiteConfig(videos=tuple(order["videos"]), **order["model"])
-        config = config_of(experiment, asked)
+        config = config_of(benchmark, asked)
         if isinstance(config, str):
             raise ConfigError(config)
-        record = experiment.measure(config, context)
-        write_benchmark(record, experiment.page(record), folder, experiment.name)
+        record = benchmark.measure(config, context)
+        write_benchmark(record, benchmark.page(record), folder, benchmark.name)
     except HeadraceError as error:
         return str(error)
     return None

@@ -24,7 +24,7 @@ Registered = Benchmark[Any, Any, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class SuiteConfig(ModelConfig):
-    """What is measured. One model, so that the shares of one experiment hold for all gains."""
+    """What is measured. One model, so that the shares of one benchmark hold for all gains."""
 
     model_name: ModelName = USUAL_MODEL
 
@@ -46,20 +46,20 @@ class SuiteConfig(ModelConfig):
 
     @property
     def model(self) -> dict[str, Any]:
-        """The options that experiments have in common, by their names."""
+        """The options that benchmarks have in common, by their names."""
         return {name: value for name, value in asdict(self).items() if name != "videos"}
 
 
-def config_of(experiment: Registered, asked: SuiteConfig) -> Configuration | str:
-    """Return how an experiment is measured in a suite, or why it cannot be."""
-    make: Callable[[tuple[str, ...]], Configuration | str] = experiment.terms.config or (
-        lambda videos: experiment.config(videos=videos)
+def config_of(benchmark: Registered, asked: SuiteConfig) -> Configuration | str:
+    """Return how a benchmark is measured in a suite, or why it cannot be."""
+    make: Callable[[tuple[str, ...]], Configuration | str] = benchmark.terms.config or (
+        lambda videos: benchmark.config(videos=videos)
     )
     try:
         config = make(asked.videos)
     except ConfigError as error:
         if len(asked.videos) > 1:  # it may take one alone
-            return config_of(experiment, replace(asked, videos=asked.videos[:1]))
+            return config_of(benchmark, replace(asked, videos=asked.videos[:1]))
         return str(error)
     if isinstance(config, str):
         return config
@@ -67,10 +67,10 @@ def config_of(experiment: Registered, asked: SuiteConfig) -> Configuration | str
     return replace(config, **{k: value for k, value in asked.model.items() if k in names})
 
 
-def command_alone(experiment: Benchmark[Any, Any, Any], config: Configuration) -> tuple[str, ...]:
+def command_alone(benchmark: Benchmark[Any, Any, Any], config: Configuration) -> tuple[str, ...]:
     """Return it as a list of arguments; options at their defaults are left out."""
-    words = ["headrace", "bench", experiment.name]
-    for field in option_fields(experiment.config):
+    words = ["headrace", "bench", benchmark.name]
+    for field in option_fields(benchmark.config):
         value = getattr(config, field.name)
         if not isinstance(field.option, Option):
             words += map(str, value)
@@ -92,12 +92,12 @@ def _typed(field: OptionField, option: Option, value: Any) -> list[str]:
 
 NOT_ASKED: Final = "not asked for, by --only or --skip"
 _ANY_TIME: Final = ("governor",)
-"""What may differ between two measurements on one machine that are of one survey."""
+"""What may differ between two measurements on one machine that are of one suite."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """Which experiments are measured."""
+    """Which benchmarks are measured."""
 
     only: tuple[str, ...] = ()
     """These alone; none: all."""
@@ -107,7 +107,7 @@ class Choice:
     """Also what was measured before."""
 
     def check(self, names: Sequence[str]) -> None:
-        """Hold it against the names of all experiments.
+        """Hold it against the names of all benchmarks.
 
         Raises:
             ConfigError: there is none of a name, or none is left.
@@ -116,21 +116,21 @@ class Choice:
             for name in asked:
                 if name not in names:
                     raise ConfigError(
-                        f"--{option} names no experiment: got {name!r}; {closest(name, names)}"
+                        f"--{option} names no benchmark: got {name!r}; {closest(name, names)}"
                     )
         if not any(map(self.is_asked, names)):
-            raise ConfigError("--only and --skip leave no experiment; give one of both")
+            raise ConfigError("--only and --skip leave no benchmark; give one of both")
 
     def is_asked(self, name: str) -> bool:
-        """Whether an experiment is asked for."""
+        """Whether a benchmark is asked for."""
         return name not in self.skip and (not self.only or name in self.only)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """One experiment of a suite."""
+    """One benchmark of a suite."""
 
-    experiment: Registered
+    benchmark: Registered
     chapter: BenchmarkOutcome
     """What is known of it before anything is measured."""
 
@@ -141,7 +141,7 @@ class Planned:
 
 
 def plan_suite(
-    experiments: Sequence[Registered],
+    benchmarks: Sequence[Registered],
     asked: SuiteConfig,
     choice: Choice,
     *,
@@ -150,13 +150,13 @@ def plan_suite(
     contents: tuple[str | None, ...],
     made: Provenance,
 ) -> tuple[Planned, ...]:
-    """Return what is done with each experiment, in their order.
+    """Return what is done with each benchmark, in their order.
 
     What `earlier` measured into `folder` is taken, if it was asked for or not: of videos with the
     same content, with the same options, machine and versions.
 
     Args:
-        experiments: All there are.
+        benchmarks: All there are.
         asked: The videos and the model.
         choice: Which of them are asked for.
         folder: Of the results.
@@ -164,38 +164,38 @@ def plan_suite(
         contents: Of the videos.
         made: What a record made now would say of machine and versions.
     """
-    choice.check([each.name for each in experiments])
+    choice.check([each.name for each in benchmarks])
     known = earlier.chapters if earlier is not None and earlier.contents == contents else ()
     before = {each.experiment: each for each in known if each.outcome == "measured"}
 
-    def planned(experiment: Registered) -> Planned:
-        is_asked, config = choice.is_asked(experiment.name), config_of(experiment, asked)
-        chapter = _chapter(experiment, config)
-        old = before.get(experiment.name)
-        is_kept = old is not None and _is_same(experiment, old, chapter, folder, made)
+    def planned(benchmark: Registered) -> Planned:
+        is_asked, config = choice.is_asked(benchmark.name), config_of(benchmark, asked)
+        chapter = _chapter(benchmark, config)
+        old = before.get(benchmark.name)
+        is_kept = old is not None and _is_same(benchmark, old, chapter, folder, made)
         if old is not None and is_kept and not (choice.again and is_asked):
             chapter = old.model_copy(update={"is_taken": True})
         elif not is_asked:
             chapter = chapter.model_copy(update={"outcome": "left out", "why": NOT_ASKED})
-        return Planned(experiment=experiment, chapter=chapter)
+        return Planned(benchmark=benchmark, chapter=chapter)
 
-    return tuple(map(planned, experiments))
+    return tuple(map(planned, benchmarks))
 
 
-def _chapter(experiment: Registered, config: Configuration | str) -> BenchmarkOutcome:
+def _chapter(benchmark: Registered, config: Configuration | str) -> BenchmarkOutcome:
     if isinstance(config, str):
-        return BenchmarkOutcome(experiment=experiment.name, outcome="not possible", why=config)
+        return BenchmarkOutcome(experiment=benchmark.name, outcome="not possible", why=config)
     return BenchmarkOutcome(
-        experiment=experiment.name,
+        experiment=benchmark.name,
         outcome="interrupted",
         why="it was not begun",
         configuration=plain(options_of(config)),
-        alone=command_alone(experiment, config),
+        alone=command_alone(benchmark, config),
     )
 
 
 def _is_same(
-    experiment: Registered,
+    benchmark: Registered,
     old: BenchmarkOutcome,
     new: BenchmarkOutcome,
     folder: Path,
@@ -204,7 +204,7 @@ def _is_same(
     """Whether what was measured before is what would be measured now."""
     if old.configuration != new.configuration:
         return False
-    record = read_record(experiment, folder)
+    record = read_record(benchmark, folder)
     if isinstance(record, str) or record.provenance.created != old.created:
         return False
     differing = surroundings(record.provenance, made)

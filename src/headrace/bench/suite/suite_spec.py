@@ -26,8 +26,8 @@ class StageWork:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Terms(Generic[Config]):
-    """What a suite must know of an experiment; the defaults suit most."""
+class SuiteSpec(Generic[Config]):
+    """What a suite must know of a benchmark; the defaults suit most."""
 
     config: Callable[[tuple[str, ...]], Config | str] | None = None
     """Given the paths of videos: how it is measured as one among many, or in a sentence why it
@@ -36,10 +36,10 @@ class Terms(Generic[Config]):
     """About how long that takes on two cores."""
     concerns: Concern | None = None
     """What its gain is a gain of. That of a stage becomes one of the whole by the `work` that
-    another experiment tells; None: it is one of the whole already."""
+    another benchmark tells; None: it is one of the whole already."""
     work: Callable[[Any], Mapping[Role, StageWork]] | None = None
     """Given its record: what each stage does to a frame, one after the other. None: it does not
-    measure that. The first experiment of the registry that does is asked, and gives a verdict."""
+    measure that. The first benchmark of the registry that does is asked, and gives a verdict."""
     goes_last: bool = False
     """Whether it takes so much of the machine, such as memory, that what is measured right after it
     could feel it."""
@@ -51,7 +51,7 @@ class StageCosts:
 
     stages: Mapping[Role, StageWork]
     source: str
-    """The experiment that measured it."""
+    """The benchmark that measured it."""
     cores: int
     """That all stages share."""
     model: Mapping[str, Scalar] = field(default_factory=dict)

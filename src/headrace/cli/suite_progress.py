@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from headrace.cli.plain_progress import ProgressLines
 
 
-class SurveyScreen:
-    """Shows what is measured: `with SurveyScreen(is_quiet=False) as screen: ...`."""
+class SuiteProgress:
+    """Shows what is measured: `with SuiteProgress(is_quiet=False) as screen: ...`."""
 
     def __init__(self, *, is_quiet: bool) -> None:
         """Nothing is shown yet."""
@@ -38,7 +38,7 @@ class SurveyScreen:
 
     def begin(self, planned: "Planned", number: int, of: int) -> None:
         """Show which one begins."""
-        self._what = f"{number} of {of}: {planned.experiment.name}"
+        self._what = f"{number} of {of}: {planned.benchmark.name}"
         if self._task is not None:
             self._progress.remove_task(self._task)
         self._task = self._progress.add_task(self._what, total=None)
@@ -69,7 +69,7 @@ class SurveyScreen:
         elif not self._is_quiet:
             print(line, file=sys.stderr, flush=True)
 
-    def __enter__(self) -> "SurveyScreen":
+    def __enter__(self) -> "SuiteProgress":
         self._progress.start()
         if not self._is_live and not self._is_quiet:
             self._lines = self._open.enter_context(progress_lines())

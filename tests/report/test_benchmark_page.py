@@ -1,4 +1,4 @@
-"""The page of an experiment: whole, quiet, and safe against what it is told."""
+"""The page of a benchmark: whole, quiet, and safe against what it is told."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -8,14 +8,14 @@ import pytest
 
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.provenance import Gpu, Provenance
-from headrace.report.drawing import PLAIN, Chart, bar, draw
-from headrace.report.experiment import (
-    ExperimentPage,
+from headrace.report.benchmark_page import (
+    BenchmarkPage,
     Table,
     machine_line,
-    render_experiment,
-    render_experiment_text,
+    render_benchmark,
+    render_benchmark_text,
 )
+from headrace.report.drawing import PLAIN, Chart, bar, draw
 from report.recorded import MACHINE
 
 HOSTILE = "</script><script>alert(1)</script>\x1b[31m"
@@ -27,7 +27,7 @@ PROVENANCE = Provenance(
     machine=MACHINE,
     versions={"torch": "2.15.0"},
 )
-EXPERIMENT = ExperimentPage(
+BENCHMARK = BenchmarkPage(
     name="bench something",
     title="How many?",
     findings=(Finding(headline="Seven", evidence=("It is 7 %.",), change="Eight"),),
@@ -45,18 +45,18 @@ EXPERIMENT = ExperimentPage(
 
 
 def test_the_text_aligns_its_columns(holds):
-    holds("experiment.txt", render_experiment_text(EXPERIMENT))
+    holds("benchmark.txt", render_benchmark_text(BENCHMARK))
 
 
 def test_control_characters_do_not_reach_the_terminal():
-    assert "\x1b" not in render_experiment_text(replace(EXPERIMENT, title=HOSTILE))
+    assert "\x1b" not in render_benchmark_text(replace(BENCHMARK, title=HOSTILE))
 
 
 @pytest.mark.parametrize("where", ["title", "name", "command"])
 def test_hostile_text_is_shown_and_never_run(where):
     made = PROVENANCE.model_copy(update={"command": (HOSTILE,)})
     hostile = {"provenance": made} if where == "command" else {where: HOSTILE}
-    page = render_experiment(replace(EXPERIMENT, **hostile))
+    page = render_benchmark(replace(BENCHMARK, **hostile))
     assert "<script>alert(1)</script>" not in page
 
 
@@ -75,6 +75,6 @@ def test_the_machine_is_one_line():
     assert line.endswith("; GPU Example GPU (48.0 GiB)")
 
 
-def test_an_experiment_without_a_chart_has_no_place_for_one():
-    assert 'id="charts"' in render_experiment(EXPERIMENT)
-    assert 'id="charts"' not in render_experiment(replace(EXPERIMENT, charts=()))
+def test_a_benchmark_without_a_chart_has_no_place_for_one():
+    assert 'id="charts"' in render_benchmark(BENCHMARK)
+    assert 'id="charts"' not in render_benchmark(replace(BENCHMARK, charts=()))

@@ -1,4 +1,4 @@
-"""An experiment as a page of HTML and as text for the console."""
+"""A benchmark as a page of HTML and as text for the console."""
 
 import shlex
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from headrace.report.text import (
     printable,
 )
 
-_PAGE = "experiment.html.j2"
+_PAGE = "benchmark.html.j2"
 
 Row = TypeVar("Row")
 Shown = TypeVar("Shown", contravariant=True)
@@ -28,7 +28,7 @@ Shown = TypeVar("Shown", contravariant=True)
 
 @dataclass(frozen=True)
 class Column(Generic[Shown]):
-    """One column of an experiment's table."""
+    """One column of a benchmark's table."""
 
     head: str
     cell: Callable[[Shown], str]
@@ -36,7 +36,7 @@ class Column(Generic[Shown]):
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """Rows of an experiment, as text; the first column names the row."""
+    """Rows of a benchmark, as text; the first column names the row."""
 
     reading: str
     """What the columns are, one or two sentences."""
@@ -54,7 +54,7 @@ def table(columns: Sequence[Column[Row]], rows: Sequence[Row], reading: str) -> 
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExperimentPage:
+class BenchmarkPage:
     """What was found, and what it was found with."""
 
     name: str
@@ -72,13 +72,13 @@ class ExperimentPage:
     provenance: Provenance
 
 
-def render_experiment(page: ExperimentPage) -> str:
+def render_benchmark(page: BenchmarkPage) -> str:
     """The page: answer, charts, rows and provenance. Costs as `render_page` says."""
     made = page.provenance
     return render_page(
         _PAGE,
         page.charts,
-        experiment=page,
+        benchmark=page,
         created=made.created,
         command=shlex.join(made.command),
         configuration=configuration_rows(made.configuration),
@@ -88,7 +88,7 @@ def render_experiment(page: ExperimentPage) -> str:
     )
 
 
-def render_experiment_text(page: ExperimentPage) -> str:
+def render_benchmark_text(page: BenchmarkPage) -> str:
     """The rows and the answer, ending in a newline."""
     heads, rows = page.table.heads, page.table.rows
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]

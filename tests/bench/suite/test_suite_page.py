@@ -6,9 +6,14 @@ from bench.shown import check_text
 from bench.suite.fakes import ALL, FAILING, LOADING, MODEL, NEVER, WHOLE, WORK
 from bench.suite.records import chapter, contest, surveyed
 from headrace.bench.suite.ranking import rank
-from headrace.bench.suite.suite_content import page_of, suite_json, write_page
+from headrace.bench.suite.suite_page import (
+    differing,
+    render_suite,
+    render_suite_text,
+    suite_json,
+    write_page,
+)
 from headrace.bench.suite.suite_record import read_suite
-from headrace.report.survey import render_survey, render_survey_text
 
 FAILED = chapter(FAILING, outcome="failed", why="the third frame cannot be shown")
 
@@ -55,25 +60,25 @@ def test_the_text_is_the_first_page(tmp_path):
     for number, (case, make) in enumerate(CASES.items()):
         folder = tmp_path / str(number)
         folder.mkdir()
-        lines += [f"# {case}", "", render_survey_text(page_of(ALL, make(folder), folder))]
+        lines += [f"# {case}", "", render_suite_text(rank(ALL, make(folder), folder))]
     check_text("suite", "\n".join(lines))
 
 
 def test_the_records_alone_give_the_same_page_again(tmp_path):
-    first = render_survey(page_of(ALL, written(tmp_path), tmp_path))
-    path = write_page(page_of(ALL, read_suite(tmp_path), tmp_path), tmp_path)
+    first = render_suite(rank(ALL, written(tmp_path), tmp_path))
+    path = write_page(rank(ALL, read_suite(tmp_path), tmp_path), tmp_path)
     assert path.read_text(encoding="utf-8") == first
 
 
 def test_a_record_that_is_damaged_or_gone_is_told_and_the_others_stay(tmp_path):
     survey = damaged(tmp_path)
-    page, unknown = page_of(ALL, survey, tmp_path), page_of(ALL[1:], survey, tmp_path)
-    lines = {line.name: line.words for group in page.groups for line in group.lines}
+    page, unknown = rank(ALL, survey, tmp_path), rank(ALL[1:], survey, tmp_path)
+    lines = {each.name: each.words for each in page.judged}
     assert "damaged or cut off" in lines["whole"]
     assert "no such file" in lines["loading"]
-    assert [each.name for each in page.chapters] == ["model", "work"]
-    lines = {line.name: line.words for group in unknown.groups for line in group.lines}
-    assert lines["whole"] == "this headrace has no experiment of that name."
+    assert [each.name for each in page.judged if each.page] == ["model", "work"]
+    lines = {each.name: each.words for each in unknown.judged}
+    assert lines["whole"] == "this headrace has no benchmark of that name."
 
 
 def test_what_differs_between_records_is_said(tmp_path):
@@ -81,8 +86,8 @@ def test_what_differs_between_records_is_said(tmp_path):
     made = other.provenance
     versions = {**made.versions, "torch": "1.0"}
     other = other.model_copy(update={"provenance": made.model_copy(update={"versions": versions})})
-    page = page_of(ALL, written(tmp_path, whole=other), tmp_path)
-    [(name, words)] = [each for each in page.differing if "torch" in each[1]]
+    page = rank(ALL, written(tmp_path, whole=other), tmp_path)
+    [(name, words)] = [each for each in differing(page) if "torch" in each[1]]
     assert name == "whole"
     assert words.startswith("torch 1.0, not ")
 

@@ -5,7 +5,7 @@ from typing import Final, Self
 
 import torch
 
-from headrace.bench.sampling import QUARTER, SamplingConfig, Strategy, Way, burst_lookahead
+from headrace.bench.sampling import QUARTER, SamplingConfig, StrategyRecord, Way, burst_lookahead
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError, DecodeError
 from headrace.measuring.loader_adapters import DataLoaderDelivery, LoaderDelivery
@@ -26,7 +26,7 @@ _COMPARED: Final = 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class SamplingWays:
+class SamplingVariants:
     """What delivers random frames of some videos, in every way."""
 
     config: SamplingConfig
@@ -86,7 +86,7 @@ class SamplingWays:
             return Bursts(frames_per_burst=self.config.burst, lanes=self.config.batch_size)
         return Uniform()
 
-    def describe(self, way: Way) -> Strategy:
+    def describe(self, way: Way) -> StrategyRecord:
         """Return a way with its statistics, and whether it can be run.
 
         Only a quarter of the memory and bursts, which are there for comparison, may be impossible.
@@ -103,7 +103,7 @@ class SamplingWays:
             if way not in ("quarter", "bursts"):
                 raise
             why_not = str(error)
-        return Strategy(
+        return StrategyRecord(
             name=way,
             bias=0.0,  # all of them are uniform over frames
             design_effect=design_effect(rho, lags),

@@ -1,0 +1,176 @@
+"""The report of a suite as a page of HTML, as text and as JSON: the largest gain first.
+
+All of it is computed from the ranking alone.
+"""
+
+import json
+import shlex
+from collections.abc import Iterator
+from pathlib import Path, PurePath
+from textwrap import wrap
+from typing import Any, Final
+
+from headrace.bench.suite.ranking import RankedBenchmark, Standing, SuiteRanking, verdict
+from headrace.bench.suite.suite_record import SuiteRecord
+from headrace.profiling.comparison.environment_diff import surroundings
+from headrace.profiling.provenance import Provenance
+from headrace.report.page import render_page
+from headrace.report.text import configuration_rows, machine_rows, printable
+from headrace.text_file import write_whole
+
+PAGE: Final = "all.html"
+_WIDTH: Final = 80
+_GROUPS: Final[dict[Standing, tuple[str, str]]] = {
+    "gain": (
+        "What makes the whole faster",
+        "How many times as fast the whole would be, the largest gain first; where a gain is that "
+        "of one stage, as predicted from the work of all stages. Each was measured alone: gains of "
+        "several lines do not multiply.",
+    ),
+    "part": (
+        "What makes a part faster",
+        "How many times as fast that part would be. What of it reaches your own loop depends on "
+        "what that waits for: headrace watch -- python train.py tells.",
+    ),
+    "none": (
+        "No gain shown",
+        "Nothing that was tried is clearly faster, or the figures tell something else than a gain.",
+    ),
+    "unsure": (
+        "Too uncertain to say",
+        "Other programs ran meanwhile, or turns of one kind differ too much.",
+    ),
+    "missing": ("Not measured", "Why there is no answer."),
+}
+
+Group = tuple[str, str, list[RankedBenchmark]]
+"""Title, how to read it, and the benchmarks of one standing."""
+
+
+def render_suite(ranking: SuiteRanking) -> str:
+    """Return the page: verdict, findings, a chapter for each benchmark, provenance once.
+
+    Costs and keeps to itself as `render_page` says.
+    """
+    made, chapters = _provenance(ranking), []
+    for ranked in ranking.judged:
+        if ranked.page is not None:
+            options = configuration_rows(ranked.page.provenance.configuration)
+            chapters.append((ranked, ranked.charts, shlex.join(ranked.chapter.alone), options))
+    return render_page(
+        "suite.html.j2",
+        tuple(chart for _, charts, _, _ in chapters for chart in charts),
+        title=_title(ranking.record),
+        verdict=verdict(ranking),
+        groups=list(_groups(ranking)),
+        chapters=chapters,
+        differing=differing(ranking),
+        command=shlex.join(ranking.record.provenance.command),
+        created=made.created,
+        usable_cores=made.machine.usable_cores,
+        machine=machine_rows(made.machine),
+        versions=[("headrace", f"{made.headrace}, commit {made.commit or 'not known'}")]
+        + [(name, version) for name, version in made.versions.items() if name != "headrace"],
+    )
+
+
+def render_suite_text(ranking: SuiteRanking) -> str:
+    """Return the first page for a console, 80 columns wide; ends in a newline."""
+    found = verdict(ranking)
+    lines = [*wrap(_title(ranking.record), _WIDTH), "", *wrap(found.headline, _WIDTH)]
+    for sentence in found.evidence:
+        lines += wrap(sentence, _WIDTH, initial_indent="  - ", subsequent_indent="    ")
+    for title, _, shown in _groups(ranking):
+        lines += ["", *wrap(title, _WIDTH), *_aligned(shown)]
+    return "\n".join(map(printable, lines)).rstrip() + "\n"
+
+
+def _aligned(shown: list[RankedBenchmark]) -> Iterator[str]:
+    name = max(len(ranked.name) for ranked in shown)
+    gain = max(len(ranked.gain_words) for ranked in shown)
+    indent = " " * (name + gain + 6)
+    for ranked in shown:
+        first = f"  {ranked.name.ljust(name)}  {ranked.gain_words.ljust(gain)}  "
+        yield from wrap(ranked.words, _WIDTH, initial_indent=first, subsequent_indent=indent)
+        for sentence in ranked.more:
+            yield from wrap(sentence, _WIDTH, initial_indent=indent, subsequent_indent=indent)
+
+
+def _groups(ranking: SuiteRanking) -> Iterator[Group]:
+    for standing, (title, reading) in _GROUPS.items():
+        if shown := [r for r in ranking.of(standing) if r.chapter.outcome != "left out"]:
+            yield title, reading, shown
+
+
+def _title(record: SuiteRecord) -> str:
+    first, *others = [PurePath(video).name for video in record.videos] or ["no video"]
+    more = f" and {len(others)} more" if others else ""
+    options = record.provenance.configuration
+    model = [str(options[name]) for name in ("model_name", "device") if name in options]
+    return f"What makes it faster: {', '.join([first + more, ' on '.join(model)]).rstrip(', ')}"
+
+
+def _provenance(ranking: SuiteRanking) -> Provenance:
+    """Return that of the first chapter, or of the suite itself where there is none."""
+    pages = [ranked.page for ranked in ranking.judged if ranked.page is not None]
+    return pages[0].provenance if pages else ranking.record.provenance
+
+
+def differing(ranking: SuiteRanking) -> list[tuple[str, str]]:
+    """Return in what the provenance of chapters differs from the first one's: name and words."""
+    made, rows = _provenance(ranking), []
+    for ranked in ranking.judged:
+        found = surroundings(made, ranked.page.provenance) if ranked.page is not None else ()
+        words = [f"{each.name} {each.other}, not {each.first}" for each in found]
+        if words:
+            rows.append((ranked.name, "; ".join(words)))
+    return rows
+
+
+def suite_json(ranking: SuiteRanking, folder: Path, files: dict[str, Path]) -> str:
+    """Return the findings, the costliest first, and where the files in `folder` lie."""
+    found, work = verdict(ranking), ranking.work
+    document = {
+        "verdict": found.headline,
+        "evidence": list(found.evidence),
+        "work_ms": {role: stage.ms for role, stage in work.stages.items()} if work else None,
+        "findings": [_finding(ranked, folder) for ranked in ranking.judged],
+        "files": {name: str(path) for name, path in files.items()},
+    }
+    return json.dumps(document)
+
+
+def _finding(ranked: RankedBenchmark, folder: Path) -> dict[str, Any]:
+    chapter, advice, finding = ranked.chapter, ranked.advice, ranked.finding
+    found: dict[str, Any] = {
+        "experiment": ranked.name,
+        "outcome": chapter.outcome,
+        "why": chapter.why,
+        "standing": ranked.standing,
+        "is_taken": chapter.is_taken,
+    }
+    if finding is None:
+        return found
+    return found | {
+        "headline": finding.headline,
+        "evidence": list(finding.evidence),
+        "change": finding.change,
+        "advice": None if advice is None else advice.words,
+        "options": {} if advice is None else dict(advice.options),
+        "concerns": ranked.concerns or "whole",
+        "gain": ranked.gain,
+        "gain_of_whole": ranked.gain_of_whole,
+        "gain_of_whole_in_turn": None if ranked.whole is None else ranked.whole.in_turn,
+        "numbers": str(folder / f"{ranked.name}.json"),
+        "page": str(folder / f"{ranked.name}.html"),
+    }
+
+
+def write_page(ranking: SuiteRanking, folder: Path) -> Path:
+    """Write the page into `folder`; return where it lies.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    write_whole(folder / PAGE, render_suite(ranking))
+    return folder / PAGE
