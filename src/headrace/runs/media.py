@@ -9,7 +9,7 @@ from headrace.decode.index_store import IndexStore
 from headrace.decode.pictures import PictureFile
 from headrace.errors import ConfigError
 from headrace.extraction.frames import FrameReader
-from headrace.extraction.picture_reader import PictureReader
+from headrace.extraction.image_reader import PictureReader
 from headrace.runs.options import RunOptions
 from headrace.runs.pictures import open_pictures, sort_sources
 from headrace.runs.reading import batches_of

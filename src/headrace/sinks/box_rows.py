@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from headrace.extraction.picture_reader import PictureBatch
+from headrace.extraction.image_reader import PictureBatch
 from headrace.sinks.seen import Found
 from headrace.video.frames import FrameBatch
 
