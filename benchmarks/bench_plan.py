@@ -22,9 +22,8 @@ from benchmarks.media import DEFAULT_ROOT, loop_media, paths
 from benchmarks.record import Repeat, Result, Row, TimedResult, Tried
 from benchmarks.worker import Ask, Meter, ask_worker, peak_rss_bytes
 from headrace.decode.index_store import IndexStore
-from headrace.extraction.frame_extraction import FrameExtraction
-from headrace.extraction.frame_request import FrameOptions
-from headrace.extraction.pictures import Pictures
+from headrace.extraction.frame_extraction import FrameExtraction, FrameOptions
+from headrace.extraction.image_encoder import Pictures
 from headrace.sampling.selection import ByRate
 
 VIDEO_SECONDS = 80

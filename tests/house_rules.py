@@ -39,8 +39,7 @@ OWNERS = {
             *("video/container.py", "video/packets.py", "video/codec.py", "video/planes.py"),
             *("video/left_over.py", "video/reference.py", "decode/*", "sinks/video_file.py"),
             # What is written, and held against what was to be written.
-            *(f"extraction/proxies/{name}.py" for name in ("codecs", "encoder", "likeness")),
-            "extraction/proxies/read_back.py",
+            *(f"extraction/proxies/{name}.py" for name in ("encoder", "make_proxy", "quality")),
             "live/received.py",  # cameras and network streams, which no file is
             *("profiling/machine.py", "testing/*"),
         ],

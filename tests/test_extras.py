@@ -12,8 +12,7 @@ from headrace.decode.open import usable_backends
 from headrace.errors import BackendError
 from headrace.extraction.features.export import export
 from headrace.extraction.features.folder import FeatureFolder
-from headrace.extraction.frame_extraction import FrameExtraction
-from headrace.extraction.frame_request import FrameOptions
+from headrace.extraction.frame_extraction import FrameExtraction, FrameOptions
 from headrace.extraction.ray.open import on_ray, sized
 from headrace.extraction.ray.settings import RaySettings
 from headrace.extras import Extra, extras, require

@@ -6,17 +6,14 @@ from typing import Any
 import pytest
 
 from headrace.errors import ConfigError
-from headrace.extraction.features.facts import FeatureFacts
-from headrace.extraction.features.outcome import Outcome
-from headrace.extraction.features.result import Lost, Made, Times
-from headrace.extraction.features.spec import Effort
-from headrace.extraction.features.table_facts import TableFacts
-from headrace.extraction.ledger import Entry
-from headrace.extraction.quarantine import Fallen
-from headrace.extraction.ray.actor import Order
-from headrace.extraction.ray.terms import Terms
-from headrace.extraction.request import AskedVideo, Request
-from headrace.extraction.trial import Sample
+from headrace.extraction.features.feature_result import Lost, Made, Outcome, Times
+from headrace.extraction.features.model_signature import FeatureFacts
+from headrace.extraction.features.model_spec import Effort
+from headrace.extraction.features.table_columns import TableFacts
+from headrace.extraction.journal import Entry, Fallen
+from headrace.extraction.options import AskedVideo, Request
+from headrace.extraction.pilot import Sample
+from headrace.extraction.ray.actor import Order, Terms
 from headrace.models.memory_table import MemoryCell, MemoryKey, MemoryTable
 from headrace.records import from_dict, from_json, to_dict, to_json
 

@@ -15,7 +15,7 @@ from decode.gpus import needs_no_gpu
 from extraction.features import feature_workers
 from headrace.cli.extract_end import Words, conclude
 from headrace.cli.stopping import Ending
-from headrace.extraction.proxies.proxy_making import ProxyMaking
+from headrace.extraction.proxies.proxy_extraction import ProxyMaking
 from headrace.testing import damage
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.video.manifest import find_videos
@@ -361,7 +361,7 @@ def test_proxies_too_small_for_a_window_have_no_ssim_and_json_that_all_can_read(
 @pytest.fixture
 def concluded(tmp_path, monkeypatch, capsys):
     """Return a function: work -> the exit code at its end, the lines on stderr."""
-    monkeypatch.setattr("headrace.extraction.features.chunks._CHUNK_PIXELS", 1.0)
+    monkeypatch.setattr("headrace.extraction.features.feature_options._CHUNK_PIXELS", 1.0)
     short = SynthClip(num_frames=30, gop=10, size=(64, 96))
     clips = [write_clip(tmp_path / f"clip{number}", short) for number in range(2)]
 

@@ -9,7 +9,7 @@ import pytest
 from cli.kit import transcript
 from extraction.features.feature_rows import facts, row, write_folder
 from headrace.extraction.features.table import write_tables
-from headrace.extraction.request import AskedVideo, Request
+from headrace.extraction.options import AskedVideo, Request
 
 NAMES = ("street", "park")
 

@@ -14,7 +14,7 @@ from headrace.decode import index_store
 from headrace.decode.index_store import IndexStore, StoreCounters
 from headrace.decode.indexing import scan_ahead, workers_that_pay
 from headrace.decode.scanning import scan_videos
-from headrace.extraction.indexing import indexes_of
+from headrace.extraction.videos import indexes_of
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import KINDS, SynthClip, write_clip
 from headrace.video.held import HeldSource

@@ -10,13 +10,12 @@ from extraction import faults
 from headrace.decode.index_store import IndexStore
 from headrace.decode.pyav import PyavDecoder
 from headrace.decode.scanning import scan_videos
-from headrace.extraction.forecast import make_samples
-from headrace.extraction.frame_extraction import FrameExtraction
-from headrace.extraction.frame_request import FrameOptions
+from headrace.extraction.frame_extraction import FrameExtraction, FrameOptions
 from headrace.extraction.frame_worker import FrameWorker, extract_frames
-from headrace.extraction.pictures import Pictures
+from headrace.extraction.image_encoder import Pictures
 from headrace.sampling.selection import selection_of
 from headrace.testing.synth import SynthClip, write_clip
+from headrace.video.shape import FrameShape
 from headrace.video.stream_index import StreamIndex
 
 
@@ -72,7 +71,7 @@ def crashes_at_the_first_sample(*given):
     faults.before(
         PyavDecoder, "run", act=faults.crash, where=lambda decoder, job, *rest: job.wanted[0] == 0
     )
-    return make_samples(*given)
+    return extract_frames(*given)
 
 
 def beside_a_gpu(double, *given):
@@ -126,12 +125,14 @@ def write_clips(folder, lengths, **given):
 
 
 def options(paths, out, frames="every 5", **given):
-    pictures = Pictures(**{name: given.pop(name) for name in ("format", "size") if name in given})
+    pictures = Pictures(**{name: given.pop(name) for name in ("format",) if name in given})
+    shape = FrameShape(**{name: given.pop(name) for name in ("size", "crop") if name in given})
     return FrameOptions(
         sources=tuple(map(str, paths)),
         selection=selection_of(frames),
         out=Path(out),
         pictures=pictures,
+        shape=shape,
         **given,
     )
 

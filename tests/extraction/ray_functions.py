@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 
-from headrace.extraction.ledger import Entry, Ledger
+from headrace.extraction.journal import Entry, Ledger
 from headrace.runtime.lock import file_lock
 from headrace.runtime.speaker import rounds_to_do
 from headrace.text_file import write_whole

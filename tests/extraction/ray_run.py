@@ -11,10 +11,10 @@ from pathlib import Path
 
 from extraction.ray_functions import squares
 from headrace.errors import HeadraceError
-from headrace.extraction.ledger import Ledger
+from headrace.extraction.journal import Ledger
+from headrace.extraction.options import Request
 from headrace.extraction.ray.open import on_ray
 from headrace.extraction.ray.settings import RaySettings
-from headrace.extraction.request import Request
 from headrace.runtime.workers import Work, work_through
 
 

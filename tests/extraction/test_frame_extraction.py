@@ -18,8 +18,8 @@ from extraction.faults import killed, modules_of
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError, OpenError
 from headrace.extraction.frame_extraction import FrameExtraction
-from headrace.extraction.ledger import HOME
-from headrace.extraction.table import NAME
+from headrace.extraction.frame_table import NAME
+from headrace.extraction.journal import HOME
 from headrace.testing import damage
 from headrace.testing.synth import Look, SynthClip, Timing, read_number, write_clip
 from headrace.video.shape import FrameShape
@@ -77,7 +77,7 @@ def test_a_video_of_one_gop_is_shared_out_and_gives_the_same_bytes(
     paths = [one, damage.damage_packets(one, tmp_path / "bad.mp4", ordinals=[30])]
     asked = {"paths": paths, "frames": "every 1", "on_error": on_error}
     alone = run(out=tmp_path / "alone", **asked)
-    monkeypatch.setattr("headrace.extraction.frame_plan._CHUNK_PIXELS", 1.0)
+    monkeypatch.setattr("headrace.extraction.frame_extraction._CHUNK_PIXELS", 1.0)
     shared = run(out=tmp_path / "shared", **asked, workers=3)
     assert [each.session.stages[0].workers for each in (alone, shared)] == [1, 3]
     for name, chunks in (("alone", 2), ("shared", 20)):
@@ -155,7 +155,7 @@ def test_a_video_that_ends_its_workers_is_left_out_and_the_others_go_on(
     assert {loss.cause for loss in again.session.lost} == {f"{words}; --retry tries it again"}
     is_other = function is CRASHES
     if is_other:
-        monkeypatch.setattr("headrace.extraction.ledger.decoder_version", lambda: "av 99")
+        monkeypatch.setattr("headrace.extraction.journal.decoder_version", lambda: "av 99")
     assert run(retry=not is_other).is_all
     assert contents(out) == contents(whole)
     assert run().is_all
@@ -205,10 +205,10 @@ IMPORTS = {
     "headrace.extraction.frame_worker, headrace.decode.scanning": {
         *("torch", "plotly", "pyarrow", "pandas", "jinja2")
     },
-    "headrace.extraction.proxies.proxy_making": {"torch"},
+    "headrace.extraction.proxies.proxy_extraction": {"torch"},
     # All of the package, but for the files that a cluster needs.
-    "headrace.cli.extract_features, headrace.extraction.features.extraction, "
-    "headrace.extraction.features.loading, headrace.extraction.ray.open": {"ray"},
+    "headrace.cli.extract_features, headrace.extraction.features.feature_extraction, "
+    "headrace.extraction.features.feature_worker, headrace.extraction.ray.open": {"ray"},
 }
 
 
@@ -329,18 +329,18 @@ def test_the_session_says_what_bound_it(run, out):
 
 
 @pytest.fixture
-def forecast(store, out):
-    """Forecast the extraction of these videos."""
+def estimate(store, out):
+    """Estimate the extraction of these videos."""
 
-    def forecast(paths, *function, **given):
+    def estimate(paths, function=None, **given):
         asked = extracting.options(paths, out, **given)
-        return FrameExtraction.prepare(asked, store=IndexStore(store)).forecast(*function)
+        return FrameExtraction.prepare(asked, store=IndexStore(store), function=function).estimate()
 
-    return forecast
+    return estimate
 
 
-def test_a_forecast_counts_exactly_and_writes_nothing(clips, forecast, out):
-    found = forecast(clips, workers=2)
+def test_an_estimate_counts_exactly_and_writes_nothing(clips, estimate, out):
+    found = estimate(clips, workers=2)
     assert (found.videos, found.frames, found.workers) == (3, len(EVERY_FIFTH), 2)
     assert found.samples == 6
     assert found.least_bytes * found.frames <= found.num_bytes <= found.most_bytes * found.frames
@@ -348,8 +348,8 @@ def test_a_forecast_counts_exactly_and_writes_nothing(clips, forecast, out):
     assert not out.exists()
 
 
-def test_a_forecast_goes_on_without_a_sample_that_ends_its_process(clips, forecast):
-    found = forecast(clips[:1], extracting.crashes_at_the_first_sample, frames="every 12")
+def test_an_estimate_goes_on_without_a_sample_that_ends_its_process(clips, estimate):
+    found = estimate(clips[:1], extracting.crashes_at_the_first_sample, frames="every 12")
     assert (found.frames, found.samples) == (4, 3)
     assert found.failures == (
         f"a sample of {clips[0]}, frame 0, could not be made: working on it crashed: "
@@ -358,6 +358,6 @@ def test_a_forecast_goes_on_without_a_sample_that_ends_its_process(clips, foreca
     assert found.num_bytes > 0
 
 
-def test_a_forecast_without_a_sample_knows_neither_size_nor_time(clips, forecast, tmp_path):
-    found = forecast([damage.damage_packets(clips[2], tmp_path / "bad.mp4", ordinals=range(30))])
+def test_an_estimate_without_a_sample_knows_neither_size_nor_time(clips, estimate, tmp_path):
+    found = estimate([damage.damage_packets(clips[2], tmp_path / "bad.mp4", ordinals=range(30))])
     assert (found.samples, found.num_bytes, found.seconds) == (0, None, None)

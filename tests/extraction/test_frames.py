@@ -15,9 +15,9 @@ from extraction.extracting import write_clips
 from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import DecodeJob
 from headrace.errors import ConfigError, DecodeError, OpenError
+from headrace.extraction.decode_jobs import JobLine, jobs
+from headrace.extraction.frame_batches import ReadingRoom
 from headrace.extraction.frames import FrameReader, read_frames
-from headrace.extraction.jobs import JobLine, jobs
-from headrace.extraction.room import ReadingRoom
 from headrace.planning.stretches import Stretch
 from headrace.runtime.affinity import available_cores
 from headrace.testing import damage

@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 from headrace.errors import ConfigError
-from headrace.extraction.ledger import HOME, Entry, Ledger
-from headrace.extraction.quarantine import Quarantine
-from headrace.extraction.request import AskedVideo, Request
+from headrace.extraction.journal import HOME, Entry, Ledger, Quarantine
+from headrace.extraction.options import AskedVideo, Request
 from headrace.text_file import partial_of
 
 A = AskedVideo(name="a", path="/data/a.mp4", size=10, mtime_ns=1)

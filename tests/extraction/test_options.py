@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.extraction.features.request import FeatureOptions
-from headrace.extraction.features.spec import OwnModel
-from headrace.extraction.frame_request import FrameOptions
-from headrace.extraction.proxies.request import ProxyOptions
+from headrace.extraction.features.feature_options import FeatureOptions
+from headrace.extraction.features.model_spec import OwnModel
+from headrace.extraction.frame_extraction import FrameOptions
+from headrace.extraction.proxies.proxy_options import ProxyOptions
 from headrace.sampling.selection import EveryNth
 
 KINDS = {

@@ -9,8 +9,8 @@ import pytest
 from PIL import Image, features
 
 from headrace.errors import BackendError
-from headrace.extraction.names import picture_name, video_names
-from headrace.extraction.pictures import FORMATS, Pictures
+from headrace.extraction.image_encoder import FORMATS, Pictures
+from headrace.extraction.videos import picture_name, video_names
 
 FRAME = np.random.default_rng(0).integers(0, 255, (40, 60, 3), np.uint8)
 

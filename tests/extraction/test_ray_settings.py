@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.extraction.ray.rows import ChunkRow, answered, asked, chunks_of, rows_of
+from headrace.extraction.ray.actor import ChunkRow, Terms, answered, asked, chunks_of, rows_of
 from headrace.extraction.ray.settings import RaySettings, Slot, call_size
-from headrace.extraction.ray.terms import Terms
 from headrace.runtime.child import Ending
 from headrace.testing.fake_clock import FakeClock
 

@@ -11,16 +11,27 @@ from extraction.features import running, test_values
 from extraction.features.feature_rows import facts, failed, row, write_folder
 from extraction.test_ledger import REQUEST, A, B
 from extraction.test_options import options
-from headrace.extraction import decoders, frames, pictures
-from headrace.extraction.features import chunks, export, measured_facts, spec, table_pooled
+from headrace.extraction import decode_jobs, frame_batches, frames, image_encoder
+from headrace.extraction.features import (
+    aggregate,
+    export,
+    feature_options,
+    feature_result,
+    model_spec,
+    signature_probe,
+    table_columns,
+)
 from headrace.extraction.features.folder import FeatureFolder
 from headrace.extraction.features.table import write_tables
-from headrace.extraction.ledger import HOME, Ledger
-from headrace.extraction.proxies import size
+from headrace.extraction.journal import HOME, Ledger
+from headrace.extraction.proxies import proxy_options
 from headrace.extraction.ray import settings
 from tests.kit.pages import calls_of, check_message
 
-MODULES = (decoders, frames, pictures, chunks, spec, size, settings, running, test_values)
+MODULES = (
+    *(decode_jobs, frame_batches, frames, image_encoder, feature_options, feature_result),
+    *(model_spec, table_columns, proxy_options, settings, running, test_values),
+)
 
 
 @pytest.fixture
@@ -45,7 +56,7 @@ def names(tmp_path, monkeypatch):
 
     def pool(by="mean", out="o.parquet", folder="given", **more):
         with FeatureFolder(Path(folder)) as opened:
-            return table_pooled.aggregate(opened, Path(out), by, **more)
+            return aggregate.aggregate(opened, Path(out), by, **more)
 
     def export_from(folder="given", out="o", format="npy"):
         with FeatureFolder(Path(folder)) as opened:
@@ -60,13 +71,19 @@ def names(tmp_path, monkeypatch):
         return made
 
     def measured(model, samples=running.sampling("fps 1")):  # noqa: B008
-        return measured_facts.measured_facts(model, samples, running.CPU)
+        return signature_probe.measured_facts(model, samples, running.CPU)
 
     return {
         **{name: value for module in MODULES for name, value in vars(module).items()},
         **{"A": A, "B": B, "Ledger": Ledger, "REQUEST": REQUEST, "failed": failed, "np": np},
         **{"options": options, "read_features": headrace.read_features, "replace": replace},
-        **{"row": row, "export_from": export_from, "ledger": ledger, "measured": measured},
+        **{
+            "FrameShape": headrace.FrameShape,
+            "row": row,
+            "export_from": export_from,
+            "ledger": ledger,
+            "measured": measured,
+        },
         **{"pool": pool, "tables": tables, "write": write, "written": written},
         "Path": Path,
         "features": headrace.read_features(given),

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from headrace.decode.pictures import PictureFile
-from headrace.extraction.picture_reader import PictureBatch
+from headrace.extraction.image_reader import PictureBatch
 from headrace.models.results import Boxes, Labels
 from headrace.sinks.seen import Found, Seen
 from headrace.video.frames import FrameBatch

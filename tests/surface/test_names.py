@@ -13,7 +13,7 @@ from headrace.cache.key import ChunkKey
 from headrace.cli import main
 from headrace.cli.app import app
 from headrace.decode.index_store import IndexStore
-from headrace.extraction.request import AskedVideo, Request
+from headrace.extraction.options import AskedVideo, Request
 from headrace.models.memory_table import MemoryKey, MemoryTables
 from headrace.video.source import Source
 from surface.signatures import described

@@ -15,7 +15,7 @@ import pytest
 import headrace
 from headrace.cli import main
 from headrace.decode.index_store import IndexStore
-from headrace.extraction.quarantine import Quarantine
+from headrace.extraction.journal import Quarantine
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.video.source import Source
 from surface.shapes import found

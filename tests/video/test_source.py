@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from headrace import ConfigError, Source, find_videos
 from headrace.bench.benchmark import make_folder
-from headrace.extraction.ledger import Ledger
+from headrace.extraction.journal import Ledger
 from headrace.runs.outputs import claim
 from headrace.video.table import read_table
 

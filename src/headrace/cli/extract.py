@@ -25,7 +25,7 @@ from headrace.cli.options import flags, with_parameters
 from headrace.cli.sources import paths_of
 
 if TYPE_CHECKING:
-    from headrace.extraction.forecast import Forecast
+    from headrace.extraction.frame_extraction import FrameEstimate
 
 extract = typer.Typer(
     no_args_is_help=True,
@@ -40,9 +40,9 @@ def _group() -> None:
 
 
 def _frames(**typed: Any) -> None:
-    from headrace.extraction.frame_extraction import FrameExtraction
-    from headrace.extraction.frame_request import FrameOptions
-    from headrace.extraction.pictures import Pictures
+    from headrace.extraction.frame_extraction import FrameExtraction, FrameOptions
+    from headrace.extraction.image_encoder import Pictures
+    from headrace.video.shape import FrameShape
 
     refuse_streams(typed["sources"], "frames")
     options = FrameOptions(
@@ -55,9 +55,9 @@ def _frames(**typed: Any) -> None:
         pictures=Pictures(
             format=typed["format"],
             quality=typed["quality"],
-            size=frame_size(typed["size"]),
             prefix=typed["prefix"],
         ),
+        shape=FrameShape(size=frame_size(typed["size"])),
         decode=typed["decode"],
         workers=typed["workers"],
         on_error=typed["on_error"],
@@ -86,7 +86,7 @@ extract.command("features")(
 )
 
 
-def _forecast_words(found: "Forecast", out: Path) -> str:
+def _forecast_words(found: "FrameEstimate", out: Path) -> str:
     from headrace.profiling.number_format import counted, megabytes, seconds
 
     what = f"{counted(found.frames, 'picture')} of {counted(found.videos, 'video')}"

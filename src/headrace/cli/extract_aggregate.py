@@ -28,8 +28,8 @@ def aggregate(
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Pool features to one for each video. Labels and the like can be joined."""
+    from headrace.extraction.features.aggregate import aggregate as pool
     from headrace.extraction.features.folder import FeatureFolder
-    from headrace.extraction.features.table_pooled import aggregate as pool
     from headrace.profiling.number_format import counted
 
     with progress(is_quiet=json) as show, FeatureFolder(folder) as opened:

@@ -13,7 +13,7 @@ from headrace.cli.progress import progress_line
 from headrace.cli.stopping import Ending
 
 if TYPE_CHECKING:
-    from headrace.extraction.attempt import Extracted
+    from headrace.extraction.plan import Extracted
 
 NOT_ALL = 3
 """Exit code when some of what was asked for did not come: it is named."""

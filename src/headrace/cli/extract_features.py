@@ -9,16 +9,15 @@ from headrace.cli.extract_selection import refuse_streams, selection_of_flags
 from headrace.cli.sources import paths_of
 
 if TYPE_CHECKING:
-    from headrace.extraction.features.forecast import Forecast
-    from headrace.extraction.features.sampling import Sampling
-    from headrace.extraction.features.spec import Effort, FeatureModelSpec, Numerics
+    from headrace.extraction.features.feature_extraction import FeatureEstimate
+    from headrace.extraction.features.model_spec import Effort, FeatureModelSpec, Numerics, Sampling
     from headrace.extraction.ray.settings import RaySettings
 
 
 def extract_features(**typed: Any) -> None:
     """Run the command with what was typed."""
-    from headrace.extraction.features.extraction import FeatureExtraction
-    from headrace.extraction.features.request import FeatureOptions
+    from headrace.extraction.features.feature_extraction import FeatureExtraction
+    from headrace.extraction.features.feature_options import FeatureOptions
 
     refuse_streams(typed["sources"], "features")
     sources = paths_of(typed["sources"], typed["rate"])
@@ -48,7 +47,7 @@ def extract_features(**typed: Any) -> None:
 
 def _model(typed: dict[str, Any]) -> "FeatureModelSpec":
     from headrace.errors import ConfigError
-    from headrace.extraction.features.spec import ListedModel, OwnModel
+    from headrace.extraction.features.model_spec import ListedModel, OwnModel
 
     name, build = typed["model_name"], typed["model"]
     if (name is None) == (build is None):
@@ -70,7 +69,7 @@ def _model(typed: dict[str, Any]) -> "FeatureModelSpec":
 
 def _sampling(typed: dict[str, Any]) -> "Sampling":
     from headrace.errors import ConfigError
-    from headrace.extraction.features.sampling import ClipShape, Sampling
+    from headrace.extraction.features.model_spec import ClipShape, Sampling
     from headrace.sampling.selection import EveryNth
 
     flags, hop, length = ("fps", "every", "at", "keyframes"), typed["hop"], typed["clip_len"]
@@ -94,7 +93,7 @@ def _selection(typed: dict[str, Any]) -> Any:
 
 
 def _numerics(typed: dict[str, Any]) -> "Numerics":
-    from headrace.extraction.features.spec import Numerics
+    from headrace.extraction.features.model_spec import Numerics
 
     is_cpu = typed["device"] == "cpu"
     low = "bfloat16" if is_cpu else "float16"
@@ -117,7 +116,7 @@ def _cluster(address: str | None, device: str, most: int | None) -> "RaySettings
 
 def _effort(batch_size: str) -> "Effort":
     from headrace.errors import ConfigError
-    from headrace.extraction.features.spec import Effort
+    from headrace.extraction.features.model_spec import Effort
 
     if batch_size == "auto":
         return Effort(batch_size="auto")
@@ -126,7 +125,7 @@ def _effort(batch_size: str) -> "Effort":
     return Effort(batch_size=int(batch_size))
 
 
-def _forecast_words(found: "Forecast", out: Path) -> str:
+def _forecast_words(found: "FeatureEstimate", out: Path) -> str:
     from headrace.profiling.number_format import counted, megabytes, seconds
 
     shape = "x".join(map(str, found.shape)) or "1"

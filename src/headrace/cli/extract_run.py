@@ -14,13 +14,13 @@ from headrace.cli.progress import progress, waiting
 from headrace.cli.stopping import NOTHING_RECORDED, ending_on_sigterm
 
 if TYPE_CHECKING:
-    from headrace.extraction.attempt import Extracted
     from headrace.extraction.extraction import Extraction
     from headrace.extraction.options import ExtractionOptions
+    from headrace.extraction.plan import Extracted
 
 
 def run_extraction(
-    kind: "type[Extraction[Any, Any]]",
+    kind: "type[Extraction[Any]]",
     options: "ExtractionOptions",
     words: Words,
     typed: Mapping[str, Any],
@@ -66,8 +66,8 @@ def run_extraction(
 
 
 def _prepared(
-    kind: "type[Extraction[Any, Any]]", options: "ExtractionOptions", *, is_quiet: bool
-) -> "Extraction[Any, Any]":
+    kind: "type[Extraction[Any]]", options: "ExtractionOptions", *, is_quiet: bool
+) -> "Extraction[Any]":
     from headrace.profiling.machine import process_seconds
 
     imports_seconds = process_seconds()
@@ -85,10 +85,10 @@ def _warn(warning: str) -> None:
 
 
 def _print_forecast(
-    prepared: "Extraction[Any, Any]", words: Callable[[Any, Path], str], *, as_json: bool
+    prepared: "Extraction[Any]", words: Callable[[Any, Path], str], *, as_json: bool
 ) -> None:
     with waiting("measuring a sample", is_quiet=as_json):
-        found = prepared.forecast()
+        found = prepared.estimate()
     if as_json:
         print(json_format.dumps(asdict(found)))
         return

@@ -57,9 +57,8 @@ class ProxyFlags:
 
 
 def _proxy(**typed: Any) -> None:
-    from headrace.extraction.proxies.proxy_making import ProxyMaking
-    from headrace.extraction.proxies.request import ProxyOptions, originals_of
-    from headrace.extraction.proxies.size import proxy_size
+    from headrace.extraction.proxies.proxy_extraction import ProxyMaking
+    from headrace.extraction.proxies.proxy_options import ProxyOptions, originals_of, proxy_size
     from headrace.video.manifest import find_videos
 
     refuse_streams(typed["sources"], "proxies")

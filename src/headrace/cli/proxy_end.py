@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from headrace.decode.proxy_rows import ProxyRow
-    from headrace.extraction.attempt import Extracted
-    from headrace.extraction.proxies.forecast import ProxyForecast
-    from headrace.extraction.proxies.proxy_making import ProxyMaking
+    from headrace.extraction.plan import Extracted
+    from headrace.extraction.proxies.proxy_extraction import ProxyEstimate, ProxyMaking
     from headrace.extraction.proxies.totals import ProxyTotals
     from headrace.planner.proxy_gain import ProxyGain
 
@@ -44,7 +43,7 @@ def what_came(extracted: "Extracted", made: "ProxyMaking", *, measures: bool) ->
     return [*_lost_words(totals), *(_gain_words(gain) if gain else ())]
 
 
-def forecast_words(found: "ProxyForecast", out: Path) -> str:
+def forecast_words(found: "ProxyEstimate", out: Path) -> str:
     """Return what a dry run says."""
     from headrace.profiling.number_format import counted, megabytes, percent, seconds
 

@@ -1,41 +1,69 @@
 """An extraction of any kind: planned, done by workers, recorded; where one ended, the next goes on.
 
-What differs from kind to kind are a few methods of a class and its `Job`.
+A kind is a class of `Extraction`: what is wanted, how it is cut into chunks, what a worker does of
+them, and how its entries in the journal read. All else is here.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+import numpy as np
 
 from headrace.decode.index_store import IndexStore
-from headrace.extraction.attempt import Ended, Extracted, Job
-from headrace.extraction.ledger import Ledger
+from headrace.errors import file_errors
+from headrace.extraction.chunk_worker import chunk_message
+from headrace.extraction.decode_jobs import check_decoder
+from headrace.extraction.journal import Entry, Ledger, Lost, Outcome
 from headrace.extraction.options import ExtractionOptions
-from headrace.extraction.plan import ExtractionPlan
-from headrace.extraction.recorder import Listening, Recorder
+from headrace.extraction.plan import (
+    Extracted,
+    ExtractionPlan,
+    Progress,
+    Remarks,
+    Wanted,
+    startup_parts,
+    whole_video,
+)
+from headrace.extraction.progress_recorder import Recorder
 from headrace.extraction.videos import Videos
-from headrace.profiling.input_records import lost_frame, summarize_all, with_content
+from headrace.planning.chunks import Chunk
+from headrace.profiling.input_records import LostFrame, lost_frame, summarize_all, with_content
 from headrace.profiling.machine import provenance
 from headrace.profiling.number_format import counted
 from headrace.profiling.provenance import Provenance
 from headrace.profiling.recorder import Recorder as SessionRecorder
-from headrace.profiling.run_records import StartUpPart
+from headrace.profiling.run_records import Setup, StartUpPart
+from headrace.profiling.session import Outcome as RunOutcome
+from headrace.profiling.stage_records import Role
 from headrace.runtime.child import ChildFunction, Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.workers import RunRound, Work, WorkOutcome, work_through
+from headrace.video.loss import Loss
+from headrace.video.stream_index import StreamIndex
 
 OptionsT = TypeVar("OptionsT", bound=ExtractionOptions)
-PlanT = TypeVar("PlanT", bound=ExtractionPlan)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Extraction(ABC, Generic[OptionsT, PlanT]):
+class Extraction(ABC, Generic[OptionsT]):
     """An extraction that can begin: `FrameExtraction.prepare(options).run()`."""
 
+    noun: ClassVar[str]
+    """What comes out, one of it: `picture`."""
+    roles: ClassVar[Mapping[str, Role]]
+    """Part of the work → the role it plays, in the order of the work."""
+    concealed: ClassVar[str]
+    """What is said of a damaged frame that came as FFmpeg shows it."""
+    outputs: ClassVar[tuple[str, ...]] = ()
+    """Files that are written last; they are there only while all that they list is."""
+    is_by_video: ClassVar[bool] = False
+    """Whether a chunk is a whole video, which is there or not."""
+
     options: OptionsT
-    plan: PlanT
+    plan: ExtractionPlan
     store: IndexStore
     function: ChildFunction
     """What each worker runs; every kind has its own."""
@@ -77,9 +105,11 @@ class Extraction(ABC, Generic[OptionsT, PlanT]):
             BackendError: a library, an encoder or a device is missing.
             MediaError: a video cannot be opened, and this is to be an error, or none can.
         """
-        cls._check(options)
-        ledger = Ledger(options.out)
-        ledger.before()
+        cls.check(options)
+        if options.decodes_here:
+            check_decoder(options.decode)
+        journal = Ledger(options.out)
+        journal.before()
         store, began_ns = store or IndexStore(), clock.now_ns()
         videos = Videos.of(
             options.sources,
@@ -90,8 +120,10 @@ class Extraction(ABC, Generic[OptionsT, PlanT]):
             on_video=on_video,
             rate=options.rate,
         )
-        plan, seconds = cls._planned(options, videos, clock, lambda what: on_video(what, 0, 0))
-        ledger.check(plan.request)
+        if options.decodes_here:
+            check_decoder(options.decode, videos.indexes.values())
+        plan, seconds = cls.planned(options, videos, clock, lambda what: on_video(what, 0, 0))
+        journal.check(plan.request)
         index_seconds = (clock.now_ns() - began_ns) / 1e9 - sum(seconds.values())
         return cls(
             options=options,
@@ -99,22 +131,57 @@ class Extraction(ABC, Generic[OptionsT, PlanT]):
             store=store,
             function=function or cls.function,
             command=tuple(command),
-            startup=_parts({"imports": imports_seconds, "index": index_seconds, **seconds}),
+            startup=startup_parts({"imports": imports_seconds, "index": index_seconds, **seconds}),
             clock=clock,
         )
 
-    @property
-    @abstractmethod
-    def wanted(self) -> int:
-        """How many pictures, or features, were asked for, of videos that can be opened."""
+    @classmethod
+    def check(cls, options: OptionsT) -> None:
+        """Check, at no cost, what it takes that may be missing.
 
-    @property
-    def workers(self) -> int:
-        """Processes that work, if none of it is done yet."""
-        return max(1, min(self.options.processes, len(self.plan.chunks)))
+        Raises:
+            BackendError: a library or an encoder is missing.
+        """
+
+    @classmethod
+    def planned(
+        cls, options: OptionsT, videos: Videos, clock: Clock, on_phase: Callable[[str], None]
+    ) -> tuple[ExtractionPlan, Mapping[str, float]]:
+        """Return the plan, and the seconds of what was done for it that has a name of its own.
+
+        `on_phase` is called with what is begun.
+        """
+        parts = {number: cls.cut(options, number, i) for number, i in videos.indexes.items()}
+        plan = ExtractionPlan(
+            request=options.request(videos.asked),
+            indexes=videos.indexes,
+            wanted={number: wanted for number, (wanted, _) in parts.items()},
+            chunks=tuple(chunk for _, chunks in parts.values() for chunk in chunks),
+            left_out=videos.left_out,
+            notes=videos.notes,
+        )
+        return plan, {}
+
+    @classmethod
+    def cut(
+        cls, options: OptionsT, video: int, index: StreamIndex
+    ) -> tuple[Wanted, Sequence[Chunk]]:
+        """Return the wanted frames of a video, int64, ascending, and the chunks they are cut into.
+
+        Every frame, in one chunk, unless a kind has it otherwise.
+        """
+        return np.arange(len(index)), [whole_video(video, index, len(index))]
 
     @abstractmethod
-    def forecast(self) -> Any:
+    def outcome_of(self, entry: Entry) -> Outcome:
+        """Return what became of a chunk, by its entry in the journal."""
+
+    def came_in(self, entry: Entry) -> Collection[int]:
+        """Return the wanted frames that are there of a chunk that was begun."""
+        return ()
+
+    @abstractmethod
+    def estimate(self) -> Any:
         """Return what it would come to: a dataclass, and in its `failures` why samples are missing.
 
         Nothing is written to the folder; a few samples are made and thrown away.
@@ -122,6 +189,16 @@ class Extraction(ABC, Generic[OptionsT, PlanT]):
         Raises:
             KeyboardInterrupt: somebody pressed Ctrl-C.
         """
+
+    @property
+    def wanted(self) -> int:
+        """How many pictures, features or frames were asked for, of videos that can be opened."""
+        return self.plan.total
+
+    @property
+    def workers(self) -> int:
+        """Processes that work, if none of it is done yet."""
+        return max(1, min(self.options.processes, len(self.plan.chunks)))
 
     def run(
         self,
@@ -136,30 +213,88 @@ class Extraction(ABC, Generic[OptionsT, PlanT]):
         Args:
             on_settled: Called with a number of frames, or samples, that came, were lost, or were
                 there.
-            on_warning: Is told each warning, one line.
+            on_warning: Called with each warning, one line.
             on_phase: Called with what is begun, as "extracting".
 
         Raises:
             ConfigError: another run has the folder, or it holds another extraction; a cache is
                 somebody else's.
         """
-        with self._job(on_warning) as job:
+        with self.opened(on_warning) as kind:
             made = provenance(self.options.configuration(), self.command, self.clock)
-            ledger = Ledger(self.options.out)
-            with ledger.held(self.plan.request):
-                return self._run(job, ledger, made, self._recorder(job, on_settled, on_phase))
+            journal = Ledger(self.options.out)
+            recorder = Recorder(
+                self.plan.places, self.roles, self.clock, on_frames=on_settled, on_phase=on_phase
+            )
+            with journal.held(self.plan.request):
+                return kind._run(journal, made, recorder)
 
-    def work(self, ledger: Ledger, workers: int, more: Mapping[str, Json]) -> Work:
-        """Return what so many workers do for a folder; `more`: what they are told of this kind."""
+    def opened(self, on_warning: Callable[[str], None]) -> AbstractContextManager[Self]:
+        """Return this extraction with what a run keeps open, such as a cache."""
+        return nullcontext(self)
+
+    def progress(self, journal: Ledger, failed: Mapping[str, str]) -> Progress:
+        """Return what became of all chunks; `failed`: name of one that nobody does → why."""
+        done = journal.done(self.plan.by_name)
+        undone = [chunk for chunk in self.plan.chunks if chunk.name not in done]
+        noted = journal.noted(chunk.name for chunk in undone)
+        begun: dict[str, Outcome] = {}
+        for chunk in undone:
+            entry, lost = noted.get(chunk.name), list[Lost]()
+            there = None if entry is None else self.outcome_of(entry)
+            if chunk.name in failed:
+                came = set(() if entry is None else self.came_in(entry))
+                wanted = chunk.of(self.plan.wanted[chunk.video]).tolist()
+                lost = [Lost(n, failed[chunk.name]) for n in wanted if n not in came]
+            if there is not None or lost:
+                begun[chunk.name] = Outcome(
+                    came=there.came if there else 0,
+                    lost=tuple(lost),
+                    concealed=there.concealed if there else (),
+                )
+        return Progress(
+            done={name: self.outcome_of(entry) for name, entry in done.items()},
+            begun=begun,
+            failed={name: why for name, why in failed.items() if name not in done},
+            entries={**done, **noted},
+        )
+
+    def do(self, journal: Ledger, progress: Progress, recorder: Recorder) -> WorkOutcome:
+        """Do the chunks that are not done, the dearest first where each is a video."""
+        todo = progress.without(self.plan.chunks)
+        if self.is_by_video:
+            todo.sort(key=lambda chunk: -chunk.cost)
+        for name in self.outputs if todo else ():
+            path = journal.folder / name
+            with file_errors(f"cannot remove {path}", "give another folder with -o"):
+                path.unlink(missing_ok=True)
+        return self.work_through(
+            {chunk.name: chunk_message(chunk) for chunk in todo}, journal, recorder
+        )
+
+    def finish(self, journal: Ledger, progress: Progress) -> None:
+        """Put together what there is, however the work ended."""
+
+    def remarks(self, recorder: Recorder, outcome: RunOutcome) -> Remarks:
+        """Return what the record of the run says of this kind alone."""
+        return Remarks(
+            setup=Setup(batch_size=max([step.frames for step in recorder.steps], default=1)),
+            outputs=self.outputs if outcome == "complete" else (),
+            notes=recorder.notes_on_decoding(),
+        )
+
+    def work(self, journal: Ledger, workers: int, more: Mapping[str, Json] | None = None) -> Work:
+        """Return what so many workers do for a folder; `more`: what else they are sent."""
         return Work(
             function=self.function,
             argument={
-                "folder": str(ledger.folder.absolute()),
+                "folder": str(journal.folder.absolute()),
                 "store": str(self.store.folder.absolute()),
                 "raises": self.options.on_error == "raise",
-                **more,
+                "decode": self.options.decode,
+                **(more or {}),
             },
-            claims=ledger.claims(),
+            claims=journal.claims(),
             workers=workers,
             stall_seconds=self.options.stall_seconds,
         )
@@ -167,106 +302,74 @@ class Extraction(ABC, Generic[OptionsT, PlanT]):
     def work_through(
         self,
         chunks: Mapping[str, Json],
-        ledger: Ledger,
+        journal: Ledger,
         recorder: Recorder,
         *,
-        more: Mapping[str, Json] | None = None,
         run: RunRound | None = None,
     ) -> WorkOutcome:
-        """Have workers do `chunks`, name of each → what they are told of it: see `work`."""
+        """Have workers do `chunks`, name of each → its message; `run`: where, if not here."""
         return work_through(
-            self.work(ledger, self.options.processes, more or {}),
+            self.work(journal, self.options.processes),
             chunks,
             on_said=recorder.hear,
-            on_fallen=ledger.quarantine().add,
+            on_fallen=journal.quarantine().add,
             run=run,
             clock=self.clock,
         )
 
-    @classmethod
-    @abstractmethod
-    def _check(cls, options: OptionsT) -> None:
-        """Check, at no cost, what it takes that may be missing."""
+    def _lost(self, progress: Progress) -> Iterator[LostFrame]:
+        plan = self.plan
+        for chunk in plan.chunks:
+            outcome = progress.done.get(chunk.name) or progress.begun.get(chunk.name)
+            if outcome is None:
+                continue
+            index, place = plan.indexes[chunk.video], plan.places[chunk.video]
+            if self.is_by_video and outcome.lost:
+                whole = Loss(source=str(index.source), index=None, cause=outcome.lost[0].cause)
+                yield lost_frame(whole, place)
+                continue
+            found = [
+                *((number, self.concealed, True) for number in outcome.concealed),
+                *((lost.index, lost.cause, False) for lost in outcome.lost),
+            ]
+            for number, cause, is_concealed in sorted(found):
+                loss = Loss.at(index, number, cause, is_concealed=is_concealed)
+                yield lost_frame(loss, place)
 
-    @classmethod
-    @abstractmethod
-    def _planned(
-        cls, options: OptionsT, videos: Videos, clock: Clock, on_phase: Callable[[str], None]
-    ) -> tuple[PlanT, Mapping[str, float]]:
-        """Return the plan, and the seconds of what was done for it that has a name of its own.
-
-        `on_phase` is called with what is begun.
-        """
-
-    @abstractmethod
-    def _job(self, on_warning: Callable[[str], None]) -> AbstractContextManager[Job[Any]]:
-        """Return what is particular to this kind, open for a run."""
-
-    def _run(
-        self, job: Job[Any], ledger: Ledger, made: Provenance, recorder: Recorder
-    ) -> Extracted:
+    def _run(self, journal: Ledger, made: Provenance, recorder: Recorder) -> Extracted:
         record = SessionRecorder("extract", made, clock=self.clock, startup=self.startup)
-        record.start_ns, record.steps = recorder.listening.start_ns, recorder.steps
-        before = job.settle(ledger, {}).came
-        recorder.listening.on_frames(before)
-        left_out: dict[str, str] = {}
+        record.start_ns, record.steps = recorder.start_ns, recorder.steps
+        before = self.progress(journal, {}).came
+        recorder.on_frames(before)
+        failed: dict[str, str] = {}
 
-        def work() -> bool:
-            left_out.update(ledger.quarantine().standing(retry=self.options.retry))
-            done = job.do(ledger, job.settle(ledger, left_out), recorder)
-            left_out.update({**done.fallen, **recorder.unreadable})
-            return done.is_interrupted
-
-        ended = Ended.of(work, lambda: job.finish(ledger, job.settle(ledger, left_out)))
-        settled, plan = job.settle(ledger, left_out), self.plan
-        remarks = job.remarks(recorder, ended.outcome)
+        with record.ending():
+            failed.update(journal.quarantine().standing(retry=self.options.retry))
+            done = self.do(journal, self.progress(journal, failed), recorder)
+            failed.update({**done.fallen, **recorder.unreadable})
+            if done.is_interrupted:
+                raise KeyboardInterrupt
+        with record.ending():
+            self.finish(journal, self.progress(journal, failed))
+        progress, plan = self.progress(journal, failed), self.plan
+        remarks = self.remarks(recorder, record.outcome)
         inputs, places = summarize_all(
             plan.indexes.values(), (loss.source for loss in plan.left_out)
         )
-        record.outcome, record.error = ended.outcome, ended.error
+        were = "was" if before == 1 else "were"
+        there = f"{counted(before, self.noun)} {were} there already, from earlier runs"
         session = record.session(
             setup=remarks.setup,
             inputs=with_content(inputs),
             lost=(
                 *(lost_frame(loss, places[loss.source]) for loss in plan.left_out),
-                *settled.lost(),
+                *self._lost(progress),
             ),
             warmup_steps=0,
             stages=recorder.stages(self.workers),
             workers=recorder.workers(),
             decode=recorder.decode,
-            notes=(*plan.notes, *remarks.notes, *_were_there(before, job.noun)),
+            notes=(*plan.notes, *remarks.notes, *([there] if before else [])),
             outputs=remarks.outputs,
         )
-        return Extracted(session=session, came=settled.came, were_there=before, wanted=self.wanted)
-
-    def _recorder(
-        self,
-        job: Job[Any],
-        on_settled: Callable[[int], None],
-        on_phase: Callable[[str], None],
-    ) -> Recorder:
-        return Recorder(
-            Listening(
-                places=self.plan.places,
-                roles=job.roles,
-                start_ns=self.clock.now_ns(),
-                clock=self.clock,
-                on_frames=on_settled,
-                on_phase=on_phase,
-            )
-        )
-
-
-def _parts(seconds: Mapping[str, float | None]) -> tuple[StartUpPart, ...]:
-    """Return what passed before a run, by name; what is not known is left out."""
-    return tuple(
-        StartUpPart(name=name, seconds=max(0.0, each))
-        for name, each in seconds.items()
-        if each is not None
-    )
-
-
-def _were_there(came: int, noun: str) -> tuple[str, ...]:
-    were = "was" if came == 1 else "were"
-    return (f"{counted(came, noun)} {were} there already, from earlier runs",) if came else ()
+        return Extracted(session=session, came=progress.came, were_there=before, wanted=self.wanted)

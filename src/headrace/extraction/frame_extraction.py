@@ -1,61 +1,175 @@
-"""Extracting frames: pictures of them, and a table of the pictures."""
+"""Frames of videos as pictures: what may be asked, how it is planned, what it would come to."""
 
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import ClassVar, Final
 
-from headrace.extraction.decoders import check_decoder
+import numpy as np
+
+from headrace.decode.decoding import Decoding
+from headrace.errors import ConfigError
 from headrace.extraction.extraction import Extraction
-from headrace.extraction.forecast import Forecast, forecast, make_samples
-from headrace.extraction.frame_job import FrameJob
-from headrace.extraction.frame_plan import FramePlan
-from headrace.extraction.frame_request import FrameOptions
-from headrace.extraction.frame_worker import extract_frames
-from headrace.extraction.table import NAME
-from headrace.extraction.videos import Videos
+from headrace.extraction.frame_table import NAME, write_table
+from headrace.extraction.frame_worker import extract_frames, rows_of
+from headrace.extraction.image_encoder import Pictures
+from headrace.extraction.journal import Entry, Ledger, Lost, Outcome
+from headrace.extraction.options import ExtractionOptions
+from headrace.extraction.pilot import pilot, pixels_of
+from headrace.extraction.plan import ExtractionPlan, Progress, Wanted
+from headrace.extraction.videos import frame_file
 from headrace.extras import check_extra
+from headrace.planning.chunks import Chunk, chunks_of
+from headrace.profiling.provenance import Scalar
+from headrace.profiling.stage_records import Role
 from headrace.runtime.child import ChildFunction
-from headrace.runtime.clock import Clock
+from headrace.sampling.selection import Selection
+from headrace.video.stream_index import StreamIndex
+
+_CHUNK_PIXELS: Final = 1e9
+"""Pixels decoded and encoded in a chunk, about: seconds of work, so that workers end together."""
+_SAMPLES: Final = 6
+"""Pictures that are made to estimate the rest."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrameOptions(ExtractionOptions):
+    """Which frames of which videos, as which pictures, and how it is done."""
+
+    kind: ClassVar[str] = "frames"
+    selection: Selection
+    """Which frames."""
+    pictures: Pictures = field(default_factory=Pictures)
+
+    def _asked(self) -> dict[str, Scalar]:
+        first = dict.fromkeys(("format", "quality", "size"))
+        return {"frames": str(self.selection), **first, **self.pictures.asked()}
+
+    def _means(self) -> dict[str, Scalar]:
+        return {**super()._means(), "rate": self.rate, "decode": Decoding.named(self.decode).name}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrameEstimate:
+    """What an extraction would come to. Estimates are None where no sample could be made."""
+
+    videos: int
+    frames: int
+    """Pictures, damage aside: exact."""
+    samples: int
+    """Pictures that were made to estimate the rest."""
+    num_bytes: int | None
+    """Of all pictures: their mean per pixel in the samples, times all pixels."""
+    least_bytes: int | None
+    most_bytes: int | None
+    """Of a sample."""
+    seconds: float | None
+    """By what the samples took, shared out over the workers."""
+    workers: int
+    failures: tuple[str, ...] = ()
+    """What ended the process that made a sample, in words."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class FrameExtraction(Extraction[FrameOptions, FramePlan]):
-    """An extraction of frames that can begin: `FrameExtraction.prepare(options).run()`."""
+class FrameExtraction(Extraction[FrameOptions]):
+    """An extraction of pictures that can begin: `FrameExtraction.prepare(options).run()`."""
 
+    noun: ClassVar[str] = "picture"
+    roles: ClassVar[Mapping[str, Role]] = {"decode": "decode", "encode": "sink", "write": "sink"}
+    concealed: ClassVar[str] = "the file is damaged there; the picture is what FFmpeg shows instead"
+    outputs: ClassVar[tuple[str, ...]] = (NAME,)
     function: ChildFunction = field(default=extract_frames)
 
-    @property
-    def wanted(self) -> int:
-        """Frames that are wanted."""
-        return self.plan.frames
-
-    def forecast(self, function: ChildFunction = make_samples) -> Forecast:
-        """Return how many pictures, how large and how long: decodes and encodes a few of them.
-
-        Args:
-            function: What makes them, in a child process.
-
-        Raises:
-            KeyboardInterrupt: somebody pressed Ctrl-C.
-        """
-        return forecast(self, function)
-
     @classmethod
-    def _check(cls, options: FrameOptions) -> None:
+    def check(cls, options: FrameOptions) -> None:
+        """Check that pictures and their table can be written: see `Extraction.check`."""
         check_extra("parquet", f"the table of the frames, {NAME},")
         options.pictures.check()
-        check_decoder(options.decode)
 
     @classmethod
-    def _planned(
-        cls,
-        options: FrameOptions,
-        videos: Videos,
-        clock: Clock,
-        on_phase: Callable[[str], None],
-    ) -> tuple[FramePlan, Mapping[str, float]]:
-        check_decoder(options.decode, videos.indexes.values())
-        return FramePlan.of(options, videos), {}
+    def cut(
+        cls, options: FrameOptions, video: int, index: StreamIndex
+    ) -> tuple[Wanted, list[Chunk]]:
+        """Return the frames that were selected, and chunks of about the same work."""
+        wanted, size = options.selection.of(index), index.info.upright_size
+        size = options.shape.output_size(size)
+        options.pictures.check_size(size, str(index.source))
+        cost = options.pictures.cost_of(size)
+        return wanted, chunks_of(video, index, wanted, frame_cost=cost, most=_CHUNK_PIXELS)
 
-    def _job(self, on_warning: Callable[[str], None]) -> nullcontext[FrameJob]:
-        return nullcontext(FrameJob(extraction=self))
+    def __post_init__(self) -> None:
+        if not self.plan.chunks:
+            raise ConfigError(
+                f"no frame of {next(iter(self.plan.indexes.values())).source} is wanted by "
+                f"{str(self.options.selection)!r}; ask for others, as with --every 1"
+            )
+
+    def outcome_of(self, entry: Entry) -> Outcome:
+        """Return what became of a chunk, by its entry in the journal."""
+        return Outcome(
+            came=len(entry.files),
+            lost=tuple(Lost(*lost) for lost in entry.facts["lost"]),
+            concealed=tuple(row.index for row in rows_of(entry) if row.is_concealed),
+        )
+
+    def came_in(self, entry: Entry) -> Collection[int]:
+        """Return the frames that there are pictures of."""
+        return [row.index for row in rows_of(entry)]
+
+    def finish(self, journal: Ledger, progress: Progress) -> None:
+        """Remove pictures that no entry tells of; write the table, where nothing is left to do."""
+        plan, entries = self.plan, progress.entries
+        for name in progress.failed:
+            chunk = plan.by_name[name]
+            for lost in progress.begun[name].lost:
+                video, index = plan.request.videos[chunk.video].name, plan.indexes[chunk.video]
+                file = frame_file(self.options.pictures, video, index, lost.index)
+                with suppress(OSError):
+                    (journal.folder / file).unlink()
+        if not progress.without(plan.chunks):
+            rows = (
+                (chunk.video, row)
+                for chunk in plan.chunks
+                if chunk.name in entries
+                for row in rows_of(entries[chunk.name])
+            )
+            write_table(journal.folder / NAME, rows, plan.indexes, plan.request.videos)
+
+    def estimate(self) -> FrameEstimate:
+        """Return how many pictures, how large and how long: makes up to 6, and keeps none."""
+        plan, size_of = self.plan, self.options.shape.output_size
+        pieces = _pieces(plan)
+        made = pilot(self, pieces, size_of)
+        sizes = {number: index.info.upright_size for number, index in plan.indexes.items()}
+        pixels = sum(pixels_of(size_of(sizes[each.video])) * each.frames for each in plan.chunks)
+        decoded = sum(pixels_of(sizes[each.video]) * each.decoded for each in plan.chunks)
+        seconds = made.seconds(pixels, decoded)
+        return FrameEstimate(
+            videos=len(plan.indexes),
+            frames=plan.total,
+            samples=len(made.sizes),
+            num_bytes=made.num_bytes(pixels),
+            least_bytes=min(made.sizes, default=None),
+            most_bytes=max(made.sizes, default=None),
+            seconds=None if seconds is None else seconds / self.workers,
+            workers=self.workers,
+            failures=tuple(
+                f"a sample of {plan.path_of(piece)}, frame {piece.start}, could not be made: "
+                f"{made.failed[piece.name]}"
+                for piece in pieces
+                if piece.name in made.failed
+            ),
+        )
+
+
+def _pieces(plan: ExtractionPlan) -> list[Chunk]:
+    """Return single frames all over the plan."""
+    places = np.unique(np.linspace(0, plan.total - 1, _SAMPLES).round().astype(int))
+    ends = np.cumsum([len(wanted) for wanted in plan.wanted.values()])
+    found = []
+    for place in places.tolist():
+        k = int(np.searchsorted(ends, place, "right"))
+        video, wanted = list(plan.wanted.items())[k]
+        number = int(wanted[place - int(ends[k])])  # counted from its end
+        found.append(Chunk(video=video, start=number, stop=number + 1, frames=1))
+    return found

@@ -17,12 +17,15 @@ from headrace.decode.open import open_either, open_index
 from headrace.decode.pixels import Array
 from headrace.decode.protocol import DecodeCounters, Decoder, OnError, check_on_error
 from headrace.errors import ConfigError, MediaError
-from headrace.extraction.assembly import FilledPart, assembled, fill, fill_by_size
-from headrace.extraction.room import ReadingRoom
-from headrace.extraction.tasks import (
+from headrace.extraction.frame_batches import (
+    FilledPart,
+    ReadingRoom,
     ReadingTask,
+    assembled,
     batches_of_one_stretch,
     batches_over_stretches,
+    fill,
+    fill_by_size,
 )
 from headrace.planning.stretches import in_order
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock

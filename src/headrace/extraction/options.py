@@ -1,17 +1,139 @@
-"""What may be asked of an extraction of any kind, and what of it decides what comes out."""
+"""What is asked of an extraction, and what of it decides what comes out."""
 
+import hashlib
+import json
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, Final
 
 from headrace.decode.protocol import OnError, check_on_error
 from headrace.errors import ConfigError
-from headrace.extraction.request import CONCEALED, AskedVideo, Request
+from headrace.extraction.decode_jobs import backend_facts, check_way
 from headrace.profiling.provenance import Scalar
+from headrace.records import from_json, recorded, to_json
 from headrace.runtime.affinity import available_cores
 from headrace.sizes import check_integers
+from headrace.video.fitting import Fitting
+from headrace.video.shape import Crop, FrameShape
 
+CONCEALED: Final = "concealed"
+"""What a request says of damaged frames that come as FFmpeg shows them."""
+_VERSION = 1
+
+
+@recorded
+@dataclass(frozen=True, kw_only=True)
+class AskedVideo:
+    """One video of a request."""
+
+    name: str
+    """What it is called in the folder."""
+    path: str
+    """Where it lies, from the root on."""
+    size: int | None
+    mtime_ns: int | None
+    """Of the file, as it was when it was first opened; None: it could not be."""
+    rate: str | None = None
+    """Pictures a second, where it is pictures in order; None: it is a file."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it could be opened."""
+        return self.size is not None
+
+
+@recorded
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """All that decides what comes out, and nothing else."""
+
+    kind: str
+    """`frames`."""
+    asked: Mapping[str, Scalar]
+    """Options by name."""
+    videos: tuple[AskedVideo, ...]
+    """In order; a number of a video is a place here."""
+
+    def text(self) -> str:
+        """Return it as JSON."""
+        return to_json(self, version=_VERSION, indent=1) + "\n"
+
+    @property
+    def digest(self) -> str:
+        """`sha256:…` of what two requests that go together have in common.
+
+        Sizes and times of files are not in it: one that could not be opened may be there later.
+        """
+        videos = [
+            (video.name, video.path) if video.rate is None else (video.name, video.path, video.rate)
+            for video in self.videos
+        ]
+        text = json.dumps([self.kind, dict(self.asked), videos], sort_keys=True)
+        return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+    @property
+    def conceals(self) -> bool:
+        """Whether damaged frames come as FFmpeg shows them."""
+        return self.asked["damaged"] == CONCEALED
+
+    @classmethod
+    def parse(cls, text: str, file: object = "the request") -> "Request":
+        """Return what `text` made.
+
+        Raises:
+            ConfigError: it is something else; `file` is where it was read.
+        """
+        return from_json(cls, text, file=file, version=_VERSION)
+
+    def differences(self, before: "Request") -> Iterator[str]:
+        """Yield how this differs from one before, in words; nothing where they go together."""
+        if self.kind != before.kind:
+            yield f"it holds {before.kind}, not {self.kind}"
+            return
+        for name in {**before.asked, **self.asked}:
+            was, now = before.asked.get(name), self.asked.get(name)
+            if was != now:
+                yield f"{name} was {_shown(was)}, now {_shown(now)}"
+        yield from self._other_videos(before)
+
+    def _other_videos(self, before: "Request") -> Iterator[str]:
+        was = [each.path for each in before.videos]
+        now = [each.path for each in self.videos]
+        new = [path for path in now if path not in was]
+        gone = [path for path in was if path not in now]
+        if new:
+            yield f"{_listed(new)} was not asked for then"
+        if gone:
+            yield f"{_listed(gone)} is not asked for now"
+        if was != now and not new and not gone:
+            yield "the videos came in another order"
+        if was == now:
+            yield from _other_rates(before.videos, self.videos)
+            for old, video in zip(before.videos, self.videos, strict=True):
+                # One that could not be opened then, or cannot now, has nothing to mix up.
+                if old.is_known and video.is_known and replace(old, rate=video.rate) != video:
+                    yield f"{video.path} has changed since"
+
+
+def _other_rates(before: tuple[AskedVideo, ...], videos: tuple[AskedVideo, ...]) -> Iterator[str]:
+    for old, video in zip(before, videos, strict=True):
+        if old.rate != video.rate:
+            yield f"rate of {video.path} was {_shown(old.rate)}, now {_shown(video.rate)}"
+
+
+def _shown(value: Scalar) -> str:
+    return "not set" if value in (None, "") else str(value)
+
+
+def _listed(paths: list[str]) -> str:
+    more = f" (and {len(paths) - 1} more)" if len(paths) > 1 else ""
+    return f"{paths[0]}{more}"
+
+
+WHOLE_FRAMES: Final = FrameShape()
+"""Frames as they are."""
 _STALL_SECONDS = 300.0
 
 
@@ -37,6 +159,14 @@ class ExtractionOptions(ABC):
     damaged, come as FFmpeg shows them."""
     retry: bool = False
     """Whether what ended two workers in an earlier run is tried again."""
+    rate: str | None = None
+    """Pictures a second; each source is then a folder of pictures, or a pattern such as
+    frames/%05d.jpg. None: sources are videos."""
+    decode: str = "cpu"
+    """What decodes, and where, as `Decoding.named` takes it; frames come down from a GPU. `cuda`
+    without a number is the GPU that a worker computes on, or the first; so is that of `auto`."""
+    shape: FrameShape = WHOLE_FRAMES
+    """What is cut out of frames, and how it is resized: RGB of 8 bits."""
     stall_seconds: float = _STALL_SECONDS
     """How long a worker may have nothing to show before it is taken to hang, and ended."""
 
@@ -47,6 +177,12 @@ class ExtractionOptions(ABC):
             raise ConfigError(f"stall_seconds must be > 0, got {self.stall_seconds}")
         if not self.sources:
             raise ConfigError("give at least one video")
+        check_way(self.decode, rate=self.rate, on_error=self.on_error)
+        shape = self.shape
+        if (shape.layout, shape.dtype) != ("rgb", "uint8") or isinstance(shape.fit, Fitting):
+            raise ConfigError(
+                f"frames are extracted as RGB of 8 bits, with a fit that has a name; got {shape}"
+            )
 
     @property
     def processes(self) -> int:
@@ -54,9 +190,9 @@ class ExtractionOptions(ABC):
         return self.workers or len(available_cores())
 
     @property
-    def rate(self) -> str | None:
-        """Pictures a second, where sources are pictures in order; None: they are videos."""
-        return None
+    def decodes_here(self) -> bool:
+        """Whether this machine decodes."""
+        return True
 
     def configuration(self) -> dict[str, Scalar]:
         """Return all of it, by the names of options."""
@@ -77,7 +213,8 @@ class ExtractionOptions(ABC):
     def asked(self) -> dict[str, Scalar]:
         """Return the options that decide what comes out, by name."""
         damaged = CONCEALED if self.on_error == "conceal" else "left out"
-        return {**self._asked(), "damaged": damaged}
+        asked = {**self._asked(), **backend_facts(self.decode), **shape_asked(self.shape)}
+        return {**asked, "damaged": damaged}
 
     @abstractmethod
     def _asked(self) -> dict[str, Scalar]:
@@ -86,3 +223,31 @@ class ExtractionOptions(ABC):
     def _means(self) -> dict[str, Scalar]:
         """Return what it is done with, by the names of options."""
         return {"workers": self.workers}
+
+
+def shape_asked(shape: FrameShape) -> dict[str, Scalar]:
+    """Return the parts of a shape that were chosen as options by name, for a request."""
+    crop = shape.crop
+    values: dict[str, Scalar] = {
+        "size": None if shape.size is None else "x".join(map(str, shape.size)),
+        "crop": None if crop is None else f"{crop.height}x{crop.width}+{crop.top}+{crop.left}",
+        "fit": None if shape.fit == "stretch" else str(shape.fit),
+        "interpolation": None if shape.interpolation == "area" else shape.interpolation,
+    }
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def shape_of_asked(asked: Mapping[str, Scalar], *, has_size: bool = True) -> FrameShape:
+    """Return the shape that `shape_asked` told of, which may hold other options too.
+
+    `has_size` is False where `size` of the request is something else.
+    """
+    given: dict[str, Any] = {n: asked[n] for n in ("fit", "interpolation") if asked.get(n)}
+    if has_size and asked.get("size"):
+        height, width = map(int, str(asked["size"]).split("x"))
+        given["size"] = height, width
+    if asked.get("crop"):
+        numbers = map(int, str(asked["crop"]).replace("x", "+").split("+"))
+        height, width, top, left = numbers
+        given["crop"] = Crop(height=height, width=width, top=top, left=left)
+    return FrameShape(**given)

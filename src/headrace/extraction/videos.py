@@ -1,19 +1,141 @@
-"""The videos that an extraction is asked for, with the frames of those that can be opened."""
+"""The videos that an extraction is asked for: their names, and the frames that they have."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
+from typing import Final
 
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_index
+from headrace.decode.scanning import scan_in_workers, scan_videos
 from headrace.errors import MediaError, OpenError
-from headrace.extraction.indexing import indexes_of
-from headrace.extraction.names import video_names
-from headrace.extraction.request import AskedVideo
+from headrace.extraction.image_encoder import Pictures
+from headrace.extraction.options import AskedVideo
+from headrace.runtime.child import ChildFunction
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.video.image_sequence import Rate, rate_of, source_at, without_number
 from headrace.video.loss import Loss
 from headrace.video.source import Fingerprint, Source
 from headrace.video.stream_index import StreamIndex
+from headrace.video.timebase import to_seconds
+
+_LONGEST: Final = 120
+"""Bytes of a video's name; a file system takes 255 in all."""
+_DIGITS: Final = 6
+
+
+def video_names(paths: Sequence[Path]) -> list[str]:
+    """Return a name for each video, no two alike: its stem, or more of its path where that is
+    not enough, or a number behind it."""
+    known = [_shortened(path.stem) for path in paths]
+    depth = 1
+    deepest = max((len(path.parts) for path in paths), default=0)
+    while len(set(known)) < len(known) and depth < deepest:
+        depth += 1
+        count = Counter(known)
+        known = [
+            _shortened(_deeper(path, depth)) if count[name] > 1 else name
+            for path, name in zip(paths, known, strict=True)
+        ]
+    names: dict[str, None] = {}
+    for name in known:
+        number, free = 1, name
+        while free in names:
+            number += 1
+            free = f"{name}-{number}"
+        names[free] = None
+    return list(names)
+
+
+def picture_name(
+    prefix: str, video: str, index: int, seconds: Fraction, num_frames: int, suffix: str
+) -> str:
+    """`shot_street_000120_4.004s.png`: sorted by name they are in order of the video."""
+    digits = max(_DIGITS, len(str(num_frames - 1)))
+    return f"{prefix}{video}_{index:0{digits}d}_{float(seconds):.3f}s.{suffix}"
+
+
+def frame_file(pictures: Pictures, video: str, index: StreamIndex, number: int) -> str:
+    """Return what the picture of frame `number` of a video is called; `video` is its name."""
+    seconds = to_seconds(int(index.pts[number]), index.info.time_base)
+    return picture_name(pictures.prefix, video, number, seconds, len(index), pictures.format)
+
+
+def _deeper(path: Path, depth: int) -> str:
+    """`cam1_street` of /data/cam1/street.mp4, for a depth of 2."""
+    parts = [part for part in path.parent.parts if part.strip("/")]
+    return "_".join([*parts[len(parts) - depth + 1 :], path.stem])
+
+
+def _shortened(name: str) -> str:
+    data = name.encode("utf-8", "surrogateescape")
+    if len(data) <= _LONGEST:
+        return name
+    return data[-_LONGEST:].decode("utf-8", "ignore")
+
+
+def indexes_of(
+    sources: Sequence[Source],
+    store: IndexStore,
+    *,
+    workers: int,
+    stall_seconds: float,
+    on_video: Callable[[str, int, int], None] = lambda name, done, of: None,
+    function: ChildFunction = scan_videos,
+    clock: Clock = SYSTEM_CLOCK,
+) -> dict[Source, StreamIndex | MediaError]:
+    """Return the index of each video, or why it has none.
+
+    Videos that the store does not know are scanned by workers, many at a time, so that one that
+    ends its process ends no other. Starting one takes longer than most scans: some 0.4 s.
+
+    Args:
+        sources: None twice.
+        store: Where indexes are kept.
+        workers: Processes.
+        stall_seconds: How long one scan may take.
+        on_video: Called with a name, how many are done and of how many.
+        function: What each worker runs.
+        clock: Measures.
+
+    Raises:
+        KeyboardInterrupt: somebody pressed Ctrl-C.
+    """
+    found: dict[Source, StreamIndex | MediaError | None] = {}
+    for each in sources:
+        found[each] = _known(each, store)
+    unknown = [source for source, known in found.items() if known is None]
+    if unknown:
+        found |= scan_in_workers(
+            unknown,
+            store,
+            workers=workers,
+            stall_seconds=stall_seconds,
+            on_scanned=on_video,
+            function=function,
+            clock=clock,
+        )
+    indexes: dict[Source, StreamIndex | MediaError] = {}
+    for number, (source, known) in enumerate(found.items()):
+        on_video(source.path.name, number, len(sources))
+        indexes[source] = _loaded(source, store) if known is None else known
+    return indexes
+
+
+def _known(source: Source, store: IndexStore) -> StreamIndex | MediaError | None:
+    try:
+        return store.find(source)
+    except MediaError as error:
+        return error  # there is nothing to scan
+
+
+def _loaded(source: Source, store: IndexStore) -> StreamIndex | MediaError:
+    try:
+        return store.load(source)
+    except MediaError as error:
+        return error
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

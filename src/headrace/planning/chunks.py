@@ -27,31 +27,21 @@ class Chunk:
     stop: int
     """It is for the wanted frames whose index is in [start, stop)."""
     frames: int
-    """How many these are."""
-    decoded: int
-    """Frames that are decoded for them."""
-    cost: float
+    """How many these are; of clips, how many begin there."""
+    decoded: int = 0
+    """Frames that are decoded for them; 0: not known."""
+    cost: float = 0.0
     """Pixels that are decoded, or might be in the same time: an estimate."""
 
     @property
     def name(self) -> str:
         """What it is known by, in this and in later runs: by its frames, however cut."""
-        return chunk_name(self.video, self.start, self.stop)
+        return f"{self.video:05d}-{self.start:08d}-{self.stop:08d}"
 
     def of(self, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return those of the wanted frames of its video, int64, ascending, that it is for."""
-        return frames_between(wanted, self.start, self.stop)
-
-
-def chunk_name(video: int, start: int, stop: int) -> str:
-    """Return what the frames [start, stop) of a video are known by; names sort as frames do."""
-    return f"{video:05d}-{start:08d}-{stop:08d}"
-
-
-def frames_between(wanted: NDArray[np.int64], start: int, stop: int) -> NDArray[np.int64]:
-    """Return those of `wanted`, int64, ascending, that are in [start, stop); a view."""
-    first, end = np.searchsorted(wanted, (start, stop))
-    return wanted[first:end]
+        first, end = np.searchsorted(wanted, (self.start, self.stop))
+        return wanted[first:end]
 
 
 def chunks_of(

@@ -9,7 +9,7 @@ from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.decode.open import capabilities_of
 from headrace.decode.option_words import in_option_words, saying_option
 from headrace.errors import BackendError, ConfigError, MediaError
-from headrace.extraction.picture_reader import PictureReader
+from headrace.extraction.image_reader import PictureReader
 from headrace.runs.model_setup import StartWatch
 from headrace.runs.options import RunOptions
 from headrace.runs.run_inputs import Media, Reader, batches_of

@@ -18,7 +18,7 @@ from headrace.decode.pictures import (
 from headrace.decode.protocol import OnError
 from headrace.errors import ConfigError, MediaError
 from headrace.extraction.frames import FrameReader
-from headrace.extraction.picture_reader import PictureReader
+from headrace.extraction.image_reader import PictureReader
 from headrace.masking import masked
 from headrace.runs.options import RunOptions
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock

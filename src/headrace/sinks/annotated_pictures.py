@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from headrace.errors import ConfigError
-from headrace.extraction.picture_reader import PictureBatch
+from headrace.extraction.image_reader import PictureBatch
 from headrace.sinks.painting import BoxPainter
 from headrace.sinks.predictions import writing
 from headrace.sinks.seen import Found

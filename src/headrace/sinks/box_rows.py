@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from headrace.extraction.picture_reader import PictureBatch
+from headrace.extraction.image_reader import PictureBatch
 from headrace.sinks.seen import Arrival, Found
 from headrace.video.frames import FrameBatch
 

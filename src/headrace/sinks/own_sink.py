@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError, StageError, in_words
-from headrace.extraction.picture_reader import PictureBatch
+from headrace.extraction.image_reader import PictureBatch
 from headrace.models.results import Boxes, Labels
 from headrace.sinks.seen import Arrival, Found, Seen
 from headrace.video.frames import FrameBatch

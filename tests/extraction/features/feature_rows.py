@@ -5,10 +5,16 @@ from fractions import Fraction
 import numpy as np
 import pyarrow.parquet
 
-from headrace.extraction.features.result import Lost, Made, Samples, Times
+from headrace.extraction.features.feature_result import (
+    ChunkResult,
+    Lost,
+    Made,
+    Samples,
+    Times,
+    VideoName,
+)
 from headrace.extraction.features.table import write_tables
-from headrace.extraction.features.table_facts import TableFacts
-from headrace.extraction.features.table_row import FeatureRow, VideoName
+from headrace.extraction.features.table_columns import TableFacts
 
 
 def facts(**given):
@@ -32,7 +38,7 @@ def row(name, start, stop, *, shape=(4,), dtype="float32", step=2, **given):
     """Samples at every second index of [start, stop); each number of a feature is its index."""
     index = np.arange(start, stop, step)
     features = np.broadcast_to(index.reshape(-1, *(1 for _ in shape)), (len(index), *shape))
-    return FeatureRow(
+    return ChunkResult(
         **{
             "chunk_id": f"{name}-{start:08d}-{stop:08d}",
             "video": VideoName(name=name, path=f"/data/{name}.mp4", content="sha256:89ab"),

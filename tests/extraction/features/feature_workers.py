@@ -13,15 +13,13 @@ from extraction import faults
 from headrace.cache.redis_store import RedisStore
 from headrace.decode.index_store import IndexStore
 from headrace.errors import MediaError
-from headrace.extraction.features import chunks
-from headrace.extraction.features.extraction import FeatureExtraction
-from headrace.extraction.features.facts import FeatureFacts
-from headrace.extraction.features.plan import FeaturePlan
-from headrace.extraction.features.request import FeatureOptions
-from headrace.extraction.features.result import ChunkResult, Lost, Made, Samples, Times
-from headrace.extraction.features.sampling import Sampling
-from headrace.extraction.features.spec import OwnModel
-from headrace.extraction.features.working import do_features
+from headrace.extraction.features import feature_options
+from headrace.extraction.features.feature_extraction import FeatureExtraction, FeaturePlan
+from headrace.extraction.features.feature_options import FeatureOptions
+from headrace.extraction.features.feature_result import ChunkResult, Lost, Made, Samples, Times
+from headrace.extraction.features.feature_worker import do_features
+from headrace.extraction.features.model_signature import FeatureFacts
+from headrace.extraction.features.model_spec import OwnModel, Sampling
 from headrace.extraction.videos import Videos
 from headrace.sampling.selection import selection_of
 
@@ -63,7 +61,7 @@ class Arithmetic:
         lost = tuple(Lost(index=int(n), cause="damaged") for n in starts if n == 25)
         starts = starts[starts != 25]
         return ChunkResult(
-            chunk=chunk,
+            chunk_id=chunk.name,
             size=index.info.upright_size,
             time_base=index.info.time_base,
             samples=Samples(
@@ -186,7 +184,7 @@ def extract(paths, out, store, function=arithmetic, **given):
 
 
 def main(paths, out, store):
-    chunks._CHUNK_PIXELS = 1.0
+    feature_options._CHUNK_PIXELS = 1.0
     extraction = planned(paths, out, store, is_killed)
     if os.environ["VICTIM"] == "parent":
         faults.before(Path, "replace", "unlink", act=faults.kill, calls=int(os.environ["CHANGES"]))

@@ -7,11 +7,17 @@ import numpy as np
 
 from decode.linear import linear_frames
 from headrace.decode.open import open_index
-from headrace.extraction.features.chunks import feature_chunks
 from headrace.extraction.features.engine import NO_HOOKS, FeatureEngine
+from headrace.extraction.features.feature_options import feature_chunks
 from headrace.extraction.features.model import load_feature_model
-from headrace.extraction.features.sampling import ClipShape, Sampling
-from headrace.extraction.features.spec import Effort, ListedModel, Numerics, OwnModel
+from headrace.extraction.features.model_spec import (
+    ClipShape,
+    Effort,
+    ListedModel,
+    Numerics,
+    OwnModel,
+    Sampling,
+)
 from headrace.models.precision_support import operation_threads
 from headrace.sampling.selection import selection_of
 
@@ -64,14 +70,14 @@ def running(spec, paths, samples, *, numerics=CPU, chunks=None, hooks=NO_HOOKS, 
 def run(*asked, **given):
     """Return the results of all chunks, in the order of their frames."""
     with running(*asked, **given) as results:
-        return sorted(results, key=lambda result: result.chunk.name)
+        return sorted(results, key=lambda result: result.chunk_id)
 
 
 def by_video(results):
     """Number of each video -> its features, [n, ...]."""
     found = defaultdict(list)
     for result in results:
-        found[result.chunk.video].append(result.samples.features)
+        found[int(result.chunk_id[:5])].append(result.samples.features)
     return {video: np.concatenate(parts) for video, parts in found.items()}
 
 

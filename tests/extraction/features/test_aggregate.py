@@ -8,10 +8,9 @@ import pytest
 
 from extraction.features.feature_rows import damage_features, facts, failed, row, write_folder
 from headrace.errors import ConfigError
+from headrace.extraction.features.aggregate import aggregate
+from headrace.extraction.features.feature_result import Samples, VideoName
 from headrace.extraction.features.folder import FeatureFolder
-from headrace.extraction.features.result import Samples
-from headrace.extraction.features.table_pooled import aggregate
-from headrace.extraction.features.table_row import VideoName
 
 
 @pytest.fixture

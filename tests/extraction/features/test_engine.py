@@ -27,7 +27,7 @@ from headrace.decode.decoding import Decoding
 from headrace.decode.open import open_index
 from headrace.errors import BackendError, ConfigError, DecodeError, OpenError
 from headrace.extraction.features.engine import Hooks
-from headrace.extraction.features.spec import Numerics
+from headrace.extraction.features.model_spec import Numerics
 from headrace.testing import damage
 from headrace.testing.synth import SynthClip, write_clip
 
@@ -100,7 +100,9 @@ def test_a_result_tells_which_frames_and_when(clips):
     index = open_index(clips[0])
     samples = sampling("every 5", num_frames=3, stride=2)
     results = run(CORNERS, clips[:1], samples, most=2, worker="worker 3")
-    assert [result.chunk.samples for result in results] == [len(r.samples) for r in results]
+    chunks = chunks_of([index], samples, most=2)
+    assert [result.chunk_id for result in results] == [chunk.name for chunk in chunks]
+    assert [chunk.frames for chunk in chunks] == [len(r.samples) for r in results]
     assert indices(results) == [0, 5, 10, 15, 20, 25]
     for result in results:
         made = result.made
@@ -184,7 +186,7 @@ def test_damaged_frames_are_lost_with_their_cause_and_no_others(damaged, decoder
     for number, row in zip(
         came, np.concatenate([r.samples.features for r in results]), strict=True
     ):
-        chunk = replace(first, start=number, stop=number + 1, samples=1)
+        chunk = replace(first, start=number, stop=number + 1, frames=1)
         near(features(model, [damaged], EVERY, chunks=[chunk]), {0: row[None]})
 
 
@@ -224,7 +226,7 @@ def test_a_video_that_cannot_be_opened_fails_its_chunks_and_no_others(clips):
         return indexes[video]
 
     results = run(CORNERS, clips, sampling(), index_of=index_of)
-    assert {(r.chunk.video, r.status, r.error) for r in results} == {
+    assert {(int(r.chunk_id[:5]), r.status, r.error) for r in results} == {
         (0, "done", None),
         (1, "failed", "it is gone"),
         (2, "done", None),
@@ -242,11 +244,12 @@ def test_who_watches_hears_of_each_chunk_and_frame(clips, decoders):
         on_frames=lambda frames: heard.append(("frames", frames)),
     )
     results = run(CORNERS, clips, sampling(), hooks=hooks, decoders=decoders)
-    names = [result.chunk.name for result in results]
+    names = [result.chunk_id for result in results]
     for word in ("begun", "read"):
         assert sorted(name for kind, name in heard if kind == word) == names
     assert all(heard.index(("begun", name)) < heard.index(("read", name)) for name in names)
-    assert sum(n for kind, n in heard if kind == "frames") == sum(r.chunk.samples for r in results)
+    expected_frames = sum(len(result.samples) + len(result.lost) for result in results)
+    assert sum(n for kind, n in heard if kind == "frames") == expected_frames
 
 
 @with_decoders

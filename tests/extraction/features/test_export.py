@@ -13,11 +13,8 @@ from webdataset.tariterators import group_by_keys, tar_file_expander
 from extraction.extracting import contents
 from extraction.features.feature_rows import names, row, wide_folder, write_folder
 from headrace.errors import ConfigError
-from headrace.extraction.features.export import export
-from headrace.extraction.features.export_webdataset import WebDatasetShards
-from headrace.extraction.features.folder import FeatureFolder
-from headrace.extraction.features.whole_folder import whole_folder
-from headrace.extraction.features.whole_video import whole_video
+from headrace.extraction.features.export import WebDatasetShards, export, whole_folder
+from headrace.extraction.features.folder import FeatureFolder, whole_video
 from headrace.text_file import partial_of
 from sinks.made import disk_full_after
 

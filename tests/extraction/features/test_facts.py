@@ -9,13 +9,11 @@ import pytest
 from extraction.features.running import CPU, listed, own, sampling
 from headrace.cache.content_digests import ContentDigests
 from headrace.errors import BackendError, ConfigError
-from headrace.extraction.features import child
-from headrace.extraction.features.child import feature_facts
-from headrace.extraction.features.known_facts import FILE, KnownFacts
-from headrace.extraction.features.measured_facts import measured_facts
+from headrace.extraction.features import signature_cache
 from headrace.extraction.features.model import load_feature_model
-from headrace.extraction.features.sampling import Sampling
-from headrace.extraction.features.spec import ListedModel, Numerics
+from headrace.extraction.features.model_spec import ListedModel, Numerics, Sampling
+from headrace.extraction.features.signature_cache import FILE, KnownFacts, feature_facts
+from headrace.extraction.features.signature_probe import measured_facts
 from headrace.testing.fake_clock import FakeClock
 from weights import mobilenet
 
@@ -51,10 +49,10 @@ def test_facts_tell_the_shape_and_what_decides_a_result(facts):
 def test_a_child_finds_out_once_and_nobody_loads_pytorch(tmp_path, facts):
     script = (
         "import sys; from pathlib import Path\n"
-        "from headrace.extraction.features.child import feature_facts\n"
-        "from headrace.extraction.features.known_facts import KnownFacts\n"
-        "from headrace.extraction.features.sampling import Sampling\n"
-        "from headrace.extraction.features.spec import ListedModel, Numerics\n"
+        "from headrace.extraction.features.signature_cache import feature_facts\n"
+        "from headrace.extraction.features.signature_cache import KnownFacts\n"
+        "from headrace.extraction.features.model_spec import Sampling\n"
+        "from headrace.extraction.features.model_spec import ListedModel, Numerics\n"
         "spec = ListedModel(name='squeezenet1_1', weights='none')\n"
         "with KnownFacts(Path(sys.argv[1])) as known:\n"
         "    found = feature_facts(spec, Sampling(), Numerics(), known)\n"
@@ -72,7 +70,7 @@ def never(monkeypatch):
     def refuse(children):
         raise AssertionError("nothing should be found out again")
 
-    monkeypatch.setattr(child, "run_children", refuse)
+    monkeypatch.setattr(signature_cache, "run_children", refuse)
 
 
 OTHERS = [
@@ -91,7 +89,7 @@ def test_what_is_known_is_not_found_out_again(tmp_path, facts, monkeypatch):
         assert feature_facts(listed(), FRAMES, CPU, known) == facts
         assert [known.find(*other) for other in OTHERS] == [None] * len(OTHERS)
         # Nor by other versions of packages.
-        known_facts = "headrace.extraction.features.known_facts.version"
+        known_facts = "headrace.extraction.features.signature_cache.version"
         monkeypatch.setattr(known_facts, lambda name: "99.0")
         assert known.find(listed(), FRAMES, CPU) is None
 
@@ -154,7 +152,7 @@ def test_a_child_tells_what_is_wrong_in_its_own_words(known, monkeypatch):
         result = call.function(call.argument, lambda message: None)
         return [SimpleNamespace(is_good=True, result=result)]
 
-    monkeypatch.setattr(child, "run_children", told)
+    monkeypatch.setattr(signature_cache, "run_children", told)
     with pytest.raises(ConfigError, match="no layer 'layer9'"):
         feature_facts(listed(layer="layer9"), FRAMES, CPU, known)
     with pytest.raises(BackendError, match="device cuda:7 was asked for"):

@@ -29,7 +29,7 @@ def clips(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def chunks_of_a_gop(monkeypatch, tmp_path):
-    monkeypatch.setattr("headrace.extraction.features.chunks._CHUNK_PIXELS", 1.0)
+    monkeypatch.setattr("headrace.extraction.features.feature_options._CHUNK_PIXELS", 1.0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
@@ -307,7 +307,7 @@ def test_a_password_of_the_cache_stands_nowhere(run, out):
     assert not any(b"hush" in path.read_bytes() for path in files)
 
 
-def test_a_forecast_can_be_interrupted(prepare, out):
+def test_an_estimate_can_be_interrupted(prepare, out):
     with pytest.raises(KeyboardInterrupt):
-        prepare(interrupt_the_parent).forecast()
+        prepare(interrupt_the_parent).estimate()
     assert not out.exists()

@@ -8,17 +8,21 @@ import pytest
 
 from extraction.features.feature_rows import facts
 from headrace.errors import ConfigError
-from headrace.extraction.features.chunks import ChunkSpec
-from headrace.extraction.features.outcome import Outcome
-from headrace.extraction.features.parts import Parts
-from headrace.extraction.features.result import ChunkResult, Lost, Samples
-from headrace.extraction.features.table_row import VideoName
-from headrace.extraction.features.tabled import Tables, gather
-from headrace.extraction.ledger import Ledger
-from headrace.extraction.request import AskedVideo, Request
+from headrace.extraction.features.feature_result import (
+    ChunkResult,
+    Lost,
+    Outcome,
+    Samples,
+    VideoName,
+)
+from headrace.extraction.features.table_store import Parts, Tables, gather
+from headrace.extraction.journal import Ledger
+from headrace.extraction.options import AskedVideo, Request
+from headrace.planning.chunks import Chunk
+from headrace.records import from_dict
 
 FACTS = facts(shape=(2,))
-CHUNKS = [ChunkSpec(video=0, start=10 * k, stop=10 * k + 10, samples=3) for k in range(3)]
+CHUNKS = [Chunk(video=0, start=10 * k, stop=10 * k + 10, frames=3) for k in range(3)]
 REQUEST = Request(
     kind="features",
     asked={},
@@ -37,7 +41,7 @@ def result(number):
         features=np.ones((2, 2), np.float32),
     )
     kind = {"size": (4, 6), "time_base": Fraction(1, 30)}
-    return ChunkResult(chunk=chunk, samples=samples, lost=LOST[number], **kind)
+    return ChunkResult(chunk_id=chunk.name, samples=samples, lost=LOST[number], **kind)
 
 
 @pytest.fixture
@@ -67,14 +71,22 @@ def gathered(ledger, parts):
     return gathered
 
 
-def test_what_parts_tell_and_what_the_table_of_them_tells_is_the_same(gathered, parts):
+def noted(ledger):
+    """What the journal tells of the chunks that have a part."""
+    done = ledger.done(chunk.name for chunk in CHUNKS)
+    return {
+        name: from_dict(Outcome, entry.facts["outcome"], file=name) for name, entry in done.items()
+    }
+
+
+def test_what_parts_tell_and_what_the_table_of_them_tells_is_the_same(ledger, gathered, parts):
     expected = {
         chunk.name: Outcome(came=2, lost=lost, concealed=(chunk.start + 5,))
         for chunk, lost in zip(CHUNKS, LOST, strict=True)
     }
-    assert parts.outcomes(CHUNKS) == expected
+    assert noted(ledger) == expected
     assert gathered().outcomes() == expected
-    assert parts.outcomes(CHUNKS) == {}
+    assert noted(ledger) == {}
     assert not list(parts.path.iterdir())
 
 
@@ -88,14 +100,14 @@ def test_a_part_that_is_damaged_is_named_removed_and_the_others_are_gathered(
     with pytest.raises(ConfigError, match=f"{path} was damaged .* run the same command again"):
         gathered()
     assert list(Tables(ledger.folder, FACTS).outcomes()) == [CHUNKS[0].name, CHUNKS[2].name]
-    assert parts.outcomes(CHUNKS) == {}
+    assert noted(ledger) == {}
 
 
-def test_parts_that_a_table_holds_already_are_swept(gathered, parts):
+def test_parts_that_a_table_holds_already_are_swept(ledger, gathered, parts):
     tables = gathered()
     parts.write(result(0))  # as if the run had been killed before it was removed
     parts.forget_all(tables.outcomes())
-    assert parts.outcomes(CHUNKS) == {}
+    assert noted(ledger) == {}
 
 
 def test_a_table_of_something_else_is_no_table_of_this_folder(ledger, gathered):

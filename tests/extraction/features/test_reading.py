@@ -11,10 +11,10 @@ from torch.utils.data import DataLoader
 from extraction.features.feature_rows import facts, failed, row, write_folder
 from headrace import read_features
 from headrace.errors import ConfigError
+from headrace.extraction.features.feature_result import Lost
 from headrace.extraction.features.folder import FeatureFolder
-from headrace.extraction.features.result import Lost
 from headrace.extraction.features.table import write_tables
-from headrace.extraction.request import AskedVideo, Request
+from headrace.extraction.options import AskedVideo, Request
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])

@@ -4,10 +4,10 @@ import pytest
 
 from extraction.features import feature_workers
 from extraction.features.running import equal, expected, listed, loaded, near, sampling
-from headrace.extraction.features.extraction import FeatureExtraction
+from headrace.extraction.features.feature_extraction import FeatureExtraction
+from headrace.extraction.features.feature_options import FeatureOptions
 from headrace.extraction.features.feature_set import read_features
-from headrace.extraction.features.request import FeatureOptions
-from headrace.extraction.features.spec import Effort
+from headrace.extraction.features.model_spec import Effort
 from headrace.testing.synth import SynthClip, write_clip
 
 SIZES = ((64, 96), (96, 64), (64, 96))
@@ -27,7 +27,7 @@ def clips(tmp_path_factory):
 @pytest.fixture
 def extracted(clips, tmp_path, monkeypatch):
     """Return a function that runs an extraction of chunks of a GOP; name of each video -> array."""
-    monkeypatch.setattr("headrace.extraction.features.chunks._CHUNK_PIXELS", 1.0)
+    monkeypatch.setattr("headrace.extraction.features.feature_options._CHUNK_PIXELS", 1.0)
 
     def run(name, *, batch_size=16, workers=1, **given):
         options = FeatureOptions(

@@ -7,12 +7,9 @@ import pytest
 
 from extraction.features.feature_rows import damage_features, facts, failed, names, row
 from headrace.errors import ConfigError
-from headrace.extraction.features.chunks import ChunkSpec
-from headrace.extraction.features.result import ChunkResult
-from headrace.extraction.features.table import write_features, write_tables
+from headrace.extraction.features.feature_result import VideoName
+from headrace.extraction.features.table import TableFile, damage_of, write_features, write_tables
 from headrace.extraction.features.table_columns import columns_of
-from headrace.extraction.features.table_file import TableFile, damage_of
-from headrace.extraction.features.table_row import VideoName, row_of_result
 from sinks.made import disk_full_after
 
 
@@ -162,11 +159,3 @@ def test_names_that_are_no_text_are_spelt_out(path):
     [found] = read(path)
     assert (found.video.name, found.video.path) == ("a\\udcff", "/data/a\\udcff.mp4")
     assert found.video.content is None
-
-
-def test_a_result_becomes_a_row():
-    of = row("a", 0, 8)
-    chunk = ChunkSpec(video=3, start=0, stop=8, samples=4)
-    same = {name: getattr(of, name) for name in ("size", "time_base", "samples", "lost", "made")}
-    found = row_of_result(ChunkResult(chunk=chunk, **same), of.video)
-    assert plain(found) == {**plain(of), "chunk_id": chunk.name}

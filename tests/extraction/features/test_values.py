@@ -11,21 +11,22 @@ from extraction.features.running import sampling
 from headrace.cache.entry import Entry, decode, encode
 from headrace.decode.open import open_index
 from headrace.errors import CacheError
-from headrace.extraction.features.chunks import MOST_SAMPLES, ChunkSpec, feature_chunks
-from headrace.extraction.features.facts import FeatureFacts, KeyMaker
-from headrace.extraction.features.result import ChunkResult, Lost, Made, Samples, Times
-from headrace.extraction.features.sampling import Sampling
-from headrace.extraction.features.spec import (
+from headrace.extraction.features.feature_options import MOST_SAMPLES, feature_chunks
+from headrace.extraction.features.feature_result import ChunkResult, Lost, Made, Samples, Times
+from headrace.extraction.features.model_signature import FeatureFacts, KeyMaker
+from headrace.extraction.features.model_spec import (
     ListedModel,
     Numerics,
     OwnModel,
+    Sampling,
     asked_of,
     model_of_asked,
     numerics_of_asked,
 )
+from headrace.planning.chunks import Chunk
 from headrace.testing.synth import SynthClip, write_clip
 
-CHUNK = ChunkSpec(video=3, start=0, stop=21, samples=4)
+CHUNK = Chunk(video=3, start=0, stop=21, frames=4)
 
 
 @pytest.fixture(scope="module")
@@ -80,9 +81,9 @@ def test_each_sample_is_in_one_chunk_and_chunks_are_small(index, samples, sample
     chunks = feature_chunks(3, index, samples, sample_bytes=sample_bytes)
     starts = samples.starts(index)
     assert np.concatenate([chunk.of(starts) for chunk in chunks]).tolist() == starts.tolist()
-    assert [len(chunk.of(starts)) for chunk in chunks] == [chunk.samples for chunk in chunks]
-    assert all(c.samples == 1 or c.samples * sample_bytes <= 4 << 20 for c in chunks)
-    assert max(chunk.samples for chunk in chunks) <= MOST_SAMPLES
+    assert [len(chunk.of(starts)) for chunk in chunks] == [chunk.frames for chunk in chunks]
+    assert all(c.frames == 1 or c.frames * sample_bytes <= 4 << 20 for c in chunks)
+    assert max(chunk.frames for chunk in chunks) <= MOST_SAMPLES
     assert [chunk.name for chunk in chunks] == sorted({chunk.name for chunk in chunks})
 
 
@@ -96,7 +97,7 @@ def result(**given):
     plain = {"size": (720, 1280), "time_base": Fraction(1, 12800), "samples": samples}
     lost = (Lost(index=5, cause="damaged: ä"),)
     made = Made(times=Times(decode_ms=1.5), worker="worker 1", started_seconds=2.0)
-    return ChunkResult(chunk=CHUNK, **{**plain, "lost": lost, "made": made, **given})
+    return ChunkResult(chunk_id=CHUNK.name, **{**plain, "lost": lost, "made": made, **given})
 
 
 FACTS = FeatureFacts(
@@ -118,7 +119,7 @@ def test_a_result_survives_the_bytes_of_an_entry():
 
 def test_a_result_of_another_chunk_is_told_apart():
     arrays = result().arrays()
-    other = ChunkSpec(video=0, start=0, stop=50, samples=5)
+    other = Chunk(video=0, start=0, stop=50, frames=5)
     with pytest.raises(CacheError, match="it tells of 4 samples, not of 5"):
         ChunkResult.of_arrays(other, arrays, Made())
     nonsense, more = np.zeros(3, np.uint8), arrays["pts"]

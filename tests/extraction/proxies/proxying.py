@@ -8,13 +8,13 @@ import av
 
 from extraction.faults import before, crash, fill_the_disk, kill_both
 from headrace.decode.index_store import IndexStore
-from headrace.extraction.ledger import Ledger
-from headrace.extraction.proxies import making, worker
+from headrace.extraction.journal import Ledger
+from headrace.extraction.proxies import make_proxy as making
+from headrace.extraction.proxies import proxy_worker as worker
 from headrace.extraction.proxies.encoder import ProxyFile
-from headrace.extraction.proxies.proxy_making import ProxyMaking
-from headrace.extraction.proxies.request import ProxyOptions
-from headrace.extraction.proxies.size import proxy_size
-from headrace.extraction.proxies.worker import make_proxies
+from headrace.extraction.proxies.proxy_extraction import ProxyMaking
+from headrace.extraction.proxies.proxy_options import ProxyOptions, proxy_size
+from headrace.extraction.proxies.proxy_worker import make_proxies
 
 
 def options(paths, out, size="64", **given):
@@ -43,7 +43,7 @@ def plain_packets(path):
 def crashes_in_the_second_video(*given):
     """As a decoder that a file makes crash: the longest comes first."""
 
-    def is_second(decoder, *rest):
+    def is_second(decoder, *rest, **how):
         return decoder.index.source.path.name == "clip1.mp4"
 
     before(worker, "make_proxy", act=crash, where=is_second)

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 from headrace.errors import BackendError
-from headrace.extraction.proxies.codecs import check_encoder
-from headrace.extraction.proxies.encoder import Look, ProxyFile
-from headrace.extraction.proxies.likeness import Likeness
-from headrace.extraction.proxies.size import ExactSize, ShorterSide, proxy_size
-from headrace.extraction.proxies.times import PlayTimes
+from headrace.extraction.proxies.encoder import Look, PlayTimes, ProxyFile, check_encoder
+from headrace.extraction.proxies.proxy_options import ExactSize, ShorterSide, proxy_size
+from headrace.extraction.proxies.quality import Likeness
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.video.stream_index import StreamIndex
 

@@ -1,30 +1,151 @@
 """Features of chunks in one process: decoded, prepared, batched across videos, given back."""
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any, Final
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.decode.protocol import OnError, check_on_error
-from headrace.extraction.decoders import Decoders
-from headrace.extraction.features.assembly import Assembly
-from headrace.extraction.features.buckets import Batch, Buckets
-from headrace.extraction.features.chunks import ChunkSpec
-from headrace.extraction.features.hooks import NO_HOOKS, Hooks
-from headrace.extraction.features.inference import Inference
-from headrace.extraction.features.model import FeatureModel
-from headrace.extraction.features.reading import ChunkReader, Piece, Unread
-from headrace.extraction.features.result import ChunkResult, Made, other_shape
-from headrace.extraction.features.sampling import Sampling
-from headrace.extraction.features.spec import Effort
-from headrace.models.gpu_memory import fitting_memory
+from headrace.errors import BackendError, first_line
+from headrace.extraction.decode_jobs import Decoders
+from headrace.extraction.features.chunk_assembly import Assembly, Batch, Buckets
+from headrace.extraction.features.chunk_reader import ChunkReader, Piece, Unread
+from headrace.extraction.features.feature_result import ChunkResult, Made, other_shape
+from headrace.extraction.features.model import PROBED_SIZE, FeatureModel
+from headrace.extraction.features.model_spec import Effort, Sampling
+from headrace.extraction.options import WHOLE_FRAMES
+from headrace.models.batch_size import choose_for
+from headrace.models.compute import LARGEST
+from headrace.models.gpu_memory import fitting_memory, is_out_of_memory, release_memory
 from headrace.models.precision_support import operation_threads
 from headrace.models.transfer import copy_for, transfer
+from headrace.planning.chunks import Chunk
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.unordered import unordered_streams
+from headrace.video.shape import FrameShape
 from headrace.video.stream_index import StreamIndex
+
+_BUDGET_SECONDS: Final = 10.0
+"""Of measuring batch sizes on the CPU."""
+
+
+class Inference:
+    """Runs a model, in smaller batches where memory runs out. For one thread."""
+
+    def __init__(self, model: FeatureModel, on_note: Callable[[str], None], clock: Clock) -> None:
+        """Run nothing yet; `on_note` is told once that batches were made smaller."""
+        self._model, self._on_note, self._clock = model, on_note, clock
+        self.most: int = LARGEST
+        """Samples that the model takes at a time, as far as is known."""
+
+    def batch_size(self, effort: Effort, sampling: Sampling) -> int:
+        """Return how many samples make a batch: as asked, or by measuring.
+
+        Raises:
+            BackendError: the model cannot run, not even on one sample.
+        """
+        if effort.batch_size != "auto":
+            self.most = effort.batch_size
+            return effort.batch_size
+        sample = self._model.example(sampling.clip_frames, PROBED_SIZE)
+
+        def run(batch_size: int) -> None:
+            self._model.run(sample.expand(batch_size, *sample.shape[1:]).contiguous())
+
+        choice = choose_for(
+            run,
+            self._model.model.compute.device,
+            most=LARGEST,
+            budget_seconds=_BUDGET_SECONDS,
+            clock=self._clock,
+        )
+        self._on_note(choice.why)
+        self.most = choice.batch_size
+        return choice.batch_size
+
+    def run(self, batch: torch.Tensor) -> NDArray[Any]:
+        """Return the features of a batch, [N, ...]; several runs where it is more than fits.
+
+        Raises:
+            BackendError: the model fails.
+            ConfigError: as `FeatureModel.run`.
+            RuntimeError, MemoryError: not even one sample fits: see `is_out_of_memory`.
+        """
+        found = []
+        while len(batch):
+            part = batch[: self.most]
+            try:
+                found.append(self._model.run(part))
+            except (RuntimeError, MemoryError) as error:
+                self._halve(len(part), error)
+            else:
+                batch = batch[len(part) :]
+                continue
+            release_memory()  # behind the handler, which holds what the failed run held
+        return found[0] if len(found) == 1 else np.concatenate(found)
+
+    def prepared(self, frames: torch.Tensor) -> torch.Tensor:
+        """Return what the model sees of frames: uint8 [k, H, W, 3] -> [k, 3, h, w].
+
+        Raises:
+            RuntimeError, MemoryError: not even one frame fits: see `is_out_of_memory`.
+        """
+        try:
+            return self._finished(self._model.prepare(frames))
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error) or len(frames) == 1:
+                raise
+        release_memory()
+        half = len(frames) // 2
+        return torch.cat([self.prepared(frames[:half]), self.prepared(frames[half:])])
+
+    def _finished(self, prepared: torch.Tensor) -> torch.Tensor:
+        if prepared.is_cuda:  # the work is done when this returns, so that it is timed here
+            torch.cuda.current_stream(prepared.device).synchronize()
+        return prepared
+
+    def _halve(self, size: int, error: BaseException) -> None:
+        if is_out_of_memory(error) and size == 1:
+            raise error
+        if not is_out_of_memory(error):
+            words = first_line(error)
+            raise BackendError(
+                f"{self._model.model.name} cannot run on {self._model.numerics.device} with "
+                f"batches of {size}: {words}; use a smaller model or another --device"
+            ) from error
+        self.most = size // 2
+        self._on_note(
+            f"batches of {size} do not fit into the memory; going on with {self.most} at a time"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hooks:
+    """What is called while an engine works, all in the thread that iterates it."""
+
+    on_begun: Callable[[Chunk], None] = lambda chunk: None
+    """A chunk is taken: its video may be opened from now on."""
+    on_read: Callable[[Chunk], None] = lambda chunk: None
+    """Its decoding is over: whatever ends the process later is not its fault."""
+    on_frames: Callable[[int], None] = lambda frames: None
+    """So many frames were decoded, or batches run: it does not hang."""
+    on_note: Callable[[str], None] = lambda note: None
+    """Something was decided that the user should know, in words; each once."""
+    on_other_state: Callable[[list[str]], None] = lambda attributes: None
+    """Attributes of the model differ from those in keys: its results go under none."""
+    on_ways: Callable[[Mapping[str, int]], None] = lambda ways: None
+    """So many frames more were decoded on each way: see `Decoders.frames`."""
+
+
+NO_HOOKS = Hooks()
+"""Nobody listens."""
+
 
 _CLIP_PIECE = 32
 """Frames of clips that are decoded in one go, where memory for them allows."""
@@ -51,6 +172,7 @@ class FeatureEngine:
         index_of: Callable[[int], StreamIndex],
         on_error: OnError = "skip",
         decoding: Decoding = ON_CPU,
+        frame_shape: FrameShape = WHOLE_FRAMES,
         shape: tuple[int, ...] | None = None,
         worker: str = "",
         hooks: Hooks = NO_HOOKS,
@@ -74,7 +196,7 @@ class FeatureEngine:
         """
         check_on_error(on_error)
         self._model, self._sampling, self._effort = model, sampling, effort
-        self._index_of, self._on_error = index_of, on_error
+        self._index_of, self._on_error, self._frame_shape = index_of, on_error, frame_shape
         self._shape, self._worker = shape, worker
         self._hooks, self._clock = hooks, clock
         self._decoders = Decoders(
@@ -87,7 +209,7 @@ class FeatureEngine:
         self._buckets = Buckets(1)
         self._under_way: dict[str, Assembly] = {}
 
-    def run(self, chunks: Iterable[ChunkSpec]) -> Generator[ChunkResult, None, None]:
+    def run(self, chunks: Iterable[Chunk]) -> Generator[ChunkResult, None, None]:
         """Yield the result of each chunk, once, when it is complete.
 
         Chunks are taken as they are needed. Iterate `with closing(...)` around it where it may be
@@ -117,7 +239,7 @@ class FeatureEngine:
         if ways:
             self._hooks.on_ways(ways)
 
-    def _pieces(self, chunks: Iterable[ChunkSpec]) -> Generator[Piece | Unread, None, None]:
+    def _pieces(self, chunks: Iterable[Chunk]) -> Generator[Piece | Unread, None, None]:
         begun = map(self._begun, chunks)
         if self._effort.decoders:
             return unordered_streams(
@@ -129,23 +251,23 @@ class FeatureEngine:
             )
         return self._inline(begun)
 
-    def _inline(self, chunks: Iterable[ChunkSpec]) -> Generator[Piece | Unread, None, None]:
+    def _inline(self, chunks: Iterable[Chunk]) -> Generator[Piece | Unread, None, None]:
         with self._opened(self._most_inline) as read:
             for chunk in chunks:
                 yield from read(chunk)
 
-    def _begun(self, chunk: ChunkSpec) -> ChunkSpec:
+    def _begun(self, chunk: Chunk) -> Chunk:
         self._hooks.on_begun(chunk)
         return chunk
 
     @contextmanager
     def _opened(
         self, most: Callable[[tuple[int, int]], int]
-    ) -> Iterator[Callable[[ChunkSpec], Iterator[Piece | Unread]]]:
+    ) -> Iterator[Callable[[Chunk], Iterator[Piece | Unread]]]:
         reader = ChunkReader(
             self._index_of,
             self._sampling,
-            size=self._model.size,
+            shape_of=self._shape_of,
             on_error=self._on_error,
             decoders=self._decoders,
             most=most,
@@ -153,6 +275,11 @@ class FeatureEngine:
         )
         with closing(reader):
             yield reader.read
+
+    def _shape_of(self, upright: tuple[int, int]) -> FrameShape:
+        """Return one size for all frames of a video, even where the stream changes its own."""
+        asked = self._frame_shape
+        return replace(asked, size=self._model.size or asked.output_size(upright))
 
     def _most_inline(self, size: tuple[int, int]) -> int:
         """As many frames as make a batch full, so that nothing is copied."""

@@ -1,18 +1,183 @@
 """Features in the formats that other programs train from: a file for each video, or shards."""
 
-from collections.abc import Callable
+import json
+import shutil
+import tarfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
-from typing import Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
-from headrace.errors import ConfigError
-from headrace.extraction.features.export_npy import NpyFiles
-from headrace.extraction.features.export_safetensors import SafetensorsFiles
-from headrace.extraction.features.export_webdataset import WebDatasetShards
-from headrace.extraction.features.folder import FeatureFolder
-from headrace.extraction.features.whole_folder import whole_folder
-from headrace.extraction.features.whole_video import WholeVideo, whole_video
+import numpy as np
+
+from headrace.errors import ConfigError, file_errors
+from headrace.extraction.features.folder import FeatureFolder, WholeVideo, whole_video
+from headrace.extraction.features.table_columns import TableFacts
 from headrace.extras import check_extra
+from headrace.records import to_dict
+from headrace.runtime.lock import file_lock
+from headrace.text_file import partial_of
+
+
+@contextmanager
+def whole_folder(out: Path) -> Iterator[Path]:
+    """Yield an empty folder to write to, which becomes `out` when the block ends well.
+
+    What a process that was killed left of it is removed by the next one.
+
+    Raises:
+        ConfigError: `out` holds something, another process is writing it, or it cannot be written.
+    """
+    whole = out.absolute()
+    place = partial_of(whole)
+    with file_errors(f"cannot write {out}", "give a folder that can be written to with -o"):
+        if whole.exists() and any(whole.iterdir()):
+            raise ConfigError(f"{out} holds something; give a new or an empty folder with -o")
+        place.mkdir(exist_ok=True)
+        with file_lock(place / "lock") as is_ours:
+            if not is_ours:
+                raise ConfigError(
+                    f"another process is writing {out}; wait until it is done, or give another "
+                    "folder with -o"
+                )
+            try:
+                files = place / "files"
+                shutil.rmtree(files, ignore_errors=True)
+                files.mkdir()
+                yield files
+                files.replace(whole)
+            finally:
+                shutil.rmtree(place, ignore_errors=True)
+
+
+def video_facts(video: WholeVideo, facts: TableFacts) -> dict[str, Any]:
+    """Return what is one for all samples: which video, and how its features were made."""
+    return {
+        "video": video.video.name,
+        "path": video.video.path,
+        "content": video.video.content,
+        "size": list(video.size),
+        "time_base": [video.time_base.numerator, video.time_base.denominator],
+        "lost": list(video.lost),
+        "errors": list(video.errors),
+        **to_dict(facts),
+    }
+
+
+def sidecar(video: WholeVideo, facts: TableFacts) -> bytes:
+    """Return a JSON file to lie beside an array of features: the above, and a list of each of
+    `index`, `pts`, `pts_seconds` and `is_concealed`, as long as the array."""
+    samples = video.samples
+    lists = {
+        "index": samples.index.tolist(),
+        "pts": samples.pts.tolist(),
+        "pts_seconds": video.seconds.tolist(),
+        "is_concealed": samples.is_concealed.tolist(),
+    }
+    return json.dumps({**video_facts(video, facts), **lists}).encode()
+
+
+class NpyFiles:
+    """Writes two files for each video: an `Exporter`."""
+
+    def __init__(self, folder: Path, facts: TableFacts) -> None:
+        """Write into `folder`, which is there."""
+        self._folder = folder
+        self._facts = facts
+
+    def write(self, video: WholeVideo) -> None:
+        """Write both files of a video: see `Exporter.write`."""
+        name = video.video.name
+        (self._folder / f"{name}.npy").write_bytes(npy_content(video))
+        (self._folder / f"{name}.json").write_bytes(sidecar(video, self._facts))
+
+    def close(self) -> None:
+        """Do nothing: each file is closed already."""
+
+
+def npy_content(video: WholeVideo) -> bytes:
+    """Return the features of a video [n, ...] as a file of NumPy's."""
+    file = BytesIO()  # NumPy's own writing to a full disk names no reason
+    np.save(file, video.samples.features, allow_pickle=False)
+    return file.getvalue()
+
+
+class SafetensorsFiles:
+    """Writes a file for each video: an `Exporter`. Needs safetensors.
+
+    Tensors: `features` [n, ...], `index` and `pts` int64 [n], `pts_seconds` float64 [n],
+    `is_concealed` bool [n]. What else is known stands as JSON under `headrace` in the metadata.
+    """
+
+    def __init__(self, folder: Path, facts: TableFacts) -> None:
+        """Write into `folder`, which is there."""
+        self._folder = folder
+        self._facts = facts
+
+    def write(self, video: WholeVideo) -> None:
+        """Write the file of a video: see `Exporter.write`."""
+        from safetensors.numpy import save
+
+        content = save(
+            {**vars(video.samples), "pts_seconds": video.seconds},
+            {"headrace": json.dumps(video_facts(video, self._facts))},
+        )
+        (self._folder / f"{video.video.name}.safetensors").write_bytes(content)
+
+    def close(self) -> None:
+        """Do nothing: each file is closed already."""
+
+
+SHARD_BYTES: Final = 1 << 30
+"""A shard is ended when it is as large: large files are read quickest, and several are needed to
+share them among workers."""
+
+
+class WebDatasetShards:
+    """Writes features-000000.tar, ...: an `Exporter`. The same features give the same bytes."""
+
+    def __init__(self, folder: Path, facts: TableFacts, *, shard_bytes: int = SHARD_BYTES) -> None:
+        """Write into `folder`, which is there."""
+        self._folder = folder
+        self._facts = facts
+        self._shard_bytes = shard_bytes
+        self._shards = 0
+        self._shard: tarfile.TarFile | None = None
+        self._keys: set[str] = set()
+
+    def write(self, video: WholeVideo) -> None:
+        """Append a video: see `Exporter.write`."""
+        if self._shard is not None and self._shard.offset >= self._shard_bytes:
+            self.close()
+        if self._shard is None:
+            path = self._folder / f"features-{self._shards:06d}.tar"
+            self._shard = tarfile.open(path, "w", format=tarfile.PAX_FORMAT)  # noqa: SIM115
+            self._shards += 1
+        key = self._key(video.video.name)
+        files = {"npy": npy_content(video), "json": sidecar(video, self._facts)}
+        for kind, content in files.items():
+            member = tarfile.TarInfo(f"{key}.{kind}")
+            member.size = len(content)
+            self._shard.addfile(member, BytesIO(content))
+
+    def close(self) -> None:
+        """Finish the shard that is open: see `Exporter.close`."""
+        shard, self._shard = self._shard, None
+        if shard is not None:
+            shard.close()
+
+    def _key(self, name: str) -> str:
+        """What webdataset knows a video by: all up to the first dot, no two alike."""
+        plain = name.replace(".", "_")
+        key, number = plain, 1
+        while key in self._keys:
+            number += 1
+            key = f"{plain}-{number}"
+        self._keys.add(key)
+        return key
+
 
 ExportFormat = Literal["npy", "safetensors", "webdataset"]
 """`npy`: NAME.npy and NAME.json; `safetensors`: NAME.safetensors; `webdataset`: tar files of both

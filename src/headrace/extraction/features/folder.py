@@ -1,18 +1,82 @@
 """A folder of tables as one thing: which videos it has features of, and those of each, in order."""
 
+import json
 from collections import OrderedDict
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from headrace.errors import ConfigError, file_errors
-from headrace.extraction.features.folder_record import FolderRecord, read_record
-from headrace.extraction.features.table import PATTERN
-from headrace.extraction.features.table_facts import TableFacts
-from headrace.extraction.features.table_file import Listed, TableFile
-from headrace.extraction.features.table_row import FeatureRow
+from headrace.extraction.features.feature_result import ChunkResult, Samples, VideoName
+from headrace.extraction.features.table import PATTERN, Listed, TableFile
+from headrace.extraction.features.table_columns import TableFacts, encodable
+from headrace.extraction.features.table_store import Parts
+from headrace.extraction.journal import Ledger, Lost
 from headrace.extras import check_extra
+
+_SHOWN: Final = 3
+
+
+def name_list(names: Iterable[str]) -> str:
+    """`a, b, c and 4 more`; `none` where there is none."""
+    known = list(names)
+    more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
+    return f"{', '.join(known[:_SHOWN])}{more}" if known else "none"
+
+
+_SESSION = "session.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FolderRecord:
+    """What an extraction left behind beside the tables."""
+
+    asked: dict[str, str] = field(default_factory=dict)
+    """Name of each video that was asked for → where it lay, in order. Empty: not known."""
+    failed: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Name of a video → why each chunk that is in no table was left out."""
+    is_ended: bool | None = None
+    """Whether the last run ended well, and all its tables are there; None: not known, as where
+    tables were copied without the rest of their folder."""
+
+
+def read_record(folder: Path) -> FolderRecord:
+    """Return what is known of a folder; where that cannot be read, nothing is."""
+    ledger = Ledger(folder)
+    try:
+        videos = ledger.request().videos
+    except (OSError, ValueError):
+        return FolderRecord()
+    failed: dict[str, tuple[str, ...]] = {}
+    for chunk, fallen in ledger.quarantine().known().items():
+        with suppress(ValueError, IndexError):
+            name = encodable(videos[int(chunk.split("-")[0])].name)
+            failed[name] = (*failed.get(name, ()), fallen.reason)
+    return FolderRecord(
+        asked={encodable(video.name): encodable(video.path) for video in videos},
+        failed=failed,
+        is_ended=_has_ended(folder, Parts(ledger).path),
+    )
+
+
+def _has_ended(folder: Path, parts: Path) -> bool:
+    try:
+        session = json.loads((folder / _SESSION).read_text(encoding="utf-8"))
+        tables = [name for name in session["outputs"] if name.endswith(".parquet")]
+        is_whole = all((folder / name).is_file() for name in tables)
+        # A run that was killed leaves what it computed there.
+        is_left = parts.is_dir() and any(parts.iterdir())
+        return session["outcome"] == "complete" and is_whole and not is_left
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+
 
 _HELD_GROUPS: Final = 2
 """Groups of rows that stay read: videos that follow each other share them."""
@@ -70,7 +134,7 @@ class FeatureFolder:
         """Whether its extraction has ended: see `FolderRecord`."""
         self._held: OrderedDict[tuple[int, int], Any] = OrderedDict()
 
-    def rows(self, name: str) -> Iterator[FeatureRow]:
+    def rows(self, name: str) -> Iterator[ChunkResult]:
         """Yield the rows of a video in order of presentation; those of chunks that failed first.
 
         Raises:
@@ -176,3 +240,54 @@ def _videos(listed: list[list[Listed]]) -> dict[str, ListedVideo]:
         )
         for name, found in chunks.items()
     }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WholeVideo:
+    """One video of a folder."""
+
+    video: VideoName
+    size: tuple[int, int]
+    """(height, width), upright; (0, 0) where nothing came of it."""
+    time_base: Fraction
+    """Seconds of a tick; 1 where nothing came of it."""
+    samples: Samples
+    """All that came, in order of presentation."""
+    lost: tuple[Lost, ...]
+    """Those that did not, by index; without those of chunks that failed."""
+    errors: tuple[str, ...]
+    """Why chunks failed as a whole, each reason once."""
+
+    @cached_property
+    def seconds(self) -> NDArray[np.float64]:
+        """float64 [n]: presentation time of each sample."""
+        return self.samples.pts * self.time_base.numerator / self.time_base.denominator
+
+
+def whole_video(folder: FeatureFolder, name: str) -> WholeVideo:
+    """Read all features of a video into memory.
+
+    Raises:
+        ConfigError: a table is damaged, or cannot be read.
+    """
+    listed, rows = folder.videos[name], list(folder.rows(name))
+    nothing = Samples(
+        index=np.empty(0, np.int64),
+        pts=np.empty(0, np.int64),
+        is_concealed=np.empty(0, bool),
+        features=np.empty((0, *folder.facts.shape), folder.facts.dtype),
+    )
+    parts = [nothing, *(row.samples for row in rows if len(row.samples))]
+    lost = (lost for row in rows for lost in row.lost)
+    errors = (row.error for row in rows if row.error is not None)
+    unread = VideoName(name=name, path=listed.path, content=None)
+    return WholeVideo(
+        video=rows[-1].video if rows else unread,
+        size=rows[-1].size if rows else (0, 0),
+        time_base=rows[-1].time_base if rows else Fraction(1),
+        samples=Samples(
+            **{name: np.concatenate([vars(part)[name] for part in parts]) for name in vars(nothing)}
+        ),
+        lost=tuple(sorted(lost, key=lambda lost: lost.index)),
+        errors=tuple(dict.fromkeys((*errors, *listed.failed))),
+    )

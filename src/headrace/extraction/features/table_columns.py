@@ -1,17 +1,81 @@
 """Rows of features as columns of Parquet, and back: the schema of a table. Needs pyarrow."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
-from typing import Any, Final
+from math import prod
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
-from headrace.extraction.features.result import Lost, Made, Samples, Times
-from headrace.extraction.features.table_facts import TableFacts
-from headrace.extraction.features.table_row import TIMED, FeatureRow, VideoName
+from headrace.extraction.features.feature_result import (
+    TIMED,
+    ChunkResult,
+    Made,
+    Samples,
+    Times,
+    VideoName,
+)
+from headrace.extraction.journal import Lost
+from headrace.records import from_json, recorded, to_json
+
+Dtype = Literal["float32", "float16"]
+"""Of features as they are kept."""
+DTYPES: Final[tuple[Dtype, ...]] = ("float32", "float16")
+VERSION: Final = 1
+"""Of the layout of tables; another one is not read."""
+
+
+@recorded
+@dataclass(frozen=True, kw_only=True)
+class TableFacts:
+    """What was computed, and how: the same for every row of a table."""
+
+    model: str
+    """Name of the model, or `package.module:function` of the user's own."""
+    layer: str | None
+    """Whose output the features are; None: the model's."""
+    weights: str
+    """Digest of the weights, or what they are called."""
+    shape: tuple[int, ...]
+    """Of the feature of one sample."""
+    dtype: Dtype
+    clip_len: int | None
+    """Frames of a clip; None: a sample is a frame."""
+    stride: int | None
+    """From one frame of a clip to the next."""
+    sampling: str
+    """Which frames, or where clips begin, in words."""
+    request: str
+    """Digest of all that was asked: tables of one folder have the same."""
+
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPES:
+            raise ConfigError(f"features are kept as {' or '.join(DTYPES)}, got {self.dtype!r}")
+        if min(self.shape, default=1) < 1:
+            raise ConfigError(f"the shape of a feature has sizes >= 1, got {list(self.shape)}")
+
+    @property
+    def width(self) -> int:
+        """Numbers of one feature."""
+        return prod(self.shape)
+
+    def text(self) -> str:
+        """Return it as JSON."""
+        return to_json(self, version=VERSION)
+
+    @classmethod
+    def parse(cls, text: str, file: object) -> "TableFacts":
+        """Return what `text` made.
+
+        Raises:
+            ConfigError: it is something else; `file` is where it was read.
+        """
+        return from_json(cls, text, file=file, version=VERSION)
+
 
 METADATA: Final = b"headrace"
 """Under which the schema keeps the facts."""
@@ -48,7 +112,7 @@ def schema_of(facts: TableFacts) -> Any:
     return pyarrow.schema(fields, metadata={METADATA: facts.text().encode()})
 
 
-def columns_of(rows: Sequence[FeatureRow], facts: TableFacts) -> Any:
+def columns_of(rows: Sequence[ChunkResult], facts: TableFacts) -> Any:
     """Return rows as a table of pyarrow. Copies each feature once.
 
     Raises:
@@ -57,11 +121,12 @@ def columns_of(rows: Sequence[FeatureRow], facts: TableFacts) -> Any:
     import pyarrow
 
     schema = schema_of(facts)
+    videos = [row.video for row in rows]
     columns = {
         "chunk_id": [row.chunk_id for row in rows],
-        "video": [encodable(row.video.name) for row in rows],
-        "path": [encodable(row.video.path) for row in rows],
-        "content": [row.video.content for row in rows],
+        "video": [encodable(video.name) for video in videos],
+        "path": [encodable(video.path) for video in videos],
+        "content": [video.content for video in videos],
         "status": [row.status for row in rows],
         "error": [row.error and encodable(row.error) for row in rows],
         "width": [row.size[1] for row in rows],
@@ -80,7 +145,7 @@ def columns_of(rows: Sequence[FeatureRow], facts: TableFacts) -> Any:
     return pyarrow.table(columns, schema=schema)
 
 
-def row_of(columns: Any, place: int, facts: TableFacts) -> FeatureRow:
+def row_of(columns: Any, place: int, facts: TableFacts) -> ChunkResult:
     """Return the row at `place` of a table of pyarrow with all columns. Copies its features.
 
     Raises:
@@ -102,7 +167,7 @@ def row_of(columns: Any, place: int, facts: TableFacts) -> FeatureRow:
     )
     if len(samples) != plain("n"):
         raise ValueError(f"{plain('chunk_id')} has {len(samples)} samples, not {plain('n')}")
-    return FeatureRow(
+    return ChunkResult(
         chunk_id=plain("chunk_id"),
         video=VideoName(name=plain("video"), path=plain("path"), content=plain("content")),
         size=(plain("height"), plain("width")),
@@ -126,7 +191,7 @@ def encodable(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
 
 
-def _numbers(rows: Sequence[FeatureRow], name: str, schema: Any) -> Any:
+def _numbers(rows: Sequence[ChunkResult], name: str, schema: Any) -> Any:
     import pyarrow
 
     kind = schema.field(name).type
@@ -136,7 +201,7 @@ def _numbers(rows: Sequence[FeatureRow], name: str, schema: Any) -> Any:
     )
 
 
-def _features(rows: Sequence[FeatureRow], schema: Any, facts: TableFacts) -> Any:
+def _features(rows: Sequence[ChunkResult], schema: Any, facts: TableFacts) -> Any:
     import pyarrow
 
     kind = schema.field("features").type
@@ -147,7 +212,7 @@ def _features(rows: Sequence[FeatureRow], schema: Any, facts: TableFacts) -> Any
     return pyarrow.ListArray.from_arrays(_offsets(rows), each, type=kind)
 
 
-def _check(row: FeatureRow, facts: TableFacts) -> None:
+def _check(row: ChunkResult, facts: TableFacts) -> None:
     found = row.samples.features
     if len(found) and (found.shape[1:] != facts.shape or found.dtype != facts.dtype):
         raise ConfigError(
@@ -157,7 +222,7 @@ def _check(row: FeatureRow, facts: TableFacts) -> None:
         )
 
 
-def _offsets(rows: Sequence[FeatureRow]) -> Any:
+def _offsets(rows: Sequence[ChunkResult]) -> Any:
     import pyarrow
 
     lengths = (len(row.samples) for row in rows)

@@ -1,29 +1,154 @@
 """A proxy as it is written: frames encoded, put into an MP4, and decoded again to be compared."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
-from typing import Final
+from typing import Final, Literal
 
 import av
 import numpy as np
 from av.container import OutputContainer
 from av.packet import Packet
+from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
-from av.video.reformatter import VideoReformatter
+from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
 from headrace.errors import BackendError, ConfigError
-from headrace.extraction.proxies.codecs import Codec, encoding_of, new_decoder
-from headrace.extraction.proxies.likeness import Likeness
-from headrace.extraction.proxies.times import PlayTimes
+from headrace.extraction.proxies.quality import Likeness
 from headrace.video.planes import digest_of
 from headrace.video.shape import TAG_BYTES
+from headrace.video.stream_index import StreamIndex
+
+_MOST: Final = (1 << 31) - 1
+"""Ticks in a second, and between two frames, that MP4 holds."""
+
+_MICROSECONDS: Final = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PlayTimes:
+    """Times for players. Whoever trains is told those of the original's index, which are exact."""
+
+    ticks_per_second: int
+    pts: NDArray[np.int64]
+    """int64 [frames], each above the one before, none below 0."""
+    duration: NDArray[np.int64]
+    """int64 [frames]."""
+
+    @classmethod
+    def of(cls, index: StreamIndex) -> "PlayTimes":
+        """Return the times of a video: its own where its tick is 1/n of a second."""
+        tick = index.info.time_base
+        scale, pts, last = tick.denominator, index.pts * tick.numerator, int(index.duration[-1])
+        if scale > _MOST:
+            scale = _MICROSECONDS
+            pts = np.rint(index.pts * (float(tick) * scale)).astype(np.int64)
+        gaps = np.clip(np.diff(pts), 1, _MOST)
+        end = np.clip([round(last * tick * scale)], 1, _MOST)
+        return cls(
+            ticks_per_second=scale,
+            pts=max(0, int(pts[0])) + np.concatenate(([0], np.cumsum(gaps))),
+            duration=np.concatenate((gaps, end)),
+        )
+
+
+Codec = Literal["h264", "hevc", "av1", "mjpeg"]
+_JPEG_SCALE: Final = 3
+"""FFmpeg's scale of JPEG, from 2, the best, to 31."""
+_DECODERS: Final = {"av1": "libdav1d"}
+"""Where FFmpeg's decoder of the codec's own name needs hardware."""
+_LAMBDA: Final = 118
+"""FFmpeg's unit of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoding:
+    """What becomes frames of one codec. Nothing of it depends on the video.
+
+    So all proxies of one size and colour tell a decoder the same, and may share one. One thread,
+    since there is a process for each core.
+    """
+
+    encoder: str
+    """FFmpeg's name."""
+    options: Mapping[str, str]
+    pixel_format: str = "yuv420p"
+    tag: str | None = None
+    """Of the track, where FFmpeg's own choice plays in fewer players."""
+    colour: tuple[int, int] | None = None
+    """(matrix, range) that it can say of itself; None: any."""
+
+
+def encoding_of(codec: Codec, gop: int) -> Encoding:
+    """Return how frames are encoded into closed GOPs of `gop` frames, without B-frames."""
+    grouping = f"keyint={gop}:min-keyint={gop}:scenecut=0:bframes=0:open-gop=0"
+    encodings = {
+        "h264": Encoding(
+            encoder="libx264",
+            options={
+                "preset": "veryfast",
+                "tune": "fastdecode",
+                "crf": "20",
+                # With MB-tree and AVX-512, x264 core 165 sometimes gives other bytes.
+                "x264-params": f"{grouping}:threads=1:mbtree=0",
+            },
+        ),
+        "hevc": Encoding(
+            encoder="libx265",
+            options={
+                "preset": "veryfast",
+                "crf": "22",
+                "x265-params": f"{grouping}:pools=none:frame-threads=1:log-level=error:info=0",
+            },
+            tag="hvc1",
+        ),
+        "av1": Encoding(
+            encoder="libsvtav1",
+            options={
+                "preset": "10",
+                "crf": "30",
+                "svtav1-params": f"keyint={gop}:irefresh-type=2:pred-struct=1:scd=0:lp=1",
+            },
+        ),
+        "mjpeg": Encoding(
+            encoder="mjpeg",
+            options={"flags": "+qscale", "global_quality": str(_LAMBDA * _JPEG_SCALE)},
+            pixel_format="yuvj420p",
+            colour=(Colorspace.ITU601, ColorRange.JPEG),
+        ),
+    }
+    return encodings[codec]
+
+
+def new_decoder(codec: str, extradata: bytes | None) -> VideoCodecContext:
+    """Return a decoder of proxies, of one thread."""
+    decoder = av.CodecContext.create(_DECODERS.get(codec, codec), "r")
+    assert isinstance(decoder, VideoCodecContext)
+    decoder.extradata, decoder.thread_count = extradata or None, 1
+    return decoder
+
+
+def check_encoder(codec: Codec) -> None:
+    """Do nothing if this build of FFmpeg has the encoder of `codec`.
+
+    Raises:
+        BackendError: it has not; says which there are.
+    """
+    names: tuple[Codec, ...] = ("h264", "hevc", "av1", "mjpeg")
+    there = [name for name in names if encoding_of(name, 1).encoder in av.codecs_available]
+    if codec not in there:
+        raise BackendError(
+            f"this FFmpeg has no encoder for {codec} ({encoding_of(codec, 1).encoder}); it has "
+            f"those for {', '.join(there) or 'none of the others'}; PyAV's own wheel brings all "
+            "of them (pip install av)"
+        )
+
 
 _RATE: Final = 25
 """Frames per second that encoders are told, whatever the video's: what they tell a decoder depends

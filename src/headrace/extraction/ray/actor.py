@@ -8,17 +8,129 @@ import importlib
 import json
 import os
 import platform
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 import pyarrow
 
-from headrace.extraction.ray.rows import ChunkRow, answered, chunks_of
-from headrace.extraction.ray.terms import Terms
+from headrace.profiling.machine import versions
 from headrace.records import from_dict, recorded, to_dict
-from headrace.runtime.child import Call, Json
+from headrace.runtime.child import Call, Ending, Json
+from headrace.runtime.clock import Clock
 from headrace.runtime.fed_child import FedChild
+from headrace.runtime.speaker import BEGUN
+from headrace.text_file import write_whole
+
+CHUNK, TOLD = "chunk", "told"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChunkRow:
+    """What came of one chunk in one call."""
+
+    chunk: str
+    worker: str
+    """Whoever did it, by name; one that was begun anew after its end has another."""
+    messages: tuple[Json, ...] = ()
+    """What was sent of it, in order."""
+    ending: Ending | None = None
+    """How the worker ended that was at it, or should have been."""
+    unmet: str | None = None
+    """Why the machine may not work."""
+
+    @classmethod
+    def lost(cls, chunk: str, worker: str) -> "ChunkRow":
+        """Return that of a chunk of which nothing came back: whoever was at it is gone."""
+        why = "its worker was lost, with its machine or because memory ran out there"
+        ending = Ending(
+            name=worker, exit_code=None, has_timed_out=False, seconds=0.0, tail="", error=why
+        )
+        return cls(chunk=chunk, worker=worker, messages=([BEGUN, chunk, None],), ending=ending)
+
+
+def asked(chunks: Mapping[str, Json]) -> dict[str, list[str]]:
+    """Return the columns that tell an actor of chunks, by name."""
+    return {CHUNK: list(chunks), TOLD: [json.dumps(told) for told in chunks.values()]}
+
+
+def chunks_of(columns: Mapping[str, list[str]]) -> dict[str, Json]:
+    """Return the chunks that `columns` tell of."""
+    return {
+        chunk: json.loads(told) for chunk, told in zip(columns[CHUNK], columns[TOLD], strict=True)
+    }
+
+
+def answered(rows: list[ChunkRow]) -> dict[str, list[str]]:
+    """Return the columns that tell what came of chunks, by name."""
+    return {CHUNK: [row.chunk for row in rows], TOLD: [json.dumps(asdict(row)) for row in rows]}
+
+
+def rows_of(columns: Mapping[str, list[str]]) -> Iterator[ChunkRow]:
+    """Yield the rows that `columns` tell of."""
+    for text in columns[TOLD]:
+        plain: dict[str, Any] = json.loads(text)
+        ending = plain.pop("ending")
+        messages = tuple(plain.pop("messages"))
+        if ending is not None:
+            ending = Ending(**{**ending, "messages": ()})  # a row has them by chunk
+        yield ChunkRow(ending=ending, messages=messages, **plain)
+
+
+_SEAL = "seal.txt"
+
+
+@recorded
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """Held against each machine: a machine that differs would give other results, or lose them."""
+
+    folder: str
+    """A folder of this run that all machines must see."""
+    seal: str
+    """What stands in a file there."""
+    versions: dict[str, str]
+    """Of what computes, by name; on the machine that the run was started on."""
+
+    @classmethod
+    def set_in(cls, folder: Path, clock: Clock) -> "Terms":
+        """Set them for a round of this process; marks of an earlier one are removed.
+
+        Raises:
+            ConfigError: nothing can be written in the folder.
+        """
+        for path in folder.iterdir():
+            path.unlink()
+        seal = f"{platform.node()} {clock.now_ns()}\n"
+        write_whole(folder / _SEAL, seal)
+        return cls(folder=str(folder), seal=seal, versions=versions())
+
+    def mark_of(self, chunk: str) -> Path:
+        """Return the file that is there once a machine has begun with a chunk."""
+        return Path(self.folder) / f"begun-{chunk}"
+
+    def unmet(self) -> str | None:
+        """Return what is amiss on this machine, in words; None: nothing."""
+        here = versions()
+        for name, version in self.versions.items():
+            if here.get(name) != version:
+                found = f"has {name} {here[name]}" if name in here else f"lacks {name}"
+                return (
+                    f"machine {platform.node()} {found}, and the run was started with {version}; "
+                    "install the same version on all machines of the cluster"
+                )
+        try:
+            seen = (Path(self.folder) / _SEAL).read_text(encoding="utf-8")
+        except OSError:
+            seen = None
+        if seen != self.seal:
+            return (
+                f"machine {platform.node()} does not see {self.folder} of this run; give a folder "
+                "with -o that all machines of the cluster share"
+            )
+        return None
 
 
 @recorded

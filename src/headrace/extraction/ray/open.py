@@ -14,7 +14,7 @@ def on_ray(settings: RaySettings) -> RunRound:
         BackendError: Ray is not installed; says what adds it.
     """
     with require("ray", "--ray"):
-        from headrace.extraction.ray.on_ray import OnRay
+        from headrace.extraction.ray.backend import OnRay
     return OnRay(settings=settings)
 
 
@@ -28,7 +28,7 @@ def sized(settings: RaySettings) -> RaySettings:
         ConfigError: there is no cluster, or nothing of it fits.
     """
     with require("ray", "--ray"):
-        from headrace.extraction.ray.cluster import fitting, joined, machines
+        from headrace.extraction.ray.backend import fitting, joined, machines
     with joined(settings.address):
         slot = settings.slot.with_cores_of(machines())
         most = settings.actors_for(fitting(slot), None)

@@ -1,0 +1,130 @@
+"""One worker: chunks are done one after another, until none is left."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from headrace.decode.decoding import Decoding
+from headrace.decode.index_store import IndexStore
+from headrace.decode.option_words import in_option_words
+from headrace.decode.pixels import Array
+from headrace.decode.protocol import DecodeCounters, Decoder
+from headrace.errors import HeadraceError, MediaError
+from headrace.extraction.decode_jobs import Decoders
+from headrace.extraction.journal import Entry, Ledger
+from headrace.extraction.options import shape_of_asked
+from headrace.extraction.videos import reopened
+from headrace.planning.chunks import Chunk
+from headrace.runtime.child import Json
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.speaker import Speaker, chunks_to_do
+from headrace.video.shape import FrameShape
+from headrace.video.stream_index import StreamIndex
+
+
+def chunk_message(chunk: Chunk, content: str | None = None) -> Json:
+    """Return what a worker is sent of a chunk; `content`: digest of its video, where known."""
+    return [chunk.video, chunk.start, chunk.stop, chunk.frames, content]
+
+
+def chunk_of(told: Json) -> tuple[Chunk, str | None]:
+    """Return the chunk that a message is of, and the digest of its video's content."""
+    assert isinstance(told, list)
+    *numbers, content = told
+    video, start, stop, frames = (int(str(number)) for number in numbers)
+    chunk = Chunk(video=video, start=start, stop=stop, frames=frames)
+    return chunk, None if content is None else str(content)
+
+
+class ChunkWorker(ABC):
+    """Does chunks of one kind of extraction, with what it keeps open from one to the next."""
+
+    def __init__(
+        self, argument: dict[str, Any], journal: Ledger, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        """Open nothing yet.
+
+        Args:
+            argument: What all workers are sent: see `Extraction.work`.
+            journal: Of the output folder.
+            clock: What measures.
+        """
+        self.journal, self.clock = journal, clock
+        self.raises = bool(argument["raises"])
+        self.request = journal.request()
+        self.decoders = Decoders(Decoding.named(str(argument["decode"])))
+        self._store = IndexStore(Path(str(argument["store"])))
+        self._decoder: Decoder[Array] | None = None
+        self._video = -1
+
+    @abstractmethod
+    def do(self, speaker: Speaker) -> None:
+        """Do one chunk, `chunk_of(speaker.told)`: its files, then its entry in the journal.
+
+        Raises:
+            HeadraceError: it cannot be done.
+        """
+
+    def shape_of(self, index: StreamIndex) -> FrameShape:
+        """Return what frames of a video are decoded to: as the options say."""
+        return shape_of_asked(self.request.asked)
+
+    def opened(self, video: int) -> Decoder[Array]:
+        """Return the decoder of a video; it is kept open until one of another is asked for."""
+        if self._decoder is None or self._video != video:
+            self.close()
+            index = reopened(self.request.videos[video], self._store)
+            self._video, self._decoder = video, self.decoders.open(index, self.shape_of(index))
+        return self._decoder
+
+    def finish(self, speaker: Speaker, entry: Entry, cost: DecodeCounters, *, lost: int) -> None:
+        """Note that a chunk is done, whose files are there, and send what it took."""
+        self.journal.write(speaker.chunk, entry)
+        spent: Json = dict(vars(cost))
+        speaker.say({"chunk": {"decode": spent, "lost": lost}})
+        ways: Json = dict(self.decoders.frames())
+        if ways:
+            speaker.say({"frames_by": ways})
+        for reason in self.decoders.reasons():
+            speaker.say({"note": reason})
+
+    def close(self) -> None:
+        """Close what is open."""
+        if self._decoder is not None:
+            self._decoder.close()
+            self._decoder = None
+
+
+def do_chunks(
+    argument: Json,
+    send: Callable[[Json], None],
+    worker_of: Callable[[dict[str, Any], Ledger], ChunkWorker],
+) -> None:
+    """Do chunks until none is left, or the time is over that a pilot has.
+
+    What ends the whole run (no room on the disk, a bad frame where those are errors) is sent, and
+    ends this worker.
+
+    Args:
+        argument: What all workers are sent: see `Extraction.work`.
+        send: Sends a message to the parent.
+        worker_of: Makes the worker: a class of `ChunkWorker`.
+    """
+    assert isinstance(argument, dict)
+    journal, began_ns = Ledger(Path(str(argument["folder"]))), SYSTEM_CLOCK.now_ns()
+    seconds = float(str(argument.get("seconds", "inf")))
+    with journal.as_worker(), closing(worker_of(argument, journal)) as work:
+        for speaker in chunks_to_do(argument, send):
+            if (SYSTEM_CLOCK.now_ns() - began_ns) / 1e9 > seconds:
+                continue
+            try:
+                work.do(speaker)
+            except HeadraceError as error:
+                source = error.source if isinstance(error, MediaError) else None
+                if source is not None and not work.raises:
+                    speaker.say({"unreadable": str(error)})
+                    continue
+                speaker.say({"failed": {"why": in_option_words(str(error)), "source": source}})
+                break

@@ -1,0 +1,140 @@
+"""How workers decode: the jobs of a chunk, and the decoders that run them."""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
+
+from headrace.decode.chooser import Chooser
+from headrace.decode.decoding import ON_CPU, Decoding
+from headrace.decode.open import capabilities_of, open_decoder
+from headrace.decode.option_words import saying_option
+from headrace.decode.pixels import Array
+from headrace.decode.protocol import DecodeJob, Decoder, OnError
+from headrace.errors import ConfigError
+from headrace.planning.stretches import Stretch
+from headrace.video.shape import FrameShape
+from headrace.video.stream_index import StreamIndex
+
+
+def jobs(
+    planned: Sequence[Stretch], *, conceals: bool, goes_on: bool = False
+) -> Iterator[DecodeJob]:
+    """Yield a job for each stretch of one video; only where the next one follows does it read on.
+
+    So a frame wanted now and then costs a seek and its own GOP up to it, and no more.
+
+    Args:
+        planned: In order.
+        conceals: Whether damaged frames come as FFmpeg shows them.
+        goes_on: Whether something follows the last of them.
+    """
+    for stretch, following in zip_longest(planned, planned[1:]):
+        index = stretch.index
+        follows = goes_on
+        if following is not None:
+            follows = index.gop_of(following.wanted[0]) == index.gop_of(stretch.wanted[-1]) + 1
+        yield DecodeJob(stretch.wanted, goes_on=follows, conceals=conceals)
+
+
+class JobLine:
+    """Jobs that are taken by a number of frames, cut where that is needed."""
+
+    def __init__(self, line: Iterator[DecodeJob]) -> None:
+        """Take nothing yet."""
+        self._left = deque(line)
+
+    def take(self, frames: int) -> list[DecodeJob]:
+        """Return the jobs of the next so many frames, or of all that are left."""
+        taken: list[DecodeJob] = []
+        while frames and self._left:
+            job = self._left.popleft()
+            if len(job.wanted) > frames:
+                self._left.appendleft(
+                    DecodeJob(job.wanted[frames:], goes_on=job.goes_on, conceals=job.conceals)
+                )
+                job = DecodeJob(job.wanted[:frames], conceals=job.conceals)
+            taken.append(job)
+            frames -= len(job.wanted)
+        return taken
+
+
+def check_way(way: str, *, rate: str | None, on_error: OnError) -> None:
+    """Check that what is to decode goes together with the rest.
+
+    Raises:
+        ConfigError: it does not, or it names no device; BackendError: no backend.
+    """
+    decoding = Decoding.named(way)
+    if rate is not None and decoding != ON_CPU:
+        raise ConfigError(
+            f"--decode {way} is for videos, and sources are pictures (--rate); leave --decode out"
+        )
+    if on_error == "conceal" and decoding.backend == "torchcodec":
+        raise ConfigError(
+            "--on-error conceal needs to be told which frames are damaged, which --decode "
+            f"{way} does not tell; leave --decode out, or give --on-error skip"
+        )
+
+
+def check_decoder(way: str, indexes: Iterable[StreamIndex] = ()) -> None:
+    """Check that what is to decode is here, and takes the videos. Loads PyTorch unless it is PyAV.
+
+    Raises:
+        BackendError: it is not, or does not.
+    """
+    decoding = Decoding.named(way)
+    if decoding == ON_CPU:
+        return
+    from headrace.training.devices import check_decoding
+
+    with saying_option():
+        check_decoding(decoding)
+        able = capabilities_of(decoding)
+        for index in indexes:
+            able.check(decoding, index)
+
+
+def backend_facts(way: str) -> dict[str, str]:
+    """Return what of a way to decode decides what comes out; PyAV gives the same bits anywhere."""
+    backend = Decoding.named(way).backend
+    return {} if backend == ON_CPU.backend else {"decoded_by": backend}
+
+
+class Decoders:
+    """Opens the decoders of one worker. By `auto` they share what was measured.
+
+    Threads may open decoders at the same time; one of them asks for `frames` and `reasons`.
+    """
+
+    def __init__(self, decoding: Decoding, *, threads: int = 1, gpu: int = 0) -> None:
+        """Open nothing yet; `threads` decode at a time, and `gpu` is the one that `auto` takes."""
+        self._decoding = decoding
+        self._chooser = Chooser(cores=threads, gpu=gpu) if decoding.is_auto else None
+        self._told: dict[str, int] = {}
+        self._said: set[str] = set()
+
+    def open(self, index: StreamIndex, shape: FrameShape) -> Decoder[Array]:
+        """Return a decoder of a video; the caller closes it. Raises as `open_decoder` does."""
+        with saying_option():
+            return open_decoder(index, shape, self._decoding, chooser=self._chooser)
+
+    def frames(self) -> dict[str, int]:
+        """Return how many frames each way decoded since this was asked last; nothing but by `auto`.
+
+        A way is the CPU, or a GPU as in `cuda:0`.
+        """
+        ways = {} if self._chooser is None else self._chooser.decoded_by.ways
+        now = {way: done.frames for way, done in ways.items()}
+        new = {way: frames - self._told.get(way, 0) for way, frames in now.items()}
+        self._told = now
+        return {way: frames for way, frames in new.items() if frames}
+
+    def reasons(self) -> Iterator[str]:
+        """Yield why the CPU decodes what it does, by `auto`; in words, each once."""
+        if self._chooser is None:
+            return
+        told = self._chooser.decoded_by
+        found = [] if told.no_gpu is None else [f"decoded by the CPU alone, as {told.no_gpu}"]
+        found += [f"decoded by the CPU: {file}: {why}" for file, why in told.on_cpu.items()]
+        yield from (each for each in found if each not in self._said)
+        self._said.update(found)

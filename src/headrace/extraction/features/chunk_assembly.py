@@ -1,0 +1,293 @@
+"""Chunks under way: their samples fill batches for the model, and features come back."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from headrace.extraction.features.chunk_reader import ChunkPlan, Piece
+from headrace.extraction.features.feature_result import (
+    ChunkResult,
+    Made,
+    Samples,
+    Times,
+    other_shape,
+)
+from headrace.extraction.journal import Lost
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Ready:
+    """Samples of a chunk whose frames are all there."""
+
+    rows: NDArray[np.int64]
+    """int64 [n]: their places in the chunk."""
+    parts: list[torch.Tensor]
+    """Of a frame: one tensor, [n, 3, h, w]. Of a clip: its T frames, [3, h, w] each; n is 1."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one sample: (3, h, w), or (3, T, h, w)."""
+        first = tuple(self.parts[0].shape)
+        return first[1:] if len(first) == 4 else (first[0], len(self.parts), *first[1:])
+
+
+@dataclass(kw_only=True, eq=False)
+class Spent:
+    """Nanoseconds that a chunk took so far."""
+
+    decode: float = 0
+    queue: float = 0
+    prepare: float = 0
+    transfer: float = 0
+    model: float = 0
+
+    def times(self) -> Times:
+        """Return them in milliseconds."""
+        return Times(**{f"{name}_ms": spent / 1e6 for name, spent in vars(self).items()})
+
+
+@dataclass(kw_only=True, eq=False)
+class _Window:
+    """Prepared frames that clips to come still need."""
+
+    frames: dict[int, torch.Tensor] = field(default_factory=dict)
+    lost: dict[int, str] = field(default_factory=dict)
+    next_row: int = 0
+
+    def keep_from(self, index: int) -> None:
+        self.frames = {n: frame for n, frame in self.frames.items() if n >= index}
+        self.lost = {n: cause for n, cause in self.lost.items() if n >= index}
+
+
+class Assembly:
+    """What is there of one chunk so far."""
+
+    def __init__(self, plan: ChunkPlan, started_seconds: float) -> None:
+        """Nothing is there yet."""
+        self.plan = plan
+        self.spent = Spent()
+        self._decoded = 0
+        self._started_seconds = started_seconds
+        self._features: NDArray[Any] | None = None
+        self._is_there = np.zeros(len(plan.starts), np.bool_)
+        self._is_concealed = np.zeros(len(plan.starts), np.bool_)
+        self._lost: dict[int, str] = {}
+        self._concealed: set[int] = set()
+        self._window = _Window()
+        self._is_read = False
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether each sample came or is lost."""
+        return self._is_read and int(self._is_there.sum()) + len(self._lost) == len(self._is_there)
+
+    def take(self, piece: Piece, prepared: torch.Tensor) -> Iterator[Ready]:
+        """Yield the samples that are whole with a piece.
+
+        Args:
+            piece: The next one of the chunk.
+            prepared: What the model sees of its frames, [k, 3, h, w].
+        """
+        self._is_read = piece.is_last
+        self._decoded += piece.decoded
+        self._concealed |= piece.concealed
+        if self.plan.frames.shape[1] > 1:
+            yield from self._clips(piece, prepared)
+            return
+        rows = np.searchsorted(self.plan.starts, piece.index)
+        self._is_concealed[rows] = np.isin(piece.index, list(piece.concealed))
+        for index, cause in piece.lost.items():
+            self._lost[int(np.searchsorted(self.plan.starts, index))] = cause
+        if len(rows):
+            yield Ready(rows=rows, parts=[prepared])
+
+    def put(self, rows: NDArray[np.int64], features: NDArray[Any]) -> None:
+        """Take the features of some samples.
+
+        Raises:
+            ConfigError: they have another shape than those before.
+        """
+        if self._features is None:
+            self._features = np.empty((len(self._is_there), *features.shape[1:]), features.dtype)
+        if features.shape[1:] != self._features.shape[1:]:
+            raise other_shape(features.shape[1:], self._features.shape[1:])
+        self._features[rows] = features
+        self._is_there[rows] = True
+
+    def result(
+        self, shape: tuple[int, ...], dtype: str, worker: str, ended_seconds: float
+    ) -> ChunkResult:
+        """Return what came of the chunk, which is complete.
+
+        Args:
+            shape: Of one feature, where none came.
+            dtype: Of features, where none came.
+            worker: Who did it.
+            ended_seconds: Since 1970-01-01 UTC: now.
+        """
+        plan, there = self.plan, self._is_there
+        features = self._features if self._features is not None else np.empty((0, *shape), dtype)
+        if self._lost:
+            features = features[there] if there.any() else np.empty((0, *shape), dtype)
+        index = plan.starts[there]
+        return ChunkResult(
+            chunk_id=plan.chunk.name,
+            size=plan.index.info.upright_size,
+            time_base=plan.index.info.time_base,
+            samples=Samples(
+                index=index,
+                pts=plan.index.pts[index],
+                is_concealed=self._is_concealed[there],
+                features=features,
+            ),
+            lost=tuple(
+                Lost(index=int(plan.starts[row]), cause=cause)
+                for row, cause in sorted(self._lost.items())
+            ),
+            made=Made(
+                times=self.spent.times(),
+                frames_decoded=self._decoded,
+                worker=worker,
+                started_seconds=self._started_seconds,
+                ended_seconds=ended_seconds,
+            ),
+        )
+
+    def _clips(self, piece: Piece, prepared: torch.Tensor) -> Iterator[Ready]:
+        window, plan = self._window, self.plan
+        window.frames |= dict(zip(piece.index.tolist(), prepared.unbind(), strict=True))
+        window.lost |= piece.lost
+        while window.next_row < len(plan.starts):
+            row = window.next_row
+            wanted = plan.frames[row].tolist()
+            if wanted[-1] >= piece.until:
+                break
+            window.next_row += 1
+            cause = next((window.lost[n] for n in wanted if n in window.lost), None)
+            if cause is not None:
+                self._lost[row] = f"a frame of the clip is lost: {cause}"
+            else:
+                self._is_concealed[row] = any(n in self._concealed for n in wanted)
+                yield Ready(
+                    rows=np.array([row], np.int64), parts=[window.frames[n] for n in wanted]
+                )
+            if window.next_row < len(plan.starts):
+                window.keep_from(int(plan.starts[window.next_row]))
+
+
+_BATCH_BYTES = 256 << 20
+"""Of samples in a batch: no more wait for the model at a time."""
+_MOST_BUCKETS = 4
+"""Sizes at a time; where there are more, the fullest goes to the model before it is full."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Share:
+    """Samples of one chunk in a batch, one after the other."""
+
+    assembly: Assembly
+    rows: NDArray[np.int64]
+    """Their places in the chunk."""
+    came_ns: int
+    """When they were ready for the model."""
+
+
+@dataclass(kw_only=True, eq=False)
+class Batch:
+    """Samples of one size."""
+
+    shares: list[Share] = field(default_factory=list)
+    memory: torch.Tensor | None = None
+    """[batch size, ...], where several shares are put together; used again."""
+    whole: torch.Tensor | None = None
+    """The batch itself, where one share fills it: nothing is copied."""
+
+    def __len__(self) -> int:
+        return sum(len(share.rows) for share in self.shares)
+
+    @property
+    def tensor(self) -> torch.Tensor:
+        """What the model is given, [N, ...]."""
+        if self.whole is not None:
+            return self.whole
+        assert self.memory is not None
+        return self.memory[: len(self)]
+
+    def clear(self) -> None:
+        """Begin anew, in the same memory."""
+        self.shares, self.whole = [], None
+
+
+class Buckets:
+    """Batches that are being filled."""
+
+    def __init__(self, batch_size: int) -> None:
+        """No samples yet."""
+        self.batch_size = batch_size
+        """Samples in a batch; may be made smaller. Fewer where they are too large."""
+        self._batches: dict[tuple[int, ...], Batch] = {}
+
+    def room(self, shape: tuple[int, ...]) -> int:
+        """Return how many samples of a shape make its batch full."""
+        batch = self._batches.get(shape)
+        return max(1, self._full(shape, 4) - (0 if batch is None else len(batch)))
+
+    def add(self, ready: Ready, assembly: Assembly, now_ns: int) -> Iterator[Batch]:
+        """Take samples of a chunk; yield the batches that become full, to be run at once.
+
+        A batch is cleared when the next is asked for. Tensors of `ready` are not kept.
+        """
+        shape, first = ready.shape, ready.parts[0]
+        batch = self._batches.setdefault(shape, Batch())
+        full = self._full(shape, first.element_size())
+        at = 0
+        while at < len(ready.rows):
+            there = len(batch)
+            count = min(len(ready.rows) - at, max(1, full - there))
+            if first.ndim > len(shape) and not there and count == full:
+                batch.whole = first[at : at + count]
+            else:
+                self._copy(batch, ready, at, there, count, full)
+            rows = ready.rows[at : at + count]
+            batch.shares.append(Share(assembly=assembly, rows=rows, came_ns=now_ns))
+            at += count
+            if len(batch) >= full:
+                yield batch
+                batch.clear()
+        if len(self._batches) > _MOST_BUCKETS:
+            yield from self._end(max(self._batches, key=lambda each: len(self._batches[each])))
+
+    def rest(self) -> Iterator[Batch]:
+        """Yield what is left, however little; no memory is kept."""
+        for shape in tuple(self._batches):
+            yield from self._end(shape)
+
+    def _end(self, shape: tuple[int, ...]) -> Iterator[Batch]:
+        batch = self._batches.pop(shape)
+        if batch.shares:
+            yield batch
+
+    def _full(self, shape: tuple[int, ...], element_size: int) -> int:
+        return max(1, min(self.batch_size, _BATCH_BYTES // (prod(shape) * element_size)))
+
+    def _copy(self, batch: Batch, ready: Ready, at: int, there: int, count: int, full: int) -> None:
+        shape, parts = ready.shape, ready.parts
+        if batch.memory is None or len(batch.memory) < there + count:
+            batch.memory = _memory(parts[0], (max(full, there + count), *shape))
+        if parts[0].ndim > len(shape):
+            batch.memory[there : there + count] = parts[0][at : at + count]
+            return
+        for place, frame in enumerate(parts):
+            batch.memory[there, :, place] = frame
+
+
+def _memory(like: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
+    """Return memory for a batch, laid out like what it is filled with: no batch is different."""
+    is_last = like.ndim == 4 == len(shape) and like.is_contiguous(memory_format=torch.channels_last)
+    layout = torch.channels_last if is_last else torch.contiguous_format
+    return torch.empty(shape, dtype=like.dtype, device=like.device, memory_format=layout)

@@ -1,0 +1,223 @@
+"""From a chunk to its decoded frames, piece by piece."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.decode.pixels import Array
+from headrace.decode.protocol import DecodeJob, Decoder, OnError
+from headrace.decode.reading import read
+from headrace.errors import MediaError
+from headrace.extraction.decode_jobs import Decoders, JobLine, jobs
+from headrace.extraction.features.model_spec import Sampling
+from headrace.planning.chunks import Chunk
+from headrace.planning.stretches import stretches
+from headrace.runtime.clock import Clock
+from headrace.runtime.memory import BatchBuffers
+from headrace.video.shape import FrameShape
+from headrace.video.stream_index import StreamIndex
+
+_PIECE_BYTES = 48 << 20
+"""Of decoded frames: 17 of 720p."""
+_BUFFERS = 8
+"""Pieces at a time whose memory is used again."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ChunkPlan:
+    """The samples of a chunk, and the frames they are made of."""
+
+    chunk: Chunk
+    index: StreamIndex
+    """The frames of its video."""
+    starts: NDArray[np.int64]
+    """int64 [n]: first frame of each sample, ascending."""
+    frames: NDArray[np.int64]
+    """int64 [n, T]: the frames of each."""
+    goes_on: bool
+    """Whether the next chunk of the video follows closely, so that a decoder may read on."""
+
+    @classmethod
+    def of(
+        cls,
+        chunk: Chunk,
+        index: StreamIndex,
+        sampling: Sampling,
+        everywhere: NDArray[np.int64],
+    ) -> "ChunkPlan":
+        """Return the plan of a chunk.
+
+        Args:
+            chunk: Which samples.
+            index: The frames of its video.
+            sampling: What a sample is.
+            everywhere: `sampling.starts(index)`: those of the whole video.
+        """
+        starts = chunk.of(everywhere)
+        frames = sampling.frames(starts)
+        after = everywhere[np.searchsorted(everywhere, chunk.stop) :]
+        follows = len(after) > 0 and len(starts) > 0
+        return cls(
+            chunk=chunk,
+            index=index,
+            starts=starts,
+            frames=frames,
+            goes_on=follows and index.gop_of(int(after[0])) <= index.gop_of(int(frames.max())) + 1,
+        )
+
+    @cached_property
+    def wanted(self) -> NDArray[np.int64]:
+        """Frames that are decoded for it, int64, ascending, each once."""
+        return np.unique(self.frames)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Piece:
+    """Some frames of a chunk."""
+
+    plan: ChunkPlan
+    frames: Array
+    """uint8 [k, H, W, 3], RGB: those that came, ascending."""
+    index: NDArray[np.int64]
+    """int64 [k]: which they are."""
+    until: int
+    """All frames of the chunk below this one have come by now, or are lost."""
+    concealed: frozenset[int] = frozenset()
+    """Those of them that are damaged, and shown as FFmpeg shows them."""
+    lost: dict[int, str] = field(default_factory=dict)
+    """Frames that did not come, each with its cause."""
+    decoded: int
+    """Frames that the codec gave for them."""
+    decode_ns: int
+    came_ns: int
+    """When it was there."""
+    is_last: bool
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Unread:
+    """A chunk of a video that cannot be opened, or has changed."""
+
+    chunk: Chunk
+    error: MediaError
+
+
+class ChunkReader:
+    """Reads chunks, one after the other; keeps one video open, as the next chunk is likely of it.
+
+    For one thread.
+    """
+
+    def __init__(
+        self,
+        index_of: Callable[[int], StreamIndex],
+        sampling: Sampling,
+        *,
+        shape_of: Callable[[tuple[int, int]], FrameShape],
+        on_error: OnError,
+        decoders: Decoders,
+        most: Callable[[tuple[int, int]], int],
+        clock: Clock,
+    ) -> None:
+        """Open nothing yet.
+
+        Args:
+            index_of: From the number of a video to its frames; may raise MediaError.
+            sampling: What a sample is.
+            size: (height, width) of the frames; None: each video's own.
+            on_error: What bad media does.
+            decoders: Opens decoders.
+            most: From (height, width) to the frames that a piece should have at most.
+            clock: Times decoding.
+        """
+        self._index_of, self._sampling = index_of, sampling
+        self._shape_of, self._on_error, self._most = shape_of, on_error, most
+        self._decoders = decoders
+        self._clock = clock
+        self._buffers = BatchBuffers(_BUFFERS)
+        self._decoder: Decoder[Array] | None = None
+        self._video = -1
+        self._starts: NDArray[np.int64] = np.zeros(0, np.int64)
+
+    def read(self, chunk: Chunk) -> Iterator[Piece | Unread]:
+        """Yield the frames of a chunk, in order, in pieces; the last one says so.
+
+        Memory of frames is used again once nobody has them.
+
+        Raises:
+            MediaError: something is bad, and that is to be an error.
+            BackendError: the video cannot be decoded here.
+        """
+        try:
+            decoder = self._opened(chunk.video)
+        except MediaError as error:
+            if self._on_error == "raise":
+                raise
+            yield Unread(chunk=chunk, error=error)
+            return
+        plan = ChunkPlan.of(chunk, decoder.index, self._sampling, self._starts)
+        size = decoder.shape.output_size(decoder.index.info.upright_size)
+        bound = max(1, _PIECE_BYTES // (3 * size[0] * size[1]))
+        planned = list(stretches(chunk.video, plan.index, plan.wanted))
+        conceals = self._on_error == "conceal"
+        line = JobLine(jobs(planned, conceals=conceals, goes_on=plan.goes_on))
+        while taken := line.take(max(1, min(bound, self._most(size)))):
+            yield self._piece(decoder, plan, taken, size)
+
+    def close(self) -> None:
+        """Close the video."""
+        if self._decoder is not None:
+            self._decoder.close()
+            self._decoder = None
+        self._buffers.close()
+
+    def _piece(
+        self,
+        decoder: Decoder[Array],
+        plan: ChunkPlan,
+        taken: list[DecodeJob],
+        size: tuple[int, int],
+    ) -> Piece:
+        began_ns = self._clock.now_ns()
+        wanted = np.array([number for job in taken for number in job.wanted], np.int64)
+        frames = self._buffers.take((len(wanted), *size, 3))
+        at, came, concealed = 0, [], set[int]()
+        lost: dict[int, str] = {}
+        decoded = 0
+        for job in taken:
+            reading = read(decoder, job, frames[at : at + len(job.wanted)])
+            at += len(job.wanted)
+            if reading.error is not None:
+                if self._on_error == "raise":
+                    raise reading.error
+                lost |= dict.fromkeys(reading.lost, str(reading.error))
+            came.append(np.isin(job.wanted, list(reading.came)))
+            concealed |= reading.concealed
+            decoded += reading.cost.frames_decoded
+        is_there = np.concatenate(came)
+        now_ns = self._clock.now_ns()
+        return Piece(
+            plan=plan,
+            frames=frames if is_there.all() else frames[is_there],
+            index=wanted[is_there],
+            until=int(wanted[-1]) + 1,
+            concealed=frozenset(concealed),
+            lost=lost,
+            decoded=decoded,
+            decode_ns=now_ns - began_ns,
+            came_ns=now_ns,
+            is_last=bool(wanted[-1] == plan.wanted[-1]),
+        )
+
+    def _opened(self, video: int) -> Decoder[Array]:
+        if self._decoder is None or self._video != video:
+            index = self._index_of(video)
+            if self._decoder is not None:
+                self._decoder.close()
+            shape = self._shape_of(index.info.upright_size)
+            self._decoder = self._decoders.open(index, shape)
+            self._video, self._starts = video, self._sampling.starts(index)
+        return self._decoder

@@ -1,0 +1,373 @@
+"""Extracting features: found in the cache or computed by workers, and put into tables."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import prod
+from typing import ClassVar, Final, Self
+
+import numpy as np
+
+from headrace.cache.cache import Cache, unheard
+from headrace.cache.cache_url import NONE, open_cache
+from headrace.decode.decoding import Decoding
+from headrace.errors import ConfigError, HeadraceError
+from headrace.extraction.chunk_worker import chunk_message
+from headrace.extraction.extraction import Extraction
+from headrace.extraction.features.cache_lookup import Lookup
+from headrace.extraction.features.feature_options import (
+    FeatureOptions,
+    feature_chunks,
+    table_facts,
+    weights_digest_of,
+)
+from headrace.extraction.features.feature_result import VideoName
+from headrace.extraction.features.model_signature import FeatureFacts, KeyMaker
+from headrace.extraction.features.signature_cache import KnownFacts, feature_facts
+from headrace.extraction.features.table_store import Parts, Tables, gather
+from headrace.extraction.journal import Entry, Ledger, Outcome
+from headrace.extraction.pilot import Pilot, pilot
+from headrace.extraction.plan import ExtractionPlan, Progress, Remarks
+from headrace.extraction.progress_recorder import Recorder
+from headrace.extraction.ray.open import on_ray
+from headrace.extraction.videos import Videos
+from headrace.extras import check_extra
+from headrace.profiling.run_records import Setup
+from headrace.profiling.session import Outcome as RunOutcome
+from headrace.profiling.stage_records import Role
+from headrace.records import from_dict, to_dict
+from headrace.runtime.child import ChildFunction, Json
+from headrace.runtime.clock import Clock
+from headrace.runtime.workers import Work, WorkOutcome
+from headrace.video.loss import Loss
+from headrace.video.stream_index import StreamIndex
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FeaturePlan(ExtractionPlan):
+    """Which samples, in which chunks, by a model that is known."""
+
+    facts: FeatureFacts
+    """Of the model."""
+
+    @classmethod
+    def of(cls, options: FeatureOptions, videos: Videos, facts: FeatureFacts) -> Self:
+        """Share the samples of all videos out over chunks.
+
+        Raises:
+            ConfigError: no video has a sample, or a time lies behind the end of one.
+        """
+        size, indexes = sample_bytes(options, facts), videos.indexes
+        chunks = {
+            number: feature_chunks(number, index, options.sampling, sample_bytes=size)
+            for number, index in indexes.items()
+        }
+        short = [indexes[number] for number in chunks if not chunks[number]]
+        if len(short) == len(chunks):
+            raise ConfigError(_no_sample(options, short[0]))
+        uncached = f"not kept in the cache: {facts.uncached}"
+        training = f"{facts.origin} is in training mode; it is run in evaluation mode"
+        return cls(
+            request=options.request(videos.asked, weights_digest=weights_digest_of(facts)),
+            facts=facts,
+            indexes=indexes,
+            wanted={number: options.sampling.starts(i) for number, i in indexes.items()},
+            chunks=tuple(chunk for each in chunks.values() for chunk in each),
+            left_out=(
+                *videos.left_out,
+                *(
+                    Loss(source=str(i.source), index=None, cause=_no_sample(options, i))
+                    for i in short
+                ),
+            ),
+            notes=(
+                *videos.notes,
+                *([uncached] if facts.uncached else []),
+                *([training] if facts.is_training else []),
+            ),
+        )
+
+
+_PIECES: Final = 4
+"""Chunks of which the first samples are computed, for an estimate."""
+_SAMPLES: Final = 8
+"""Of each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureEstimate:
+    """What an extraction would come to."""
+
+    videos: int
+    samples: int
+    """Features, damage aside: exact."""
+    chunks: int
+    done: int
+    """Chunks that lie in the folder already."""
+    cached: int
+    """Of the others, chunks that are in the cache."""
+    missing: int
+    """Samples of what is left then."""
+    shape: tuple[int, ...]
+    """Of one feature."""
+    dtype: str
+    num_bytes: int
+    """Of all features, before they are compressed: exact."""
+    tried: int
+    """Samples that were computed to estimate the time."""
+    seconds: float | None
+    """For the missing, by what those took, shared out over the workers; None where none is
+    missing, or none could be computed."""
+    workers: int
+    failures: ClassVar[tuple[str, ...]] = ()
+    """It is the run that says what fails."""
+
+
+def extract_features(argument: Json, send: Callable[[Json], None]) -> Json:
+    """Do chunks of features until none is left: see `Extraction.work`.
+
+    What ends the whole run (no room on the disk, a model that cannot run, a bad frame where those
+    are errors) is sent, and ends this worker.
+    """
+    from headrace.extraction.features.feature_worker import do_loaded_features
+
+    assert isinstance(argument, dict)
+    do_loaded_features(argument, send)
+    return None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FeatureExtraction(Extraction[FeatureOptions]):
+    """An extraction of features that can begin: `FeatureExtraction.prepare(options).run()`.
+
+    A model that was not seen before is loaded once to prepare it, in a process of its own, to know
+    the shape of its features and the digest of its weights; that is remembered.
+    """
+
+    noun: ClassVar[str] = "feature"
+    roles: ClassVar[Mapping[str, Role]] = {
+        "decode": "decode",
+        "prepare": "preprocess",
+        "transfer": "transfer",
+        "model": "model",
+        "write": "sink",
+    }
+    concealed: ClassVar[str] = (
+        "the file is damaged there; the feature is of what FFmpeg shows instead"
+    )
+    plan: FeaturePlan
+    function: ChildFunction = field(default=extract_features)
+    cache: Cache = field(default_factory=lambda: open_cache(NONE))
+    """The one that results are kept in, while a run has it open."""
+    contents: dict[int, str] = field(default_factory=dict)
+    """Number of a video → digest of its content, as far as it was read."""
+
+    @property
+    def workers(self) -> int:
+        """Processes that work, here or on a cluster, if none of it is done yet."""
+        ray = self.options.ray
+        most = self.options.processes if ray is None else ray.most_actors or 1
+        return max(1, min(most, len(self.plan.chunks)))
+
+    @classmethod
+    def check(cls, options: FeatureOptions) -> None:
+        """Check that tables can be written: see `Extraction.check`."""
+        check_extra("parquet", "a table of features")
+
+    @classmethod
+    def planned(
+        cls,
+        options: FeatureOptions,
+        videos: Videos,
+        clock: Clock,
+        on_phase: Callable[[str], None],
+    ) -> tuple[FeaturePlan, Mapping[str, float]]:
+        """Return the plan, for which the model is loaded once: see `Extraction.planned`."""
+        on_phase("loading the model")
+        began_ns = clock.now_ns()
+        with KnownFacts() as known:
+            facts = feature_facts(options.model, options.sampling, options.numerics, known)
+        seconds = {"model": (clock.now_ns() - began_ns) / 1e9}
+        return FeaturePlan.of(options, videos, facts), seconds
+
+    @contextmanager
+    def opened(self, on_warning: Callable[[str], None]) -> Iterator[Self]:
+        """Keep the cache open for a run: see `Extraction.opened`."""
+        where = NONE if self.plan.facts.uncached else self.options.cache
+        with open_cache(where, on_warning=on_warning, clock=self.clock) as cache:
+            yield replace(self, cache=cache)
+
+    @cached_property
+    def tables(self) -> Tables:
+        """The tables of the folder."""
+        options, plan = self.options, self.plan
+        return Tables(options.out, table_facts(options, plan.request, plan.facts))
+
+    @cached_property
+    def lookup(self) -> Lookup:
+        """What looks chunks of the plan up in the cache."""
+        options, plan = self.options, self.plan
+        keys = KeyMaker(
+            facts=plan.facts,
+            sampling=options.sampling,
+            on_error=options.on_error,
+            decoding=Decoding.named(options.decode),
+            shape=options.shape,
+        )
+        return Lookup(
+            plan.indexes, keys, self.cache, sample_bytes(options, plan.facts), self.contents
+        )
+
+    def work(self, journal: Ledger, workers: int, more: Mapping[str, Json] | None = None) -> Work:
+        """Return what so many workers do; the cache may have a password: see `Ledger.telling`."""
+        options = self.options
+        model: dict[str, Json] = {
+            "device": options.numerics.device,
+            "facts": to_dict(self.plan.facts),
+            "effort": to_dict(options.effort_each),
+        }
+        return super().work(journal, workers, {**model, **(more or {})})
+
+    def outcome_of(self, entry: Entry) -> Outcome:
+        """Return what became of a chunk that has a part; reads no feature."""
+        return from_dict(Outcome, entry.facts["outcome"], file="an entry of the journal")
+
+    def progress(self, journal: Ledger, failed: Mapping[str, str]) -> Progress:
+        """Return what tables and journal tell. Asks for the size of every part."""
+        tabled = self.tables.outcomes()
+        failed = {name: why for name, why in failed.items() if name not in tabled}
+        parted = super().progress(journal, failed)
+        return replace(parted, done={**parted.done, **tabled})
+
+    def do(self, journal: Ledger, progress: Progress, recorder: Recorder) -> WorkOutcome:
+        """Take from the cache what it has, and have workers make what is missing then."""
+        options, plan, lookup = self.options, self.plan, self.lookup
+        self.tables.set_aside_damaged()
+        todo = self.progress(journal, progress.failed).without(plan.chunks)
+        numbers = list(dict.fromkeys(chunk.video for chunk in todo))
+        for done, video in enumerate(numbers):
+            recorder.on_phase(f"reading files, {done} of {len(numbers)} done")
+            lookup.content(video)
+        recorder.on_phase("extracting")
+        found = set[str]()
+        for name in self.tables.write(lookup.found(todo), self._video):
+            found.add(name)
+            recorder.on_frames(plan.by_name[name].frames)
+        missing = {
+            chunk.name: chunk_message(
+                chunk, lookup.content(chunk.video) if lookup.is_needed else None
+            )
+            for chunk in todo
+            if chunk.name not in found
+        }
+        run = None if options.ray is None else on_ray(options.ray)
+        with journal.telling(options.cache_absolute):
+            return self.work_through(missing, journal, recorder, run=run)
+
+    def finish(self, journal: Ledger, progress: Progress) -> None:
+        """Put the parts that there are into tables."""
+        parts, tabled = Parts(journal), self.tables.outcomes()
+        parts.forget_all(tabled)
+        done = [
+            chunk
+            for chunk in self.plan.chunks
+            if chunk.name in progress.done and chunk.name not in tabled
+        ]
+        gather(self.tables, parts, done, self._video)
+
+    def remarks(self, recorder: Recorder, outcome: RunOutcome) -> Remarks:
+        """Return how the model was run, the tables, and what there is to say of them and of it."""
+        options = self.options
+        model, size = options.model, options.effort.batch_size
+        decoding = recorder.notes_on_decoding()
+        return Remarks(
+            setup=Setup(
+                batch_size=size if isinstance(size, int) else 1,  # where it was measured
+                device=options.numerics.device,
+                model=getattr(model, "name", None),
+                prep_level=getattr(model, "prep_level", None),
+                threads=options.effort_each.threads,
+            ),
+            outputs=tuple(path.name for path in self.tables.paths()),
+            notes=(
+                *self.tables.damaged,
+                *_cluster_notes(options),
+                *_cache_notes(self.cache),
+                *(note for note in decoding if note not in self.cache.warnings),
+            ),
+        )
+
+    def estimate(self) -> FeatureEstimate:
+        """Return how many features, how large and how long: computes up to 32, and keeps none.
+
+        Cost: as a run, of loading the model; reads what the cache has.
+        """
+        with self.opened(unheard) as kind:
+            progress = kind.progress(Ledger(self.options.out), {})
+            undone = progress.without(self.plan.chunks)
+            cached = {result.chunk_id for result in kind.lookup.found(undone)}
+        plan, made = self.plan, Pilot()
+        missing = [chunk for chunk in undone if chunk.name not in cached]
+        pieces = []
+        for chunk in plan.spread(_PIECES, missing) if missing else ():
+            starts = chunk.of(plan.wanted[chunk.video])[:_SAMPLES]
+            pieces.append(replace(chunk, stop=int(starts[-1]) + 1, frames=len(starts)))
+        if pieces:
+            with suppress(HeadraceError):
+                made = pilot(self, pieces, self.options.shape.output_size)
+        left = sum(chunk.frames for chunk in missing)
+        spent_ms = sum(made.work_ms.values())
+        return FeatureEstimate(
+            videos=len({chunk.video for chunk in plan.chunks}),
+            samples=plan.total,
+            chunks=len(plan.chunks),
+            done=len(progress.done),
+            cached=len(cached),
+            missing=left,
+            shape=plan.facts.shape,
+            dtype=self.options.numerics.dtype,
+            num_bytes=plan.total * sample_bytes(self.options, plan.facts),
+            tried=made.frames,
+            seconds=spent_ms / made.frames * left / self.workers / 1e3 if made.frames else None,
+            workers=self.workers,
+        )
+
+    def _video(self, chunk: str) -> VideoName:
+        number = self.plan.by_name[chunk].video
+        asked = self.plan.request.videos[number]
+        return VideoName(name=asked.name, path=asked.path, content=self.lookup.content(number))
+
+
+def sample_bytes(options: FeatureOptions, facts: FeatureFacts) -> int:
+    """Return the bytes of one feature."""
+    return prod(facts.shape) * np.dtype(options.numerics.dtype).itemsize
+
+
+def _no_sample(options: FeatureOptions, index: StreamIndex) -> str:
+    clip = options.sampling.clip
+    if clip is None:
+        return (
+            f"no frame of {index.source} is wanted by {str(options.sampling.selection)!r}; ask "
+            "for others, as with --every 1"
+        )
+    return (
+        f"{index.source} has {len(index)} frames, and a clip of {clip.num_frames} frames "
+        f"{clip.stride} apart spans {clip.span}; take a shorter --clip-len or --stride"
+    )
+
+
+def _cluster_notes(options: FeatureOptions) -> tuple[str, ...]:
+    if options.ray is None:
+        return ()
+    return (
+        f"up to {options.ray.most_actors} workers of the Ray cluster {options.ray.address} did it; "
+        "processor time and memory are of this process, which shared the work out",
+    )
+
+
+def _cache_notes(cache: Cache) -> tuple[str, ...]:
+    counters = cache.counters
+    asked = counters.hits + counters.misses
+    found = (f"{counters.hits} of {asked} chunks were found in the cache {cache.where}",)
+    return (*(found if asked else ()), *cache.warnings)

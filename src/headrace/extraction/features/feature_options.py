@@ -1,0 +1,179 @@
+"""Features of videos: what may be asked, and what of it decides what comes out."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import ClassVar, Final
+
+import numpy as np
+
+from headrace.cache.cache_url import DEFAULT, NONE, shown
+from headrace.decode.decoding import Decoding
+from headrace.errors import ConfigError
+from headrace.extraction.features.model_signature import FeatureFacts
+from headrace.extraction.features.model_spec import (
+    Effort,
+    FeatureModelSpec,
+    Numerics,
+    OwnModel,
+    Sampling,
+    asked_of,
+)
+from headrace.extraction.features.table_columns import TableFacts
+from headrace.extraction.options import ExtractionOptions, Request
+from headrace.extraction.ray.settings import RaySettings
+from headrace.planning.chunks import Chunk, chunks_of
+from headrace.profiling.provenance import Scalar
+from headrace.runtime.affinity import available_cores
+from headrace.video.stream_index import StreamIndex
+
+MOST_SAMPLES: Final = 256
+MOST_BYTES: Final = 4 << 20
+"""Of the features of a chunk: a cache keeps entries up to 8 MB, and they are held in memory."""
+_CHUNK_PIXELS: Final = 1e9
+"""That a chunk decodes: some two seconds of one core."""
+
+
+def feature_chunks(
+    video: int,
+    index: StreamIndex,
+    sampling: Sampling,
+    *,
+    sample_bytes: int,
+    sample_pixels: float = 0.0,
+) -> list[Chunk]:
+    """Cut a video into chunks of about equal cost, at keyframes where that suffices.
+
+    At most 256 samples and 4 MB of features make a chunk; a single feature may be larger. The
+    borders follow from the arguments alone, never from workers or machine. Where samples of one GOP
+    fall into several chunks, who does them one after the other decodes it once.
+
+    Args:
+        video: Place of the video in the list that was asked for.
+        index: Its frames.
+        sampling: Which samples.
+        sample_bytes: Bytes of a feature.
+        sample_pixels: What the model does with a sample, in pixels that might be decoded in the
+            same time.
+    """
+    starts = sampling.starts(index)
+    most = max(1, min(MOST_SAMPLES, MOST_BYTES // max(1, sample_bytes)))
+    height, width = index.info.upright_size
+    clip = 0.0 if sampling.clip is None else float(sampling.frames_per_sample * height * width)
+    planned = chunks_of(video, index, starts, frame_cost=sample_pixels + clip, most=_CHUNK_PIXELS)
+    return [
+        Chunk(video=video, start=int(piece[0]), stop=int(piece[-1]) + 1, frames=len(piece))
+        for chunk in planned
+        for piece in np.array_split(chunk.of(starts), -(-chunk.frames // most))
+    ]
+
+
+ALLOW_NAN: Final = "allow_nan"
+"""Name of the option in a request; a request without it leaves NaN and Inf out."""
+_GPUS: Final = Path("/proc/driver/nvidia/gpus")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureOptions(ExtractionOptions):
+    """Which samples of which videos, by which model, and how it is done.
+
+    On GPUs, a process has one to itself, and there is one for each where `workers` is None.
+    """
+
+    kind: ClassVar[str] = "features"
+    model: FeatureModelSpec
+    sampling: Sampling = field(default_factory=Sampling)
+    """Which frames or clips give a feature each."""
+    numerics: Numerics = field(default_factory=Numerics)
+    effort: Effort = field(default_factory=Effort)
+    """Of one worker. Features are the same with any, but for rounding."""
+    ray: RaySettings | None = None
+    """The cluster whose machines work, in place of processes here: see `sized`."""
+    allow_nan: bool = False
+    """Whether features that hold NaN or Inf are kept; else their samples are lost, and named. The
+    cache takes no chunk that has one."""
+    cache: str = DEFAULT
+    """Where results are kept for other runs: see `open_cache`."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        shown(self.cache)  # an address that is none is refused
+        if self.shape.size is not None and isinstance(self.model, OwnModel):
+            raise ConfigError("a model of your own has the size of its frames as an attribute size")
+
+    @property
+    def processes(self) -> int:
+        """How many processes work at a time, at most."""
+        if self.numerics.kind == "cpu":
+            return super().processes
+        return min(self.workers or self.gpus, self.gpus)
+
+    @property
+    def decodes_here(self) -> bool:
+        """Whether this machine decodes: not where a cluster does."""
+        return self.ray is None
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that may be used: one where it is named, else all that the driver knows."""
+        is_one = ":" in self.numerics.device or not _GPUS.is_dir()
+        return 1 if is_one else max(1, len(list(_GPUS.iterdir())))
+
+    @property
+    def effort_each(self) -> Effort:
+        """What of one worker goes into it: cores are shared out over the workers."""
+        share = max(1, len(available_cores()) // self.processes)
+        if self.ray is not None:
+            share = int(self.ray.slot.num_cpus)
+        if self.numerics.kind == "cpu":
+            return replace(self.effort, threads=self.effort.threads or share)
+        return replace(self.effort, decoders=self.effort.decoders or share)
+
+    @property
+    def cache_absolute(self) -> str:
+        """The cache as processes in any folder understand it, with its password."""
+        is_path = self.cache not in (DEFAULT, NONE) and "://" not in self.cache
+        return str(Path(self.cache).expanduser().absolute()) if is_path else self.cache
+
+    def _asked(self) -> dict[str, Scalar]:
+        facts = asked_of(self.model, self.numerics)
+        kept: dict[str, Scalar] = {ALLOW_NAN: True} if self.allow_nan else {}
+        return {**self.sampling.asked(), **facts, **kept}
+
+    def _means(self) -> dict[str, Scalar]:
+        return {
+            "model": model_name_of(self.model),
+            "device": self.numerics.device,
+            "batch_size": self.effort.batch_size,
+            **super()._means(),
+            "ray": None if self.ray is None else self.ray.address,
+            "cache": shown(self.cache),
+            "rate": self.rate,
+            "decode": Decoding.named(self.decode).name,
+        }
+
+
+def model_name_of(model: FeatureModelSpec) -> str:
+    """Return what a model is called: torchvision's name, or "package.module:function"."""
+    return model.build if isinstance(model, OwnModel) else model.name
+
+
+def weights_digest_of(facts: FeatureFacts) -> str | None:
+    """Return the digest of a model's weights; None where it is not known."""
+    found = facts.model.get("weights")
+    return None if found is None else str(found)
+
+
+def table_facts(options: FeatureOptions, request: Request, facts: FeatureFacts) -> TableFacts:
+    """Return what all rows of the tables have in common."""
+    model, clip = options.model, options.sampling.clip
+    return TableFacts(
+        model=model_name_of(model),
+        layer=facts.layer or None,
+        weights=weights_digest_of(facts) or facts.origin,
+        shape=facts.shape,
+        dtype=options.numerics.dtype,
+        clip_len=None if clip is None else clip.num_frames,
+        stride=None if clip is None else clip.stride,
+        sampling=str(options.sampling.selection),
+        request=request.digest,
+    )

@@ -1,0 +1,295 @@
+"""One worker of features: chunks are computed, kept as parts, and put into the cache."""
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import numpy as np
+import torch
+
+from headrace.cache.cache import Cache
+from headrace.cache.cache_url import open_cache
+from headrace.decode.decoding import Decoding
+from headrace.decode.index_store import IndexStore
+from headrace.decode.protocol import OnError
+from headrace.errors import HeadraceError, MediaError
+from headrace.extraction.chunk_worker import chunk_of
+from headrace.extraction.features.engine import FeatureEngine, Hooks
+from headrace.extraction.features.feature_options import ALLOW_NAN
+from headrace.extraction.features.feature_result import ChunkResult
+from headrace.extraction.features.model import load_feature_model
+from headrace.extraction.features.model_signature import FeatureFacts, KeyMaker
+from headrace.extraction.features.model_spec import (
+    Effort,
+    Sampling,
+    model_of_asked,
+    numerics_of_asked,
+)
+from headrace.extraction.features.table_store import Parts
+from headrace.extraction.journal import Ledger
+from headrace.extraction.options import Request, shape_of_asked
+from headrace.extraction.videos import reopened
+from headrace.planning.chunks import Chunk
+from headrace.records import from_dict
+from headrace.runtime.child import Json
+from headrace.runtime.lock import file_lock
+from headrace.runtime.speaker import Speaker, rounds_to_do
+from headrace.video.stream_index import StreamIndex
+
+_INDEXES: Final = 7
+"""Of videos, kept at hand beside the latest: chunks of several are under way at a time."""
+PARTS: Final = ("decode", "prepare", "transfer", "model", "write")
+"""Of the work on a chunk."""
+_ARGUMENT: Final = "what the workers are told"
+
+
+class Engine(Protocol):
+    """Makes features of chunks: see `FeatureEngine`."""
+
+    def run(self, chunks: Iterable[Chunk]) -> Generator[ChunkResult, None, None]:
+        """Yield the result of each chunk when it is complete."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineNeeds:
+    """What an engine is made of."""
+
+    request: Request
+    facts: FeatureFacts
+    effort: Effort
+    decode: str
+    """What decodes, as it was asked for."""
+    index_of: Callable[[int], StreamIndex]
+    on_error: OnError
+    worker: str
+    hooks: Hooks
+
+
+def do_features(
+    argument: Mapping[str, Any],
+    send: Callable[[Json], None],
+    engine_of: Callable[[EngineNeeds], Engine],
+) -> None:
+    """Do chunks of features until none is left.
+
+    Args:
+        argument: What all workers are told: see `Extraction.work`, and `FeatureExtraction.work`.
+        send: Sends what is said.
+        engine_of: Makes the engine, when there is a chunk for it; it stays for further rounds.
+    """
+    ledger = Ledger(Path(argument["folder"]))
+    with ledger.as_worker(), open_cache(ledger.told()) as cache:
+        work = _FeatureWork(argument, ledger, cache, engine_of)
+        for speakers in rounds_to_do(argument, send):
+            work.do(speakers)
+
+
+class _FeatureWork:
+    """Makes features of chunks, several at a time. The model is loaded for the first of them."""
+
+    def __init__(
+        self,
+        argument: Mapping[str, Any],
+        ledger: Ledger,
+        cache: Cache,
+        engine_of: Callable[[EngineNeeds], Engine],
+    ) -> None:
+        """Load nothing yet."""
+        self._argument, self._request = argument, ledger.request()
+        self._parts, self._cache, self._engine_of = Parts(ledger), cache, engine_of
+        self._store = IndexStore(Path(argument["store"]))
+        self._sampling = Sampling.of_asked(self._request.asked)
+        self._facts = from_dict(FeatureFacts, argument["facts"], file=_ARGUMENT)
+        self._keys = KeyMaker(
+            facts=self._facts,
+            sampling=self._sampling,
+            on_error=self._on_error,
+            decoding=Decoding.named(self._decode),
+            shape=shape_of_asked(self._request.asked),
+        )
+        self._indexes: dict[int, StreamIndex] = {}
+        self._at: dict[str, Speaker] = {}
+        self._warned: set[str] = set()
+        self._unkept: str | None = None
+        """Why results go under no key, as the model is not the one that keys tell of."""
+
+    @property
+    def _decode(self) -> str:
+        return str(self._argument["decode"])
+
+    @property
+    def _on_error(self) -> OnError:
+        if self._argument["raises"]:
+            return "raise"
+        return "conceal" if self._request.conceals else "skip"
+
+    @cached_property
+    def _engine(self) -> Engine:
+        return self._engine_of(
+            EngineNeeds(
+                request=self._request,
+                facts=self._facts,
+                effort=from_dict(Effort, self._argument["effort"], file=_ARGUMENT),
+                decode=self._decode,
+                index_of=self._index_of,
+                on_error=self._on_error,
+                worker=str(self._argument["worker"]),
+                hooks=Hooks(
+                    on_begun=lambda chunk: self._at[chunk.name].begin(),
+                    on_read=lambda chunk: self._at[chunk.name].has_read(),
+                    on_frames=lambda frames: self._show_life(),
+                    on_note=self._note,
+                    on_other_state=self._unkeep,
+                    on_ways=self._tell_ways,
+                ),
+            )
+        )
+
+    def do(self, speakers: Iterator[Speaker]) -> None:
+        """Do the chunks of a round; what ends the run is said of one of them."""
+        first = next(speakers, None)
+        if first is None:
+            return
+        try:
+            with closing(self._engine.run(self._specs(chain([first], speakers)))) as results:
+                for result in results:
+                    self._settle(result)
+        except HeadraceError as error:
+            source = error.source if isinstance(error, MediaError) else None
+            first.say({"failed": {"why": str(error), "source": source}})
+            self._at.clear()
+
+    def _specs(self, speakers: Iterable[Speaker]) -> Iterator[Chunk]:
+        for speaker in speakers:
+            self._at[speaker.chunk] = speaker
+            yield chunk_of(speaker.told)[0]
+
+    def _settle(self, result: ChunkResult) -> None:
+        speaker = self._at.pop(result.chunk_id)
+        if result.error is not None:
+            speaker.say({"unreadable": result.error})
+        else:
+            is_finite = bool(result.samples.is_finite.all())
+            if not self._request.asked.get(ALLOW_NAN):
+                result = result.without_nan()
+            result = self._parts.write(result)
+            if is_finite:
+                self._keep(result, speaker)
+            if len(result.samples):
+                speaker.say({"step": _step(result, chunk_of(speaker.told)[0].video)})
+            speaker.say({"chunk": {"decode": self._decoding(result), "lost": len(result.lost)}})
+        speaker.done()
+
+    def _decoding(self, result: ChunkResult) -> dict[str, Json]:
+        used = np.unique(self._sampling.frames(result.samples.index))
+        return {"frames_decoded": result.made.frames_decoded, "frames_delivered": len(used)}
+
+    def _keep(self, result: ChunkResult, speaker: Speaker) -> None:
+        """Keep a result for other runs."""
+        chunk, content = chunk_of(speaker.told)
+        if content is None:
+            return
+        if self._unkept is None:
+            keys = self._keys.keys_of([chunk], self._index_of(chunk.video), content)
+            self._cache.put({keys[chunk.name]: result.arrays()})
+        for warning in (*self._cache.warnings, *filter(None, [self._unkept])):
+            if warning not in self._warned:
+                self._warned.add(warning)
+                speaker.say({"note": warning})
+
+    def _show_life(self) -> None:
+        for speaker in list(self._at.values())[:1]:
+            speaker.show_life()
+
+    def _note(self, note: str) -> None:
+        for speaker in list(self._at.values())[:1]:
+            speaker.say({"note": note})
+
+    def _unkeep(self, attributes: list[str]) -> None:
+        self._unkept = (
+            f"not kept in the cache: {', '.join(attributes)} of the model differs from process to "
+            "process; have it follow from a file or a fixed seed, or give the model an attribute "
+            "version"
+        )
+
+    def _tell_ways(self, ways: Mapping[str, int]) -> None:
+        for speaker in list(self._at.values())[:1]:
+            speaker.say({"frames_by": dict(ways)})
+
+    def _index_of(self, video: int) -> StreamIndex:
+        found = self._indexes.get(video)
+        if found is None:
+            found = reopened(self._request.videos[video], self._store)
+            self._indexes = {**dict(list(self._indexes.items())[-_INDEXES:]), video: found}
+        return found
+
+
+def _step(result: ChunkResult, video: int) -> dict[str, Json]:
+    made, samples = result.made, result.samples
+    work: dict[str, Json] = {name: getattr(made.times, f"{name}_ms") for name in PARTS}
+    return {
+        "video": video,
+        "first_index": int(samples.index[0]),
+        "frames": len(samples),
+        "total_ms": (made.ended_seconds - made.started_seconds) * 1e3 + made.times.write_ms,
+        "work_ms": work,
+        "queue_ms": made.times.queue_ms,
+    }
+
+
+def do_loaded_features(argument: Mapping[str, Any], send: Callable[[Json], None]) -> None:
+    """Do chunks of features until none is left; nothing, where others have all GPUs."""
+    with _device(argument) as device:
+        if device is not None:
+            do_features(argument, send, partial(_engine, device))
+
+
+def _engine(device: str, needs: EngineNeeds) -> FeatureEngine:
+    asked = needs.request.asked
+    sampling = Sampling.of_asked(asked)
+    numerics = replace(numerics_of_asked(asked), device=device)
+    model = load_feature_model(model_of_asked(asked), sampling, numerics, needs.facts)
+    if model.state is not None and model.version is None:
+        differing = model.state.differences(needs.facts.model["attributes"])
+        if differing:
+            needs.hooks.on_other_state(differing)
+    return FeatureEngine(
+        model,
+        sampling,
+        needs.effort,
+        index_of=needs.index_of,
+        decoding=_decoding(needs.decode, device),
+        frame_shape=shape_of_asked(asked),
+        on_error=needs.on_error,
+        shape=needs.facts.shape,
+        worker=needs.worker,
+        hooks=needs.hooks,
+    )
+
+
+def _decoding(way: str, device: str) -> Decoding:
+    """Return what decodes for a worker on a device: on its own GPU, unless another is named."""
+    decoding = Decoding.named(way)
+    is_own = way.endswith("cuda") and device.startswith("cuda:")
+    return replace(decoding, device=device) if is_own else decoding
+
+
+@contextmanager
+def _device(argument: Mapping[str, Any]) -> Iterator[str | None]:
+    """Yield what this process computes on: a GPU that no other worker has; None: there is none."""
+    asked = str(argument["device"])
+    # Without claims it has what it sees to itself: Ray shows an actor its own GPU alone.
+    if asked != "cuda" or torch.cuda.device_count() == 0 or "claims" not in argument:
+        yield asked
+        return
+    with ExitStack() as kept:
+        for number in range(torch.cuda.device_count()):
+            lock = Path(argument["claims"]) / f"gpu-{number}"
+            if kept.enter_context(file_lock(lock)):
+                yield f"cuda:{number}"
+                return
+        yield None

@@ -1,0 +1,88 @@
+"""What is known of a model that gives features, and cache keys: found out once, remembered."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.cache.key import ChunkKey, decode_facts
+from headrace.decode.decoding import ON_CPU, Decoding
+from headrace.decode.index_store import VERSION
+from headrace.decode.protocol import OnError
+from headrace.extraction.features.model_spec import (
+    Sampling,
+)
+from headrace.extraction.options import WHOLE_FRAMES, shape_asked
+from headrace.planning.chunks import Chunk
+from headrace.records import recorded
+from headrace.video.shape import FrameShape
+from headrace.video.stream_index import StreamIndex
+
+_KIND = "features 2"
+"""Raised when features of the same key come out different."""
+
+
+@recorded
+@dataclass(frozen=True, kw_only=True)
+class FeatureFacts:
+    """What is known of a model, its layer and its numerics: see `feature_facts`."""
+
+    shape: tuple[int, ...]
+    """Of one feature, without the dimension of the batch; () is a single number."""
+    layer: str
+    """Whose output it is; empty for a model of the user's own."""
+    origin: str
+    """Where the weights are from, for the record."""
+    preprocess: Mapping[str, Any]
+    model: Mapping[str, Any]
+    numerics: Mapping[str, Any]
+    """Groups of the key of a result: see `ChunkKey`."""
+    uncached: str | None = None
+    """Why results have no key, and are not kept; None: they have."""
+    is_training: bool = False
+    """A module of the user's own came in training mode; it is run in evaluation mode."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyMaker:
+    """Makes the keys of chunks."""
+
+    facts: FeatureFacts
+    sampling: Sampling
+    on_error: OnError
+    decoding: Decoding = ON_CPU
+    shape: FrameShape = WHOLE_FRAMES
+    """What was chosen of it is part of the key."""
+
+    def keys_of(
+        self, chunks: Iterable[Chunk], index: StreamIndex, content: str
+    ) -> dict[str, ChunkKey]:
+        """Return name of each chunk -> key of its result; empty where results are not kept.
+
+        Args:
+            chunks: Of one video.
+            index: The frames of that video.
+            content: Digest of the whole file: see `ContentDigests`.
+        """
+        if self.facts.uncached is not None:
+            return {}
+        starts, clip = self.sampling.starts(index), self.sampling.clip
+        return {
+            chunk.name: ChunkKey(
+                kind=_KIND,
+                content=content,
+                selection={
+                    "index_version": VERSION,
+                    "starts": chunk.of(starts).tolist(),
+                    "num_frames": None if clip is None else clip.num_frames,
+                    "stride": None if clip is None else clip.stride,
+                },
+                decode={
+                    **decode_facts(self.decoding, on_error=self.on_error),
+                    **shape_asked(self.shape),
+                },
+                preprocess=self.facts.preprocess,
+                model=self.facts.model,
+                numerics=self.facts.numerics,
+            )
+            for chunk in chunks
+        }

@@ -1,0 +1,266 @@
+"""Which samples give features, by which model, and how finely it computes: values."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.errors import ConfigError
+from headrace.models.compute import Device, Precision
+from headrace.preprocess.spec import PrepLevel
+from headrace.profiling.provenance import Scalar
+from headrace.records import recorded
+from headrace.sampling.boundary import clip_span
+from headrace.sampling.selection import EveryNth, Selection, selection_of
+from headrace.sizes import check_integers
+from headrace.video.stream_index import StreamIndex
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClipShape:
+    """`num_frames` frames, `stride` apart."""
+
+    num_frames: int
+    stride: int = 1
+    """1 means consecutive."""
+
+    def __post_init__(self) -> None:
+        check_integers(1, num_frames=self.num_frames, stride=self.stride)
+
+    @property
+    def span(self) -> int:
+        """Frames of the video from the first to the last of the clip, both included."""
+        return clip_span(self.num_frames, self.stride)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """Samples of a video; each gives one feature. A sample is a frame, or a clip.
+
+    `Sampling(selection=EveryNth(16), clip=ClipShape(num_frames=16, stride=2))` is a clip of 16
+    frames 2 apart that begins at each 16th frame, as long as the whole clip lies in the video.
+    """
+
+    selection: Selection = field(default_factory=lambda: EveryNth(1))
+    """Which frames; of clips, at which they begin."""
+    clip: ClipShape | None = None
+    """None: each sample is a single frame."""
+
+    def starts(self, index: StreamIndex) -> NDArray[np.int64]:
+        """Return the index of the first frame of each sample, int64 [n], ascending.
+
+        Empty where the video is shorter than a clip.
+
+        Raises:
+            ConfigError: the video has ended by a time that was asked for; says when it does.
+        """
+        found = self.selection.of(index)
+        return found if self.clip is None else found[found + self.clip.span <= len(index)]
+
+    def frames(self, starts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the frames of samples, int64 [n, T], in order; T is 1 where they are frames."""
+        if self.clip is None:
+            return starts[:, None]
+        return starts[:, None] + np.arange(0, self.clip.span, self.clip.stride)
+
+    @property
+    def frames_per_sample(self) -> int:
+        """How many frames a sample has: T."""
+        return 1 if self.clip is None else self.clip.num_frames
+
+    @property
+    def clip_frames(self) -> int | None:
+        """How many frames a clip has; None where samples are single frames."""
+        return None if self.clip is None else self.clip.num_frames
+
+    @property
+    def noun(self) -> str:
+        """What a sample is called in sentences."""
+        return "frame" if self.clip is None else "clip"
+
+    def asked(self) -> dict[str, Scalar]:
+        """Return it as options by name, for a request: see `of_asked`."""
+        clip = self.clip
+        return {
+            "frames": str(self.selection),
+            "clip_len": None if clip is None else clip.num_frames,
+            "stride": None if clip is None else clip.stride,
+        }
+
+    @classmethod
+    def of_asked(cls, asked: Mapping[str, Scalar]) -> "Sampling":
+        """Return what `asked` told, which may hold other options too.
+
+        Raises:
+            ConfigError: it tells of no sampling.
+        """
+        num_frames, stride = asked["clip_len"], asked["stride"]
+        clip = None
+        if num_frames is not None:
+            clip = ClipShape(num_frames=int(num_frames), stride=int(stride or 1))
+        return cls(selection=selection_of(str(asked["frames"])), clip=clip)
+
+
+FeatureType = Literal["float32", "float16"]
+"""Numbers of a feature as they are kept."""
+
+PLACES: Final = ("DEFAULT", "none")
+"""Weights that are no file."""
+_BUILD: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedModel:
+    """A model of torchvision, and which of its layers gives the features."""
+
+    name: str
+    """torchvision's name of it: `resnet50`; a video model such as `r3d_18` takes clips."""
+    weights: str = "DEFAULT"
+    """`DEFAULT` (torchvision's own), `none` (random, the same in each process) or the path of a
+    checkpoint."""
+    layer: str | None = None
+    """Name of the layer, as `named_modules()` tells it. None: what its classifier is given, which
+    are the pooled features."""
+    prep_level: PrepLevel = "medium"
+
+    def __post_init__(self) -> None:
+        if self.prep_level not in get_args(PrepLevel):
+            raise ConfigError(
+                f"prep_level must be one of {', '.join(get_args(PrepLevel))}, "
+                f"got {self.prep_level!r}"
+            )
+
+    @property
+    def weights_file(self) -> Path | None:
+        """Where its weights lie; None where they are no file of the user's."""
+        return None if self.weights in PLACES else Path(self.weights)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnModel:
+    """A model of the user's own: what the function `build` returns, called without arguments.
+
+    It may return any callable: given uint8 [N, 3, H, W], RGB, on the device (clips: [N, 3, T, H,
+    W]), it gives a tensor [N, ...]. An `nn.Module` is taken to the device and run in evaluation
+    mode; each layer has its own mode back after each batch.
+    Attributes it may have: `size`, (height, width) of the frames it wants, else they come in each
+    video's own; `version`, text that changes with its results, without which those of a callable
+    that is no module are not kept in the cache.
+    """
+
+    build: str
+    """"package.module:function", found as Python finds modules."""
+
+    def __post_init__(self) -> None:
+        if not _BUILD.fullmatch(self.build):
+            raise ConfigError(
+                f'a model of your own must read like "package.module:function", got {self.build!r}'
+            )
+
+
+FeatureModelSpec = ListedModel | OwnModel
+
+
+@dataclass(frozen=True, kw_only=True)
+class Numerics:
+    """Where the model computes, and how finely; it decides the last digits of features."""
+
+    device: str = "cpu"
+    """`cpu`, `cuda` (the first GPU) or `cuda:N`."""
+    precision: Precision = "float32"
+    """Below float32 by autocast: weights stay in float32."""
+    dtype: FeatureType = "float32"
+    """Of the features that come out."""
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"cpu|cuda(:\d+)?", self.device):
+            raise ConfigError(
+                f"device must be cpu, cuda or cuda:N, as in cuda:0, got {self.device!r}"
+            )
+        for name, choices in (("precision", Precision), ("dtype", FeatureType)):
+            if getattr(self, name) not in get_args(choices):
+                raise ConfigError(
+                    f"{name} must be one of {', '.join(get_args(choices))}, "
+                    f"got {getattr(self, name)!r}"
+                )
+
+    @property
+    def kind(self) -> Device:
+        """The kind of device."""
+        return "cpu" if self.device == "cpu" else "cuda"
+
+
+@recorded
+@dataclass(frozen=True, kw_only=True)
+class Effort:
+    """What of one process goes into the work; features are the same but for rounding."""
+
+    batch_size: int | Literal["auto"] = 16
+    """Samples that the model sees at a time, of one size; `auto` measures which is best here."""
+    decoders: int = 0
+    """Threads that decode beside the model, each a chunk of its own. 0: the thread of the model
+    decodes, which on the CPU is best with one process for each core."""
+    threads: int | None = None
+    """Threads of one operation of PyTorch on the CPU; None leaves PyTorch's choice."""
+
+    def __post_init__(self) -> None:
+        if self.batch_size != "auto":
+            check_integers(1, batch_size=self.batch_size)
+        check_integers(0, decoders=self.decoders)
+        check_integers(1, threads=self.threads)
+
+
+def asked_of(spec: FeatureModelSpec, numerics: Numerics) -> dict[str, Scalar]:
+    """Return both as options by name, for a request; which GPU of several is no part of it.
+
+    A checkpoint goes by its absolute path.
+    """
+    return {
+        **_asked_of_model(spec),
+        "device": numerics.kind,
+        "precision": numerics.precision,
+        "dtype": numerics.dtype,
+    }
+
+
+def _asked_of_model(spec: FeatureModelSpec) -> dict[str, Scalar]:
+    names = ("model_name", "layer", "weights", "prep_level")
+    if isinstance(spec, OwnModel):
+        return {**dict.fromkeys(names), "model": spec.build}
+    file = spec.weights_file
+    weights = spec.weights if file is None else str(file.absolute())
+    values = (spec.name, spec.layer, weights, spec.prep_level)
+    return {**dict(zip(names, values, strict=True)), "model": None}
+
+
+def model_of_asked(asked: Mapping[str, Scalar]) -> FeatureModelSpec:
+    """Return the model that `asked_of` told of.
+
+    Raises:
+        ConfigError: it tells of none.
+    """
+    if asked["model"] is not None:
+        return OwnModel(build=str(asked["model"]))
+    return ListedModel(
+        name=str(asked["model_name"]),
+        weights=str(asked["weights"]),
+        layer=None if asked["layer"] is None else str(asked["layer"]),
+        prep_level=asked["prep_level"],  # type: ignore[arg-type]
+    )
+
+
+def numerics_of_asked(asked: Mapping[str, Scalar]) -> Numerics:
+    """Return the numerics that `asked_of` told of, on the first device of its kind.
+
+    Raises:
+        ConfigError: it tells of none.
+    """
+    return Numerics(
+        device=str(asked["device"]),
+        precision=asked["precision"],  # type: ignore[arg-type]
+        dtype=asked["dtype"],  # type: ignore[arg-type]
+    )

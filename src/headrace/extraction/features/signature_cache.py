@@ -1,0 +1,179 @@
+"""What is known of a model, found out once in a child and remembered by its weights."""
+
+import json
+from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import platformdirs
+
+from headrace.cache.content_digests import ContentDigests
+from headrace.cache.memo_table import MemoTable
+from headrace.cache.sqlite_file import Schema
+from headrace.errors import BackendError, ConfigError, HeadraceError, MediaError
+from headrace.extraction.features.model_signature import FeatureFacts
+from headrace.extraction.features.model_spec import (
+    FeatureModelSpec,
+    ListedModel,
+    Numerics,
+    Sampling,
+    asked_of,
+    model_of_asked,
+    numerics_of_asked,
+)
+from headrace.records import from_dict, to_dict
+from headrace.runtime.child import Call, Json
+from headrace.runtime.children import run_children
+from headrace.video.source import Source
+
+FILE: Final = "features-1.sqlite"
+"""Name of the table in the user's cache folder; another where the same model has other facts."""
+
+_LAYOUT: Final = Schema(
+    application=0x48524346,
+    version=1,
+    tables="""
+CREATE TABLE facts (asked TEXT PRIMARY KEY, files TEXT NOT NULL, facts TEXT NOT NULL)
+""",
+)
+_PACKAGES: Final = ("headrace", "torch", "torchvision")
+
+
+class KnownFacts:
+    """Facts of models of torchvision on the CPU, by what was asked and the versions of packages.
+
+        with KnownFacts() as known:
+            facts = known.find(spec, sampling, numerics)
+
+    They hold as long as the files with the weights are the same, by their content, which is read
+    once for each version of a file. For one thread at a time. Where the table cannot be kept,
+    nothing is known.
+    """
+
+    def __init__(self, folder: Path | None = None, contents: ContentDigests | None = None) -> None:
+        """Choose where the table lies, by default in the user's cache folder, and what reads files.
+
+        `contents` is closed with this.
+        """
+        folder = folder or Path(platformdirs.user_cache_dir("headrace"))
+        self._table = MemoTable(folder / FILE, _LAYOUT)
+        self._contents = contents or ContentDigests(folder)
+
+    def find(
+        self, spec: FeatureModelSpec, sampling: Sampling, numerics: Numerics
+    ) -> FeatureFacts | None:
+        """Return what is known; None for what is new, a model of the user's own, and on a GPU.
+
+        A file of weights that is gone or changed makes nothing known.
+        """
+        asked = _asked(spec, sampling, numerics)
+        row = asked and self._table.find("SELECT files, facts FROM facts WHERE asked = ?", (asked,))
+        if not row:
+            return None
+        try:
+            files, plain = json.loads(row[0]), json.loads(row[1])
+            if files != self._digests([Path(path) for path in files]):
+                return None
+            return from_dict(FeatureFacts, plain, file=FILE)
+        except (ValueError, TypeError):
+            return None
+
+    def keep(
+        self,
+        spec: FeatureModelSpec,
+        sampling: Sampling,
+        numerics: Numerics,
+        facts: FeatureFacts,
+        files: Sequence[Path],
+    ) -> None:
+        """Remember facts that follow from `files`; not those that `find` would not ask for."""
+        asked, digests = _asked(spec, sampling, numerics), self._digests(files)
+        if asked is not None and digests is not None:
+            self._table.keep(
+                "INSERT OR REPLACE INTO facts VALUES (?, ?, ?)",
+                (asked, json.dumps(digests), json.dumps(to_dict(facts))),
+            )
+
+    def close(self) -> None:
+        """Close the tables."""
+        self._table.close()
+        self._contents.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _digests(self, files: Sequence[Path]) -> dict[str, str] | None:
+        """Return path -> digest of its content; None where one cannot be read."""
+        try:
+            return {str(path): self._contents.of(Source(path)) for path in files}
+        except MediaError:
+            return None
+
+
+def _asked(spec: FeatureModelSpec, sampling: Sampling, numerics: Numerics) -> str | None:
+    """Return all that decides the facts but the content of files; None where more does."""
+    if not isinstance(spec, ListedModel) or numerics.kind != "cpu":
+        return None
+    try:
+        versions = {name: version(name) for name in _PACKAGES}
+    except PackageNotFoundError:
+        return None
+    asked = {**asked_of(spec, numerics), "clip_len": sampling.clip_frames, "versions": versions}
+    return json.dumps(asked, sort_keys=True)
+
+
+def feature_facts(
+    spec: FeatureModelSpec, sampling: Sampling, numerics: Numerics, known: KnownFacts
+) -> FeatureFacts:
+    """Return what is to be known of a model before it runs, without loading PyTorch here.
+
+    What is not known yet a child process finds out: it loads the model and runs it once, some
+    seconds; then it is kept.
+
+    Raises:
+        ConfigError: there is no such model, layer or function, its weights cannot be had, or it
+            takes no such samples.
+        BackendError: the device is missing, or memory, or the model ends its process.
+        KeyboardInterrupt: somebody pressed Ctrl-C.
+    """
+    found = known.find(spec, sampling, numerics)
+    if found is not None:
+        return found
+    asked: dict[str, Json] = {**asked_of(spec, numerics), **sampling.asked()}
+    asked["device"] = numerics.device  # which of several
+    [ending] = run_children([Call(name="the model", function=measure_facts, argument=asked)])
+    told: Any = ending.result
+    if not ending.is_good:
+        raise BackendError(
+            f"{ending.describe()}; it could not be loaded and run once, use another one"
+        )
+    if "error" in told:
+        raise (BackendError if told["is_backend"] else ConfigError)(told["error"])
+    facts = from_dict(FeatureFacts, told["facts"], file="what the model tells")
+    known.keep(spec, sampling, numerics, facts, [Path(file) for file in told["files"]])
+    return facts
+
+
+def measure_facts(argument: Json, send: Callable[[Json], None]) -> Json:
+    """Find out what is to be known of a model: a `ChildFunction`."""
+    from headrace.extraction.features.signature_probe import measured_facts
+
+    assert isinstance(argument, dict)
+    asked: Any = argument
+    try:
+        facts, files = measured_facts(
+            model_of_asked(asked), Sampling.of_asked(asked), numerics_of_asked(asked)
+        )
+    except HeadraceError as error:
+        return {"error": str(error), "is_backend": isinstance(error, BackendError)}
+    return {"facts": to_dict(facts), "files": [str(file) for file in files]}

@@ -1,0 +1,200 @@
+"""One proxy: every frame of a video decoded, encoded, compared, and read back from the disk."""
+
+import os
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import chain
+from pathlib import Path
+from typing import Final, cast
+
+import numpy as np
+from av.error import FFmpegError
+from av.packet import Packet
+from av.video.stream import VideoStream
+from numpy.typing import NDArray
+
+from headrace.decode.packet_table import ProxyPackets
+from headrace.decode.pixels import Array
+from headrace.decode.protocol import Decoder
+from headrace.errors import MediaError, StageError, first_line, reason_of
+from headrace.extraction.decode_jobs import JobLine, jobs
+from headrace.extraction.progress_recorder import StepWatch
+from headrace.extraction.proxies.encoder import Codec, Look, PlayTimes, ProxyFile, new_decoder
+from headrace.planning.stretches import stretches
+from headrace.video.container import open_container
+from headrace.video.metadata import read_metadata
+from headrace.video.planes import digest_of
+from headrace.video.shape import TAG_BYTES
+from headrace.video.source import Source
+from headrace.video.stream_index import StreamIndex
+
+FAULTS: Final = (FFmpegError, MediaError, OSError)
+"""Errors of a proxy that cannot be read."""
+
+
+def packets_of(path: Path, look: Look, lost: Sequence[int]) -> ProxyPackets:
+    """Return where the packets of a proxy are. Reads the file.
+
+    Args:
+        path: The proxy.
+        look: How it was made.
+        lost: Frames that are damaged in the original, and shown as FFmpeg shows them.
+    """
+    container, stream = open_container(Source(path))
+    with container:
+        found = [packet for packet in container.demux(stream) if packet.size]
+        extradata = bytes(stream.codec_context.extradata or b"")
+    return ProxyPackets(
+        codec=look.codec,
+        size=look.size,
+        colour=look.colour,
+        extradata=extradata,
+        offsets=np.array([packet.pos for packet in found], np.int64),
+        sizes=np.array([packet.size for packet in found], np.int64),
+        is_keyframe=np.array([packet.is_keyframe for packet in found], np.bool_),
+        checksums=np.array([zlib.crc32(bytes(packet)) for packet in found], np.int64),
+        lost=np.array(sorted(lost), np.int64),
+    )
+
+
+def digests_of(path: Path, packets: ProxyPackets) -> Iterator[int]:
+    """Yield a checksum of each frame, read as loaders read: by offset and size, nothing else."""
+    decoder = new_decoder(packets.codec, packets.extradata)
+    with path.open("rb") as file:
+        for offset, size in zip(packets.offsets.tolist(), packets.sizes.tolist(), strict=True):
+            packet = Packet(os.pread(file.fileno(), size, offset))
+            yield from map(digest_of, decoder.decode(cast("Packet[VideoStream]", packet)))
+        yield from map(digest_of, decoder.decode(None))
+
+
+PARTS: Final = ("decode", "encode", "compare")
+"""They follow each other in one worker."""
+_JOB_BYTES: Final = 16 << 20
+"""Of frames that are decoded before they are encoded."""
+_SQUARE: Final = Fraction(1, 50)
+"""How far from square pixels may be that players are told to be: sides are rounded to even."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MadeProxy:
+    """What there is to know of a proxy that lies on disk."""
+
+    look: Look
+    packets: ProxyPackets
+    psnr: Mapping[str, float]
+    ssim: Mapping[str, float]
+
+
+def make_proxy(
+    decoder: Decoder[Array],
+    path: Path,
+    watch: StepWatch,
+    *,
+    codec: Codec,
+    gop: int,
+    conceals: bool,
+    frames: range,
+) -> MadeProxy:
+    """Write the proxy of a video to `path`, and read it back.
+
+    Args:
+        decoder: Of the video; gives frames packed as YUV 4:2:0, in the size of the proxy.
+        path: Where it is written; it lies there when this returns, and only then.
+        watch: Times `PARTS`.
+        codec: How it is encoded.
+        gop: Frames from one keyframe to the next.
+        conceals: Whether damaged frames come as FFmpeg shows them.
+        frames: Indices of the frames: all, but of a sample.
+
+    Raises:
+        ConfigError: it cannot be written.
+        BackendError: the encoder refuses frames of this size.
+        DecodeError: a frame cannot be decoded.
+        StageError: what lies on disk is not what was written.
+    """
+    index, size = decoder.index, decoder.shape.size
+    assert size is not None
+    lost: list[int] = []
+    decoded = _timed(_frames(decoder, conceals, np.asarray(frames), lost), watch)
+    first = next(decoded)
+    matrix, span = first[1][-TAG_BYTES:].tolist()
+    look = Look.of(codec, gop, size, (matrix, span), _pixel_aspect(decoder))
+    with ProxyFile(path, look, PlayTimes.of(index)) as file:
+        for number, packed in chain([first], decoded):
+            with watch.part("encode"):
+                coded = file.write(packed)
+            with watch.part("compare"):
+                file.compare(coded)
+            watch.came(number)
+        with watch.part("encode"):
+            coded = file.finish()
+        with watch.part("compare"):
+            file.compare(coded)
+            packets = _read_back(file, index, len(frames), lost)
+    watch.end_step()
+    return MadeProxy(
+        look=look,
+        packets=packets,
+        psnr=file.likeness.psnr,
+        ssim=file.likeness.ssim,
+    )
+
+
+def _read_back(file: ProxyFile, index: StreamIndex, frames: int, lost: list[int]) -> ProxyPackets:
+    """Return where the packets of a file are, which show what was compared."""
+    fault: Exception | None = None
+    try:
+        packets = packets_of(file.path, file.look, lost)
+        is_whole = len(packets.offsets) == frames
+        if is_whole and list(digests_of(file.path, packets)) == file.digests:
+            return packets
+    except FAULTS as error:
+        fault = error
+    file.path.unlink(missing_ok=True)
+    reason = reason_of(fault) if isinstance(fault, OSError) else fault and first_line(fault)
+    why = f" ({reason})" if reason else ""
+    raise StageError(
+        f"the proxy of {index.source} reads back otherwise than it was written to {file.path}"
+        f"{why}; check the disk, and run the same command again",
+        stage="compare",
+    ) from fault
+
+
+def _frames(
+    decoder: Decoder[Array], conceals: bool, wanted: NDArray[np.int64], lost: list[int]
+) -> Iterator[tuple[int, Array]]:
+    """Yield the wanted frames in order; add those that are concealed to `lost`."""
+    size = decoder.shape.size
+    assert size is not None
+    (num_bytes,) = decoder.shape.array_shape(size)
+    most = max(1, _JOB_BYTES // num_bytes)
+    planned = list(stretches(0, decoder.index, wanted, at_least=most))
+    line = JobLine(jobs(planned, conceals=conceals))
+    while taken := line.take(most):
+        for job in taken:
+            # Concealed ones come last.
+            found = sorted(decoder.run(job), key=lambda frame: frame[0])
+            lost += decoder.concealed
+            yield from found
+
+
+def _timed(frames: Iterator[tuple[int, Array]], watch: StepWatch) -> Iterator[tuple[int, Array]]:
+    while True:
+        with watch.part("decode"):
+            found = next(frames, None)
+        if found is None:
+            return
+        yield found
+
+
+def _pixel_aspect(decoder: Decoder[Array]) -> Fraction:
+    """Return what players are told, so that they show a proxy as they show its original."""
+    index, shape = decoder.index, decoder.shape
+    upright = index.info.upright_size
+    height, width = shape.output_size(upright)
+    tall, wide = replace(shape, size=None, layout="rgb").output_size(upright)
+    asked = read_metadata(index).pixel_aspect or Fraction(1)
+    aspect = asked * Fraction(wide * height, width * tall)
+    return Fraction(1) if abs(aspect - 1) < _SQUARE else aspect.limit_denominator(255)

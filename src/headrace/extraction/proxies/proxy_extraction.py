@@ -1,0 +1,114 @@
+"""Proxies of many videos: how they are planned and made, and what they would come to."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Final
+
+from headrace.decode.proxy_rows import LIST, ProxyRow, write_rows
+from headrace.extraction.extraction import Extraction
+from headrace.extraction.journal import Entry, Ledger, Lost, Outcome
+from headrace.extraction.pilot import pilot, pixels_of
+from headrace.extraction.plan import Progress, Remarks
+from headrace.extraction.progress_recorder import Recorder
+from headrace.extraction.proxies.encoder import check_encoder
+from headrace.extraction.proxies.proxy_options import ProxyOptions, proxy_shape
+from headrace.extraction.proxies.proxy_worker import make_proxies
+from headrace.profiling.run_records import Setup
+from headrace.profiling.session import Outcome as RunOutcome
+from headrace.profiling.stage_records import Role
+from headrace.runtime.child import ChildFunction
+
+_SAMPLES: Final = 4
+_FRAMES: Final = 64
+"""Of a sample, at most."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProxyEstimate:
+    """What proxies would come to. Estimates are None where no sample could be made."""
+
+    videos: int
+    frames: int
+    original_bytes: int
+    samples: int
+    """Frames that were made to estimate the rest."""
+    num_bytes: int | None
+    """Of all proxies: their mean per pixel in the samples, times all pixels."""
+    seconds: float | None
+    """By what the samples took, shared out over the workers."""
+    workers: int
+    failures: tuple[str, ...] = ()
+    """What ended the process that made a sample, in words."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ProxyMaking(Extraction[ProxyOptions]):
+    """Proxies that can be made: `ProxyMaking.prepare(options).run()`. One worker makes a proxy."""
+
+    noun: ClassVar[str] = "frame"
+    roles: ClassVar[Mapping[str, Role]] = {"decode": "decode", "encode": "sink", "compare": "sink"}
+    concealed: ClassVar[str] = (
+        "the file is damaged there; the proxy shows what FFmpeg shows instead"
+    )
+    outputs: ClassVar[tuple[str, ...]] = (LIST,)
+    is_by_video: ClassVar[bool] = True
+    function: ChildFunction = field(default=make_proxies)
+
+    @classmethod
+    def check(cls, options: ProxyOptions) -> None:
+        """Check that there is an encoder: see `Extraction.check`."""
+        check_encoder(options.codec)
+
+    def outcome_of(self, entry: Entry) -> Outcome:
+        """Return what became of a video, by its entry in the journal."""
+        if not entry.files:
+            return Outcome(came=0, lost=(Lost(0, str(entry.facts["left_out"])),))
+        row = ProxyRow.parse(entry.facts)
+        return Outcome(came=row.frames, concealed=tuple(row.lost))
+
+    def finish(self, journal: Ledger, progress: Progress) -> None:
+        """Write the list of the proxies that there are."""
+        entries = [progress.entries.get(chunk.name) for chunk in self.plan.chunks]
+        rows = (ProxyRow.parse(entry.facts) for entry in entries if entry and entry.files)
+        write_rows(journal.folder, rows)
+
+    def remarks(self, recorder: Recorder, outcome: RunOutcome) -> Remarks:
+        """Return that frames are encoded one by one, and where the list is."""
+        return Remarks(setup=Setup(batch_size=1), outputs=self.outputs)
+
+    def estimate(self) -> ProxyEstimate:
+        """Return how large proxies will be, and how long they take.
+
+        Makes up to 4 stretches of 64 frames, of videos all over the plan, and keeps none.
+        """
+        plan, options = self.plan, self.options
+        pieces = []
+        for chunk in plan.spread(_SAMPLES):
+            index = plan.indexes[chunk.video]
+            first = int(index.gop_start[index.num_gops // 2]) if index.num_gops > 1 else 0
+            stop = min(first + _FRAMES, len(index))
+            pieces.append(replace(chunk, start=first, stop=stop, frames=stop - first))
+
+        def size_of(upright: tuple[int, int]) -> tuple[int, int]:
+            shape = proxy_shape(options.size, options.shape, upright)
+            return shape.output_size(upright)
+
+        made, indexes = pilot(self, pieces, size_of), plan.indexes.values()
+        pixels = sum(pixels_of(size_of(i.info.upright_size)) * len(i) for i in indexes)
+        seconds = made.seconds(
+            pixels, sum(pixels_of(i.info.upright_size) * len(i) for i in indexes)
+        )
+        return ProxyEstimate(
+            videos=len(indexes),
+            frames=plan.total,
+            original_bytes=sum(index.fingerprint.size for index in indexes),
+            samples=made.frames,
+            num_bytes=made.num_bytes(pixels),
+            seconds=None if seconds is None else seconds / self.workers,
+            workers=self.workers,
+            failures=tuple(
+                f"a sample of {plan.path_of(piece)} could not be made: {made.failed[piece.name]}"
+                for piece in pieces
+                if piece.name in made.failed
+            ),
+        )

@@ -1,0 +1,178 @@
+"""Proxies: what may be asked, and what of it decides what comes out."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import ClassVar, Final, get_args
+
+from headrace.errors import ConfigError
+from headrace.extraction.options import ExtractionOptions
+from headrace.extraction.proxies.encoder import Codec
+from headrace.profiling.provenance import Scalar
+from headrace.sizes import check_counts
+from headrace.video.shape import FrameShape
+
+_LEAST = 2
+_MOST = 8192
+
+
+@dataclass(frozen=True)
+class ShorterSide:
+    """The aspect ratio stays; a video that is smaller keeps its size."""
+
+    pixels: int
+    """Of the shorter side; even."""
+
+    def __post_init__(self) -> None:
+        _check(self, self.pixels)
+
+    def __str__(self) -> str:
+        return str(self.pixels)
+
+    @property
+    def frame_size(self) -> tuple[int, int]:
+        """(height, width) that batches of such videos likely have."""
+        return self.pixels, self.pixels
+
+    def of(self, upright: tuple[int, int]) -> tuple[int, int]:
+        """Return the (height, width) of the proxy of upright frames of that (height, width).
+
+        Both are even, and not larger than those of the video, where it has two pixels a side.
+        """
+        shorter = min(upright)
+        side = min(self.pixels, _even(shorter))
+        height, width = (
+            side if each == shorter else min(_even(each), 2 * round(each * side / shorter / 2))
+            for each in upright
+        )
+        return height, width
+
+
+@dataclass(frozen=True)
+class ExactSize:
+    """All videos come out at one size, stretched, as loaders do it by default."""
+
+    height: int
+    width: int
+    """Both even."""
+
+    def __post_init__(self) -> None:
+        _check(self, self.height, self.width)
+
+    def __str__(self) -> str:
+        return f"{self.height}x{self.width}"
+
+    @property
+    def frame_size(self) -> tuple[int, int]:
+        """(height, width) that batches of them have."""
+        return self.height, self.width
+
+    def of(self, upright: tuple[int, int]) -> tuple[int, int]:
+        """Return (height, width) of the proxy, whatever the video's."""
+        return self.height, self.width
+
+
+ProxySize = ShorterSide | ExactSize
+
+
+def proxy_size(text: str) -> ProxySize:
+    """Return the size that `256` (the shorter side) or `256x456` (height x width) says.
+
+    Raises:
+        ConfigError: it is none; a side is odd, below 2 or above 8192.
+    """
+    match = re.fullmatch(r"(\d{1,9})(?:[x×](\d{1,9}))?", text.strip(), re.ASCII)
+    if match is None:
+        raise ConfigError(
+            "the size of proxies is that of the shorter side, such as 256, or height and width, "
+            f"such as 256x456; got {text!r}"
+        )
+    if match[2] is None:
+        return ShorterSide(int(match[1]))
+    return ExactSize(int(match[1]), int(match[2]))
+
+
+def _check(size: ProxySize, *sides: int) -> None:
+    if any(side % 2 or not _LEAST <= side <= _MOST for side in sides):
+        raise ConfigError(
+            f"sides of proxies are even, from {_LEAST} to {_MOST} pixels, as colour has half the "
+            f"resolution; got {size}"
+        )
+
+
+def _even(side: int) -> int:
+    return max(_LEAST, side - side % 2)
+
+
+_GOP: Final = 8
+_MOST_GOP: Final = 600
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProxyOptions(ExtractionOptions):
+    """Proxies of which videos, of what size and GOP, and how they are made.
+
+    A damaged video is left out as a whole, unless `on_error` is "conceal".
+    """
+
+    kind: ClassVar[str] = "proxies"
+    size: ProxySize = field(default_factory=lambda: ShorterSide(256))
+    """Of the proxies."""
+    gop: int | None = None
+    """Frames from one keyframe to the next; None: 8, or 1 where the codec has keyframes only."""
+    codec: Codec = "h264"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.codec not in get_args(Codec):
+            raise ConfigError(
+                f"codec must be one of {', '.join(get_args(Codec))}, got {self.codec!r}"
+            )
+        if self.gop is not None:
+            if self.codec == "mjpeg" and self.gop != 1:
+                raise ConfigError(
+                    f"every frame of mjpeg is a keyframe, so gop must be 1 or not given, got "
+                    f"{self.gop}"
+                )
+            check_counts(1, _MOST_GOP, gop=self.gop)
+        if self.rate is not None or self.decode != "cpu":
+            raise ConfigError(
+                "proxies are of videos, which FFmpeg decodes; leave out rate and decode"
+            )
+        if (self.shape.size, self.shape.interpolation) != (None, "area"):
+            raise ConfigError(
+                "the size of proxies is given by size, and they are resized by area; leave both "
+                f"out of shape, got {self.shape}"
+            )
+
+    @property
+    def gop_in_force(self) -> int:
+        """Frames from one keyframe to the next."""
+        return self.gop or (1 if self.codec == "mjpeg" else _GOP)
+
+    def _asked(self) -> dict[str, Scalar]:
+        return {"size": str(self.size), "gop": self.gop_in_force, "codec": self.codec}
+
+
+def originals_of(found: Iterable[Path], out: Path) -> tuple[str, ...]:
+    """Return the videos among files that were found, without those in the folder of the proxies.
+
+    So a folder of videos may hold its proxies, too.
+
+    Raises:
+        ConfigError: all of them lie there.
+    """
+    own, videos = out.absolute(), list(found)
+    originals = tuple(str(path) for path in videos if own not in path.absolute().parents)
+    if videos and not originals:
+        raise ConfigError(
+            f"all videos that were given lie in {out}, where the proxies would go; give another "
+            "folder with -o"
+        )
+    return originals
+
+
+def proxy_shape(size: ProxySize, shape: FrameShape, upright: tuple[int, int]) -> FrameShape:
+    """Return what frames of (height, width) `upright` are decoded to: the size follows the crop."""
+    return replace(shape, size=size.of(shape.output_size(upright)), layout="yuv420")

@@ -1,0 +1,113 @@
+"""One worker of proxies: each is made, read back, and noted in the journal."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from headrace.decode.packet_table import write_proxy_entry
+from headrace.decode.protocol import DecodeCounters
+from headrace.decode.proxy_rows import VIDEOS, ProxyRow
+from headrace.errors import BackendError, DecodeError, file_errors
+from headrace.extraction.chunk_worker import ChunkWorker, chunk_of, do_chunks
+from headrace.extraction.journal import HOME, Entry, Ledger
+from headrace.extraction.options import shape_of_asked
+from headrace.extraction.progress_recorder import StepWatch
+from headrace.extraction.proxies.make_proxy import PARTS, MadeProxy, make_proxy
+from headrace.extraction.proxies.proxy_options import proxy_shape, proxy_size
+from headrace.runtime.child import Json
+from headrace.runtime.speaker import Speaker
+from headrace.text_file import partial_of
+from headrace.video.shape import FrameShape
+from headrace.video.stream_index import StreamIndex
+
+_STEP_FRAMES = 64
+
+
+def make_proxies(argument: Json, send: Callable[[Json], None]) -> Json:
+    """Make proxies until none is left: see `Extraction.work`."""
+    do_chunks(argument, send, ProxyWorker)
+    return None
+
+
+class ProxyWorker(ChunkWorker):
+    """Makes proxies, one after another."""
+
+    def __init__(self, argument: dict[str, Any], journal: Ledger) -> None:
+        """Open nothing yet: see `ChunkWorker`."""
+        super().__init__(argument, journal)
+        self._asked = self.request.asked
+        self._size = proxy_size(str(self._asked["size"]))
+
+    def shape_of(self, index: StreamIndex) -> FrameShape:
+        """Return the shape of a proxy's frames."""
+        shape = shape_of_asked(self._asked, has_size=False)
+        return proxy_shape(self._size, shape, index.info.upright_size)
+
+    def do(self, speaker: Speaker) -> None:
+        """Make one proxy: its files, then its entry in the journal.
+
+        Raises:
+            ConfigError: the folder cannot be written.
+            BackendError: the encoder refuses frames of this size.
+            MediaError: bad media is an error, and this is bad; or the video cannot be opened any
+                more, or has changed.
+        """
+        began_ns, (chunk, _) = self.clock.now_ns(), chunk_of(speaker.told)
+        name, decoder = self.request.videos[chunk.video].name, self.opened(chunk.video)
+        before = DecodeCounters() + decoder.counters
+        index = decoder.index
+        partial = partial_of(self.journal.folder / HOME / f"{name}.mp4")
+        watch = StepWatch(chunk.video, speaker.say, self.clock, parts=PARTS, frames=_STEP_FRAMES)
+        try:
+            made = make_proxy(
+                decoder,
+                partial,
+                watch,
+                codec=self._asked["codec"],  # type: ignore[arg-type]
+                gop=int(str(self._asked["gop"])),
+                conceals=self.request.conceals,
+                frames=range(chunk.start, chunk.stop),
+            )
+            entry = self._kept(made, partial, name, index, began_ns)
+        except (BackendError, DecodeError) as error:
+            if self.raises:
+                raise
+            entry = Entry(files=(), facts={"left_out": str(error)})
+        cost = decoder.counters - before
+        self.finish(speaker, entry, cost, lost=0 if entry.files else len(index))
+
+    def _kept(
+        self, made: MadeProxy, partial: Path, name: str, index: StreamIndex, began_ns: int
+    ) -> Entry:
+        """Put the files of a proxy where they belong; return the entry that names them."""
+        folder = self.journal.folder
+        proxy, facts = Path(VIDEOS) / f"{name}.mp4", Path(VIDEOS) / f"{name}.npz"
+        with file_errors(f"cannot write {folder / proxy}", "give another folder with -o"):
+            (folder / VIDEOS).mkdir(exist_ok=True)
+            num_bytes = partial.stat().st_size
+            partial.replace(folder / proxy)
+        write_proxy_entry(folder / facts, index, made.packets)
+        row = ProxyRow(
+            path=str(index.source.path),
+            name=name,
+            stream=index.source.stream,
+            fingerprint=asdict(index.fingerprint),
+            content=index.source.content_id(),
+            proxy=proxy.as_posix(),
+            bytes=num_bytes,
+            original_bytes=index.fingerprint.size,
+            frames=len(index),
+            height=made.look.size[0],
+            width=made.look.size[1],
+            original_height=index.info.upright_size[0],
+            original_width=index.info.upright_size[1],
+            gop=made.look.gop,
+            codec=made.look.codec,
+            psnr=made.psnr,
+            ssim=made.ssim,
+            lost=tuple(made.packets.lost.tolist()),
+            seconds=round((self.clock.now_ns() - began_ns) / 1e9, 3),
+        )
+        files = ((str(proxy), num_bytes), (str(facts), (folder / facts).stat().st_size))
+        return Entry(files=files, facts=asdict(row))

@@ -1,0 +1,244 @@
+"""Has the machines of a Ray cluster do chunks, in place of processes on this one.
+
+Ray Data shares calls of some chunks out over actors. What is done is what the ledger says; Ray's
+own checkpoint is not used, as two accounts of one thing may disagree. Nothing here relies on Ray to
+try again, which it does for ever, or too seldom: a call that fails, for whatever reason, is a block
+that is left out, its chunks are missed when all others came, and the next round has them.
+"""
+
+import logging
+import signal
+import socket
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout, suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow
+import ray
+import ray.data
+from ray.exceptions import RayError
+from ray.util.annotations import RayDeprecationWarning
+
+from headrace.errors import ConfigError, StageError, last_words
+from headrace.extraction.ray.actor import ChunkActor, ChunkRow, Order, Terms, asked, rows_of
+from headrace.extraction.ray.settings import AUTO, RaySettings, Slot, call_size
+from headrace.runtime.child import Call, Ending, Json
+from headrace.runtime.clock import Clock
+from headrace.runtime.workers import Work
+
+_QUIET: Final = ("ray", "ray.data")
+"""Loggers: what matters of what they say, a run says in its own words."""
+
+_KNOCK_SECONDS: Final = 5.0
+
+
+@contextmanager
+def joined(address: str) -> Iterator[None]:
+    """Be part of a cluster while the block runs; what Ray prints goes to the standard error.
+
+    Raises:
+        ConfigError: there is none, or it runs other versions.
+    """
+    levels = {name: logging.getLogger(name).level for name in _QUIET}
+    with redirect_stdout(sys.stderr):
+        try:
+            _join(address)
+            for name in _QUIET:
+                logging.getLogger(name).setLevel(logging.CRITICAL)
+            yield
+        finally:
+            ray.shutdown()
+            for name, level in levels.items():
+                logging.getLogger(name).setLevel(level)
+
+
+def machines() -> list[dict[str, float]]:
+    """Return what each machine of the cluster has, by Ray's names."""
+    return [each["Resources"] for each in ray.nodes() if each["Alive"]]
+
+
+def fitting(slot: Slot) -> int:
+    """Return how many actors find a slot on the machines of the cluster.
+
+    Raises:
+        ConfigError: none does.
+    """
+    found = sum(map(slot.times_in, machines()))
+    if not found:
+        cores, gpus = (sum(each.get(name, 0) for each in machines()) for name in ("CPU", "GPU"))
+        wanted = f"{slot.num_cpus:g} core" + (" and 1 GPU" if slot.num_gpus else "")
+        raise ConfigError(
+            f"a worker takes {wanted}, and the cluster has {cores:g} cores and {gpus:g} GPUs on "
+            f"{len(machines())} machines; ask for another --device, or add a machine"
+        )
+    return found
+
+
+def _join(address: str) -> None:
+    try:
+        if address != AUTO:
+            _knock(address)
+        with _keeping_sigterm():
+            ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL)
+    except (ConnectionError, TimeoutError) as error:
+        found = (
+            "no Ray cluster runs on this machine"
+            if address == AUTO
+            else "no head of a Ray cluster answers there"
+        )
+        raise ConfigError(
+            f"--ray {address}: {found}; start one with `ray start --head`, or leave out --ray"
+        ) from error
+    except (RuntimeError, ValueError, OSError) as error:
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise ConfigError(
+            f"--ray {address}: the cluster cannot be joined: {reason}; check the address, and that "
+            "all machines have the same versions of Ray and Python"
+        ) from error
+
+
+@contextmanager
+def _keeping_sigterm() -> Iterator[None]:
+    """Let SIGTERM be heard by who heard it before.
+
+    Ray takes it for itself: the process would end there and then, and nothing done were kept.
+    """
+    heard = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        # Outside the main thread Ray leaves it alone, too; what C handles cannot be put back.
+        with suppress(ValueError, TypeError):
+            signal.signal(signal.SIGTERM, heard)
+
+
+def _knock(address: str) -> None:
+    """Do nothing if something listens at HOST:PORT; Ray itself would wait for minutes.
+
+    Raises:
+        OSError: nothing does.
+    """
+    host, _, port = address.rpartition(":")
+    socket.create_connection((host.strip("[]"), int(port)), _KNOCK_SECONDS).close()
+
+
+_CALLS_AT_ONCE: Final = 10_000
+"""Each is an object of Ray's; with more, actors are begun anew after so many."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnRay:
+    """A `RunRound`: `work_through(work, chunks, run=OnRay(settings=...))`."""
+
+    settings: RaySettings
+
+    def __call__(
+        self,
+        work: Work,
+        chunks: Mapping[str, Json],
+        *,
+        alone: bool,
+        on_message: Callable[[str, Json], None],
+        on_interrupt: Callable[[], None],
+        clock: Clock,
+    ) -> list[Ending]:
+        """Have a cluster do what it can of `chunks`; return how workers ended that did.
+
+        What actors say of a chunk is heard when their call is over.
+
+        Raises:
+            ConfigError: there is no cluster, or nothing of it fits.
+            StageError: a machine may not work, or Ray failed.
+        """
+        order = Order(
+            target=Call(name="chunk", function=work.function).target,
+            argument={**work.argument, "stall_seconds": work.stall_seconds},
+            alone=alone,
+            terms=Terms.set_in(work.claims, clock),
+        )
+        endings: dict[str, Ending] = {}
+        left = dict(chunks)
+        try:
+            with joined(self.settings.address):
+                for row in _rows(self.settings, order, chunks):
+                    if row.unmet is not None:
+                        raise StageError(row.unmet, stage="ray")
+                    # One row in, one row out: another for the same chunk would be an older one.
+                    if row.chunk in left:
+                        del left[row.chunk]
+                        _hear(row, on_message, endings)
+        except KeyboardInterrupt:
+            on_interrupt()
+            return []
+        # One that waited at a worker that was lost, or was sent there too late, is not to blame.
+        for chunk in (each for each in left if order.terms.mark_of(each).exists()):
+            _hear(ChunkRow.lost(chunk, f"the worker of {chunk}"), on_message, endings)
+        return list(endings.values())
+
+
+def _hear(
+    row: ChunkRow, on_message: Callable[[str, Json], None], endings: dict[str, Ending]
+) -> None:
+    for message in row.messages:
+        on_message(row.worker, message)
+    if row.ending is not None:
+        endings[row.ending.name] = row.ending
+
+
+def _rows(settings: RaySettings, order: Order, chunks: Mapping[str, Json]) -> Iterator[ChunkRow]:
+    """Yield what came of chunks, a row for each that did not get lost, as they come."""
+    actors = settings.actors_for(fitting(settings.slot), len(chunks))
+    size = 1 if order.alone else call_size(len(chunks), actors)
+    items = list(chunks.items())
+    calls = [dict(items[first : first + size]) for first in range(0, len(items), size)]
+    for first in range(0, len(calls), _CALLS_AT_ONCE):
+        tables = [pyarrow.table(asked(call)) for call in calls[first : first + _CALLS_AT_ONCE]]
+        with ray.data.DataContext.current(_context()):
+            try:
+                done = _done(settings, order, tables, min(actors, len(tables)))
+                for table in done.iter_batches(batch_size=None, batch_format="pyarrow"):
+                    yield from rows_of(table.to_pydict())
+            except (RayError, OSError, RuntimeError, ValueError) as error:
+                raise StageError(f"Ray failed: {last_words(str(error))}", stage="ray") from error
+
+
+def _context() -> Any:
+    context = ray.data.DataContext.get_current().copy()
+    context.checkpoint_config = None
+    context.enable_progress_bars = False
+    context.print_on_execution_start = False
+    context.max_errored_blocks = -1  # what is missing is noticed, and done in the next round
+    context.execution_no_progress_timeout_s = -1  # a call may be long; a worker that hangs ends
+    context.max_consecutive_actor_init_deaths = 5  # a machine may be lost while actors start there
+    return context
+
+
+def _done(
+    settings: RaySettings, order: Order, tables: list[pyarrow.Table], actors: int
+) -> ray.data.Dataset:
+    """Return what comes of tables, a call each; nothing runs before it is read.
+
+    Tables go in as they are. A manifest on the disk, read and cut into blocks by tasks of Ray's,
+    would wait for ever where actors hold all cores.
+    """
+    with warnings.catch_warnings():
+        # There is no other way to bound how often actors are begun anew; held below Ray 2.64.
+        warnings.simplefilter("ignore", RayDeprecationWarning)
+        return ray.data.from_arrow(tables).map_batches(
+            ChunkActor,
+            fn_constructor_kwargs={"order": order.text()},
+            batch_size=None,
+            batch_format="pyarrow",
+            # What waits at an actor that is lost is lost with it; alone, nothing else may be.
+            compute=ray.data.ActorPoolStrategy(
+                size=actors, max_tasks_in_flight_per_actor=1 if order.alone else 2
+            ),
+            num_cpus=settings.slot.num_cpus,
+            num_gpus=settings.slot.num_gpus or None,
+            # The pool replaces an actor that is lost; asked again, a lost one is "unavailable".
+            max_restarts=0,
+            max_task_retries=0,
+        )

@@ -1,0 +1,124 @@
+"""A kind of extraction of a user's own, all of it in this file: a contact sheet for each video."""
+
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from decode.linear import linear_frames
+from extraction.conftest import LENGTHS
+from extraction.extracting import contents
+from headrace.decode.index_store import IndexStore
+from headrace.decode.protocol import DecodeCounters, DecodeJob
+from headrace.extraction.chunk_worker import ChunkWorker, chunk_of, do_chunks
+from headrace.extraction.extraction import Extraction
+from headrace.extraction.journal import Entry, Outcome
+from headrace.extraction.options import ExtractionOptions
+from headrace.extraction.pilot import pilot
+from headrace.extraction.plan import whole_video
+from headrace.extraction.progress_recorder import StepWatch
+from headrace.text_file import write_bytes_whole
+from headrace.video.shape import Crop, FrameShape
+
+SHAPE = FrameShape(crop=Crop(top=8, left=16, height=64, width=96), size=(32, 48))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SheetOptions(ExtractionOptions):
+    kind: ClassVar[str] = "sheets"
+    pictures: int = 4
+
+    def _asked(self):
+        return {"pictures": self.pictures}
+
+
+def wanted_of(index, pictures):
+    return np.unique(np.linspace(0, len(index) - 1, pictures).round().astype(np.int64))
+
+
+class SheetWorker(ChunkWorker):
+    def do(self, speaker):
+        chunk, _ = chunk_of(speaker.told)
+        decoder = self.opened(chunk.video)
+        before = DecodeCounters() + decoder.counters
+        wanted = wanted_of(decoder.index, self.request.asked["pictures"]).tolist()
+        watch = StepWatch(chunk.video, speaker.say, self.clock)
+        with watch.part("decode"):
+            job = DecodeJob(tuple(wanted), conceals=self.request.conceals)
+            frames = dict(decoder.run(job))
+        with watch.part("write"):
+            file = BytesIO()
+            Image.fromarray(np.hstack([frames[n] for n in wanted])).save(file, "PNG")
+            name = f"{self.request.videos[chunk.video].name}.png"
+            write_bytes_whole(self.journal.folder / name, file.getvalue())
+        watch.came(wanted[0])
+        watch.end_step()
+        entry = Entry(files=((name, len(file.getvalue())),), facts=None)
+        self.finish(speaker, entry, decoder.counters - before, lost=0)
+
+
+def make_sheets(argument, send):
+    do_chunks(argument, send, SheetWorker)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SheetExtraction(Extraction):
+    noun: ClassVar[str] = "sheet"
+    roles: ClassVar = {"decode": "decode", "write": "sink"}
+    concealed: ClassVar[str] = "the sheet shows what FFmpeg shows instead"
+    is_by_video: ClassVar[bool] = True
+    function: object = field(default=make_sheets)
+
+    @classmethod
+    def cut(cls, options, video, index):
+        return wanted_of(index, options.pictures), [whole_video(video, index, 1)]
+
+    def outcome_of(self, entry):
+        return Outcome(came=len(entry.files))
+
+    def estimate(self):
+        return pilot(self, self.plan.spread(1), self.options.shape.output_size)
+
+
+@pytest.fixture
+def prepare(clips, store, out):
+    def prepare(**given):
+        sources = tuple(map(str, clips))
+        options = SheetOptions(sources=sources, out=Path(out), shape=SHAPE, **given)
+        return SheetExtraction.prepare(options, store=IndexStore(store))
+
+    return prepare
+
+
+def test_a_kind_of_ones_own_is_planned_done_recorded_and_gone_on_with(clips, prepare, out):
+    extracted = prepare(workers=2).run()
+    assert (extracted.is_all, extracted.came, extracted.wanted) == (True, 3, 3)
+    assert extracted.session.provenance.configuration["crop"] == "64x96+8+16"
+    for clip, length in zip(clips, LENGTHS, strict=True):
+        frames = linear_frames(clip, SHAPE)
+        places = np.unique(np.linspace(0, length - 1, 4).round().astype(int))
+        sheet = np.asarray(Image.open(out / f"{clip.stem}.png"))
+        assert np.array_equal(sheet, np.hstack([frames[place] for place in places]))
+    before = contents(out)
+    (out / "clip1.png").unlink()
+    again = prepare().run()
+    assert (again.is_all, again.were_there, len(again.session.steps)) == (True, 2, 1)
+    assert contents(out) == before
+
+
+def test_a_kind_of_ones_own_is_estimated_and_damage_is_named(clips, prepare, out):
+    found = prepare().estimate()
+    assert (found.frames, len(found.sizes), out.exists()) == (1, 1, False)
+    content = clips[1].read_bytes()
+    try:
+        extraction = prepare()
+        clips[1].write_bytes(content[: len(content) // 3])
+        extracted = extraction.run()
+    finally:
+        clips[1].write_bytes(content)
+    assert [(loss.input, loss.index) for loss in extracted.session.lost] == [(1, None)]
+    assert (extracted.came, extracted.is_all) == (2, False)
