@@ -12,7 +12,6 @@ from headrace.extraction.features.model_spec import Effort
 from headrace.extraction.features.table_columns import TableFacts
 from headrace.extraction.journal import Entry, Fallen
 from headrace.extraction.options import AskedVideo, Request
-from headrace.extraction.pilot import Sample
 from headrace.extraction.ray.actor import Order, Terms
 from headrace.models.memory_table import MemoryCell, MemoryKey, MemoryTable
 from headrace.records import from_dict, from_json, to_dict, to_json
@@ -33,8 +32,6 @@ FACTS = {"shape": [2, 2], "layer": "fc", "origin": "here", "preprocess": {"a": [
 FACTS |= {"model": {}, "numerics": {"b": None}, "uncached": "a lambda", "is_training": False}
 TABLE = {"model": "r3d_18", "layer": None, "weights": "none", "shape": [512], "dtype": "float16"}
 TABLE |= {"clip_len": 4, "stride": 2, "sampling": "every 1", "request": "sha256:1"}
-SAMPLE = {"frames": 1, "num_bytes": 2, "pixels": 3, "encode_seconds": 0.5}
-SAMPLE |= {"decoded_pixels": 4, "decode_seconds": 0.25}
 KEY = {"device": "cpu", "memory_bytes": 1, "driver": None, "torch": "2", "model": "m"}
 KEY |= {"precision": "float32", "prep_level": "light", "input": [1, 3, 8, 8], "version": 1}
 CELL = {"size": [8, 8], "batch_size": 4, "peak_bytes": 9, "model_bytes": None}
@@ -53,7 +50,6 @@ RECORDS: dict[str, tuple[Any, Any]] = {
     "facts of a model": (FeatureFacts(**{**FACTS, "shape": (2, 2)}), FACTS),
     "facts of a table": (TableFacts(**{**TABLE, "shape": (512,)}), TABLE),
     "effort": (Effort(batch_size="auto"), {"batch_size": "auto", "decoders": 0, "threads": None}),
-    "sample": (Sample(**SAMPLE), SAMPLE),
     "order": (
         Order(target="a:b", argument={"c": [1]}, alone=True, terms=TERMS),
         {"target": "a:b", "argument": {"c": [1]}, "alone": True, "terms": PLAIN_TERMS},

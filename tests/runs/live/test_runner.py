@@ -8,7 +8,6 @@ import av
 import pyarrow.parquet
 import pytest
 import torch
-from headrace.sinks.callback import Callback
 
 from headrace.errors import DecodeError, OpenError
 from headrace.live.frame import LiveFrame
@@ -63,6 +62,18 @@ class Sizeable(FakeSource):
             if hasattr(value, "pixels"):
                 value = replace(value, pixels=value.pixels.repeat(32, 0).repeat(32, 1))
             yield value
+
+
+class Collecting:
+    """A sink that sends each result to a function."""
+
+    outputs = ()
+
+    def __init__(self, function):
+        self.write = function
+
+    def close(self):
+        pass
 
 
 def shown(path):
@@ -156,7 +167,7 @@ def test_boxes_of_a_live_run_are_drawn_and_listed_with_the_times_they_came(runne
     """The clock of these tests stands at 2023-11-14T22:13:20Z when the run begins."""
     seen = []
     sources = (Sizeable(count=5, name="a"), Sizeable(count=3, interval_ms=250, name="b"))
-    own = Callback(seen.append)
+    own = Collecting(seen.append)
     boxes = DetectionOptions(lines=True)
     session = run(
         runner(*sources, model=tiny_detector(), detection=boxes, video=True, sinks=(own,))
@@ -199,7 +210,7 @@ def test_a_disk_that_runs_full_ends_that_sink_alone_and_is_told_at_once(runner, 
     """`/dev/full` is a file on a full disk."""
     (tmp_path / "predictions.jsonl").symlink_to("/dev/full")
     told, frames = [], []
-    own = Callback(lambda seen: frames.extend(seen.batch.index.tolist()))
+    own = Collecting(lambda seen: frames.extend(seen.batch.index.tolist()))
     made = runner(Sizeable(count=200), video=True, sinks=(own,), on_notice=told.append)
     session = run(made)
     assert (session.outcome, session.items.delivered, len(told)) == ("complete", 200, 1)
