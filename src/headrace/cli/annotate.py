@@ -6,12 +6,12 @@ from typing import Any, Final
 
 import typer
 
-from headrace.cli.early import check_present
 from headrace.cli.live_run import execute_live
 from headrace.cli.options import configured, option, parameters, with_parameters
 from headrace.cli.progress import waiting
 from headrace.cli.run import conclude, execute, when
 from headrace.cli.run_options import DRY_RUN, comes_by_itself
+from headrace.cli.sources import check_present
 from headrace.cli.stopping import ending_at_once, ending_on_sigterm
 from headrace.models.results import BoxChoice
 from headrace.runs.options import (

@@ -10,10 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from headrace.cli import watch
-from headrace.cli.command_list import CommandList
 from headrace.cli.progress import silenced
 from headrace.cli.stopping import INTERRUPTED, TERMINATED, end_at_once
-from headrace.cli.usage import UsageError, in_our_words
+from headrace.cli.usage_errors import CommandList, UsageError, in_our_words
 from headrace.errors import ConfigError, HeadraceError
 from headrace.masking import without_secrets
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headrace.cli.bench_all import command_of_all
-from headrace.cli.command_list import CommandList
-from headrace.cli.early import check_videos
 from headrace.cli.options import configured, keyword, parameters, with_parameters
 from headrace.cli.progress import progress
+from headrace.cli.sources import check_videos
+from headrace.cli.usage_errors import CommandList
 
 if TYPE_CHECKING:
     from headrace.bench.benchmark import Benchmark

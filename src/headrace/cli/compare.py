@@ -1,12 +1,49 @@
 """`headrace compare`: recorded runs beside the first of them."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from headrace.errors import ConfigError
+
 if TYPE_CHECKING:
     from headrace.profiling.session import Session
+
+_SHOWN: Final = 4
+"""Runs that are named to somebody who gave the folder above them."""
+
+
+def run_folder(given: Path) -> Path:
+    """Return the folder of a run, given it or its `session.json`.
+
+    Raises:
+        ConfigError: there are several runs in it, or results of `headrace bench`. A folder that
+            holds neither is returned as it is.
+    """
+    from headrace.bench.registry import BENCHMARKS
+    from headrace.report.folder import SESSION
+
+    if given.name == SESSION:
+        return given.parent
+    if (given / SESSION).is_file():
+        return given
+    runs = sorted(path.parent for path in given.glob(f"*/{SESSION}"))
+    if runs:
+        named = " ".join(map(str, runs[:_SHOWN])) + (" ..." if len(runs) > _SHOWN else "")
+        raise ConfigError(f"{given} is no run, but holds {len(runs)}; give those: {named}")
+    found = [each.name for each in BENCHMARKS if _is_of(each.name, given)]
+    if found:
+        raise ConfigError(
+            f"{given} holds what headrace bench {found[0]} found, and no run; give folders of "
+            "headrace run, of watch --out, or of the workers of a launch"
+        )
+    return given
+
+
+def _is_of(benchmark: str, given: Path) -> bool:
+    name = f"{benchmark}.json"
+    return given.name == name or (given / name).is_file()
 
 
 def compare(
@@ -41,7 +78,6 @@ def compare(
 
 def _sessions(runs: list[Path]) -> "dict[str, Session]":
     """Read them, by the names of their folders, or by their paths where two are called the same."""
-    from headrace.cli.recorded import run_folder
     from headrace.errors import ConfigError
     from headrace.profiling.session import Session
     from headrace.report.folder import SESSION

@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from headrace.cli.extract_aggregate import aggregate
 from headrace.cli.extract_end import PICTURES
-from headrace.cli.extract_export import export
 from headrace.cli.extract_features import extract_features
 from headrace.cli.extract_options import (
     DecodeFlags,
@@ -18,11 +16,10 @@ from headrace.cli.extract_options import (
     SampleFlags,
     WhichFlags,
 )
+from headrace.cli.extract_read import aggregate, export
 from headrace.cli.extract_run import run_extraction
-from headrace.cli.extract_selection import refuse_streams, selection_of_flags
-from headrace.cli.frame_size import frame_size
 from headrace.cli.options import flags, with_parameters
-from headrace.cli.sources import paths_of
+from headrace.cli.sources import frame_size, paths_of, refuse_streams, selection_of_flags
 
 if TYPE_CHECKING:
     from headrace.extraction.frame_extraction import FrameEstimate

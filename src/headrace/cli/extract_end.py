@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from headrace.cli.keeping import keep
 from headrace.cli.progress import progress_line
+from headrace.cli.save_session import keep
 from headrace.cli.stopping import Ending
 
 if TYPE_CHECKING:

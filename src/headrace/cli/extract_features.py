@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.cli.extract_end import Words
 from headrace.cli.extract_run import run_extraction
-from headrace.cli.extract_selection import refuse_streams, selection_of_flags
-from headrace.cli.sources import paths_of
+from headrace.cli.sources import paths_of, refuse_streams, selection_of_flags
 
 if TYPE_CHECKING:
     from headrace.extraction.features.feature_extraction import FeatureEstimate

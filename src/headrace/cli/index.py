@@ -11,8 +11,7 @@ import typer
 from headrace.cli.camera_index import index_cameras
 from headrace.cli.options import shown_option
 from headrace.cli.progress import progress
-from headrace.cli.sources import STREAM, sources_of
-from headrace.cli.text_files import read_text
+from headrace.cli.sources import STREAM, read_text, sources_of
 from headrace.config_fields import CAMERAS
 from headrace.masking import masked
 from headrace.video.image_sequence import RATE_OPTION

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import typer
 
-from headrace.cli.usage import in_our_words
+from headrace.cli.usage_errors import in_our_words
 from headrace.errors import ConfigError
 from headrace.runs.launch.launch_config import Value
 

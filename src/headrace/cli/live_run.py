@@ -6,9 +6,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from headrace.cli.keeping import keep
-from headrace.cli.launched import is_launched, run_as_launched
 from headrace.cli.progress import progress_line, write_line
+from headrace.cli.save_session import is_launched, keep, run_as_launched
 from headrace.cli.stopping import Ending
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
 
-from headrace.cli.launched import is_launched
+from headrace.cli.save_session import is_launched
 
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn

@@ -8,9 +8,9 @@ import typer
 from headrace.cli.extract_end import Words
 from headrace.cli.extract_options import DryRun, Json, Out, Retry, Sources, Workers
 from headrace.cli.extract_run import run_extraction
-from headrace.cli.extract_selection import refuse_streams
 from headrace.cli.options import flags, with_parameters
 from headrace.cli.proxy_end import forecast_words, what_came
+from headrace.cli.sources import refuse_streams
 
 FRAMES: Final = Words(noun="frame", sample="frame", none="without a proxy")
 _GO_ON: Final = (

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import typer
 
-from headrace.cli.early import check_videos
-from headrace.cli.frame_size import frame_size
-from headrace.cli.keeping import keep
-from headrace.cli.launched import is_launched, run_as_launched
 from headrace.cli.options import configured, flag_of, option, parameters, with_parameters
 from headrace.cli.progress import progress_line, waiting
 from headrace.cli.run_options import run_options
+from headrace.cli.save_session import is_launched, keep, run_as_launched
+from headrace.cli.sources import check_videos, frame_size
 from headrace.cli.stopping import NOTHING_RECORDED, ending_on_sigterm
 from headrace.errors import ConfigError
 from headrace.runs.retrain.options import LabelledInput, RetrainOptions, TrainOptions

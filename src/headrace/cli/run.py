@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from headrace.cli.early import check_videos
-from headrace.cli.keeping import keep
-from headrace.cli.launched import is_launched, run_as_launched
 from headrace.cli.progress import progress_line, waiting
 from headrace.cli.retrain_run import with_mode
 from headrace.cli.run_options import PARAMETERS, files_among, run_options
+from headrace.cli.save_session import is_launched, keep, run_as_launched
+from headrace.cli.sources import check_videos
 from headrace.cli.stopping import NOTHING_RECORDED, Ending, ending_at_once, ending_on_sigterm
 from headrace.cli.trying import refuse_other_than_file, try_advice
 

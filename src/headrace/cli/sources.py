@@ -1,10 +1,15 @@
-"""Videos as a command names them: files, one stream of a file, or pictures in order with a rate."""
+"""What a command names: videos, one stream of a file, pictures in order, sizes, frames."""
 
+import re
 from collections.abc import Iterable
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from headrace.errors import HeadraceError, OpenError
+
 if TYPE_CHECKING:
+    from headrace.sampling.selection import Selection
     from headrace.video.source import Source
 
 STREAM: Final = "Which stream of a file: its number among all streams, or v:1, the second video."
@@ -54,3 +59,101 @@ def paths_of(paths: Iterable[str | Path], rate: str | None) -> list[Path]:
     from headrace.video.manifest import find_videos
 
     return find_videos(paths) if rate is None else [Path(path) for path in paths]
+
+
+def check_videos(paths: Iterable[str | Path]) -> None:
+    """Raise OpenError where none of the videos can be opened; some may be left out later."""
+    from headrace.video.source import Source
+
+    first: HeadraceError | None = None
+    for path in paths:
+        try:
+            Source(Path(path)).fingerprint()
+        except HeadraceError as error:
+            first = first or error
+        else:
+            return
+    if first is not None:
+        raise first
+
+
+def check_present(paths: Iterable[str]) -> None:
+    """Raise OpenError where a picture, video or folder is not there, but for addresses."""
+    for path in paths:
+        if "://" not in path and not Path(path).exists():
+            raise OpenError(
+                f"cannot open {path}: no such file or directory; give a picture, a video or a "
+                "folder",
+                source=path,
+            )
+
+
+def frame_size(text: str | None) -> tuple[int, int] | None:
+    """`256x456`: height and width. Raises ConfigError where it is none."""
+    from headrace.errors import ConfigError
+
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d{1,5})[x×](\d{1,5})", text.strip(), re.ASCII)
+    if match is None:
+        raise ConfigError(f"--size is a height and a width, such as 256x456; got {text!r}")
+    return int(match[1]), int(match[2])
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a UTF-8 file. Raises ConfigError if that is not possible."""
+    from headrace.errors import ConfigError
+
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read {path}: {error}; give a JSON file") from error
+
+
+CHOICES: Final = "--fps, --every, --keyframes, --at"
+
+
+def refuse_streams(sources: list[str], what: str) -> None:
+    """Raise ConfigError where a source is an address, not a file; `what`: is extracted."""
+    from headrace.errors import ConfigError
+    from headrace.video.source import refuse_address
+
+    try:
+        for source in sources:
+            refuse_address(source)
+    except ConfigError as error:
+        raise ConfigError(f"{what} are extracted from files: {error}") from error
+
+
+def selection_of_flags(
+    fps: str | None, every: int | None, at: str | None, *, is_keyframes: bool
+) -> "Selection":
+    """Return the selection that one of the flags tells of.
+
+    Raises:
+        ConfigError: none does, or several do, or what stands behind it is no number.
+    """
+    from headrace.errors import ConfigError
+    from headrace.sampling.selection import AtTimes, ByRate, EveryNth, Keyframes
+
+    given = [each for each in (fps, every, at, is_keyframes or None) if each is not None]
+    if len(given) != 1:
+        found = "got none" if not given else f"got {len(given)} of them"
+        raise ConfigError(f"say which frames by one of {CHOICES} (--every 1: all); {found}")
+    if fps is not None:
+        return ByRate(_number(fps, "--fps"))
+    if every is not None:
+        return EveryNth(every)
+    if at is not None:
+        return AtTimes(tuple(_number(each, "--at") for each in at.split(",")))
+    return Keyframes()
+
+
+def _number(text: str, flag: str) -> Fraction:
+    from headrace.errors import ConfigError
+
+    try:
+        return Fraction(text.strip())
+    except (ValueError, ZeroDivisionError):
+        how = "numbers with commas between them" if flag == "--at" else "a number, as 0.5 or 1/3"
+        raise ConfigError(f"{flag} takes {how}, got {text!r}") from None

@@ -1,12 +1,15 @@
-"""A run whose record is kept as it goes; a worker of a launch waits for the others, and reports."""
+"""A run whose record is kept as it goes and at its end; a worker of a launch waits and reports."""
 
 import os
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
+
+import typer
 
 from headrace.errors import ConfigError
 from headrace.runs.launch.launching import ADDRESS
@@ -19,6 +22,30 @@ if TYPE_CHECKING:
     from headrace.runs.run import Runner
 
     AnyRunner = TypeVar("AnyRunner", Runner, LiveRunner, RetrainRunner)
+
+
+def keep(session: "Session", out: Path, *, is_quiet: bool) -> "Session":
+    """Write the folder of a run; return the session with the names of its files.
+
+    Raises:
+        typer.Exit: it cannot be written, as the disk is full. What it came to and why was printed
+            then.
+    """
+    from headrace.errors import ConfigError
+    from headrace.report.folder import write_run
+    from headrace.report.text import render_text
+
+    try:
+        return write_run(session, out)
+    except ConfigError as error:
+        print(session.model_dump_json() if is_quiet else render_text(session))
+        # An extraction names its own error with what is done, when it concludes.
+        own_error = None if session.kind == "extract" else session.error
+        for words in (own_error, error):
+            if words is not None:
+                print(f"headrace: {words}", file=sys.stderr)
+        raise typer.Exit(1) from error
+
 
 _EVERY_MS: Final = 250.0
 """Of the run, between two words about its progress."""

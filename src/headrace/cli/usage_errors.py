@@ -1,9 +1,10 @@
-"""What is said of a command line that cannot be understood."""
+"""What typer says of commands and of command lines that it cannot understand, in our words."""
 
 from collections.abc import Sequence
 from typing import Any, Final, cast
 
 import typer
+from typer.core import TyperGroup
 
 from headrace.masking import without_secrets
 
@@ -38,3 +39,19 @@ def in_our_words(error: Any, arguments: Sequence[str]) -> Exception:
             error.message = f"{words}, got {fault['input']!r}"
     error.message = without_secrets(error.message, arguments)
     return cast(Exception, error)
+
+
+_WHOLE: Final = 1000
+"""Characters; a sentence has fewer."""
+
+
+class CommandList(TyperGroup):
+    """A group of commands; what does not fit into a line goes on in the next one."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write their names and first sentences; typer would cut these off with dots."""
+        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, each.get_short_help_str(_WHOLE)) for name, each in found if each]
+            )

@@ -1,0 +1,115 @@
+"""`headrace extract aggregate` and `export`: extracted features, pooled or written anew."""
+
+import json as json_format
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+import typer
+
+from headrace.cli.extract_end import NOT_ALL
+from headrace.cli.progress import progress
+
+if TYPE_CHECKING:
+    from headrace.extraction.features.folder import FeatureFolder
+
+FOLDER: Final = typer.Argument(
+    metavar="DIR", help="Features: the folder of headrace extract features."
+)
+_SHOWN: Final = 10
+
+
+def end_with_the_missing(folder: "FeatureFolder", missing: Mapping[str, Sequence[str]]) -> None:
+    """Say on stderr what is missing, and end with exit code 3 where something is.
+
+    Args:
+        folder: Of features.
+        missing: What is missing of videos → these.
+    """
+    from headrace.profiling.number_format import counted
+    from headrace.report.text import printable
+
+    for what, videos in missing.items():
+        if videos:
+            named = ", ".join(videos[:_SHOWN])
+            more = f" and {len(videos) - _SHOWN} more" if len(videos) > _SHOWN else ""
+            line = f"headrace: {counted(len(videos), 'video')} {what}: {named}{more}"
+            print(printable(line), file=sys.stderr)
+    if folder.is_ended is False:
+        print(
+            f"headrace: the extraction into {folder.folder} has not ended, or a table is gone; "
+            "this is of what is there. Run the same command again to go on with it",
+            file=sys.stderr,
+        )
+    if any(missing.values()) or folder.is_ended is False:
+        raise typer.Exit(NOT_ALL)
+
+
+def aggregate(
+    folder: Annotated[Path, FOLDER],
+    out: Annotated[Path, typer.Option("-o", "--out", help="New Parquet file.")],
+    by: Annotated[
+        Literal["mean", "max"], typer.Option(help="Of each number, over the video.")
+    ] = "mean",
+    join: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CSV",
+            help="Adds its columns, by a column path, video, file or filename that holds name or "
+            "path.",
+        ),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Pool features to one for each video. Labels and the like can be joined."""
+    from headrace.extraction.features.aggregate import aggregate as pool
+    from headrace.extraction.features.folder import FeatureFolder
+    from headrace.profiling.number_format import counted
+
+    with progress(is_quiet=json) as show, FeatureFolder(folder) as opened:
+        done = pool(
+            opened, out, by, labels=join, on_video=lambda done, of: show("videos", done, of)
+        )
+    if json:
+        print(json_format.dumps(asdict(done)))
+    else:
+        print(f"{counted(done.videos, 'video')} pooled by {by}: {out}")
+    end_with_the_missing(
+        opened,
+        {
+            "without a feature; the row has none": done.empty,
+            "pooled over what there is: samples were lost": done.partial,
+            f"not in {join}": done.unjoined,
+        },
+    )
+
+
+def export(
+    folder: Annotated[Path, FOLDER],
+    out: Annotated[Path, typer.Option("-o", "--out", help="New folder, or an empty one.")],
+    format: Annotated[
+        Literal["npy", "safetensors", "webdataset"],
+        typer.Option(help="A file for each video, or tar files of them."),
+    ],
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Write features as npy, safetensors or WebDataset. Times come with them."""
+    from headrace.extraction.features.export import export as write
+    from headrace.extraction.features.folder import FeatureFolder
+    from headrace.profiling.number_format import counted
+
+    with progress(is_quiet=json) as show, FeatureFolder(folder) as opened:
+        done = write(opened, out, format, on_video=lambda done, of: show("videos", done, of))
+    if json:
+        print(json_format.dumps(asdict(done)))
+    else:
+        print(
+            f"{counted(done.videos, 'video')} in {counted(len(done.files), 'file')} as {format}: "
+            f"{out}"
+        )
+    end_with_the_missing(
+        opened,
+        {"without a feature, left out": done.empty, "of which samples were lost": done.partial},
+    )
