@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 import typer
+from PIL import Image
 
 from cli.kit import recorded, write_pictures
 from decode.backends import needs_torchcodec
@@ -15,6 +16,7 @@ from decode.gpus import needs_no_gpu
 from extraction.features import feature_workers
 from headrace.cli.extract_end import Words, conclude
 from headrace.cli.stopping import Ending
+from headrace.decode.clips import read_clip
 from headrace.extraction.proxies.proxy_extraction import ProxyMaking
 from headrace.testing import damage
 from headrace.testing.synth import SynthClip, write_clip
@@ -201,6 +203,30 @@ def test_names_of_what_is_written(extract, clip, tmp_path):
     assert names(out / "videos") == {"clip.mp4", "clip.npz"}
     record = recorded(out, "proxies.json")
     assert (record["totals"]["frames"], record["gain"]) == (24, None)
+
+
+def test_what_a_crop_leaves_of_frames_is_extracted(extract, clip, tmp_path):
+    """The model takes the mean, of each colour, of what it is given, and doubles it."""
+    crop = ("--every", 8, "--crop", "48x64+8+16")
+    assert extract(FRAMES, clip, *crop)[0] == 0
+    whole = read_clip(clip, 0, 3, 8)[:, 8:56, 16:80]
+    pictures = [np.asarray(Image.open(p)) for p in sorted((tmp_path / "out").rglob("*.png"))]
+    assert np.array_equal(pictures, whole)
+    (tmp_path / "unsized.py").write_text(MODEL.replace("size = (32, 48)", ""))
+    own = ("--cache", "none", "--model", "unsized:build")
+    assert extract(FEATURES, clip, *crop, *own, out="features")[0] == 0
+    [table] = (tmp_path / "features").glob("features-*.parquet")
+    found = np.array(pyarrow.parquet.read_table(table)["features"].to_pylist())
+    assert np.allclose(found, 2 * whole.mean((1, 2)), atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("crop", "words"),
+    [("48x64", "such as 256x456+10+20"), ("9000x8+0+0", "choose a crop inside it")],
+)
+def test_a_crop_that_cannot_be_is_refused(extract, clip, crop, words):
+    code, _, err = extract(FRAMES, clip, "--every", 8, "--crop", crop)
+    assert (code, words in err) == (2, True), err
 
 
 def test_json_is_the_session_and_options_are_in_it(extract, clip):

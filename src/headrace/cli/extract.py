@@ -19,7 +19,13 @@ from headrace.cli.extract_options import (
 from headrace.cli.extract_read import aggregate, export
 from headrace.cli.extract_run import run_extraction
 from headrace.cli.options import flags, with_parameters
-from headrace.cli.sources import frame_size, paths_of, refuse_streams, selection_of_flags
+from headrace.cli.sources import (
+    frame_crop,
+    frame_size,
+    paths_of,
+    refuse_streams,
+    selection_of_flags,
+)
 
 if TYPE_CHECKING:
     from headrace.extraction.frame_extraction import FrameEstimate
@@ -54,7 +60,7 @@ def _frames(**typed: Any) -> None:
             quality=typed["quality"],
             prefix=typed["prefix"],
         ),
-        shape=FrameShape(size=frame_size(typed["size"])),
+        shape=FrameShape(size=frame_size(typed["size"]), crop=frame_crop(typed["crop"])),
         decode=typed["decode"],
         workers=typed["workers"],
         on_error=typed["on_error"],

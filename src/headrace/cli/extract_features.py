@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.cli.extract_end import Words
 from headrace.cli.extract_run import run_extraction
-from headrace.cli.sources import paths_of, refuse_streams, selection_of_flags
+from headrace.cli.sources import frame_crop, paths_of, refuse_streams, selection_of_flags
 
 if TYPE_CHECKING:
     from headrace.extraction.features.feature_extraction import FeatureEstimate
@@ -17,6 +17,7 @@ def extract_features(**typed: Any) -> None:
     """Run the command with what was typed."""
     from headrace.extraction.features.feature_extraction import FeatureExtraction
     from headrace.extraction.features.feature_options import FeatureOptions
+    from headrace.video.shape import FrameShape
 
     refuse_streams(typed["sources"], "features")
     sources = paths_of(typed["sources"], typed["rate"])
@@ -28,6 +29,7 @@ def extract_features(**typed: Any) -> None:
         sources=tuple(map(str, sources)),
         rate=typed["rate"],
         decode=typed["decode"],
+        shape=FrameShape(crop=frame_crop(typed["crop"])),
         model=model,
         out=typed["out"],
         sampling=sampling,

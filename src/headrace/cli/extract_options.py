@@ -145,9 +145,16 @@ class ModelFlags:
 
 @dataclass(frozen=True, kw_only=True)
 class DecodeFlags:
-    """What decodes."""
+    """What decodes, and what of each frame is taken."""
 
     decode: Decode = "cpu"
+    crop: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HxW+TOP+LEFT",
+            help="Cut this out of each frame first, in pixels, such as 256x456+10+20.",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from headrace.errors import HeadraceError, OpenError
 
 if TYPE_CHECKING:
     from headrace.sampling.selection import Selection
+    from headrace.video.shape import Crop
     from headrace.video.source import Source
 
 STREAM: Final = "Which stream of a file: its number among all streams, or v:1, the second video."
@@ -86,6 +87,26 @@ def check_present(paths: Iterable[str]) -> None:
                 "folder",
                 source=path,
             )
+
+
+def frame_crop(text: str | None) -> "Crop | None":
+    """`256x456+10+20`: height and width, then the row and column of the upper left corner.
+
+    Raises:
+        ConfigError: it reads otherwise, or has no pixel.
+    """
+    from headrace.errors import ConfigError
+    from headrace.video.shape import Crop
+
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d{1,5})[x×](\d{1,5})\+(\d{1,5})\+(\d{1,5})", text.strip(), re.ASCII)
+    if match is None:
+        raise ConfigError(
+            f"--crop is height x width + top + left in pixels, such as 256x456+10+20; got {text!r}"
+        )
+    height, width, top, left = map(int, match.groups())
+    return Crop(top=top, left=left, height=height, width=width)
 
 
 def frame_size(text: str | None) -> tuple[int, int] | None:
