@@ -15,7 +15,7 @@ from media import real_clip
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
-COMMANDS = set(typer.main.get_command(app).commands)
+COMMANDS = set(typer.main.get_command(app).list_commands(None))
 PAGES = ("README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")))
 
 

@@ -62,7 +62,7 @@ DOORS = {
         "",
     ),
     "ray": (lambda out: on_ray(RaySettings()), "--ray needs pyarrow", ""),
-    "ray, sized": (lambda out: sized(RaySettings()), "--ray needs ray", ""),
+    "ray, sized": (lambda out: sized(RaySettings()), "--ray needs pyarrow", ""),
     "safetensors": (
         lambda out: export(None, out, "safetensors"),
         "an export as safetensors needs safetensors",

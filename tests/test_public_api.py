@@ -66,5 +66,5 @@ def test_help_loads_neither_torch_nor_ffmpeg():
         "from headrace.cli import main",
         "exec('with suppress(SystemExit): main([\"--help\"])')",
     )
-    assert "headrace.cli.run" in loaded
+    assert "headrace.cli.app" in loaded
     assert loaded.isdisjoint({"torch", "av", "numpy", "pydantic"})

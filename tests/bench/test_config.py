@@ -24,5 +24,5 @@ def test_a_configuration_is_what_a_run_takes():
 
 
 def test_an_unknown_device_is_refused():
-    with pytest.raises(ConfigError, match="device must be one of cpu, cuda; got tpu"):
+    with pytest.raises(ConfigError, match="device must be one of cpu, cuda, got 'tpu'"):
         OverlapConfig(videos=("a.mp4",), device="tpu")

@@ -5,10 +5,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 from PIL import Image
 
 import headrace
 from cli.kit import FAST, SQUEEZENET, recorded, transcript, write_pictures
+from headrace.cli.app import app
 from headrace.decode.parity import Parity
 from headrace.errors import ConfigError
 from headrace.testing import damage
@@ -297,3 +299,10 @@ def test_a_model_is_run_on_pictures_in_order(call, pictures, tmp_path, how):
     assert (code, sum(session["steps"]["frames"]), configuration["rate"]) == (0, 12, "12.5")
     lines = map(json.loads, (tmp_path / "predictions.jsonl").read_text().splitlines())
     assert [line["pts_seconds"] for line in lines] == pytest.approx([k * 0.08 for k in range(12)])
+
+
+def test_the_list_of_commands_says_of_each_what_it_says_of_itself():
+    group = typer.main.get_command(app)
+    found = {name: group.get_command(None, name) for name in group.list_commands(None)}
+    said = {name: command.get_short_help_str(1000) for name, command in found.items()}
+    assert group.summaries(None) == said

@@ -90,7 +90,7 @@ def test_videos_that_cannot_be_read_are_left_out_and_listed(planned, clips, tmp_
             {"batch_size": 145, "memory_budget": "1GiB"},
             "larger than the set: the videos have 144 frames",
         ),
-        ({"batch_size": 0}, "batch_size must be >= 1, got 0"),
+        ({"batch_size": 0}, "batch_size must be an integer >= 1, got 0"),
         ({"size": (0, 32)}, "size must be numbers from 1 up, got 0, 32"),
         ({"rho": 2}, r"rho must be in \[0, 1\], got 2"),
         ({"trial_seconds": 0}, "trial_seconds must be > 0"),

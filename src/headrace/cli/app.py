@@ -22,11 +22,26 @@ USAGE = 2
 """Exit code when what was asked for is not possible; also that of typer's own errors."""
 _GIVEN = "headrace.arguments"
 """Where the arguments of a command line are kept, for its errors."""
-_COMMANDS = (
-    *("run", "annotate", "launch", "compare", "models", "report", "clip", "index", "doctor"),
-    *("plan", "proxy", "watch", "extract", "bench", "cache"),
-)
-"""In the order of `--help`; `headrace.cli.run` holds `run`, a function or an app of typer."""
+_COMMANDS = {
+    "run": "Run a model on videos: predictions, annotated video and report in one folder.",
+    "annotate": "Find objects in pictures or videos: boxes drawn, and listed for COCO and as "
+    "Parquet.",
+    "launch": "Run several models at once, each a process of its own, and compare them.",
+    "compare": "Compare recorded runs: what differs around them, then their figures.",
+    "models": "List the models that can be run, with size and weights.",
+    "report": "Render the report of a run, or of all benchmarks, again.",
+    "clip": "Read one clip; print its indices and times, show its first and last frame.",
+    "index": "Index videos: a table of what they are and what is wrong with them.",
+    "doctor": "Say what this machine has, and prove on your files that frames are right.",
+    "plan": "Compare ways to draw random frames: speed, memory, bias and noise; recommend one.",
+    "proxy": "Write small copies with short GOPs, from which random frames come fast.",
+    "watch": "Run a training script as it is; say whether it waits for its data.",
+    "extract": "Take frames or features out of many videos, and keep them.",
+    "bench": "Measure on your own videos and machine.",
+    "cache": "Look after the cache of results.",
+}
+"""In the order of `--help`, which imports none of them: name to the first sentence of its help.
+`headrace.cli.run` holds `run`, a function or an app of typer."""
 _ANYWHERE = ("--debug", "--quiet")
 _EPILOG = (
     "Exit codes: 0 done, 1 failed (one line says why), 2 usage, 3 extracted but for what is named, "
@@ -47,6 +62,10 @@ class _Commands(CommandList):
     def list_commands(self, ctx: Any) -> list[str]:
         """Return their names in the order of `--help`."""
         return [*_COMMANDS]
+
+    def summaries(self, ctx: Any) -> dict[str, str]:
+        """Return name to first sentence."""
+        return _COMMANDS
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return the command; None if there is none of this name."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import typer
 
 from headrace.errors import ConfigError
-from headrace.runs.launch.launching import ADDRESS
+from headrace.runtime.rendezvous import LAUNCH_VARIABLE
 
 if TYPE_CHECKING:
     from headrace.profiling.session import Session
@@ -53,7 +53,7 @@ _EVERY_MS: Final = 250.0
 
 def is_launched() -> bool:
     """Return whether a launch started this process, whose output goes to nobody's screen."""
-    return ADDRESS in os.environ
+    return LAUNCH_VARIABLE in os.environ
 
 
 def run_as_launched(runner: "AnyRunner", on_step: "Callable[[Step], None]", out: Path) -> "Session":
@@ -66,7 +66,7 @@ def run_as_launched(runner: "AnyRunner", on_step: "Callable[[Step], None]", out:
     from headrace.runtime.rendezvous import Participant
 
     runner = replace(runner, on_record=partial(write_checkpoint, folder=out))
-    address = os.environ.get(ADDRESS)
+    address = os.environ.get(LAUNCH_VARIABLE)
     if not address:
         return runner.run(on_step)
     worker = Participant(address)

@@ -50,8 +50,10 @@ class CommandList(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write their names and first sentences; typer would cut these off with dots."""
-        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
-            formatter.write_dl(
-                [(name, each.get_short_help_str(_WHOLE)) for name, each in found if each]
-            )
+            formatter.write_dl([*self.summaries(ctx).items()])
+
+    def summaries(self, ctx: Any) -> dict[str, str]:
+        """Return the name of each command and the first sentence of its help."""
+        found = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        return {name: each.get_short_help_str(_WHOLE) for name, each in found.items()}

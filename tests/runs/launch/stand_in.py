@@ -11,8 +11,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from headrace.runs.launch.launching import ADDRESS, began, progress, ready
-from headrace.runtime.rendezvous import Participant
+from headrace.runs.launch.launching import began, progress, ready
+from headrace.runtime.rendezvous import LAUNCH_VARIABLE, Participant
 from report.recorded import record
 
 
@@ -22,7 +22,7 @@ def main(what: str, folder: Path) -> None:
         sys.exit("headrace: torchvision has no model 'resnet5'; did you mean resnet50?")
     if "--dry-run" in sys.argv:
         return
-    worker = Participant(os.environ[ADDRESS])
+    worker = Participant(os.environ[LAUNCH_VARIABLE])
     worker.tell(ready(os.getpid()))
     worker.tell(began(worker.wait()))
     worker.tell(progress(3, 0.5))

@@ -20,10 +20,7 @@ from headrace.runs.outputs import claim
 from headrace.runtime.child import Command, Ending, Json
 from headrace.runtime.children import run_children
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.rendezvous import Rendezvous
-
-ADDRESS = "HEADRACE_LAUNCH"
-"""The variable of the environment that tells a run which launch it belongs to."""
+from headrace.runtime.rendezvous import LAUNCH_VARIABLE, Rendezvous
 
 State = Literal["loading", "ready", "running", "over"]
 
@@ -237,7 +234,7 @@ class Launch:
         return Command(
             name=worker.name,
             arguments=(*under, *self.program, *self._unseen(worker, folder), *dry),
-            environment={**self.environment, ADDRESS: place.address(worker.name)},
+            environment={**self.environment, LAUNCH_VARIABLE: place.address(worker.name)},
         )
 
     def _unseen(self, worker: WorkerConfig, folder: Path) -> Iterator[str]:
