@@ -15,8 +15,6 @@ from headrace.runtime.child import Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.waiter import Waiter
 
-LAUNCH_VARIABLE: Final = "HEADRACE_LAUNCH"
-"""The variable of the environment that tells a run which launch it belongs to."""
 _GATE: Final = "begin.json"
 _LOOK_SECONDS: Final = 0.02
 AHEAD_SECONDS: Final = 0.25
