@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import typer
 
 from headrace.errors import ConfigError
-from headrace.runtime.rendezvous import LAUNCH_VARIABLE
+from headrace.runtime.child import LAUNCH_VARIABLE
 
 if TYPE_CHECKING:
     from headrace.profiling.session import Session

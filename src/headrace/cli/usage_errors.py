@@ -55,5 +55,5 @@ class CommandList(TyperGroup):
 
     def summaries(self, ctx: Any) -> dict[str, str]:
         """Return the name of each command and the first sentence of its help."""
-        found = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
-        return {name: each.get_short_help_str(_WHOLE) for name, each in found.items()}
+        found = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
+        return {name: each.get_short_help_str(_WHOLE) for name, each in found if each}

@@ -3,8 +3,12 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from headrace.errors import ConfigError, last_words
+
+LAUNCH_VARIABLE: Final = "HEADRACE_LAUNCH"
+"""The variable of the environment that tells a run which launch it belongs to."""
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 """What goes between a child and its parent: as text, so that it cannot run anything."""

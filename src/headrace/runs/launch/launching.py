@@ -17,10 +17,10 @@ from headrace.profiling.usage import ProcessorShare
 from headrace.runs.launch.launch_config import LaunchConfig, WorkerConfig
 from headrace.runs.launch.launch_record import Figures, LaunchRecord, WorkerRecord, end_of
 from headrace.runs.outputs import claim
-from headrace.runtime.child import Command, Ending, Json
+from headrace.runtime.child import LAUNCH_VARIABLE, Command, Ending, Json
 from headrace.runtime.children import run_children
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.rendezvous import LAUNCH_VARIABLE, Rendezvous
+from headrace.runtime.rendezvous import Rendezvous
 
 State = Literal["loading", "ready", "running", "over"]
 
