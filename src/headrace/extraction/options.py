@@ -237,13 +237,10 @@ def shape_asked(shape: FrameShape) -> dict[str, Scalar]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def shape_of_asked(asked: Mapping[str, Scalar], *, has_size: bool = True) -> FrameShape:
-    """Return the shape that `shape_asked` told of, which may hold other options too.
-
-    `has_size` is False where `size` of the request is something else.
-    """
+def shape_of_asked(asked: Mapping[str, Scalar]) -> FrameShape:
+    """Return the shape that `shape_asked` made these of; other options may stand beside them."""
     given: dict[str, Any] = {n: asked[n] for n in ("fit", "interpolation") if asked.get(n)}
-    if has_size and asked.get("size"):
+    if asked.get("size"):
         height, width = map(int, str(asked["size"]).split("x"))
         given["size"] = height, width
     if asked.get("crop"):

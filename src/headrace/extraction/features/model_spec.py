@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from headrace.profiling.provenance import Scalar
 from headrace.records import recorded
 from headrace.sampling.boundary import clip_span
 from headrace.sampling.selection import EveryNth, Selection, selection_of
-from headrace.sizes import check_integers
+from headrace.sizes import check_integers, one_of
 from headrace.video.stream_index import StreamIndex
 
 
@@ -128,11 +128,7 @@ class ListedModel:
     prep_level: PrepLevel = "medium"
 
     def __post_init__(self) -> None:
-        if self.prep_level not in get_args(PrepLevel):
-            raise ConfigError(
-                f"prep_level must be one of {', '.join(get_args(PrepLevel))}, "
-                f"got {self.prep_level!r}"
-            )
+        one_of(PrepLevel, prep_level=self.prep_level)
 
     @property
     def weights_file(self) -> Path | None:
@@ -181,12 +177,8 @@ class Numerics:
             raise ConfigError(
                 f"device must be cpu, cuda or cuda:N, as in cuda:0, got {self.device!r}"
             )
-        for name, choices in (("precision", Precision), ("dtype", FeatureType)):
-            if getattr(self, name) not in get_args(choices):
-                raise ConfigError(
-                    f"{name} must be one of {', '.join(get_args(choices))}, "
-                    f"got {getattr(self, name)!r}"
-                )
+        one_of(Precision, precision=self.precision)
+        one_of(FeatureType, dtype=self.dtype)
 
     @property
     def kind(self) -> Device:

@@ -11,7 +11,7 @@ from headrace.extraction.pilot import pilot, pixels_of
 from headrace.extraction.plan import Progress, Remarks
 from headrace.extraction.progress_recorder import Recorder
 from headrace.extraction.proxies.encoder import check_encoder
-from headrace.extraction.proxies.proxy_options import ProxyOptions, proxy_shape
+from headrace.extraction.proxies.proxy_options import ProxyOptions
 from headrace.extraction.proxies.proxy_worker import make_proxies
 from headrace.profiling.run_records import Setup
 from headrace.profiling.session import Outcome as RunOutcome
@@ -90,8 +90,7 @@ class ProxyMaking(Extraction[ProxyOptions]):
             pieces.append(replace(chunk, start=first, stop=stop, frames=stop - first))
 
         def size_of(upright: tuple[int, int]) -> tuple[int, int]:
-            shape = proxy_shape(options.size, options.shape, upright)
-            return shape.output_size(upright)
+            return options.size.of(upright)
 
         made, indexes = pilot(self, pieces, size_of), plan.indexes.values()
         pixels = sum(pixels_of(size_of(i.info.upright_size)) * len(i) for i in indexes)

@@ -2,15 +2,15 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Final, get_args
+from typing import ClassVar, Final
 
 from headrace.errors import ConfigError
-from headrace.extraction.options import ExtractionOptions
+from headrace.extraction.options import WHOLE_FRAMES, ExtractionOptions
 from headrace.extraction.proxies.encoder import Codec
 from headrace.profiling.provenance import Scalar
-from headrace.sizes import check_counts
+from headrace.sizes import check_counts, one_of
 from headrace.video.shape import FrameShape
 
 _LEAST = 2
@@ -125,10 +125,7 @@ class ProxyOptions(ExtractionOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.codec not in get_args(Codec):
-            raise ConfigError(
-                f"codec must be one of {', '.join(get_args(Codec))}, got {self.codec!r}"
-            )
+        one_of(Codec, codec=self.codec)
         if self.gop is not None:
             if self.codec == "mjpeg" and self.gop != 1:
                 raise ConfigError(
@@ -140,10 +137,10 @@ class ProxyOptions(ExtractionOptions):
             raise ConfigError(
                 "proxies are of videos, which FFmpeg decodes; leave out rate and decode"
             )
-        if (self.shape.size, self.shape.interpolation) != (None, "area"):
+        if self.shape != WHOLE_FRAMES:
             raise ConfigError(
-                "the size of proxies is given by size, and they are resized by area; leave both "
-                f"out of shape, got {self.shape}"
+                "a proxy stands for its original, so it shows whole frames, of a size given by "
+                f"size; leave shape out, got {self.shape}"
             )
 
     @property
@@ -173,6 +170,6 @@ def originals_of(found: Iterable[Path], out: Path) -> tuple[str, ...]:
     return originals
 
 
-def proxy_shape(size: ProxySize, shape: FrameShape, upright: tuple[int, int]) -> FrameShape:
-    """Return what frames of (height, width) `upright` are decoded to: the size follows the crop."""
-    return replace(shape, size=size.of(shape.output_size(upright)), layout="yuv420")
+def proxy_shape(size: ProxySize, upright: tuple[int, int]) -> FrameShape:
+    """Return what frames of (height, width) `upright` are decoded to."""
+    return FrameShape(size=size.of(upright), layout="yuv420")

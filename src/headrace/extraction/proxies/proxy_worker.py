@@ -11,7 +11,6 @@ from headrace.decode.proxy_rows import VIDEOS, ProxyRow
 from headrace.errors import BackendError, DecodeError, file_errors
 from headrace.extraction.chunk_worker import ChunkWorker, chunk_of, do_chunks
 from headrace.extraction.journal import HOME, Entry, Ledger
-from headrace.extraction.options import shape_of_asked
 from headrace.extraction.progress_recorder import StepWatch
 from headrace.extraction.proxies.make_proxy import PARTS, MadeProxy, make_proxy
 from headrace.extraction.proxies.proxy_options import proxy_shape, proxy_size
@@ -41,8 +40,7 @@ class ProxyWorker(ChunkWorker):
 
     def shape_of(self, index: StreamIndex) -> FrameShape:
         """Return the shape of a proxy's frames."""
-        shape = shape_of_asked(self._asked, has_size=False)
-        return proxy_shape(self._size, shape, index.info.upright_size)
+        return proxy_shape(self._size, index.info.upright_size)
 
     def do(self, speaker: Speaker) -> None:
         """Make one proxy: its files, then its entry in the journal.
