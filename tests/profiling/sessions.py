@@ -12,6 +12,7 @@ from headrace.profiling.steps import Steps
 from report.recorded import changed, record, stage_record, step_of
 
 EXTRACTION = {"decode": "decode", "encode": "sink", "write": "sink"}
+PROXIES = {"decode": "decode", "encode": "sink", "compare": "sink"}
 TRAINING = {
     **{"data": "decode", "preprocess": "preprocess"},
     **dict.fromkeys(("forward", "backward", "optimizer"), "model"),
@@ -60,13 +61,18 @@ def in_turn(
     return {"steps": Steps.of(rows), "stages": tuple(stages), "queues": ()}
 
 
-def extracted(*work_ms: float, amplification: float = 1.0, **configuration: Any) -> Session:
+def extracted(
+    *work_ms: float,
+    amplification: float = 1.0,
+    roles: Mapping[str, str] = EXTRACTION,
+    **configuration: Any,
+) -> Session:
     """The session of two workers whose parts took so long for each step of eight pictures."""
     session = record(steps=100, configuration={"format": "png", "workers": None, **configuration})
     decoded = round(amplification * session.decode.frames_delivered)
     return changed(
         session,
-        **in_turn(EXTRACTION, work_ms, steps=100, workers=2, frames=lambda k: 8),
+        **in_turn(roles, work_ms, steps=100, workers=2, frames=lambda k: 8),
         kind="extract",
         warmup_steps=0,
         decode=changed(session.decode, frames_decoded=decoded),

@@ -16,7 +16,7 @@ from headrace.runtime.feed import Feed
 from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.stage import Stage
 from headrace.testing.fake_clock import FakeClock
-from profiling.sessions import extracted, live, trained
+from profiling.sessions import PROXIES, extracted, live, trained
 from report.recorded import MACHINE, changed, changed_all, record, stage_record, step_of
 
 DECODE = (230.0, 24.0, 70.0, 31.0)
@@ -121,6 +121,8 @@ EXTRACTIONS = {
     "decoded hardly in vain": extracted(80, 15, 5, amplification=1.5),
     "a slow disk": extracted(10, 30, 60, format="jpg"),
     "cores without a worker": extracted(10, 85, 5, workers=2),
+    "proxies held against originals": extracted(10, 30, 60, roles=PROXIES, format=None),
+    "proxies encoded": extracted(10, 60, 30, roles=PROXIES, format=None),
 }
 TRAININGS = {
     "forward and backward": trained(*FORWARD, configuration={"train_from": "layer4"}),

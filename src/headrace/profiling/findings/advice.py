@@ -71,6 +71,8 @@ _SMALLER_FRAMES: Final = (
     ),
 )
 
+ANY_PART: Final = ""
+"""A part of an extraction that the table does not name, as one of a kind of the user's own."""
 ADVICE: Final[dict[tuple[str, str], tuple[Advice, ...]]] = {
     ("run", "decode"): (
         Advice(
@@ -172,6 +174,7 @@ ADVICE: Final[dict[tuple[str, str], tuple[Advice, ...]]] = {
         Advice("A faster disk for -o, or --dtype float16", "has_model"),
         Advice("A faster disk for -o, or --format with smaller files"),
     ),
+    ("extract", ANY_PART): (_MORE_WORKERS, _SMALLER_SIZE),
 }
 """Kind of a session, and what bound it -> what is advised: the first whose fact holds. Live runs
 are runs here."""
@@ -179,7 +182,8 @@ are runs here."""
 
 def advised(kind: str, part: str, facts: Mapping[str, Any]) -> Change:
     """Return the first change that is open."""
-    return next(a for a in ADVICE[kind, part] if not a.when or facts.get(a.when)).change(facts)
+    open_to = ADVICE.get((kind, part)) or ADVICE[kind, ANY_PART]
+    return next(a for a in open_to if not a.when or facts.get(a.when)).change(facts)
 
 
 def lighter_work(
@@ -241,7 +245,7 @@ def share_facts(session: Session, metrics: Metrics, share: float) -> dict[str, A
         "workers": workers,
         "idle_cores": machine.usable_cores / workers if has_idle else None,
         "is_wasteful": (metrics.amplification or 0) >= _WASTEFUL_PICTURES,
-        "is_lossless": options.get("format") != "jpg",
+        "is_lossless": options.get("format") not in (None, "jpg"),
         "has_model": metrics.cost is not None and "model" in metrics.cost.stages,
     }
 

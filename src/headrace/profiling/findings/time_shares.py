@@ -24,6 +24,7 @@ _EXTRACTION_WORDS: Final = {
     "model": "the model",
     "encode": "encoding pictures",
     "write": "writing files",
+    "compare": "comparing proxies with their originals",
 }
 
 
