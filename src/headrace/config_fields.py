@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, fields
+from types import NoneType
 from typing import (
     Annotated,
     Any,
@@ -109,7 +110,7 @@ def option_fields(configuration: type[Configuration]) -> list[OptionField]:
 
 
 def check_options(configuration: Configuration) -> None:
-    """Hold every value against what its option allows; None, for a choice, passes.
+    """Hold every value against what its option allows; None passes where the type allows it.
 
     Raises:
         ConfigError: one is not allowed; names the field, the value and what is possible.
@@ -119,9 +120,11 @@ def check_options(configuration: Configuration) -> None:
         if isinstance(field.option, VideoArgument):
             if field.option.is_needed and not value:
                 raise ConfigError("at least one video is needed, got none")
+        elif get_origin(field.kind) is tuple and not isinstance(value, tuple):
+            raise ConfigError(f"{field.name} must be a tuple, got {value!r}")
         elif isinstance(value, tuple):
             _check_several(field.name, value, field.option, _choices(field.item))
-        elif value is not None:
+        elif value is not None or NoneType not in get_args(field.kind):
             _check(field.name, value, field.option, field.kind)
 
 
@@ -133,6 +136,8 @@ def _check(name: str, value: Any, option: Option, kind: Any) -> None:
     least, most, above, choices = option.least, option.most, option.above, _choices(kind)
     if choices:
         one_of(choices, **{name: value})
+    if value is None and (least, most, above) != (None, None, None):
+        raise ConfigError(f"{name} must be given, got None")
     if above is not None and not value > above:
         raise ConfigError(f"{name} must be > {above:g}, got {value}")
     if most is not None and not (least or 0) <= value <= most:

@@ -11,6 +11,7 @@ from headrace.testing.synth import SynthClip, write_clip
 
 MINE = """
 import json
+import pathlib
 
 import headrace
 
@@ -48,6 +49,15 @@ class Full(Lines):
     def write(self, results):
         super().write(results)
         raise OSError("no room left")
+
+
+class Async(Lines):
+    async def write(self, results):
+        pass
+
+
+class Paths(Lines):
+    outputs = (pathlib.Path("mine.jsonl"),)
 
 
 class Unmade(Lines):
@@ -188,3 +198,13 @@ def test_what_is_no_sink_is_refused_before_anything_is_written(run, tmp_path, na
 def test_results_are_not_written_twice_by_trying(run):
     code, err = run("--sink", "mine:Lines", "--try")
     assert (code, "leave one out" in err) == (2, True)
+
+
+def test_paths_of_what_a_sink_wrote_are_recorded(run, tmp_path):
+    assert run("--sink", "mine:Paths") == (0, "")
+    assert "mine.jsonl" in recorded(tmp_path / "out")["outputs"]
+
+
+def test_a_sink_that_nobody_would_wait_for_is_refused(run):
+    code, err = run("--sink", "mine:Async")
+    assert (code, "write of mine:Async is async" in err) == (2, True)

@@ -10,6 +10,7 @@ from extraction import faults
 from headrace.decode.index_store import IndexStore
 from headrace.decode.pyav import PyavDecoder
 from headrace.decode.scanning import scan_videos
+from headrace.errors import ConfigError
 from headrace.extraction.frame_extraction import FrameExtraction, FrameOptions
 from headrace.extraction.frame_worker import FrameWorker, extract_frames
 from headrace.extraction.image_encoder import Pictures
@@ -72,6 +73,17 @@ def crashes_at_the_first_sample(*given):
         PyavDecoder, "run", act=faults.crash, where=lambda decoder, job, *rest: job.wanted[0] == 0
     )
     return extract_frames(*given)
+
+
+def full_at_once(argument, send):
+    """As where no file can be written."""
+
+    def fail(worker, speaker):
+        raise ConfigError("cannot write: no space left on device")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(FrameWorker, "do", fail)
+        return extract_frames(argument, send)
 
 
 def beside_a_gpu(double, *given):

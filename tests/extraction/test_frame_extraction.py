@@ -24,6 +24,7 @@ from headrace.testing import damage
 from headrace.testing.synth import Look, SynthClip, Timing, read_number, write_clip
 from headrace.video.shape import FrameShape
 from media import real_clip
+from runtime.in_time import in_time
 
 EVERY_FIFTH = [n for length in LENGTHS for n in range(0, length, 5)]
 
@@ -356,6 +357,12 @@ def test_an_estimate_goes_on_without_a_sample_that_ends_its_process(clips, estim
         "the process ended by signal 11",
     )
     assert found.num_bytes > 0
+
+
+def test_an_estimate_ends_where_no_sample_can_be_written(clips, estimate):
+    found = in_time(lambda: estimate(clips[:1], extracting.full_at_once))
+    assert (found.samples, found.num_bytes) == (0, None)
+    assert "no space left on device" in found.failures[0]
 
 
 def test_an_estimate_without_a_sample_knows_neither_size_nor_time(clips, estimate, tmp_path):

@@ -78,6 +78,9 @@ class _Commands(CommandList):
                 settings = watch.TAKES_A_COMMAND if cmd_name == "watch" else None
                 single.command(cmd_name, context_settings=settings)(found)
                 self.commands[cmd_name] = typer.main.get_command(single)
+        if cmd_name not in _COMMANDS:  # what is near it is looked for among those that are there
+            for name in _COMMANDS:
+                self.get_command(ctx, name)
         return self.commands.get(cmd_name)
 
     def make_context(

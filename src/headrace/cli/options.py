@@ -132,8 +132,8 @@ def _parameter(field: OptionField) -> Parameter:
     if option.is_repeated:
         kind, default = list[str] | None, None
     elif field.item is not None:
-        kind, least = str, None
-        default = default if default is MISSING else ",".join(map(str, default))
+        kind, least = str | None, None
+        default = default if default is MISSING else ",".join(map(str, default)) or None
     shown = shown_option(option, min=least, max=most)
     return keyword(field.name, Annotated[kind, shown], default)
 
@@ -167,7 +167,9 @@ def _value(field: OptionField, typed: Any) -> Any:
         return tuple(typed or ())
     if field.item is None:
         return typed
-    parts = [part.strip() for part in typed.split(",")] if typed else []
+    if typed is None:
+        return ()
+    parts = [part.strip() for part in typed.split(",")]
     flag, *_ = (*field.option.flags, f"--{field.name.replace('_', '-')}")
     if field.item not in (int, float):
         if not all(parts):

@@ -150,7 +150,10 @@ def run_options(typed: dict[str, Any]) -> RunOptions:
 def comes_by_itself(sources: Sequence[str]) -> bool:
     """Return whether a source is a camera, an address or a list of them; the others are files."""
     return any(
-        "://" in each or each.isdecimal() or each.startswith("/dev/") or each.endswith(".streams")
+        "://" in each
+        or (each.isdecimal() and not Path(each).exists())
+        or each.startswith("/dev/")
+        or each.endswith(".streams")
         for each in sources
     )
 

@@ -8,9 +8,10 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from headrace.cache.cache_url import NONE
+from headrace.errors import StageError
 from headrace.extraction.chunk_worker import chunk_message
 from headrace.extraction.extraction import Extraction
-from headrace.extraction.journal import Ledger
+from headrace.extraction.journal import Entry, Ledger
 from headrace.planning.chunks import Chunk
 from headrace.runtime.child import Json
 from headrace.runtime.workers import work_through
@@ -83,6 +84,9 @@ def pilot(
                 found.frames += frames
                 found.pixels += frames * pixels_of(size_of(upright))
                 found.work_ms.update(work)
+            case {"failed": {"why": str(why)}}:  # the next one would fail as well
+                found.failed = {**found.failed, name: why}
+                raise StageError(why, stage="sample")
             case {"chunk": {"decode": {"frames_decoded": int(decoded)}}}:
                 found.decoded_pixels += max(1, decoded) * pixels_of(upright)
 
@@ -90,18 +94,30 @@ def pilot(
         journal = Ledger(Path(folder) / "out")
         with journal.held(plan.request), journal.telling(NONE):
             told: dict[str, Json] = {"raises": False, "seconds": _SECONDS, **(more or {})}
-            outcome = work_through(
-                extraction.work(journal, 1, told),
-                {name: chunk_message(piece) for name, piece in of.items()},
-                on_said=hear,
-                clock=extraction.clock,
-            )
-            if outcome.is_interrupted:
-                raise KeyboardInterrupt
-            entries = journal.done(of).values()
-            found.sizes = [entry.files[0][1] for entry in entries if entry.files]
-    found.failed = outcome.fallen
+            try:
+                outcome = work_through(
+                    extraction.work(journal, 1, told),
+                    {name: chunk_message(piece) for name, piece in of.items()},
+                    on_said=hear,
+                    clock=extraction.clock,
+                )
+            except StageError:
+                if not found.failed:
+                    raise
+            else:
+                if outcome.is_interrupted:
+                    raise KeyboardInterrupt
+                found.failed = outcome.fallen
+            entries = journal.done(of)
+            found.sizes = [entry.files[0][1] for entry in entries.values() if entry.files]
+            found.failed = {**found.failed, **_left_out(extraction, entries)}
     return found
+
+
+def _left_out(extraction: Extraction[Any], entries: Mapping[str, Entry]) -> dict[str, str]:
+    """Return the cause of each piece that was done and gave nothing, by its name."""
+    lost = {n: extraction.outcome_of(entry).lost for n, entry in entries.items() if not entry.files}
+    return {name: found[0].cause for name, found in lost.items() if found}
 
 
 def pixels_of(size: tuple[int, int]) -> int:

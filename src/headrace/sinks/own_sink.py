@@ -5,6 +5,7 @@ import pkgutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from inspect import iscoroutinefunction
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, Protocol
@@ -148,8 +149,7 @@ class OwnSink:
             try:
                 self._call("close", sink.close)
             finally:
-                names = self._call("outputs", getattr, sink, "outputs", ())
-                self.outputs = (names,) if isinstance(names, str) else tuple(names)
+                self.outputs = self._call("outputs", _outputs_of, sink)
 
     def _call(self, name: str, method: Callable[..., Any], *given: object) -> Any:
         try:
@@ -158,6 +158,11 @@ class OwnSink:
             raise StageError(
                 f"the sink {self.name} failed in {name}: {in_words(error)}", stage="sink"
             ) from error
+
+
+def _outputs_of(sink: object) -> tuple[str, ...]:
+    names = getattr(sink, "outputs", ())
+    return (names,) if isinstance(names, str) else tuple(map(str, names))
 
 
 def open_own(sinks: Iterable[object]) -> None:
@@ -212,6 +217,12 @@ def load_sink(name: str) -> type[Sink]:
         raise ConfigError(
             f"a sink is a class with {', '.join(_METHODS)}, got {found} of {name}; "
             "see headrace.Sink"
+        )
+    waiting = [method for method in _METHODS if iscoroutinefunction(getattr(kind, method))]
+    if waiting:
+        raise ConfigError(
+            f"the methods of a sink are plain functions, and {', '.join(waiting)} of {name} is "
+            "async; let it run the coroutine itself, as by asyncio.run"
         )
     sink: type[Sink] = kind
     return sink

@@ -317,7 +317,8 @@ def _events(
     flow: LiveFlow, failures: Sequence[tuple[int, str]], start_ns: int
 ) -> Iterator[EventRecord]:
     """Yield what happened to sources and sinks; `failures` are those of sinks: when, and why."""
-    rows = [(each.at_ns, each.source, each.kind, each.words, each.frames) for each in flow.events]
+    events = list(flow.events)  # a copy: threads of sources append meanwhile
+    rows = [(each.at_ns, each.source, each.kind, each.words, each.frames) for each in events]
     rows += [(s.began_ns, s.source, "dropped", s.words, s.frames) for s in flow.drops.spells]
     rows += [
         (reading.failed_ns, number, "failed", first_line(reading.error), 0)
