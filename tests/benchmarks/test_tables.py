@@ -20,17 +20,26 @@ from benchmark_fakes import (
     row,
     soaked,
 )
-from benchmarks import bench_cores
+from benchmarks import bench_cores, bench_plan
 from benchmarks.bench_cores import CoresResult, Planning, Scanning, loaded, ways
 from benchmarks.bench_extract import CASES, extracting, kind
 from benchmarks.bench_extract_memory import MemoryResult, Sample
 from benchmarks.bench_features import FeatureRow, FeaturesResult, features
 from benchmarks.bench_live import LiveResult, live
 from benchmarks.bench_overhead import WAYS, Overhead, OverheadResult, Times, render
-from benchmarks.bench_random_frames import headline
+from benchmarks.bench_plan import PlanResult, PlanRow
+from benchmarks.bench_predictions import (
+    Planted,
+    PlantedResult,
+    Prediction,
+    PredictionsResult,
+    predictions,
+)
+from benchmarks.bench_random_frames import headline, random_access
 from benchmarks.bench_remote import RemoteResult, RemoteRow, Turn, remote
 from benchmarks.bench_scaling import scaling
 from benchmarks.bench_sequential import sequential
+from benchmarks.bench_startup import startup
 from benchmarks.conformance import draws, verdict
 from benchmarks.conformance.verdict import HEADRACE, DrawRow, DrawsResult, Verdict
 from benchmarks.equality import Equality
@@ -59,6 +68,17 @@ LIBRARIES = result(
     row("pyav_loop", [1100, 1300, 1100]),
     row("opencv", failure="no decoder"),
     row("decord", equality=Equality(frames=1200, missing=2, wrong=3, max_mean_difference=0.0)),
+)
+CLIPS = result(
+    row("baseline", [10, 20, 40], memory_bytes=100 * MIB),
+    row("opencv", equality=Equality(frames=256, missing=0, wrong=5, max_mean_difference=0.5)),
+    row("spdl", failure="no | index"),
+    row("torchcodec", [20, 60, 40], others_cpu_seconds=2.4, memory_bytes=100 * MIB),
+    row("decord", [20]),
+    row("headrace_1GiB", [400, 500, 800], decoded=1800, memory_bytes=100 * MIB),
+    seconds=8.0,
+    batch_size=8,
+    clip="16,2",
 )
 FRAMES = result(
     row("baseline", [10, 20, 40]),
@@ -128,6 +148,20 @@ EXTRACT = result(
 )
 
 
+PLANS = PlanResult(
+    provenance=origin(),
+    rows=(
+        PlanRow(hours=10.0, videos=450, failure="no memory"),
+        PlanRow(
+            hours=1.0,
+            videos=45,
+            new=Repeat(wall_seconds=5.0),
+            known=Repeat(wall_seconds=0.5, memory_bytes=5 * 10**6, written_bytes=2_000_000),
+        ),
+    ),
+)
+
+
 def stored() -> RemoteResult:
     """Return ways to a store with what they asked of it."""
     counts = {"reads": 7, "read_bytes": 70, "seeks": 2, "requests": 3, "sent_bytes": 15_000_000}
@@ -172,6 +206,31 @@ TURNS = costs(
     recorded=(0.011, 0.020, 0.041),
     nvtx=(0.010, 0.020, 0.040),
     trace=(0.020, 0.040, 0.080),
+)
+
+
+PREDICTED = PredictionsResult(
+    provenance=origin(),
+    changes=(
+        Prediction(change="--no-video", predicted=2.0, measured=(1.9, 2.1, 2.0)),
+        Prediction(change="--threads 1", predicted=None, measured=(0.9,)),
+    ),
+    planted=PlantedResult(
+        provenance=origin(),
+        loops=(
+            Planted(
+                planted="tiny batches",
+                named=("hand-over",),
+                headline="?",
+                applied=Prediction(
+                    change="num_workers=0",
+                    predicted=9.0,
+                    measured=(10.0, 12.0, 11.0),
+                    others_cpu_share=(0.02, 0.4, None),
+                ),
+            ),
+        ),
+    ),
 )
 
 
@@ -258,16 +317,26 @@ CHECKED = GpuCheckResult(
 )
 TABLES: Mapping[str, Callable[[], str]] = {
     "sequential": lambda: sequential(LIBRARIES),
+    "random_clips": lambda: random_access(CLIPS),
     "headline": lambda: headline(FRAMES, None, "<svg>"),
     "scaling": lambda: scaling(result(*SETS, **SCALED)),
     "scaling_filled": lambda: scaling(result(SETS[0], **SCALED)),
+    "startup": lambda: startup(
+        result(
+            timed("import headrace", "", 0.010, 0.030, 0.020),
+            Row(name="headrace --help", failure="exit status 1"),
+        )
+    ),
     "cores_disturbed": lambda: bench_cores.loading(cores(1.0)),
     "extract": lambda: extracting(EXTRACT),
+    "plan": lambda: bench_plan.planning(PLANS),
     "remote": lambda: remote(stored()),
     "features": lambda: features(
         featured(0.0, bare=9.0, bare_quarter=3.0, none=10.0, none_quarter=4.0, sqlite_again=0.25)
     ),
+    "features_disturbed": lambda: features(featured(1.0, bare=9.0, none=10.0)),
     "overhead": lambda: render(TURNS),
+    "predictions": lambda: predictions(PREDICTED),
     "live": lambda: live(LIVE),
     "live_behind": lambda: live(LiveResult(provenance=origin(), own_cost=costing(200))),
     "soak": lambda: soak(soaked(threads=soaked().rss_bytes, outcome="failed")),
