@@ -220,13 +220,17 @@ def test_what_a_crop_leaves_of_frames_is_extracted(extract, clip, tmp_path):
     assert np.allclose(found, 2 * whole.mean((1, 2)), atol=1e-3)
 
 
+@pytest.mark.parametrize("door", [FRAMES, FEATURES], ids=["frames", "features"])
 @pytest.mark.parametrize(
     ("crop", "words"),
     [("48x64", "such as 256x456+10+20"), ("9000x8+0+0", "choose a crop inside it")],
 )
-def test_a_crop_that_cannot_be_is_refused(extract, clip, crop, words):
-    code, _, err = extract(FRAMES, clip, "--every", 8, "--crop", crop)
+def test_a_crop_that_cannot_be_is_refused_before_anything_is_written(
+    extract, clip, tmp_path, door, crop, words
+):
+    code, _, err = extract(door, clip, *door.plain, "--crop", crop)
     assert (code, words in err) == (2, True), err
+    assert not (tmp_path / "out").exists()
 
 
 def test_json_is_the_session_and_options_are_in_it(extract, clip):

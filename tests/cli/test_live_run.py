@@ -157,7 +157,8 @@ def no_token(monkeypatch):
 
 
 def options(view="web", *, address="127.0.0.1", hosts=None, file=None, silence="10s"):
-    return web_options(view, address, 8686, hosts, file, silence)
+    typed = {"view": view, "address": address, "hosts": hosts, "web_token_file": file}
+    return web_options({**typed, "max_silence": silence})
 
 
 def test_flags_of_the_page_arrive(no_token):

@@ -1,18 +1,17 @@
-"""`headrace annotate`: what is where in pictures and videos, drawn and listed."""
+"""`headrace annotate`: objects in pictures, videos and streams, drawn and listed."""
 
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import typer
-
-from headrace.cli.live_run import execute_live
-from headrace.cli.options import configured, option, parameters, with_parameters
+from headrace.cli.live_run import run_live
+from headrace.cli.options import DRY_RUN, SESSION_JSON, configured, parameters, with_parameters
 from headrace.cli.progress import waiting
-from headrace.cli.run import conclude, execute, when
-from headrace.cli.run_options import DRY_RUN, comes_by_itself
+from headrace.cli.run import conclude_run, run_files
+from headrace.cli.save_session import saying_when_interrupted
 from headrace.cli.sources import check_present
 from headrace.cli.stopping import ending_at_once, ending_on_sigterm
+from headrace.live.address import is_camera_or_address
 from headrace.models.results import BoxChoice
 from headrace.runs.options import (
     ComputeOptions,
@@ -28,7 +27,8 @@ _PARAMETERS: Final = (
         InputOptions,
         only="sources",
         sources={
-            "help": "Pictures (PNG, JPEG, WebP) or videos, or folders of either.",
+            "help": "Pictures (PNG, JPEG, WebP) or videos, or folders of either; or cameras and "
+            "streams, as of headrace run.",
             "is_needed": True,
         },
     ),
@@ -62,30 +62,27 @@ _PARAMETERS: Final = (
     ),
     *parameters(DetectionOptions),
     DRY_RUN,
-    option("json", bool, False, "Print the recorded session as JSON, nothing else.", "--json"),
+    SESSION_JSON,
 )
 
 
 def _annotate(**typed: Any) -> None:
-    options, is_quiet = _options(typed), typed["json"]
-    is_live = comes_by_itself(typed["sources"])
+    is_live, is_quiet, is_dry = _is_live(typed["sources"]), typed["json"], typed["dry_run"]
+    options = _options(typed, is_live=is_live)
     if not is_live:
         check_present(typed["sources"])
     with ending_at_once(), waiting("loading PyTorch", is_quiet=is_quiet):
         import headrace.runs.live.runner
         import headrace.runs.run  # noqa: F401
+    out = options.output.out
     with ending_on_sigterm() as ending:
-        try:
-            is_dry = typed["dry_run"]
+        with saying_when_interrupted(ending, out):
             if is_live:
-                session = execute_live(options, None, ending, is_dry=is_dry, is_quiet=is_quiet)
+                session = run_live(options, None, ending, is_dry=is_dry, is_quiet=is_quiet)
             else:
-                session = execute(options, ending, is_dry=is_dry, is_quiet=is_quiet)
-        except KeyboardInterrupt:
-            print(when(ending, options.output.out), file=sys.stderr)
-            raise typer.Exit(ending.exit_code) from None
+                session = run_files(options, ending, is_dry=is_dry, is_quiet=is_quiet)
         if session is not None:
-            conclude(session, options.output.out, ending.exit_code, is_quiet=is_quiet)
+            conclude_run(session, out, ending, is_quiet=is_quiet)
 
 
 annotate = with_parameters(
@@ -95,11 +92,22 @@ annotate = with_parameters(
 )
 
 
-def _options(typed: dict[str, Any]) -> RunOptions:
+def _is_live(sources: Sequence[str]) -> bool:
+    """Return whether a source is a camera, an address or a list of them; the others are files."""
+    return any(
+        (is_camera_or_address(each) and not (each.isdecimal() and Path(each).exists()))
+        or each.endswith(".streams")
+        for each in sources
+    )
+
+
+def _options(typed: dict[str, Any], *, is_live: bool) -> RunOptions:
     execution = configured(ExecutionOptions, typed)
+    choice = configured(BoxChoice, typed)
     return RunOptions(
         input=configured(InputOptions, typed),
         compute=configured(ComputeOptions, typed, execution=execution),
         output=configured(OutputOptions, typed),
-        detection=configured(DetectionOptions, typed, choice=configured(BoxChoice, typed)),
+        # coco.json and tables are there at the end alone, which a live run may not have.
+        detection=configured(DetectionOptions, typed, choice=choice, lines=is_live),
     )

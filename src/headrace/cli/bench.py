@@ -3,27 +3,18 @@
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from headrace.cli.bench_all import command_of_all
-from headrace.cli.options import configured, keyword, parameters, with_parameters
+from headrace.cli.bench_all import OUT, command_of_all
+from headrace.cli.options import JSON, configured, parameters, with_parameters
 from headrace.cli.progress import progress
 from headrace.cli.sources import check_videos
 from headrace.cli.usage_errors import CommandList
 
 if TYPE_CHECKING:
     from headrace.bench.benchmark import Benchmark
-
-_OUT = keyword(
-    "out",
-    Annotated[Path, typer.Option(help="Folder of the results.")],
-    Path("headrace_bench"),
-)
-_JSON = keyword(
-    "json", Annotated[bool, typer.Option("--json", help="Print JSON, nothing else.")], False
-)
 
 
 class _Benchmarks(CommandList):
@@ -68,7 +59,7 @@ def command_of(benchmark: "Benchmark[Any, Any, Any]") -> Any:
     def run(out: Path, json: bool, **typed: Any) -> None:
         _run(benchmark, configured(benchmark.config, typed), out, as_json=json)
 
-    options = [*parameters(benchmark.config), _OUT, _JSON]
+    options = [*parameters(benchmark.config), OUT, JSON]
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     app.command(benchmark.name)(with_parameters(run, options, benchmark.summary))
     return typer.main.get_command(app)

@@ -3,11 +3,11 @@
 import json as json_format
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from headrace.cli.options import configured, keyword, parameters, with_parameters
+from headrace.cli.options import JSON, configured, option, parameters, with_parameters
 from headrace.cli.stopping import ending_on_sigterm
 
 if TYPE_CHECKING:
@@ -16,33 +16,14 @@ if TYPE_CHECKING:
     from headrace.bench.suite.suite_selection import Planned
 
 
-_OUT: Final = Path("headrace_bench")
-_FLAGS: Final = (
-    keyword("out", Annotated[Path, typer.Option(help="Folder of the results.")], _OUT),
-    keyword(
-        "only",
-        Annotated[
-            str,
-            typer.Option(help="Measure these alone, with commas between them.", metavar="NAMES"),
-        ],
-        "",
-    ),
-    keyword("skip", Annotated[str, typer.Option(help="All but these.", metavar="NAMES")], ""),
-    keyword(
-        "again",
-        Annotated[
-            bool, typer.Option("--again", help="Measure anew what the folder holds already.")
-        ],
-        False,
-    ),
-    keyword(
-        "dry_run",
-        Annotated[bool, typer.Option("--dry-run", help="Say what it would do, and how long.")],
-        False,
-    ),
-    keyword(
-        "json", Annotated[bool, typer.Option("--json", help="Print JSON, nothing else.")], False
-    ),
+OUT: Final = option("out", Path, Path("headrace_bench"), "Folder of the results.")
+_OPTIONS: Final = (
+    OUT,
+    option("only", str, "", "Measure these alone, with commas between them.", metavar="NAMES"),
+    option("skip", str, "", "All but these.", metavar="NAMES"),
+    option("again", bool, False, "Measure anew what the folder holds already.", "--again"),
+    option("dry_run", bool, False, "Say what it would do, and how long.", "--dry-run"),
+    JSON,
 )
 
 
@@ -74,7 +55,7 @@ def command_of_all() -> Any:
 
     summary = "All benchmarks in one report, the largest gain first."
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command("all")(with_parameters(bench_all, [*parameters(SuiteConfig), *_FLAGS], summary))
+    app.command("all")(with_parameters(bench_all, [*parameters(SuiteConfig), *_OPTIONS], summary))
     return typer.main.get_command(app)
 
 

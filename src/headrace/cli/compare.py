@@ -58,7 +58,6 @@ def compare(
     json: Annotated[bool, typer.Option("--json", help="Print JSON, nothing else.")] = False,
 ) -> None:
     """Compare recorded runs: what differs around them, then their figures."""
-    from headrace.errors import ConfigError
     from headrace.profiling.comparison.comparison import compare as compared
     from headrace.report.comparison import render_comparison, render_comparison_text
     from headrace.text_file import write_whole
@@ -78,7 +77,6 @@ def compare(
 
 def _sessions(runs: list[Path]) -> "dict[str, Session]":
     """Read them, by the names of their folders, or by their paths where two are called the same."""
-    from headrace.errors import ConfigError
     from headrace.profiling.session import Session
     from headrace.report.folder import SESSION
 

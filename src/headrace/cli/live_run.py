@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from headrace.cli.progress import progress_line, write_line
-from headrace.cli.save_session import is_launched, keep, run_as_launched
+from headrace.cli.save_session import execute, run_as_launched
 from headrace.cli.stopping import Ending
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _RECENT = 60
 """Steps that the rate of the progress line is taken over."""
 
 
-def execute_live(
+def run_live(
     options: "RunOptions",
     web: "WebOptions | None",
     ending: Ending,
@@ -32,27 +32,23 @@ def execute_live(
     is_quiet: bool,
     log_format: LogFormat = "text",
 ) -> "Session | None":
-    """Run it, and write its folder; None where it was only to be checked."""
-    from headrace.profiling.machine import describe_machine, process_seconds, versions
-    from headrace.report.text import render_setup
+    """Run sources as they come and write the folder; None where it was only to be checked."""
+    from headrace.profiling.machine import process_seconds
     from headrace.runs.live.runner import LiveRunner
 
+    def watched(runner: LiveRunner) -> "Session":
+        with _watched(runner, web, is_quiet=is_quiet) as shown:
+            return _with_progress(shown, is_quiet=is_quiet, log_format=log_format)
+
     command = ("headrace", *sys.argv[1:])
-    runner = LiveRunner.prepare(options, command=command, imports_seconds=process_seconds())
-    names = tuple(source.name for source in runner.sources)
-    if not is_quiet and not is_launched():
-        setup = runner.options.configuration(names)
-        print(render_setup(machine=describe_machine(), versions=versions(), configuration=setup))
-    if is_dry:
-        print(
-            f"Dry run: {', '.join(names)} would be read; results would go to {options.output.out}",
-            file=sys.stderr if is_quiet else sys.stdout,
-        )
-        return None
-    with _watched(runner, web, is_quiet=is_quiet) as watched:
-        ending.begin()
-        session = _with_progress(watched, is_quiet=is_quiet, log_format=log_format)
-    return keep(session, options.output.out, is_quiet=is_quiet)
+    return execute(
+        LiveRunner.prepare(options, command=command, imports_seconds=process_seconds()),
+        ending,
+        plan=lambda runner: f"{', '.join(source.name for source in runner.sources)} would be read",
+        with_progress=watched,
+        is_dry=is_dry,
+        is_quiet=is_quiet,
+    )
 
 
 @contextmanager
@@ -112,7 +108,7 @@ def _with_progress(runner: "LiveRunner", *, is_quiet: bool, log_format: LogForma
                 )
 
         runner = replace(runner, on_notice=print_notice)
-        return run_as_launched(runner, show, runner.options.output.out)
+        return run_as_launched(runner, show, runner.out)
 
 
 def _line(frames: int, first: "Step", last: "Step", steps: int) -> str:

@@ -5,7 +5,7 @@ from dataclasses import MISSING, fields, replace
 from inspect import Parameter, Signature
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, Final, TypeVar, get_args, get_type_hints
 
 import typer
 
@@ -101,7 +101,11 @@ def keyword(name: str, kind: Any, default: Any) -> Parameter:
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
-JSON = option("json", bool, False, "Print JSON, nothing else.", "--json")
+JSON: Final = option("json", bool, False, "Print JSON, nothing else.", "--json")
+SESSION_JSON: Final = option(
+    "json", bool, False, "Print the recorded session as JSON, nothing else.", "--json"
+)
+DRY_RUN: Final = option("dry_run", bool, False, "Check everything, run nothing.", "--dry-run")
 
 
 def checking(check: Callable[[Any], object]) -> Callable[[Any], Any]:

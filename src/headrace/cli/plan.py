@@ -7,7 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli.options import configured, keyword, parameters, shown_option, with_parameters
+from headrace.cli.options import (
+    configured,
+    keyword,
+    option,
+    parameters,
+    shown_option,
+    with_parameters,
+)
 from headrace.cli.progress import progress, waiting
 from headrace.cli.sources import sources_of
 from headrace.planner.plan_config import PlanConfig
@@ -38,23 +45,24 @@ def _plan(
 
 
 _VIDEOS = Annotated[list[Path], typer.Argument(help="Video files, or folders of them.")]
-_MEASURE = Annotated[
-    bool, typer.Option("--measure", help="Run each strategy too, beside its prediction.")
-]
-_SECONDS = Annotated[
-    float, typer.Option(min=0.1, help="How long; filling the window may take six times that first.")
-]
-_JSON = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 plan = with_parameters(
     _plan,
     [
         keyword("videos", _VIDEOS, MISSING),
         *parameters(PlanConfig),
-        keyword("measure", _MEASURE, False),
-        keyword("measure_seconds", _SECONDS, 10.0),
+        option(
+            "measure", bool, False, "Run each strategy too, beside its prediction.", "--measure"
+        ),
+        option(
+            "measure_seconds",
+            float,
+            10.0,
+            "How long; filling the window may take six times that first.",
+            min=0.1,
+        ),
         keyword("rate", Annotated[str | None, shown_option(RATE_OPTION)], None),
-        keyword("json", _JSON, False),
+        option("json", bool, False, "Print JSON.", "--json"),
     ],
     "Compare ways to draw random frames: speed, memory, bias and noise; recommend one.",
 )

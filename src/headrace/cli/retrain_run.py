@@ -2,17 +2,21 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any, Final, Literal
-
-import typer
 
 from headrace.cli.options import configured, flag_of, option, parameters, with_parameters
 from headrace.cli.progress import progress_line, waiting
 from headrace.cli.run_options import run_options
-from headrace.cli.save_session import is_launched, keep, run_as_launched
+from headrace.cli.save_session import (
+    conclude,
+    execute,
+    run_as_launched,
+    saying_when_interrupted,
+)
 from headrace.cli.sources import check_videos, frame_size
-from headrace.cli.stopping import NOTHING_RECORDED, ending_on_sigterm
+from headrace.cli.stopping import ending_on_sigterm
 from headrace.errors import ConfigError
 from headrace.runs.retrain.options import LabelledInput, RetrainOptions, TrainOptions
 
@@ -84,13 +88,27 @@ def with_mode(
 
 
 def _retrain(*, dry_run: bool, json: bool, **typed: Any) -> None:
+    from headrace.profiling.machine import process_seconds
+
     options = _options(**typed)
+    command = ("headrace", *sys.argv[1:])
     with ending_on_sigterm() as ending:
-        try:
-            session = _execute(options, is_dry=dry_run, is_quiet=json)
-        except KeyboardInterrupt:
-            print(NOTHING_RECORDED, file=sys.stderr)
-            raise typer.Exit(ending.exit_code) from None
+        with saying_when_interrupted(ending, options.out):
+            with waiting("loading PyTorch", is_quiet=json):
+                from headrace.runs.retrain.runner import RetrainRunner
+
+            with waiting("opening the videos and the model", is_quiet=json):
+                runner = RetrainRunner.prepare(
+                    options, command=command, imports_seconds=process_seconds()
+                )
+            session = execute(
+                runner,
+                ending,
+                plan=_plan,
+                with_progress=partial(_with_progress, is_quiet=json),
+                is_dry=dry_run,
+                is_quiet=json,
+            )
         if session is not None:
             _conclude(session, options, ending.exit_code, is_quiet=json)
 
@@ -118,25 +136,6 @@ def _options(**typed: Any) -> RetrainOptions:
     return options
 
 
-def _execute(options: RetrainOptions, *, is_dry: bool, is_quiet: bool) -> "Session | None":
-    from headrace.profiling.machine import describe_machine, process_seconds, versions
-    from headrace.report.text import render_setup
-
-    with waiting("loading PyTorch", is_quiet=is_quiet):
-        from headrace.runs.retrain.runner import RetrainRunner
-
-    command = ("headrace", *sys.argv[1:])
-    with waiting("opening the videos and the model", is_quiet=is_quiet):
-        runner = RetrainRunner.prepare(options, command=command, imports_seconds=process_seconds())
-    if not is_quiet and not is_launched():
-        setup = options.configuration()
-        print(render_setup(machine=describe_machine(), versions=versions(), configuration=setup))
-    if is_dry:
-        print(_plan(runner), file=sys.stderr if is_quiet else sys.stdout)
-        return None
-    return keep(_with_progress(runner, is_quiet=is_quiet), options.out, is_quiet=is_quiet)
-
-
 def _plan(runner: "RetrainRunner") -> str:
     from headrace.profiling.number_format import counted
 
@@ -144,37 +143,27 @@ def _plan(runner: "RetrainRunner") -> str:
     classes = material.examples.classes
     shown = ", ".join(classes[:5]) + (", ..." if len(classes) > 5 else "")
     return (
-        f"Dry run: {counted(runner.steps_planned, 'step')} on "
+        f"{counted(runner.steps_planned, 'step')} on "
         f"{counted(material.frames, 'frame')} of {counted(len(material.trained_on), 'video')}, "
-        f"{len(material.held_out)} held out, {len(classes)} classes ({shown}); "
-        f"results would go to {runner.options.out}"
+        f"{len(material.held_out)} held out, {len(classes)} classes ({shown})"
     )
 
 
 def _conclude(
     session: "Session", options: RetrainOptions, interrupted: int, *, is_quiet: bool
 ) -> None:
-    """Say how it went; end with the exit code that tells."""
+    """Print how it went and where the head is; end with the exit code that tells."""
     from headrace.report.folder import REPORT
-    from headrace.report.text import render_text
 
     learnt, out = session.training, options.out
     head = out / learnt.head if learnt and learnt.head else None
-    if is_quiet:
-        print(session.model_dump_json())
-    else:
-        print(render_text(session))
-        print(f"Report: {out / REPORT}")
-        if head is not None:
-            model = options.compute.model_name
-            print(f"Head: {head}\nUse it: headrace run VIDEO --model-name {model} --weights {head}")
+    lines = [f"Report: {out / REPORT}"]
+    if head is not None:
+        model = options.compute.model_name
+        lines += [f"Head: {head}"]
+        lines += [f"Use it: headrace run VIDEO --model-name {model} --weights {head}"]
     saved = "no head was saved" if head is None else f"the head as it was then is {head}"
-    if session.outcome == "interrupted":
-        print(f"headrace: interrupted; {saved}", file=sys.stderr)
-        raise typer.Exit(interrupted)
-    if session.outcome == "failed":
-        print(f"headrace: {session.error}; {saved}", file=sys.stderr)
-        raise typer.Exit(1)
+    conclude(session, lines, saved, interrupted, is_quiet=is_quiet)
 
 
 def _with_progress(runner: "RetrainRunner", *, is_quiet: bool) -> "Session":
@@ -191,4 +180,4 @@ def _with_progress(runner: "RetrainRunner", *, is_quiet: bool) -> "Session":
         def show(step: "Step") -> None:
             progress.update(task, completed=step.step + 1, loss=f"{step.loss:.3f}")
 
-        return run_as_launched(runner, show, runner.options.out)
+        return run_as_launched(runner, show, runner.out)

@@ -2,20 +2,24 @@
 
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import typer
-
 from headrace.cli.progress import progress_line, waiting
 from headrace.cli.retrain_run import with_mode
 from headrace.cli.run_options import PARAMETERS, files_among, run_options
-from headrace.cli.save_session import is_launched, keep, run_as_launched
+from headrace.cli.save_session import (
+    conclude,
+    execute,
+    run_as_launched,
+    saying_when_interrupted,
+)
 from headrace.cli.sources import check_videos
-from headrace.cli.stopping import NOTHING_RECORDED, Ending, ending_at_once, ending_on_sigterm
-from headrace.cli.trying import refuse_other_than_file, try_advice
+from headrace.cli.stopping import Ending, ending_at_once, ending_on_sigterm
+from headrace.errors import ConfigError
 
 if TYPE_CHECKING:
     from headrace.cli.live_run import LogFormat
@@ -44,14 +48,7 @@ def _run(**typed: Any) -> None:
     from headrace.cli.web import web_options
 
     options = run_options(typed)
-    web = web_options(
-        typed["view"],
-        typed["web_address"],
-        typed["web_port"],
-        typed["web_host"],
-        typed["web_token_file"],
-        typed["max_silence"],
-    )
+    web = web_options(typed)
     check_videos(files_among(options.input))
     is_quiet = typed["json"] or typed["log_format"] == "json"
     with ending_at_once(), waiting("loading PyTorch", is_quiet=is_quiet):
@@ -90,7 +87,7 @@ def _run_either(
     log_format: "LogFormat",
 ) -> None:
     """Files at full speed by the run that is made for them, all else as it comes."""
-    from headrace.cli.live_run import execute_live
+    from headrace.cli.live_run import run_live
     from headrace.runs.live.live_sources import plain_files
     from headrace.runs.task import with_task
 
@@ -98,37 +95,28 @@ def _run_either(
         # PyTorch's profiler says on stderr that it starts and ends, unless it is told before.
         os.environ.setdefault("KINETO_LOG_LEVEL", "6")
 
+    out = options.output.out
     with ending_on_sigterm() as ending:
-        try:
+        with saying_when_interrupted(ending, out):
             options = with_task(options)
             paths = plain_files(options)
             if is_trying and paths is None:
-                refuse_other_than_file()
+                _refuse_other_than_file()
             if paths is not None:
                 files = replace(options, input=replace(options.input, sources=paths))
-                session = execute(files, ending, is_dry=is_dry, is_quiet=is_quiet)
+                session = run_files(files, ending, is_dry=is_dry, is_quiet=is_quiet)
             else:
-                session = execute_live(
+                session = run_live(
                     options, web, ending, is_dry=is_dry, is_quiet=is_quiet, log_format=log_format
                 )
-        except KeyboardInterrupt:
-            print(when(ending, options.output.out), file=sys.stderr)
-            raise typer.Exit(ending.exit_code) from None
         if session is not None:
-            conclude(session, options.output.out, ending.exit_code, is_quiet=is_quiet)
+            conclude_run(session, out, ending, is_quiet=is_quiet)
             if is_trying:
-                again = partial(execute, ending=ending, is_dry=False, is_quiet=True)
-                try_advice(files, session, again, is_quiet=is_quiet)
+                again = partial(run_files, ending=ending, is_dry=False, is_quiet=True)
+                _try_advice(files, session, again, is_quiet=is_quiet)
 
 
-def when(ending: Ending, out: Path) -> str:
-    """Return what is said of a run that was interrupted and leaves no record."""
-    if not ending.has_begun:
-        return NOTHING_RECORDED
-    return f"headrace: interrupted while the record was written; what is there is kept in {out}"
-
-
-def execute(
+def run_files(
     options: "RunOptions", ending: Ending, *, is_dry: bool, is_quiet: bool
 ) -> "Session | None":
     """Run files at full speed and keep what it came to; of a dry run, say what would be done.
@@ -136,61 +124,40 @@ def execute(
     Raises:
         HeadraceError: it cannot be run, or its results cannot be written.
     """
-    from headrace.profiling.machine import describe_machine, process_seconds, versions
-    from headrace.report.text import render_setup
+    from headrace.profiling.machine import process_seconds
     from headrace.runs.run import Runner
 
     command = ("headrace", *sys.argv[1:])
     with waiting("opening the source and the model", is_quiet=is_quiet):
         runner = Runner.prepare(options, command=command, imports_seconds=process_seconds())
-    out = options.output.out
-    if not is_quiet and not is_launched():
-        setup = options.configuration()
-        print(render_setup(machine=describe_machine(), versions=versions(), configuration=setup))
-    if is_dry:
-        for note in runner.notes:
-            print(f"headrace: {note}", file=sys.stderr)
-        names = [str(index.source) for index in runner.indexes]
-        what = names[0] if len(names) == 1 else f"{len(names)} videos"
-        frames = f"{runner.frames_planned} frames of {what}"
-        if runner.pictures:
-            frames = f"{runner.frames_planned} of {len(runner.pictures)} pictures"
-        print(
-            f"Dry run: {frames} would be decoded; results would go to {out}",
-            file=sys.stderr if is_quiet else sys.stdout,
-        )
-        return None
-    ending.begin()
-    return keep(_with_progress(runner, is_quiet=is_quiet), out, is_quiet=is_quiet)
+    return execute(
+        runner,
+        ending,
+        plan=_plan,
+        with_progress=partial(_with_progress, is_quiet=is_quiet),
+        is_dry=is_dry,
+        is_quiet=is_quiet,
+    )
 
 
-def conclude(session: "Session", out: Path, interrupted: int, *, is_quiet: bool) -> None:
-    """Say how it went; end with the exit code that tells."""
-    from headrace.report.text import render_text
+def conclude_run(session: "Session", out: Path, ending: Ending, *, is_quiet: bool) -> None:
+    """Print how it went and where its files are; end with the exit code that tells."""
+    named = [(_NAMES.get(name) or _NAMES.get(Path(name).suffix), name) for name in session.outputs]
+    lines = [f"{words}: {out / name}" for words, name in named if words][-_SHOWN:]
+    kept = f"what was done is kept in {out}"
+    conclude(session, lines, kept, ending.exit_code, is_quiet=is_quiet)
 
-    if is_quiet:
-        print(session.model_dump_json())
+
+def _plan(runner: "Runner") -> str:
+    for note in runner.notes:
+        print(f"headrace: {note}", file=sys.stderr)
+    if runner.pictures:
+        what = f"{runner.frames_planned} of {len(runner.pictures)} pictures"
     else:
-        print(render_text(session))
-        said = [
-            (_NAMES.get(name) or _NAMES.get(Path(name).suffix), name) for name in session.outputs
-        ]
-        for words, name in [each for each in said if each[0]][-_SHOWN:]:
-            print(f"{words}: {out / name}")
-    if session.outcome == "interrupted":
-        print(f"headrace: interrupted; what was done is kept in {out}", file=sys.stderr)
-        raise typer.Exit(interrupted)
-    if session.outcome == "failed":
-        print(f"headrace: {session.error}; what was done is kept in {out}", file=sys.stderr)
-        raise typer.Exit(1)
-    lost = [event.words for event in session.events if event.kind == "failed"]
-    if lost:
-        print(f"headrace: {lost[0]}; what was done is kept in {out}", file=sys.stderr)
-        raise typer.Exit(1)
-
-
-def _words_for(name: str) -> str | None:
-    return _NAMES.get(name) or _NAMES.get(Path(name).suffix)
+        names = [str(index.source) for index in runner.indexes]
+        of = names[0] if len(names) == 1 else f"{len(names)} videos"
+        what = f"{runner.frames_planned} frames of {of}"
+    return f"{what} would be decoded"
 
 
 def _with_progress(runner: "Runner", *, is_quiet: bool) -> "Session":
@@ -212,4 +179,41 @@ def _with_progress(runner: "Runner", *, is_quiet: bool) -> "Session":
             what = "running" if done < runner.frames_planned else "measuring other settings after"
             progress.update(task, description=what, completed=done, rate=f"{done / seconds:.0f}")
 
-        return run_as_launched(runner, show, runner.options.output.out)
+        return run_as_launched(runner, show, runner.out)
+
+
+def _refuse_other_than_file() -> None:
+    """Say that only a file at full speed can be run again."""
+    raise ConfigError(
+        "--try runs twice and compares, which needs one video file at full speed; "
+        "give one file, without --pace realtime"
+    )
+
+
+def _try_advice(
+    options: "RunOptions",
+    session: "Session",
+    run: "Callable[[RunOptions], Session | None]",
+    *,
+    is_quiet: bool,
+) -> None:
+    """Run again with the change that `session` advises, and say what it brought.
+
+    Args:
+        options: Of the run.
+        session: What it came to.
+        run: Runs with other options, without a word.
+        is_quiet: What is said goes to stderr.
+    """
+    from headrace.runs.what_if import in_words, trial_of
+
+    to = sys.stderr if is_quiet else sys.stdout
+    trial = trial_of(options, session)
+    if trial is None:
+        print("Tried nothing: no option makes the change that is advised.", file=to)
+        return
+    print(f"Trying {trial.change.words.partition(':')[0]} ...", file=to, flush=True)
+    after = run(trial.options)
+    if after is not None:
+        print(f"Tried {in_words(trial, session, after)}", file=to)
+        print(f"Its report: {trial.options.output.out / 'report.html'}", file=to)

@@ -4,13 +4,12 @@ An option is the field of a configuration that it fills; what is typed in anothe
 kept stands here.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import typer
 
-from headrace.cli.options import checking, configured, option, parameters
+from headrace.cli.options import DRY_RUN, SESSION_JSON, checking, configured, option, parameters
 from headrace.errors import ConfigError
 from headrace.models.compute import LARGEST
 from headrace.runs.options import (
@@ -23,12 +22,11 @@ from headrace.runs.options import (
     OutputOptions,
     RunOptions,
 )
+from headrace.sinks.web.options import WebOptions
 from headrace.sizes import parse_seconds
 
 if TYPE_CHECKING:
     from headrace.models.compute import Device
-
-DRY_RUN: Final = option("dry_run", bool, False, "Check everything, run nothing.", "--dry-run")
 
 
 def check_batch_size(text: str) -> None:
@@ -68,21 +66,7 @@ PARAMETERS: Final = (
     *parameters(ClipOptions),
     *parameters(OutputOptions),
     *parameters(FlowOptions, only="view"),
-    option(
-        "web_address",
-        str,
-        "127.0.0.1",
-        "Where the page is served; others need a token.",
-        metavar="ADDRESS",
-    ),
-    option("web_port", int, 8686, "Its port; 0 for any.", min=0, max=65535),
-    option(
-        "web_host",
-        list[str] | None,
-        None,
-        "A name it may be asked for under, as a proxy's; repeatable.",
-        metavar="NAME",
-    ),
+    *parameters(WebOptions),
     option(
         "web_token_file",
         Path | None,
@@ -112,7 +96,7 @@ PARAMETERS: Final = (
         "text",
         "What happens to live sources, on stderr: lines of text, or of JSON.",
     ),
-    option("json", bool, False, "Print the recorded session as JSON, nothing else.", "--json"),
+    SESSION_JSON,
     *parameters(MarkOptions),
 )
 """In the order of `--help`."""
@@ -144,17 +128,6 @@ def run_options(typed: dict[str, Any]) -> RunOptions:
         marks=configured(MarkOptions, typed),
         flow=configured(FlowOptions, typed),
         clips=configured(ClipOptions, typed),
-    )
-
-
-def comes_by_itself(sources: Sequence[str]) -> bool:
-    """Return whether a source is a camera, an address or a list of them; the others are files."""
-    return any(
-        "://" in each
-        or (each.isdecimal() and not Path(each).exists())
-        or each.startswith("/dev/")
-        or each.endswith(".streams")
-        for each in sources
     )
 
 

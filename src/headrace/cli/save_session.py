@@ -1,9 +1,12 @@
-"""A run whose record is kept as it goes and at its end; a worker of a launch waits and reports."""
+"""A run of a model, as every command does it: prepared, begun, recorded as it goes, concluded.
+
+A worker of a launch waits for the others, and reports.
+"""
 
 import os
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,6 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import typer
 
+from headrace.cli.stopping import NOTHING_RECORDED, Ending
 from headrace.errors import ConfigError
 from headrace.runtime.child import LAUNCH_VARIABLE
 
@@ -24,6 +28,91 @@ if TYPE_CHECKING:
     AnyRunner = TypeVar("AnyRunner", Runner, LiveRunner, RetrainRunner)
 
 
+_EVERY_MS: Final = 250.0
+"""Of the run, between two words about its progress."""
+
+
+def execute(
+    runner: "AnyRunner",
+    ending: Ending,
+    *,
+    plan: Callable[["AnyRunner"], str],
+    with_progress: Callable[["AnyRunner"], "Session"],
+    is_dry: bool,
+    is_quiet: bool,
+) -> "Session | None":
+    """Run what is prepared and keep its record; of a dry run, print what would be done.
+
+    Args:
+        runner: What is run.
+        ending: Whether the command was asked to end.
+        plan: Returns what a dry run would do.
+        with_progress: Runs it, and shows how far it is.
+        is_dry: Run nothing.
+        is_quiet: Print JSON alone, later.
+
+    Raises:
+        HeadraceError: its results cannot be written.
+    """
+    from headrace.profiling.machine import describe_machine, versions
+    from headrace.report.text import render_setup
+
+    if not is_quiet and not is_launched():
+        setup = runner.configuration()
+        print(render_setup(machine=describe_machine(), versions=versions(), configuration=setup))
+    out = runner.out
+    if is_dry:
+        where = sys.stderr if is_quiet else sys.stdout
+        print(f"Dry run: {plan(runner)}; results would go to {out}", file=where)
+        return None
+    ending.begin()
+    return keep(with_progress(runner), out, is_quiet=is_quiet)
+
+
+@contextmanager
+def saying_when_interrupted(ending: Ending, out: Path) -> Iterator[None]:
+    """End the command where Ctrl-C leaves no record, and say so."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        words = NOTHING_RECORDED
+        if ending.has_begun:
+            words = (
+                "headrace: interrupted while the record was written; what is there is kept in "
+                f"{out}"
+            )
+        print(words, file=sys.stderr)
+        raise typer.Exit(ending.exit_code) from None
+
+
+def conclude(
+    session: "Session", lines: Sequence[str], kept: str, interrupted: int, *, is_quiet: bool
+) -> None:
+    """Print how it went and `lines` after it; end with the exit code that tells.
+
+    Args:
+        session: What it came to.
+        lines: What else there is to say of a run, such as where its files are.
+        kept: What is left of a run that did not end well.
+        interrupted: Exit code of a command that was asked to end.
+        is_quiet: Print the session as JSON, nothing else.
+    """
+    from headrace.report.text import render_text
+
+    if is_quiet:
+        print(session.model_dump_json())
+    else:
+        print("\n".join([render_text(session), *lines]))
+    if session.outcome == "interrupted":
+        print(f"headrace: interrupted; {kept}", file=sys.stderr)
+        raise typer.Exit(interrupted)
+    lost = [event.words for event in session.events if event.kind == "failed"]
+    why = session.error if session.outcome == "failed" else lost[0] if lost else None
+    if why is not None:
+        print(f"headrace: {why}; {kept}", file=sys.stderr)
+        raise typer.Exit(1)
+
+
 def keep(session: "Session", out: Path, *, is_quiet: bool) -> "Session":
     """Write the folder of a run; return the session with the names of its files.
 
@@ -31,7 +120,6 @@ def keep(session: "Session", out: Path, *, is_quiet: bool) -> "Session":
         typer.Exit: it cannot be written, as the disk is full. What it came to and why was printed
             then.
     """
-    from headrace.errors import ConfigError
     from headrace.report.folder import write_run
     from headrace.report.text import render_text
 
@@ -45,10 +133,6 @@ def keep(session: "Session", out: Path, *, is_quiet: bool) -> "Session":
             if words is not None:
                 print(f"headrace: {words}", file=sys.stderr)
         raise typer.Exit(1) from error
-
-
-_EVERY_MS: Final = 250.0
-"""Of the run, between two words about its progress."""
 
 
 def is_launched() -> bool:

@@ -6,7 +6,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from headrace.errors import HeadraceError, OpenError
+from headrace.errors import ConfigError, HeadraceError, OpenError
 
 if TYPE_CHECKING:
     from headrace.sampling.selection import Selection
@@ -23,7 +23,6 @@ def source_of(path: str | Path, *, rate: str | None, stream: str | None) -> "Sou
         ConfigError: the rate or stream is none, they do not go together, or a pattern of pictures
             has no rate.
     """
-    from headrace.errors import ConfigError
     from headrace.video.image_sequence import is_pattern, source_at
 
     if rate is None and is_pattern(path):
@@ -90,29 +89,14 @@ def check_present(paths: Iterable[str]) -> None:
 
 
 def frame_crop(text: str | None) -> "Crop | None":
-    """`256x456+10+20`: height and width, then the row and column of the upper left corner.
-
-    Raises:
-        ConfigError: it reads otherwise, or has no pixel.
-    """
-    from headrace.errors import ConfigError
+    """`256x456+10+20`: see `Crop.parse`."""
     from headrace.video.shape import Crop
 
-    if text is None:
-        return None
-    match = re.fullmatch(r"(\d{1,5})[x×](\d{1,5})\+(\d{1,5})\+(\d{1,5})", text.strip(), re.ASCII)
-    if match is None:
-        raise ConfigError(
-            f"--crop is height x width + top + left in pixels, such as 256x456+10+20; got {text!r}"
-        )
-    height, width, top, left = map(int, match.groups())
-    return Crop(top=top, left=left, height=height, width=width)
+    return None if text is None else Crop.parse(text)
 
 
 def frame_size(text: str | None) -> tuple[int, int] | None:
     """`256x456`: height and width. Raises ConfigError where it is none."""
-    from headrace.errors import ConfigError
-
     if text is None:
         return None
     match = re.fullmatch(r"(\d{1,5})[x×](\d{1,5})", text.strip(), re.ASCII)
@@ -123,8 +107,6 @@ def frame_size(text: str | None) -> tuple[int, int] | None:
 
 def read_text(path: Path) -> str:
     """Return the text of a UTF-8 file. Raises ConfigError if that is not possible."""
-    from headrace.errors import ConfigError
-
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -136,7 +118,6 @@ CHOICES: Final = "--fps, --every, --keyframes, --at"
 
 def refuse_streams(sources: list[str], what: str) -> None:
     """Raise ConfigError where a source is an address, not a file; `what`: is extracted."""
-    from headrace.errors import ConfigError
     from headrace.video.source import refuse_address
 
     try:
@@ -154,7 +135,6 @@ def selection_of_flags(
     Raises:
         ConfigError: none does, or several do, or what stands behind it is no number.
     """
-    from headrace.errors import ConfigError
     from headrace.sampling.selection import AtTimes, ByRate, EveryNth, Keyframes
 
     given = [each for each in (fps, every, at, is_keyframes or None) if each is not None]
@@ -171,8 +151,6 @@ def selection_of_flags(
 
 
 def _number(text: str, flag: str) -> Fraction:
-    from headrace.errors import ConfigError
-
     try:
         return Fraction(text.strip())
     except (ValueError, ZeroDivisionError):

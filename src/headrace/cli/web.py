@@ -1,10 +1,10 @@
 """From what was typed to how the page of a run is served; its token from where no list shows it."""
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from headrace.cli.options import configured
 from headrace.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -15,15 +15,8 @@ TOKEN_VARIABLE: Final = "HEADRACE_WEB_TOKEN"
 _LARGEST_TOKEN_BYTES: Final = 4096
 
 
-def web_options(
-    view: str,
-    address: str,
-    port: int,
-    hosts: Sequence[str] | None,
-    token_file: Path | None,
-    max_silence: str,
-) -> "WebOptions | None":
-    """Return how a run is served, or None where it is not.
+def web_options(typed: dict[str, Any]) -> "WebOptions | None":
+    """Return how a run is served, or None where it is not; `typed`: options of `headrace run`.
 
     Raises:
         ConfigError: a value is not possible, says nothing of what is asked for, or names a file
@@ -32,13 +25,13 @@ def web_options(
     from headrace.sinks.web.options import WebOptions
     from headrace.sizes import parse_seconds
 
-    options = WebOptions(
-        address=address,
-        port=port,
-        hosts=tuple(hosts or ()),
+    view, token_file = typed["view"], typed["web_token_file"]
+    options = configured(
+        WebOptions,
+        typed,
         token=_token(token_file) if view in ("web", "metrics") else None,
         with_page=view == "web",
-        silent_seconds=parse_seconds(max_silence),
+        silent_seconds=parse_seconds(typed["max_silence"]),
     )
     if view in ("web", "metrics"):
         return options

@@ -100,8 +100,8 @@ class Extraction(ABC, Generic[OptionsT]):
             clock: What measures.
 
         Raises:
-            ConfigError: nothing is wanted, a time lies behind the end of a video, the folder holds
-                something else or another extraction.
+            ConfigError: nothing is wanted, a time lies behind the end of a video, a crop outside
+                its frames, the folder holds something else or another extraction.
             BackendError: a library, an encoder or a device is missing.
             MediaError: a video cannot be opened, and this is to be an error, or none can.
         """
@@ -120,8 +120,7 @@ class Extraction(ABC, Generic[OptionsT]):
             on_video=on_video,
             rate=options.rate,
         )
-        if options.decodes_here:
-            check_decoder(options.decode, videos.indexes.values())
+        options.check_videos(videos.indexes.values())
         plan, seconds = cls.planned(options, videos, clock, lambda what: on_video(what, 0, 0))
         journal.check(plan.request)
         index_seconds = (clock.now_ns() - began_ns) / 1e9 - sum(seconds.values())

@@ -3,20 +3,21 @@
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from headrace.decode.protocol import OnError, check_on_error
 from headrace.errors import ConfigError
-from headrace.extraction.decode_jobs import backend_facts, check_way
+from headrace.extraction.decode_jobs import backend_facts, check_decoder, check_way
 from headrace.profiling.provenance import Scalar
 from headrace.records import from_json, recorded, to_json
 from headrace.runtime.affinity import available_cores
 from headrace.sizes import check_integers
 from headrace.video.fitting import Fitting
 from headrace.video.shape import Crop, FrameShape
+from headrace.video.stream_index import StreamIndex
 
 CONCEALED: Final = "concealed"
 """What a request says of damaged frames that come as FFmpeg shows them."""
@@ -194,6 +195,18 @@ class ExtractionOptions(ABC):
         """Whether this machine decodes."""
         return True
 
+    def check_videos(self, indexes: Collection[StreamIndex]) -> None:
+        """Check that these videos can be decoded here, and have what is cut out of their frames.
+
+        Raises:
+            ConfigError: a crop does not lie inside the frames of one.
+            BackendError: the decoder cannot decode one.
+        """
+        if self.decodes_here:
+            check_decoder(self.decode, indexes)
+        for index in indexes:
+            self.shape.output_size(index.info.upright_size)
+
     def configuration(self) -> dict[str, Scalar]:
         """Return all of it, by the names of options."""
         return {
@@ -227,10 +240,9 @@ class ExtractionOptions(ABC):
 
 def shape_asked(shape: FrameShape) -> dict[str, Scalar]:
     """Return the parts of a shape that were chosen as options by name, for a request."""
-    crop = shape.crop
     values: dict[str, Scalar] = {
         "size": None if shape.size is None else "x".join(map(str, shape.size)),
-        "crop": None if crop is None else f"{crop.height}x{crop.width}+{crop.top}+{crop.left}",
+        "crop": None if shape.crop is None else shape.crop.text,
         "fit": None if shape.fit == "stretch" else str(shape.fit),
         "interpolation": None if shape.interpolation == "area" else shape.interpolation,
     }
@@ -244,7 +256,5 @@ def shape_of_asked(asked: Mapping[str, Scalar]) -> FrameShape:
         height, width = map(int, str(asked["size"]).split("x"))
         given["size"] = height, width
     if asked.get("crop"):
-        numbers = map(int, str(asked["crop"]).replace("x", "+").split("+"))
-        height, width, top, left = numbers
-        given["crop"] = Crop(height=height, width=width, top=top, left=left)
+        given["crop"] = Crop.parse(str(asked["crop"]))
     return FrameShape(**given)

@@ -143,6 +143,11 @@ def addresses_of(
     return found
 
 
+def is_camera_or_address(text: str) -> bool:
+    """Return whether a text names something that comes as it comes, not a path."""
+    return "://" in text or text.isdecimal() or text.startswith("/dev/")
+
+
 def _named(text: str, folder: Path | None = None) -> Iterator[Address]:
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", text)
     if scheme:
@@ -158,7 +163,7 @@ def _named(text: str, folder: Path | None = None) -> Iterator[Address]:
 
 
 def _pictures(text: str, rate: Rate) -> FileAddress:
-    if "://" in text or text.isdecimal() or text.startswith("/dev/"):
+    if is_camera_or_address(text):
         raise ConfigError(
             f"--rate is for pictures in order, a folder or a pattern such as frames/%05d.jpg, got "
             f"{masked(text)}, whose frames come as they come; leave out --rate"

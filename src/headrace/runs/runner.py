@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from headrace.errors import HeadraceError, first_line
@@ -86,7 +87,7 @@ class AnyRunner(ABC, Generic[Made]):
 
     def _recorded(self, on_step: Callable[[Step], None]) -> tuple[Session, HeadraceError | None]:
         """Run once; return its record, and what failed."""
-        made = provenance(self._configuration(), self.command, self.clock)
+        made = provenance(self.configuration(), self.command, self.clock)
         self.before_start()
         recorder = Recorder(
             self._kind,
@@ -119,8 +120,14 @@ class AnyRunner(ABC, Generic[Made]):
     def _feed(self, recorder: Recorder) -> Made:
         """Return what is run; `recorder` has just begun."""
 
-    def _configuration(self) -> dict[str, Scalar]:
-        """Return every option in force."""
+    @property
+    def out(self) -> Path:
+        """Folder of its results."""
+        folder: Path = self.options.output.out
+        return folder
+
+    def configuration(self) -> dict[str, Scalar]:
+        """Return every option in force, as the session records it."""
         configuration: dict[str, Scalar] = self.options.configuration()
         return configuration
 

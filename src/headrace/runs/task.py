@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
+from headrace.errors import ConfigError
 from headrace.models.catalogue import check_name, names_of
 from headrace.models.load import (
     load_classifier,
@@ -62,12 +63,17 @@ class Task:
         """Raise what can be raised before a source is opened.
 
         Raises:
-            ConfigError: there is no such model.
+            ConfigError: there is no such model, or an option that its results do not have.
             BackendError: an extra is missing.
         """
         check_name(self.options.compute.model_name, self.name)
         any_needs_frames(self.options.output.sinks)  # they are imported
         found = self.options.detection
+        if found is not None and self.options.output.top_k != 1:
+            raise ConfigError(
+                f"--top-k names classes of a whole frame, and {self.options.compute.model_name} "
+                "finds boxes, with a class each; leave it out"
+            )
         if found is not None and found.parquet:
             check_table()
         if found is None and self.options.output.predictions == "parquet":

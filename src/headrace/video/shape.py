@@ -1,6 +1,7 @@
 """How a decoded frame is turned, cropped and resized on its way to the caller, as values."""
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
@@ -33,6 +34,9 @@ _MOST_PIXELS = 1 << 31
 _FIXED_POINT_ONE = 1 << 16
 
 
+_CROP = r"(\d{1,5})[x×](\d{1,5})\+(\d{1,5})\+(\d{1,5})"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Crop:
     """A rectangle of the upright frame, in its own pixels."""
@@ -45,6 +49,27 @@ class Crop:
     def __post_init__(self) -> None:
         check_counts(0, _MOST_PIXELS, top=self.top, left=self.left)
         check_counts(1, _MOST_PIXELS, height=self.height, width=self.width)
+
+    @property
+    def text(self) -> str:
+        """What `parse` reads: `256x456+10+20`, height x width + top + left."""
+        return f"{self.height}x{self.width}+{self.top}+{self.left}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Crop":
+        """Return the crop that a text such as `256x456+10+20` names.
+
+        Raises:
+            ConfigError: it reads otherwise, or has no pixel.
+        """
+        match = re.fullmatch(_CROP, text.strip(), re.ASCII)
+        if match is None:
+            raise ConfigError(
+                "a crop is height x width + top + left in pixels, such as 256x456+10+20; "
+                f"got {text!r}"
+            )
+        height, width, top, left = map(int, match.groups())
+        return cls(top=top, left=left, height=height, width=width)
 
 
 def _is_pair(size: object) -> bool:

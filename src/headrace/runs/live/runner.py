@@ -154,7 +154,8 @@ class LiveRunner(AnyRunner["LiveFeed"]):
     def _most_steps(self) -> int:
         return _STEPS_KEPT
 
-    def _configuration(self) -> dict[str, Scalar]:
+    def configuration(self) -> dict[str, Scalar]:
+        """Return every option in force, with the names of the sources."""
         return self.options.configuration(self.names)
 
     def _feed(self, recorder: Recorder) -> "LiveFeed":

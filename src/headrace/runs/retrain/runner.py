@@ -92,6 +92,11 @@ class RetrainRunner(AnyRunner["Training"]):
         return min(steps, training.max_steps or steps)
 
     @property
+    def out(self) -> Path:
+        """Folder of its results."""
+        return self.options.out
+
+    @property
     def _kind(self) -> Kind:
         return "retrain"
 

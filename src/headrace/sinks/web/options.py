@@ -3,8 +3,9 @@
 import re
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import Final
+from typing import Annotated, Final
 
+from headrace.config_fields import Option
 from headrace.errors import ConfigError
 
 PORT: Final = 8686
@@ -16,15 +17,31 @@ _SHORTEST_TOKEN: Final = 16
 class WebOptions:
     """How the page, the metrics and the health of a run are served."""
 
-    address: str = "127.0.0.1"
+    address: Annotated[
+        str,
+        Option(
+            "Where the page is served; others need a token.",
+            flags=("--web-address",),
+            metavar="ADDRESS",
+        ),
+    ] = "127.0.0.1"
     """Of this machine: browsers on it only. Any other asks browsers for a token."""
-    port: int = PORT
-    """0 for any that is free."""
+    port: Annotated[
+        int, Option("Its port; 0 for any.", least=0, most=65535, flags=("--web-port",))
+    ] = PORT
     token: str | None = field(default=None, repr=False)
     """What browsers have to show; None makes a new one for each run where others than this machine
     can connect, and asks for none where they cannot. Never recorded."""
-    hosts: tuple[str, ...] = ()
-    """Further names under which the page may be asked for, as behind a proxy; without a port."""
+    hosts: Annotated[
+        tuple[str, ...],
+        Option(
+            "A name it may be asked for under, as a proxy's; repeatable.",
+            flags=("--web-host",),
+            metavar="NAME",
+            is_repeated=True,
+        ),
+    ] = ()
+    """Without a port."""
     with_page: bool = True
     """False serves `/metrics` and `/health` only, and no picture."""
     pictures_per_second: float = 15.0
