@@ -52,7 +52,7 @@ def test_it_says_what_comes_and_what_became_of_each_and_leaves_a_page(hold, tmp_
     assert code == 1
     lines = out.splitlines()
     assert lines[0] == f"To be measured: 2 benchmarks, about 2 min. Folder: {out_dir}"
-    assert lines[1].startswith("What makes it faster: good.")
+    assert lines[1].startswith("Measured gains: good.")
     assert out.endswith(f"Report: {out_dir}/all.html\nRecord: {out_dir}/all.json\n")
     assert max(map(len, lines[1:-2])) <= 80
     first, second, last = err.splitlines()
@@ -80,7 +80,7 @@ def test_the_page_can_be_rendered_again_and_printed(call, tmp_path):
     assert "this headrace has no benchmark of that name" in page
     code, out, _ = call("report", tmp_path, "--text")
     assert code == 0
-    assert out.startswith("What makes it faster: a.mp4, resnet18 on cpu\n")
+    assert out.startswith("Measured gains: a.mp4, resnet18 on cpu\n")
     (tmp_path / "all.json").write_text("{")
     code, _, err = call("report", tmp_path)
     assert (code, err.count("\n")) == (2, 1)

@@ -50,8 +50,9 @@ def bars(
         if not known:
             continue
         trace = _bars(legend, known, color, has_text=not is_stacked)
+        of = unit if legend == unit else f"{unit}, {legend}"
         trace.hovertemplate = [
-            f"%{{x:.3~r}} {unit}, {legend}<extra>{labels[place]}</extra>" for place, _ in known
+            f"%{{x:.3~r}} {of}<extra>{labels[place]}</extra>" for place, _ in known
         ]
         traces.append(trace)
     if any(isinstance(value, MedianRange) for values in series.values() for value in values):
@@ -105,7 +106,7 @@ class Line:
     """A symbol of plotly, drawn in the place of the line."""
 
     def trace(self, unit: str) -> go.Scatter:
-        """Return what plotly draws; `unit` is that of the values."""
+        """Return the plotly trace of the values, which are in `unit`."""
         marker = {"size": 13, "symbol": self.mark, "line": {"width": 2.5}} if self.mark else {}
         return go.Scatter(
             name=self.name,

@@ -107,7 +107,7 @@ def allowed_difference(device: Device) -> float:
 
 
 def usual_precisions(device: Device) -> tuple[Precision, ...]:
-    """Return those worth asking for: most processors emulate float16. Imports PyTorch."""
+    """Return the precisions to time on a device: most CPUs emulate float16. Imports PyTorch."""
     import torch
 
     if device == "cpu":

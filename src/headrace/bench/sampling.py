@@ -63,7 +63,7 @@ class SamplingConfig(BenchmarkConfig):
 
 
 def among_all(videos: tuple[str, ...]) -> SamplingConfig:
-    """Return what is enough among other benchmarks: the baseline and ever more memory."""
+    """Return the variants that a suite times: the baseline, then look-ahead in growing budgets."""
     return SamplingConfig(
         videos=videos,
         batch_size=32,

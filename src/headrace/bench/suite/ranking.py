@@ -27,7 +27,7 @@ _SHOWN: Final = 1 / ALIKE
 
 @dataclass(frozen=True, kw_only=True)
 class RankedBenchmark:
-    """What is known of one benchmark."""
+    """One benchmark of a suite: its outcome, its record, and the answers drawn from it."""
 
     chapter: BenchmarkOutcome
     """With another outcome where its record cannot be read any more."""
@@ -122,7 +122,7 @@ class RankedBenchmark:
 
     @property
     def words(self) -> str:
-        """What to change, or its answer, or why there is none."""
+        """One sentence: the change with a gain, else the answer, else the reason for none."""
         if self.finding is None:
             return f"{(self.chapter.why or self.chapter.outcome).rstrip('.')}."
         is_gain = self.advice is not None and self.standing in ("gain", "part")
@@ -140,7 +140,7 @@ class RankedBenchmark:
 
     @property
     def _basis(self) -> str | None:
-        """What a gain rests on, and what became of it on the way to the whole."""
+        """The figures behind the gain, and the gain that is left of it for the whole run."""
         advice, whole = self.advice, self.whole
         if advice is None or advice.gain is None:
             return None
@@ -221,7 +221,7 @@ def _read(benchmark: Registered | None, chapter: BenchmarkOutcome, folder: Path)
 
 
 def _work_of(judged: RankedBenchmark) -> StageCosts | None:
-    """What a benchmark tells of the work of all stages, if it measured that."""
+    """Return the work of all stages as the benchmark measured it; None if it did not."""
     benchmark, record = judged.benchmark, judged.record
     if benchmark is None or record is None or benchmark.terms.work is None:
         return None

@@ -22,15 +22,15 @@ PAGE: Final = "all.html"
 _WIDTH: Final = 80
 _GROUPS: Final[dict[Standing, tuple[str, str]]] = {
     "gain": (
-        "What makes the whole faster",
+        "Gains of the whole run",
         "How many times as fast the whole would be, the largest gain first; where a gain is that "
         "of one stage, as predicted from the work of all stages. Each was measured alone: gains of "
         "several lines do not multiply.",
     ),
     "part": (
-        "What makes a part faster",
-        "How many times as fast that part would be. What of it reaches your own loop depends on "
-        "what that waits for: headrace watch -- python train.py tells.",
+        "Gains of one part",
+        "How many times as fast that part would be. How much of it reaches your own loop depends "
+        "on what the loop waits for, which headrace watch -- python train.py reports.",
     ),
     "none": (
         "No gain shown",
@@ -107,7 +107,7 @@ def _title(record: SuiteRecord) -> str:
     more = f" and {len(others)} more" if others else ""
     options = record.provenance.configuration
     model = [str(options[name]) for name in ("model_name", "device") if name in options]
-    return f"What makes it faster: {', '.join([first + more, ' on '.join(model)]).rstrip(', ')}"
+    return f"Measured gains: {', '.join([first + more, ' on '.join(model)]).rstrip(', ')}"
 
 
 def _provenance(ranking: SuiteRanking) -> Provenance:

@@ -1,4 +1,4 @@
-"""What a suite records: what became of each benchmark; their own records lie beside it."""
+"""Record of a suite: the outcome of each benchmark. Benchmarks' own records lie beside it."""
 
 from pathlib import Path
 from typing import Any, Final, Literal, Self
