@@ -1,4 +1,4 @@
-"""What workers on a cluster do in the tests: a small engine with a ledger, and faults on demand."""
+"""Work of the children on a cluster, for tests: a small engine with a journal, and faults."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 
-from headrace.extraction.journal import Entry, Ledger
+from headrace.extraction.journal import Entry, Journal
 from headrace.runtime.lock import file_lock
 from headrace.runtime.speaker import rounds_to_do
 from headrace.text_file import write_whole
@@ -15,20 +15,20 @@ from headrace.text_file import write_whole
 
 def squares(argument, send):
     """Writes the square of the number that a chunk says, or suffers the fault that it says."""
-    ledger = Ledger(Path(argument["folder"]))
-    with ledger.as_worker():
+    journal = Journal(Path(argument["folder"]))
+    with journal.as_worker():
         for speakers in rounds_to_do(argument, send):
             begun = []
             for speaker in speakers:
                 speaker.begin()
                 begun.append(speaker)
             for speaker in begun:
-                _suffer(speaker.told.get("fault"), ledger.folder.parent)
+                _suffer(speaker.told.get("fault"), journal.folder.parent)
                 speaker.has_read()
                 speaker.say({"process": os.getpid(), "worker": argument["worker"]})
                 text = str(speaker.told["number"] ** 2)
-                write_whole(ledger.folder / speaker.chunk, text)
-                ledger.write(speaker.chunk, Entry(files=((speaker.chunk, len(text)),), facts=None))
+                write_whole(journal.folder / speaker.chunk, text)
+                journal.write(speaker.chunk, Entry(files=((speaker.chunk, len(text)),), facts=None))
                 speaker.done()
 
 

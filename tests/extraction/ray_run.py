@@ -11,7 +11,7 @@ from pathlib import Path
 
 from extraction.ray_functions import squares
 from headrace.errors import HeadraceError
-from headrace.extraction.journal import Ledger
+from headrace.extraction.journal import Journal
 from headrace.extraction.options import Request
 from headrace.extraction.ray.open import on_ray
 from headrace.extraction.ray.settings import RaySettings
@@ -20,7 +20,7 @@ from headrace.runtime.workers import Work, work_through
 
 def main() -> None:
     asked = json.loads(sys.argv[1])
-    ledger, todo = Ledger(Path(asked["folder"])), asked["chunks"]
+    journal, todo = Journal(Path(asked["folder"])), asked["chunks"]
     done_now, said, handlers = [], [], set()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
@@ -28,12 +28,12 @@ def main() -> None:
         done_now.append(chunk)
         handlers.add(signal.getsignal(signal.SIGTERM))
 
-    with ledger.held(Request(kind="squares", asked={}, videos=())):
-        done = ledger.done(todo)
+    with journal.held(Request(kind="squares", asked={}, videos=())):
+        done = journal.done(todo)
         work = Work(
             function=squares,
             argument={"folder": asked["folder"]},
-            claims=ledger.claims(),
+            claims=journal.claims(),
             workers=1,
             stall_seconds=asked["stall_seconds"],
         )

@@ -20,7 +20,7 @@ from headrace.extraction.journal import Entry, Outcome
 from headrace.extraction.options import ExtractionOptions
 from headrace.extraction.pilot import pilot
 from headrace.extraction.plan import whole_video
-from headrace.extraction.progress_recorder import StepWatch
+from headrace.extraction.progress_recorder import StepTimer
 from headrace.text_file import write_bytes_whole
 from headrace.video.shape import Crop, FrameShape
 
@@ -46,7 +46,7 @@ class SheetWorker(ChunkWorker):
         decoder = self.opened(chunk.video)
         before = DecodeCounters() + decoder.counters
         wanted = wanted_of(decoder.index, self.request.asked["pictures"]).tolist()
-        watch = StepWatch(chunk.video, speaker.say, self.clock)
+        watch = StepTimer(chunk.video, speaker.say, self.clock)
         with watch.part("decode"):
             job = DecodeJob(tuple(wanted), conceals=self.request.conceals)
             frames = dict(decoder.run(job))

@@ -9,7 +9,7 @@ import pytest
 import headrace
 from extraction.features import running, test_values
 from extraction.features.feature_rows import facts, failed, row, write_folder
-from extraction.test_ledger import REQUEST, A, B
+from extraction.test_journal import REQUEST, A, B
 from extraction.test_options import options
 from headrace.extraction import decode_jobs, frame_batches, frames, image_encoder
 from headrace.extraction.features import (
@@ -23,7 +23,7 @@ from headrace.extraction.features import (
 )
 from headrace.extraction.features.folder import FeatureFolder
 from headrace.extraction.features.table import write_tables
-from headrace.extraction.journal import HOME, Ledger
+from headrace.extraction.journal import HOME, Journal
 from headrace.extraction.proxies import proxy_options
 from headrace.extraction.ray import settings
 from tests.kit.pages import calls_of, check_message
@@ -62,12 +62,12 @@ def names(tmp_path, monkeypatch):
         with FeatureFolder(Path(folder)) as opened:
             return export.export(opened, Path(out), format)
 
-    def ledger(request=None):
-        made = Ledger(given / "ledger")
+    def journal(request=None):
+        made = Journal(given / "journal")
         with made.held(REQUEST):
             pass
         if request is not None:
-            (given / "ledger" / HOME / "request.json").write_text(request)
+            (given / "journal" / HOME / "request.json").write_text(request)
         return made
 
     def measured(model, samples=running.sampling("fps 1")):  # noqa: B008
@@ -75,13 +75,13 @@ def names(tmp_path, monkeypatch):
 
     return {
         **{name: value for module in MODULES for name, value in vars(module).items()},
-        **{"A": A, "B": B, "Ledger": Ledger, "REQUEST": REQUEST, "failed": failed, "np": np},
+        **{"A": A, "B": B, "Journal": Journal, "REQUEST": REQUEST, "failed": failed, "np": np},
         **{"options": options, "read_features": headrace.read_features, "replace": replace},
         **{
             "FrameShape": headrace.FrameShape,
             "row": row,
             "export_from": export_from,
-            "ledger": ledger,
+            "journal": journal,
             "measured": measured,
         },
         **{"pool": pool, "tables": tables, "write": write, "written": written},

@@ -96,7 +96,7 @@ def test_what_extracting_frames_writes(holds, place):
     pages = [
         _listing(place / "frames"),
         _columns(place / "frames" / "frames.parquet"),
-        *_ledger(place / "frames"),
+        *_journal(place / "frames"),
     ]
     holds("written/frames.txt", "\n\n".join(pages) + "\n")
 
@@ -107,7 +107,7 @@ def test_what_extracting_features_writes(holds, place):
     pages = [
         _listing(place / "features"),
         _columns(place / "features" / "features-00000.parquet"),
-        *_ledger(place / "features"),
+        *_journal(place / "features"),
         _printed("extract aggregate features -o videos.parquet"),
         _columns(place / "videos.parquet"),
     ]
@@ -129,7 +129,7 @@ def test_what_proxies_are(holds, place):
         _page("proxies.jsonl", _rows(place / "proxies" / "proxies.jsonl")),
         _page("proxies.json", found(json.loads((place / "proxies" / "proxies.json").read_text()))),
         _arrays(place / "proxies" / "videos" / "a.npz"),
-        *_ledger(place / "proxies"),
+        *_journal(place / "proxies"),
     ]
     holds("written/proxies.txt", "\n\n".join(pages) + "\n")
 
@@ -217,7 +217,7 @@ def _columns(path: Path) -> str:
     return "\n".join([f"# {path.name}", *lines])
 
 
-def _ledger(folder: Path) -> list[str]:
+def _journal(folder: Path) -> list[str]:
     home = folder / ".extraction"
     request = json.loads((home / "request.json").read_text("utf-8"))
     entries = [json.loads(path.read_text("utf-8")) for path in sorted(home.glob("chunks/*.json"))]

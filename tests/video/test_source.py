@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from headrace import ConfigError, Source, find_videos
 from headrace.bench.benchmark import make_folder
-from headrace.extraction.journal import Ledger
+from headrace.extraction.journal import Journal
 from headrace.runs.outputs import claim
 from headrace.video.table import read_table
 
@@ -42,11 +42,11 @@ def test_a_folder_may_be_called_like_a_scheme(tmp_path, monkeypatch):
     assert Source.of("take2:/a.mp4").path == Path("take2:/a.mp4")
 
 
-def checked_ledger(folder):
-    Ledger(folder).check(None)
+def checked_journal(folder):
+    Journal(folder).check(None)
 
 
-@pytest.mark.parametrize("claim_folder", [claim, make_folder, checked_ledger])
+@pytest.mark.parametrize("claim_folder", [claim, make_folder, checked_journal])
 @pytest.mark.parametrize("out", ["s3://bucket/out", "s3:/bucket/out"])
 def test_nothing_is_written_to_an_address(claim_folder, out, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

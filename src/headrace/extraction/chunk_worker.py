@@ -13,7 +13,7 @@ from headrace.decode.pixels import Array
 from headrace.decode.protocol import DecodeCounters, Decoder
 from headrace.errors import HeadraceError, MediaError
 from headrace.extraction.decode_jobs import Decoders
-from headrace.extraction.journal import Entry, Ledger
+from headrace.extraction.journal import Entry, Journal
 from headrace.extraction.options import shape_of_asked
 from headrace.extraction.videos import reopened
 from headrace.planning.chunks import Chunk
@@ -42,7 +42,7 @@ class ChunkWorker(ABC):
     """Does chunks of one kind of extraction, with what it keeps open from one to the next."""
 
     def __init__(
-        self, argument: dict[str, Any], journal: Ledger, clock: Clock = SYSTEM_CLOCK
+        self, argument: dict[str, Any], journal: Journal, clock: Clock = SYSTEM_CLOCK
     ) -> None:
         """Open nothing yet.
 
@@ -100,7 +100,7 @@ class ChunkWorker(ABC):
 def do_chunks(
     argument: Json,
     send: Callable[[Json], None],
-    worker_of: Callable[[dict[str, Any], Ledger], ChunkWorker],
+    worker_of: Callable[[dict[str, Any], Journal], ChunkWorker],
 ) -> None:
     """Do chunks until none is left, or the time is over that a pilot has.
 
@@ -113,7 +113,7 @@ def do_chunks(
         worker_of: Makes the worker: a class of `ChunkWorker`.
     """
     assert isinstance(argument, dict)
-    journal, began_ns = Ledger(Path(str(argument["folder"]))), SYSTEM_CLOCK.now_ns()
+    journal, began_ns = Journal(Path(str(argument["folder"]))), SYSTEM_CLOCK.now_ns()
     seconds = float(str(argument.get("seconds", "inf")))
     with journal.as_worker(), closing(worker_of(argument, journal)) as work:
         for speaker in chunks_to_do(argument, send):

@@ -16,7 +16,7 @@ from headrace.decode.index_store import IndexStore
 from headrace.errors import file_errors
 from headrace.extraction.chunk_worker import chunk_message
 from headrace.extraction.decode_jobs import check_decoder
-from headrace.extraction.journal import Entry, Ledger, Lost, Outcome
+from headrace.extraction.journal import Entry, Journal, Lost, Outcome
 from headrace.extraction.options import ExtractionOptions
 from headrace.extraction.plan import (
     Extracted,
@@ -27,14 +27,13 @@ from headrace.extraction.plan import (
     startup_parts,
     whole_video,
 )
-from headrace.extraction.progress_recorder import Recorder
+from headrace.extraction.progress_recorder import ProgressRecorder
 from headrace.extraction.videos import Videos
 from headrace.planning.chunks import Chunk
 from headrace.profiling.input_records import LostFrame, lost_frame, summarize_all, with_content
 from headrace.profiling.machine import provenance
 from headrace.profiling.number_format import counted
-from headrace.profiling.provenance import Provenance
-from headrace.profiling.recorder import Recorder as SessionRecorder
+from headrace.profiling.recorder import Recorder
 from headrace.profiling.run_records import Setup, StartUpPart
 from headrace.profiling.session import Outcome as RunOutcome
 from headrace.profiling.stage_records import Role
@@ -108,7 +107,7 @@ class Extraction(ABC, Generic[OptionsT]):
         cls.check(options)
         if options.decodes_here:
             check_decoder(options.decode)
-        journal = Ledger(options.out)
+        journal = Journal(options.out)
         journal.before()
         store, began_ns = store or IndexStore(), clock.now_ns()
         videos = Videos.of(
@@ -221,18 +220,19 @@ class Extraction(ABC, Generic[OptionsT]):
         """
         with self.opened(on_warning) as kind:
             made = provenance(self.options.configuration(), self.command, self.clock)
-            journal = Ledger(self.options.out)
-            recorder = Recorder(
-                self.plan.places, self.roles, self.clock, on_frames=on_settled, on_phase=on_phase
+            journal = Journal(self.options.out)
+            record = Recorder("extract", made, clock=self.clock, startup=self.startup)
+            recorder = ProgressRecorder(
+                record, self.plan.places, self.roles, on_frames=on_settled, on_phase=on_phase
             )
             with journal.held(self.plan.request):
-                return kind._run(journal, made, recorder)
+                return kind._run(journal, recorder)
 
     def opened(self, on_warning: Callable[[str], None]) -> AbstractContextManager[Self]:
         """Return this extraction with what a run keeps open, such as a cache."""
         return nullcontext(self)
 
-    def progress(self, journal: Ledger, failed: Mapping[str, str]) -> Progress:
+    def progress(self, journal: Journal, failed: Mapping[str, str]) -> Progress:
         """Return what became of all chunks; `failed`: name of one that nobody does → why."""
         done = journal.done(self.plan.by_name)
         undone = [chunk for chunk in self.plan.chunks if chunk.name not in done]
@@ -258,7 +258,7 @@ class Extraction(ABC, Generic[OptionsT]):
             entries={**done, **noted},
         )
 
-    def do(self, journal: Ledger, progress: Progress, recorder: Recorder) -> WorkOutcome:
+    def do(self, journal: Journal, progress: Progress, recorder: ProgressRecorder) -> WorkOutcome:
         """Do the chunks that are not done, the dearest first where each is a video."""
         todo = progress.without(self.plan.chunks)
         if self.is_by_video:
@@ -271,10 +271,10 @@ class Extraction(ABC, Generic[OptionsT]):
             {chunk.name: chunk_message(chunk) for chunk in todo}, journal, recorder
         )
 
-    def finish(self, journal: Ledger, progress: Progress) -> None:
+    def finish(self, journal: Journal, progress: Progress) -> None:
         """Put together what there is, however the work ended."""
 
-    def remarks(self, recorder: Recorder, outcome: RunOutcome) -> Remarks:
+    def remarks(self, recorder: ProgressRecorder, outcome: RunOutcome) -> Remarks:
         """Return what the record of the run says of this kind alone."""
         return Remarks(
             setup=Setup(batch_size=max([step.frames for step in recorder.steps], default=1)),
@@ -282,7 +282,7 @@ class Extraction(ABC, Generic[OptionsT]):
             notes=recorder.notes_on_decoding(),
         )
 
-    def work(self, journal: Ledger, workers: int, more: Mapping[str, Json] | None = None) -> Work:
+    def work(self, journal: Journal, workers: int, more: Mapping[str, Json] | None = None) -> Work:
         """Return what so many workers do for a folder; `more`: what else they are sent."""
         return Work(
             function=self.function,
@@ -301,8 +301,8 @@ class Extraction(ABC, Generic[OptionsT]):
     def work_through(
         self,
         chunks: Mapping[str, Json],
-        journal: Ledger,
-        recorder: Recorder,
+        journal: Journal,
+        recorder: ProgressRecorder,
         *,
         run: RunRound | None = None,
     ) -> WorkOutcome:
@@ -335,9 +335,8 @@ class Extraction(ABC, Generic[OptionsT]):
                 loss = Loss.at(index, number, cause, is_concealed=is_concealed)
                 yield lost_frame(loss, place)
 
-    def _run(self, journal: Ledger, made: Provenance, recorder: Recorder) -> Extracted:
-        record = SessionRecorder("extract", made, clock=self.clock, startup=self.startup)
-        record.start_ns, record.steps = recorder.start_ns, recorder.steps
+    def _run(self, journal: Journal, recorder: ProgressRecorder) -> Extracted:
+        record = recorder.record
         before = self.progress(journal, {}).came
         recorder.on_frames(before)
         failed: dict[str, str] = {}

@@ -13,7 +13,7 @@ from headrace.extraction.extraction import Extraction
 from headrace.extraction.frame_table import NAME, write_table
 from headrace.extraction.frame_worker import extract_frames, rows_of
 from headrace.extraction.image_encoder import Pictures
-from headrace.extraction.journal import Entry, Ledger, Lost, Outcome
+from headrace.extraction.journal import Entry, Journal, Lost, Outcome
 from headrace.extraction.options import ExtractionOptions
 from headrace.extraction.pilot import pilot, pixels_of
 from headrace.extraction.plan import ExtractionPlan, Progress, Wanted
@@ -116,7 +116,7 @@ class FrameExtraction(Extraction[FrameOptions]):
         """Return the frames that there are pictures of."""
         return [row.index for row in rows_of(entry)]
 
-    def finish(self, journal: Ledger, progress: Progress) -> None:
+    def finish(self, journal: Journal, progress: Progress) -> None:
         """Remove pictures that no entry tells of; write the table, where nothing is left to do."""
         plan, entries = self.plan, progress.entries
         for name in progress.failed:

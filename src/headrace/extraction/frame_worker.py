@@ -12,8 +12,8 @@ from headrace.errors import MediaError
 from headrace.extraction.chunk_worker import ChunkWorker, chunk_of, do_chunks
 from headrace.extraction.decode_jobs import jobs
 from headrace.extraction.image_encoder import Pictures
-from headrace.extraction.journal import Entry, Ledger, Lost
-from headrace.extraction.progress_recorder import StepWatch
+from headrace.extraction.journal import Entry, Journal, Lost
+from headrace.extraction.progress_recorder import StepTimer
 from headrace.extraction.videos import frame_file
 from headrace.planning.stretches import stretches
 from headrace.runtime.child import Json
@@ -66,7 +66,7 @@ def extract_frames(argument: Json, send: Callable[[Json], None]) -> Json:
 class FrameWorker(ChunkWorker):
     """Makes the pictures of chunks."""
 
-    def __init__(self, argument: dict[str, Any], journal: Ledger) -> None:
+    def __init__(self, argument: dict[str, Any], journal: Journal) -> None:
         """Open nothing yet: see `ChunkWorker`."""
         super().__init__(argument, journal)
         self._selection = selection_of(str(self.request.asked["frames"]))
@@ -87,7 +87,7 @@ class FrameWorker(ChunkWorker):
             self.journal.note(speaker.chunk, entry_of(rows, []))
             speaker.say(step)
 
-        watch = StepWatch(chunk.video, say, self.clock)
+        watch = StepTimer(chunk.video, say, self.clock)
         planned = list(stretches(chunk.video, decoder.index, wanted))
         for job in jobs(planned, conceals=self.request.conceals):
             came = len(rows)
@@ -108,7 +108,7 @@ class FrameWorker(ChunkWorker):
         decoder: Decoder[Array],
         job: DecodeJob,
         rows: list[FrameRow],
-        watch: StepWatch,
+        watch: StepTimer,
     ) -> None:
         frames = decoder.run(job)
         name = self.request.videos[video].name

@@ -1,6 +1,6 @@
-"""The ledger of an output folder: what was asked, and which chunks are done.
+"""The journal of an output folder: what was asked, and which chunks are done.
 
-A chunk is done when its entry lies in the ledger and all files that it names lie in the folder, as
+A chunk is done when its entry lies in the journal and all files that it names lie in the folder, as
 large as it says. Entries are written after their files, whole or not at all; so whatever ends a
 run at whatever moment, a chunk is done or is not. What there is of one that is not is noted now
 and then, so that little is done twice.
@@ -45,7 +45,7 @@ class Quarantine:
     """
 
     path: Path
-    """The file, in the ledger."""
+    """The file, in the journal."""
     decoder: str
     """Version of what decodes now."""
 
@@ -91,7 +91,7 @@ class Quarantine:
 
 
 HOME: Final = OUTPUT_HOME
-"""The folder of the ledger, in the output folder."""
+"""The folder of the journal, in the output folder."""
 _TOLD: Final = "told"
 _PARTIALS: Final = partial_of(Path("*")).name
 
@@ -127,8 +127,8 @@ class Entry:
     """What else there is to know: plain values, as JSON has them."""
 
 
-class Ledger:
-    """The ledger of one output folder. Any process may write entries; one at a time runs."""
+class Journal:
+    """The journal of one output folder. Any process may write entries; one at a time runs."""
 
     def __init__(self, folder: Path) -> None:
         """Nothing is read or made yet."""
@@ -141,7 +141,7 @@ class Ledger:
         """Return what was asked of the folder before; None where it is new or empty.
 
         Raises:
-            ConfigError: it holds something else, or its ledger cannot be read.
+            ConfigError: it holds something else, or its journal cannot be read.
         """
         try:
             return self.request()

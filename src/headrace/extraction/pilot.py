@@ -11,7 +11,7 @@ from headrace.cache.cache_url import NONE
 from headrace.errors import StageError
 from headrace.extraction.chunk_worker import chunk_message
 from headrace.extraction.extraction import Extraction
-from headrace.extraction.journal import Entry, Ledger
+from headrace.extraction.journal import Entry, Journal
 from headrace.planning.chunks import Chunk
 from headrace.runtime.child import Json
 from headrace.runtime.workers import work_through
@@ -91,7 +91,7 @@ def pilot(
                 found.decoded_pixels += max(1, decoded) * pixels_of(upright)
 
     with TemporaryDirectory(prefix="headrace-") as folder:
-        journal = Ledger(Path(folder) / "out")
+        journal = Journal(Path(folder) / "out")
         with journal.held(plan.request), journal.telling(NONE):
             told: dict[str, Json] = {"raises": False, "seconds": _SECONDS, **(more or {})}
             try:

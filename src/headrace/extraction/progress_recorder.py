@@ -7,9 +7,10 @@ from typing import Any
 from headrace.decode import protocol
 from headrace.errors import ConfigError, MediaError
 from headrace.profiling.input_records import DecodeCounters
+from headrace.profiling.recorder import Recorder
 from headrace.profiling.run_records import WorkerRecord
 from headrace.profiling.stage_records import Role, StageRecord
-from headrace.profiling.steps import Step
+from headrace.profiling.steps import LatestSteps, Step
 from headrace.runtime.child import Json
 from headrace.runtime.clock import Clock
 
@@ -19,7 +20,7 @@ _FRAMES, _MILLISECONDS = 8, 500
 """Of a step, at most: often enough to see progress, seldom enough to cost nothing."""
 
 
-class StepWatch:
+class StepTimer:
     """Times a worker, and says each step: {"step": {...}}."""
 
     def __init__(
@@ -79,31 +80,29 @@ class StepWatch:
         self._began_ns = self._clock.now_ns()
 
 
-class Recorder:
-    """Hears what workers say, in one thread."""
+class ProgressRecorder:
+    """Receives the messages of workers, in one thread, and records their steps."""
 
     def __init__(
         self,
+        record: Recorder,
         places: Mapping[int, int],
         roles: Mapping[str, Role],
-        clock: Clock,
         *,
         on_frames: Callable[[int], None],
         on_phase: Callable[[str], None] = lambda what: None,
     ) -> None:
-        """Begin now; nothing was said yet.
+        """Begin with no message.
 
         Args:
+            record: The session in the making, which gets the steps.
             places: Number of a video in the request → its place among the session's inputs.
             roles: Part of the work → the role it plays, in the order of the work.
-            clock: Tells when a step came.
             on_frames: Called with how many more frames came or were lost.
             on_phase: Called with what is begun, in words.
         """
-        self._places, self._roles, self._clock = places, roles, clock
-        self.start_ns = clock.now_ns()
+        self.record, self._places, self._roles = record, places, roles
         self.on_frames, self.on_phase = on_frames, on_phase
-        self.steps: list[Step] = []
         self.unreadable: dict[str, str] = {}
         """Name of a chunk whose video could not be opened any more → why."""
         self._by_worker: dict[str, list[tuple[Step, float]]] = {}
@@ -148,6 +147,11 @@ class Recorder:
         ways = ", ".join(f"{way}: {count} frames" for way, count in self._frames_by.items())
         return (*([f"decoded by {ways}"] if ways else []), *self.notes)
 
+    @property
+    def steps(self) -> list[Step] | LatestSteps:
+        """Steps so far."""
+        return self.record.steps
+
     def stages(self, workers: int) -> tuple[StageRecord, ...]:
         """Return the parts of the work as stages: each waits while the others work."""
         return tuple(
@@ -183,10 +187,10 @@ class Recorder:
         )
 
     def _step(self, worker: str, said: Mapping[str, Any]) -> None:
-        ended_ms = (self._clock.now_ns() - self.start_ns) / 1e6
+        ended_ms = (self.record.clock.now_ns() - self.record.start_ns) / 1e6
         total_ms = min(ended_ms, float(said["total_ms"]))
         step = Step(
-            step=len(self.steps),
+            step=len(self.record.steps),
             input=self._places[int(said["video"])],
             first_index=int(said["first_index"]),
             frames=int(said["frames"]),
@@ -194,6 +198,6 @@ class Recorder:
             work_ms=dict(said["work_ms"]),
             total_ms=total_ms,
         )
-        self.steps.append(step)
+        self.record.add(step)
         self._by_worker.setdefault(worker, []).append((step, float(said.get("queue_ms", 0.0))))
         self.on_frames(int(said["frames"]))

@@ -26,8 +26,6 @@ from headrace.report.text import (
 
 _PAGE: Final = "comparison.html.j2"
 _WIDTH: Final = 80
-_WIDEST: Final = 24
-"""Characters of a value beside another in text; more are on the page."""
 _WITH_OUT: Final = (("run",), ("retrain",))
 """Commands whose results go to the folder of `--out`."""
 _THROUGHPUT: Final = "Throughput"

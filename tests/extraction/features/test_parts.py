@@ -16,7 +16,7 @@ from headrace.extraction.features.feature_result import (
     VideoName,
 )
 from headrace.extraction.features.table_store import Parts, Tables, gather
-from headrace.extraction.journal import Ledger
+from headrace.extraction.journal import Journal
 from headrace.extraction.options import AskedVideo, Request
 from headrace.planning.chunks import Chunk
 from headrace.records import from_dict
@@ -45,53 +45,53 @@ def result(number):
 
 
 @pytest.fixture
-def ledger(tmp_path):
-    ledger = Ledger(tmp_path / "out")
-    with ledger.held(REQUEST):
-        yield ledger
+def journal(tmp_path):
+    journal = Journal(tmp_path / "out")
+    with journal.held(REQUEST):
+        yield journal
 
 
 @pytest.fixture
-def parts(ledger):
-    parts = Parts(ledger)
+def parts(journal):
+    parts = Parts(journal)
     for number in range(len(CHUNKS)):
         assert parts.write(result(number)).made.times.write_ms > 0
     return parts
 
 
 @pytest.fixture
-def gathered(ledger, parts):
+def gathered(journal, parts):
     """Gather the parts into tables; return them."""
 
     def gathered():
-        tables = Tables(ledger.folder, FACTS)
+        tables = Tables(journal.folder, FACTS)
         gather(tables, parts, CHUNKS, lambda _: VideoName(name="a", path="/a.mp4", content=None))
         return tables
 
     return gathered
 
 
-def noted(ledger):
+def noted(journal):
     """What the journal tells of the chunks that have a part."""
-    done = ledger.done(chunk.name for chunk in CHUNKS)
+    done = journal.done(chunk.name for chunk in CHUNKS)
     return {
         name: from_dict(Outcome, entry.facts["outcome"], file=name) for name, entry in done.items()
     }
 
 
-def test_what_parts_tell_and_what_the_table_of_them_tells_is_the_same(ledger, gathered, parts):
+def test_what_parts_tell_and_what_the_table_of_them_tells_is_the_same(journal, gathered, parts):
     expected = {
         chunk.name: Outcome(came=2, lost=lost, concealed=(chunk.start + 5,))
         for chunk, lost in zip(CHUNKS, LOST, strict=True)
     }
-    assert noted(ledger) == expected
+    assert noted(journal) == expected
     assert gathered().outcomes() == expected
-    assert noted(ledger) == {}
+    assert noted(journal) == {}
     assert not list(parts.path.iterdir())
 
 
 def test_a_part_that_is_damaged_is_named_removed_and_the_others_are_gathered(
-    ledger, gathered, parts
+    journal, gathered, parts
 ):
     path = parts.path / CHUNKS[1].name
     content = bytearray(path.read_bytes())
@@ -99,20 +99,20 @@ def test_a_part_that_is_damaged_is_named_removed_and_the_others_are_gathered(
     path.write_bytes(content)
     with pytest.raises(ConfigError, match=f"{path} was damaged .* run the same command again"):
         gathered()
-    assert list(Tables(ledger.folder, FACTS).outcomes()) == [CHUNKS[0].name, CHUNKS[2].name]
-    assert noted(ledger) == {}
+    assert list(Tables(journal.folder, FACTS).outcomes()) == [CHUNKS[0].name, CHUNKS[2].name]
+    assert noted(journal) == {}
 
 
-def test_parts_that_a_table_holds_already_are_swept(ledger, gathered, parts):
+def test_parts_that_a_table_holds_already_are_swept(journal, gathered, parts):
     tables = gathered()
     parts.write(result(0))  # as if the run had been killed before it was removed
     parts.forget_all(tables.outcomes())
-    assert noted(ledger) == {}
+    assert noted(journal) == {}
 
 
-def test_a_table_of_something_else_is_no_table_of_this_folder(ledger, gathered):
+def test_a_table_of_something_else_is_no_table_of_this_folder(journal, gathered):
     gathered()
-    other = Tables(ledger.folder, replace(FACTS, request="sha256:1"))
+    other = Tables(journal.folder, replace(FACTS, request="sha256:1"))
     assert other.outcomes() == {}
     other.set_aside_damaged()
     assert "is of another extraction" in other.damaged[0]

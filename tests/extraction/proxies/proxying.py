@@ -8,7 +8,7 @@ import av
 
 from extraction.faults import before, crash, fill_the_disk, kill_both
 from headrace.decode.index_store import IndexStore
-from headrace.extraction.journal import Ledger
+from headrace.extraction.journal import Journal
 from headrace.extraction.proxies import make_proxy as making
 from headrace.extraction.proxies import proxy_worker as worker
 from headrace.extraction.proxies.encoder import ProxyFile
@@ -77,7 +77,7 @@ def is_killed_with_its_parent(*given):
     if moment == "facts":
         before(worker, "write_proxy_entry", act=kill_both)
     elif moment == "entry":
-        before(Ledger, "write", act=kill_both)
+        before(Journal, "write", act=kill_both)
     else:
         before(ProxyFile, "write", act=kill_both, calls=int(moment))
     return make_proxies(*given)

@@ -26,10 +26,10 @@ from headrace.extraction.features.feature_result import VideoName
 from headrace.extraction.features.model_signature import FeatureFacts, KeyMaker
 from headrace.extraction.features.signature_cache import KnownFacts, feature_facts
 from headrace.extraction.features.table_store import Parts, Tables, gather
-from headrace.extraction.journal import Entry, Ledger, Outcome
+from headrace.extraction.journal import Entry, Journal, Outcome
 from headrace.extraction.pilot import Pilot, pilot
 from headrace.extraction.plan import ExtractionPlan, Progress, Remarks
-from headrace.extraction.progress_recorder import Recorder
+from headrace.extraction.progress_recorder import ProgressRecorder
 from headrace.extraction.ray.open import on_ray
 from headrace.extraction.videos import Videos
 from headrace.extras import check_extra
@@ -219,8 +219,8 @@ class FeatureExtraction(Extraction[FeatureOptions]):
             plan.indexes, keys, self.cache, sample_bytes(options, plan.facts), self.contents
         )
 
-    def work(self, journal: Ledger, workers: int, more: Mapping[str, Json] | None = None) -> Work:
-        """Return what so many workers do; the cache may have a password: see `Ledger.telling`."""
+    def work(self, journal: Journal, workers: int, more: Mapping[str, Json] | None = None) -> Work:
+        """Return what so many workers do; the cache may have a password: see `Journal.telling`."""
         options = self.options
         model: dict[str, Json] = {
             "device": options.numerics.device,
@@ -233,14 +233,14 @@ class FeatureExtraction(Extraction[FeatureOptions]):
         """Return what became of a chunk that has a part; reads no feature."""
         return from_dict(Outcome, entry.facts["outcome"], file="an entry of the journal")
 
-    def progress(self, journal: Ledger, failed: Mapping[str, str]) -> Progress:
+    def progress(self, journal: Journal, failed: Mapping[str, str]) -> Progress:
         """Return what tables and journal tell. Asks for the size of every part."""
         tabled = self.tables.outcomes()
         failed = {name: why for name, why in failed.items() if name not in tabled}
         parted = super().progress(journal, failed)
         return replace(parted, done={**parted.done, **tabled})
 
-    def do(self, journal: Ledger, progress: Progress, recorder: Recorder) -> WorkOutcome:
+    def do(self, journal: Journal, progress: Progress, recorder: ProgressRecorder) -> WorkOutcome:
         """Take from the cache what it has, and have workers make what is missing then."""
         options, plan, lookup = self.options, self.plan, self.lookup
         self.tables.set_aside_damaged()
@@ -265,7 +265,7 @@ class FeatureExtraction(Extraction[FeatureOptions]):
         with journal.telling(options.cache_absolute):
             return self.work_through(missing, journal, recorder, run=run)
 
-    def finish(self, journal: Ledger, progress: Progress) -> None:
+    def finish(self, journal: Journal, progress: Progress) -> None:
         """Put the parts that there are into tables."""
         parts, tabled = Parts(journal), self.tables.outcomes()
         parts.forget_all(tabled)
@@ -276,7 +276,7 @@ class FeatureExtraction(Extraction[FeatureOptions]):
         ]
         gather(self.tables, parts, done, self._video)
 
-    def remarks(self, recorder: Recorder, outcome: RunOutcome) -> Remarks:
+    def remarks(self, recorder: ProgressRecorder, outcome: RunOutcome) -> Remarks:
         """Return how the model was run, the tables, and what there is to say of them and of it."""
         options = self.options
         model, size = options.model, options.effort.batch_size
@@ -304,7 +304,7 @@ class FeatureExtraction(Extraction[FeatureOptions]):
         Cost: as a run, of loading the model; reads what the cache has.
         """
         with self.opened(unheard) as kind:
-            progress = kind.progress(Ledger(self.options.out), {})
+            progress = kind.progress(Journal(self.options.out), {})
             undone = progress.without(self.plan.chunks)
             cached = {result.chunk_id for result in kind.lookup.found(undone)}
         plan, made = self.plan, Pilot()

@@ -30,7 +30,7 @@ from headrace.extraction.features.model_spec import (
     numerics_of_asked,
 )
 from headrace.extraction.features.table_store import Parts
-from headrace.extraction.journal import Ledger
+from headrace.extraction.journal import Journal
 from headrace.extraction.options import Request, shape_of_asked
 from headrace.extraction.videos import reopened
 from headrace.planning.chunks import Chunk
@@ -81,9 +81,9 @@ def do_features(
         send: Sends what is said.
         engine_of: Makes the engine, when there is a chunk for it; it stays for further rounds.
     """
-    ledger = Ledger(Path(argument["folder"]))
-    with ledger.as_worker(), open_cache(ledger.told()) as cache:
-        work = _FeatureWork(argument, ledger, cache, engine_of)
+    journal = Journal(Path(argument["folder"]))
+    with journal.as_worker(), open_cache(journal.told()) as cache:
+        work = _FeatureWork(argument, journal, cache, engine_of)
         for speakers in rounds_to_do(argument, send):
             work.do(speakers)
 
@@ -94,13 +94,13 @@ class _FeatureWork:
     def __init__(
         self,
         argument: Mapping[str, Any],
-        ledger: Ledger,
+        journal: Journal,
         cache: Cache,
         engine_of: Callable[[EngineNeeds], Engine],
     ) -> None:
         """Load nothing yet."""
-        self._argument, self._request = argument, ledger.request()
-        self._parts, self._cache, self._engine_of = Parts(ledger), cache, engine_of
+        self._argument, self._request = argument, journal.request()
+        self._parts, self._cache, self._engine_of = Parts(journal), cache, engine_of
         self._store = IndexStore(Path(argument["store"]))
         self._sampling = Sampling.of_asked(self._request.asked)
         self._facts = from_dict(FeatureFacts, argument["facts"], file=_ARGUMENT)

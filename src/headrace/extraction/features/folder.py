@@ -18,7 +18,7 @@ from headrace.extraction.features.feature_result import ChunkResult, Samples, Vi
 from headrace.extraction.features.table import PATTERN, Listed, TableFile
 from headrace.extraction.features.table_columns import TableFacts, encodable
 from headrace.extraction.features.table_store import Parts
-from headrace.extraction.journal import Ledger, Lost
+from headrace.extraction.journal import Journal, Lost
 from headrace.extras import check_extra
 
 _SHOWN: Final = 3
@@ -49,20 +49,20 @@ class FolderRecord:
 
 def read_record(folder: Path) -> FolderRecord:
     """Return what is known of a folder; where that cannot be read, nothing is."""
-    ledger = Ledger(folder)
+    journal = Journal(folder)
     try:
-        videos = ledger.request().videos
+        videos = journal.request().videos
     except (OSError, ValueError):
         return FolderRecord()
     failed: dict[str, tuple[str, ...]] = {}
-    for chunk, fallen in ledger.quarantine().known().items():
+    for chunk, fallen in journal.quarantine().known().items():
         with suppress(ValueError, IndexError):
             name = encodable(videos[int(chunk.split("-")[0])].name)
             failed[name] = (*failed.get(name, ()), fallen.reason)
     return FolderRecord(
         asked={encodable(video.name): encodable(video.path) for video in videos},
         failed=failed,
-        is_ended=_has_ended(folder, Parts(ledger).path),
+        is_ended=_has_ended(folder, Parts(journal).path),
     )
 
 

@@ -17,7 +17,7 @@ from headrace.extraction.features.feature_result import (
 )
 from headrace.extraction.features.table import PATTERN, TableFile, write_tables
 from headrace.extraction.features.table_columns import TableFacts
-from headrace.extraction.journal import HOME, Entry, Ledger, Outcome
+from headrace.extraction.journal import HOME, Entry, Journal, Outcome
 from headrace.planning.chunks import Chunk
 from headrace.records import from_dict, to_dict
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
@@ -29,12 +29,12 @@ _FOLDER: Final = f"{HOME}/parts"
 class Parts:
     """The parts of one output folder: each in the encoding of the cache, with a checksum."""
 
-    def __init__(self, ledger: Ledger, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, journal: Journal, clock: Clock = SYSTEM_CLOCK) -> None:
         """Read and make nothing yet."""
-        self._ledger, self._clock = ledger, clock
+        self._journal, self._clock = journal, clock
 
     def write(self, result: ChunkResult) -> ChunkResult:
-        """Keep a result, whole, then note in the ledger that its chunk is done.
+        """Keep a result, whole, then note in the journal that its chunk is done.
 
         Returns:
             The result with the time that writing it took.
@@ -46,21 +46,21 @@ class Parts:
         name = f"{_FOLDER}/{chunk}"
         content = encode(Encoded(_key_of(chunk), result.arrays()))
         self.path.mkdir(exist_ok=True)
-        write_bytes_whole(self._ledger.folder / name, content)
+        write_bytes_whole(self._journal.folder / name, content)
         made = result.made
         write_ms = (self._clock.now_ns() - began_ns) / 1e6
         made = replace(made, times=replace(made.times, write_ms=write_ms))
         facts = {"outcome": to_dict(result.outcome), "made": to_dict(made)}
-        self._ledger.write(chunk, Entry(files=((name, len(content)),), facts=facts))
+        self._journal.write(chunk, Entry(files=((name, len(content)),), facts=facts))
         return replace(result, made=made)
 
     def read(self, chunks: Iterable[Chunk]) -> Iterator[ChunkResult | Chunk]:
         """Yield what came of each chunk, in order; the chunk itself where its part is damaged."""
         for chunk in chunks:
-            entry = self._ledger.done([chunk.name])[chunk.name]
+            entry = self._journal.done([chunk.name])[chunk.name]
             ((file, _),) = entry.files
             try:
-                content = (self._ledger.folder / file).read_bytes()
+                content = (self._journal.folder / file).read_bytes()
                 arrays = decode(content, _key_of(chunk.name).digest).arrays
                 made = from_dict(Made, entry.facts["made"], file=file)
                 yield ChunkResult.of_arrays(chunk, arrays, made)
@@ -69,7 +69,7 @@ class Parts:
 
     def forget(self, chunk: str) -> None:
         """Remove the part of a chunk; then it is not done, unless a table holds it."""
-        self._ledger.forget(chunk)
+        self._journal.forget(chunk)
 
     def forget_all(self, chunks: Collection[str]) -> None:
         """Remove those parts of `chunks` that there are: a run was ended before it could."""
@@ -81,7 +81,7 @@ class Parts:
     @property
     def path(self) -> Path:
         """The folder they lie in."""
-        return self._ledger.folder / _FOLDER
+        return self._journal.folder / _FOLDER
 
 
 def _key_of(chunk: str) -> ChunkKey:

@@ -20,7 +20,7 @@ from headrace.decode.pixels import Array
 from headrace.decode.protocol import Decoder
 from headrace.errors import MediaError, StageError, first_line, reason_of
 from headrace.extraction.decode_jobs import JobLine, jobs
-from headrace.extraction.progress_recorder import StepWatch
+from headrace.extraction.progress_recorder import StepTimer
 from headrace.extraction.proxies.encoder import Codec, Look, PlayTimes, ProxyFile, new_decoder
 from headrace.planning.stretches import stretches
 from headrace.video.container import open_container
@@ -90,7 +90,7 @@ class MadeProxy:
 def make_proxy(
     decoder: Decoder[Array],
     path: Path,
-    watch: StepWatch,
+    watch: StepTimer,
     *,
     codec: Codec,
     gop: int,
@@ -180,7 +180,7 @@ def _frames(
             yield from found
 
 
-def _timed(frames: Iterator[tuple[int, Array]], watch: StepWatch) -> Iterator[tuple[int, Array]]:
+def _timed(frames: Iterator[tuple[int, Array]], watch: StepTimer) -> Iterator[tuple[int, Array]]:
     while True:
         with watch.part("decode"):
             found = next(frames, None)

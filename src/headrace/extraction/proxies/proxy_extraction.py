@@ -6,10 +6,10 @@ from typing import ClassVar, Final
 
 from headrace.decode.proxy_rows import LIST, ProxyRow, write_rows
 from headrace.extraction.extraction import Extraction
-from headrace.extraction.journal import Entry, Ledger, Lost, Outcome
+from headrace.extraction.journal import Entry, Journal, Lost, Outcome
 from headrace.extraction.pilot import pilot, pixels_of
 from headrace.extraction.plan import Progress, Remarks
-from headrace.extraction.progress_recorder import Recorder
+from headrace.extraction.progress_recorder import ProgressRecorder
 from headrace.extraction.proxies.encoder import check_encoder
 from headrace.extraction.proxies.proxy_options import ProxyOptions
 from headrace.extraction.proxies.proxy_worker import make_proxies
@@ -66,13 +66,13 @@ class ProxyMaking(Extraction[ProxyOptions]):
         row = ProxyRow.parse(entry.facts)
         return Outcome(came=row.frames, concealed=tuple(row.lost))
 
-    def finish(self, journal: Ledger, progress: Progress) -> None:
+    def finish(self, journal: Journal, progress: Progress) -> None:
         """Write the list of the proxies that there are."""
         entries = [progress.entries.get(chunk.name) for chunk in self.plan.chunks]
         rows = (ProxyRow.parse(entry.facts) for entry in entries if entry and entry.files)
         write_rows(journal.folder, rows)
 
-    def remarks(self, recorder: Recorder, outcome: RunOutcome) -> Remarks:
+    def remarks(self, recorder: ProgressRecorder, outcome: RunOutcome) -> Remarks:
         """Return that frames are encoded one by one, and where the list is."""
         return Remarks(setup=Setup(batch_size=1), outputs=self.outputs)
 

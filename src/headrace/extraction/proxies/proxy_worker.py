@@ -10,8 +10,8 @@ from headrace.decode.protocol import DecodeCounters
 from headrace.decode.proxy_rows import VIDEOS, ProxyRow
 from headrace.errors import BackendError, DecodeError, file_errors
 from headrace.extraction.chunk_worker import ChunkWorker, chunk_of, do_chunks
-from headrace.extraction.journal import HOME, Entry, Ledger
-from headrace.extraction.progress_recorder import StepWatch
+from headrace.extraction.journal import HOME, Entry, Journal
+from headrace.extraction.progress_recorder import StepTimer
 from headrace.extraction.proxies.make_proxy import PARTS, MadeProxy, make_proxy
 from headrace.extraction.proxies.proxy_options import proxy_shape, proxy_size
 from headrace.runtime.child import Json
@@ -32,7 +32,7 @@ def make_proxies(argument: Json, send: Callable[[Json], None]) -> Json:
 class ProxyWorker(ChunkWorker):
     """Makes proxies, one after another."""
 
-    def __init__(self, argument: dict[str, Any], journal: Ledger) -> None:
+    def __init__(self, argument: dict[str, Any], journal: Journal) -> None:
         """Open nothing yet: see `ChunkWorker`."""
         super().__init__(argument, journal)
         self._asked = self.request.asked
@@ -56,7 +56,7 @@ class ProxyWorker(ChunkWorker):
         before = DecodeCounters() + decoder.counters
         index = decoder.index
         partial = partial_of(self.journal.folder / HOME / f"{name}.mp4")
-        watch = StepWatch(chunk.video, speaker.say, self.clock, parts=PARTS, frames=_STEP_FRAMES)
+        watch = StepTimer(chunk.video, speaker.say, self.clock, parts=PARTS, frames=_STEP_FRAMES)
         try:
             made = make_proxy(
                 decoder,

@@ -1,6 +1,6 @@
 """Has the machines of a Ray cluster do chunks, in place of processes on this one.
 
-Ray Data shares calls of some chunks out over actors. What is done is what the ledger says; Ray's
+Ray Data shares calls of some chunks out over actors. What is done is what the journal says; Ray's
 own checkpoint is not used, as two accounts of one thing may disagree. Nothing here relies on Ray to
 try again, which it does for ever, or too seldom: a call that fails, for whatever reason, is a block
 that is left out, its chunks are missed when all others came, and the next round has them.

@@ -1,11 +1,11 @@
-"""The ledger of an output folder, and the quarantine in it."""
+"""The journal of an output folder, and the quarantine in it."""
 
 from dataclasses import replace
 
 import pytest
 
 from headrace.errors import ConfigError
-from headrace.extraction.journal import HOME, Entry, Ledger, Quarantine
+from headrace.extraction.journal import HOME, Entry, Journal, Quarantine
 from headrace.extraction.options import AskedVideo, Request
 from headrace.text_file import partial_of
 
@@ -16,49 +16,49 @@ REQUEST = Request(kind="frames", asked={"frames": "every 3", "quality": None}, v
 
 @pytest.fixture
 def unheld(tmp_path):
-    """The ledger of a folder that a run has used, and no longer holds."""
-    ledger = Ledger(tmp_path / "out")
-    with ledger.held(REQUEST):
+    """The journal of a folder that a run has used, and no longer holds."""
+    journal = Journal(tmp_path / "out")
+    with journal.held(REQUEST):
         pass
-    return ledger
+    return journal
 
 
 @pytest.fixture
-def ledger(unheld):
+def journal(unheld):
     with unheld.held(REQUEST):
         yield unheld
 
 
-def entry(ledger, **files):
+def entry(journal, **files):
     for name, content in files.items():
-        (ledger.folder / name).write_text(content)
+        (journal.folder / name).write_text(content)
     return Entry(files=tuple((name, len(text)) for name, text in files.items()), facts={"n": 1})
 
 
-def test_a_chunk_is_done_when_its_files_are_there(ledger):
-    ledger.write("00000-00000", entry(ledger, one="1", two="22"))
-    found = ledger.done(["00000-00000", "00000-00001"])
+def test_a_chunk_is_done_when_its_files_are_there(journal):
+    journal.write("00000-00000", entry(journal, one="1", two="22"))
+    found = journal.done(["00000-00000", "00000-00001"])
     assert found == {"00000-00000": Entry(files=(("one", 1), ("two", 2)), facts={"n": 1})}
 
 
 @pytest.mark.parametrize("content", [None, "2"])
-def test_a_chunk_whose_file_is_gone_or_cut_is_not_done(ledger, content):
-    ledger.write("00000-00000", entry(ledger, one="1", two="22"))
-    (ledger.folder / "two").unlink()
+def test_a_chunk_whose_file_is_gone_or_cut_is_not_done(journal, content):
+    journal.write("00000-00000", entry(journal, one="1", two="22"))
+    (journal.folder / "two").unlink()
     if content is not None:
-        (ledger.folder / "two").write_text(content)
-    assert ledger.done(["00000-00000"]) == {}
+        (journal.folder / "two").write_text(content)
+    assert journal.done(["00000-00000"]) == {}
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"files": [["one"]]}', '{"files": 3}'])
-def test_an_entry_that_cannot_be_read_is_not_done(ledger, text):
-    ledger.write("00000-00000", entry(ledger, one="1"))
-    (ledger.folder / HOME / "chunks" / "00000-00000.json").write_text(text)
-    assert ledger.done(["00000-00000"]) == {}
+def test_an_entry_that_cannot_be_read_is_not_done(journal, text):
+    journal.write("00000-00000", entry(journal, one="1"))
+    (journal.folder / HOME / "chunks" / "00000-00000.json").write_text(text)
+    assert journal.done(["00000-00000"]) == {}
 
 
-def test_one_run_at_a_time_has_a_folder(ledger):
-    with pytest.raises(ConfigError, match="another run is writing to"), ledger.held(REQUEST):
+def test_one_run_at_a_time_has_a_folder(journal):
+    with pytest.raises(ConfigError, match="another run is writing to"), journal.held(REQUEST):
         pass
 
 
@@ -70,11 +70,11 @@ def test_what_was_being_written_is_swept_away(unheld):
 
 
 def test_a_video_that_can_be_opened_by_now_is_no_other_request(tmp_path):
-    ledger = Ledger(tmp_path / "out")
-    with ledger.held(replace(REQUEST, videos=(A, replace(B, size=None, mtime_ns=None)))):
+    journal = Journal(tmp_path / "out")
+    with journal.held(replace(REQUEST, videos=(A, replace(B, size=None, mtime_ns=None)))):
         pass
-    with ledger.held(REQUEST):
-        assert ledger.request() == REQUEST
+    with journal.held(REQUEST):
+        assert journal.request() == REQUEST
 
 
 WHY = "working on it crashed"
