@@ -36,12 +36,12 @@ def report(ended: Ended) -> Reading:
 
 def bench(ended: Ended, *, name: str) -> Reading:
     """Read `headrace bench NAME --json`: its answer and its table."""
-    (experiment,) = (each for each in BENCHMARKS if each.name == name)
+    (benchmark,) = (each for each in BENCHMARKS if each.name == name)
     try:
-        record = experiment.record.model_validate_json(ended.stdout)
+        record = benchmark.record.model_validate_json(ended.stdout)
     except ValueError as error:
         raise UnreadError(f"it printed no record of bench {name}") from error
-    page = experiment.page(record)
+    page = benchmark.page(record)
     answer, *_ = page.findings
     return Reading(said=answer.headline, heads=page.table.heads, rows=page.table.rows)
 

@@ -58,18 +58,18 @@ def test_a_launch_shows_this(holds):
     holds("pages/launch.workers.csv", workers_csv(record))
 
 
-@pytest.mark.parametrize("experiment", BENCHMARKS, ids=lambda each: each.name)
-def test_a_benchmark_shows_this(holds, experiment):
-    page = experiment.page(read_record(experiment, RECORDED / "bench"))
-    holds(f"pages/bench_{experiment.name}.txt", render_benchmark_text(page))
-    holds(f"pages/bench_{experiment.name}.html", _plain(render_benchmark(page)))
+@pytest.mark.parametrize("benchmark", BENCHMARKS, ids=lambda each: each.name)
+def test_a_benchmark_shows_this(holds, benchmark):
+    page = benchmark.page(read_record(benchmark, RECORDED / "bench"))
+    holds(f"pages/bench_{benchmark.name}.txt", render_benchmark_text(page))
+    holds(f"pages/bench_{benchmark.name}.html", _plain(render_benchmark(page)))
 
 
 def test_all_benchmarks_together_show_this(holds):
     record = read_suite(RECORDED / "bench")
     ranking = rank(BENCHMARKS, record, RECORDED / "bench")
     holds("pages/bench_all.txt", render_suite_text(ranking))
-    # Its charts are those of the experiments, which have pages of their own.
+    # Its charts are those of the benchmarks, which have pages of their own.
     holds("pages/bench_all.html", _plain(render_suite(ranking)).partition("# chart")[0])
 
 

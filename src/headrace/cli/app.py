@@ -56,7 +56,7 @@ class _InterruptedError(Exception):
 class _Commands(CommandList):
     """The commands, each imported when it is asked for.
 
-    Typer would say nothing of Ctrl-C, and of faults what other libraries say.
+    Ctrl-C is reported, which typer does silently, and usage errors are worded by headrace.
     """
 
     def list_commands(self, ctx: Any) -> list[str]:

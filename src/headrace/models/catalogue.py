@@ -28,7 +28,7 @@ AS_THEY_ARE: Final = InputSpec(
 )
 """What detectors take: they resize and normalise by themselves, and tell boxes in the picture as it
 came."""
-_SERVED_BY: Final = {"detection": ", for headrace annotate"}
+_SERVED_BY: Final = {"detection": ", for headrace annotate and headrace run"}
 _SHOWN = 3
 _NEAR: Final = 0.75
 """Likeness, by difflib, from which a name may be a slip of the hand: resnet5O, vgg12."""

@@ -92,7 +92,7 @@ class TrainOptions:
             flags=("--checkpoint-gradients",),
         ),
     ] = False
-    """More time."""
+    """Each step takes longer."""
     seed: Annotated[int, Option("Retrain: another one trains another way.", least=0)] = 0
     """Of the order of frames, the first weights of the head, and which videos are held out."""
 
