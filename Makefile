@@ -50,9 +50,9 @@ test-waiting:
 # Left out: the ranks, since a group of PyTorch 2.5 that ends just after it gathered may hang.
 test-lowest: $(LOWEST)/.done  ## run the tests of loaders and reports on the lowest versions
 	$(LOWEST)/bin/python -m pytest --quiet -m "not slow" --numprocesses 2 --dist loadfile tests/test_core_install.py \
-	  tests/planning tests/sampling tests/video tests/decode tests/training tests/report \
+	  tests/planning tests/sampling tests/video tests/decode tests/loaders tests/report \
 	  tests/bench/suite/test_page_browser.py \
-	  --ignore tests/training/test_ranks.py --ignore tests/training/trainers
+	  --ignore tests/loaders/test_ranks.py --ignore tests/loaders/trainers
 
 format: $(DEV)  ## rewrite the code as `make check` wants it
 	$(BIN)/ruff check --fix .

@@ -37,16 +37,16 @@ from benchmarks.markdown import machine, others, rendered, spread
 from benchmarks.media import DEFAULT_ROOT
 from benchmarks.record import Repeat, Row, TimedResult, origin, ratios
 from benchmarks.worker import Meter, ask_worker, steady, versions
-from headrace.decode.open import open_index
+from headrace.decode.open_decoder import open_index
+from headrace.loaders.cameras.window_loader import CameraWindowLoader
+from headrace.loaders.frame_memory import ArrayMemory
+from headrace.loaders.job_decoder import JobDecoder
+from headrace.loaders.video_set import VideoSet
 from headrace.planning.lookahead import GopJob
-from headrace.sampling.frames import Uniform
+from headrace.sampling.frame_samplers import UniformFrames
 from headrace.sampling.moments import Moments
-from headrace.training.cameras.windows.loader import CameraWindowLoader
-from headrace.training.decoding import JobDecoder
-from headrace.training.frame_memory import ArrayMemory
-from headrace.training.video_set import VideoSet
 from headrace.video.camera_layout import CameraLayout
-from headrace.video.shape import FrameShape
+from headrace.video.frame_format import FrameFormat
 
 INDEX_FILE = index_file(DEFAULT_ROOT, 10, 240)
 SIZE, WORKERS, MOMENTS = (256, 704), 2, 8
@@ -125,7 +125,7 @@ def answer(*, path: str, way: str, seconds: float, memory_budget: str) -> dict[s
         layout,
         num_moments=MOMENTS,
         moments=Moments.rate(2.0),
-        sampling=Uniform(),
+        sampling=UniformFrames(),
         size=SIZE,
         workers=WORKERS,
         memory_budget=memory_budget,
@@ -149,7 +149,7 @@ def _delivery(loader: CameraWindowLoader, way: str) -> Delivery:
 def _naive(loader: CameraWindowLoader, layout: CameraLayout) -> Delivery:
     """Return every frame from its keyframe, the frames of a window on two threads."""
     videos = VideoSet.open(layout.sources)
-    decoder = JobDecoder(videos, ArrayMemory(FrameShape(size=SIZE)), max_open=1000)
+    decoder = JobDecoder(videos, ArrayMemory(FrameFormat(size=SIZE)), max_open=1000)
 
     def batches() -> Iterator[NDArray[np.uint8]]:
         workers = [decoder.worker() for _ in range(WORKERS)]

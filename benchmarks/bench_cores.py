@@ -24,13 +24,13 @@ from benchmarks.markdown import DISTURBED, machine, rendered, table
 from benchmarks.media import DEFAULT_ROOT, paths
 from benchmarks.record import Repeat, Result, Timed
 from benchmarks.worker import Ask, WorkerError, ask_worker
-from headrace import IndexStore, StreamIndex, Uniform
+from headrace import IndexStore, StreamIndex, UniformFrames
 from headrace.bench.sampling import SamplingConfig
 from headrace.bench.sampling_variants import SamplingVariants
+from headrace.loaders.video_set import VideoSet
 from headrace.planning.lookahead import look_ahead
 from headrace.profiling.provenance import Record
 from headrace.sampling.population import Population
-from headrace.training.video_set import VideoSet
 
 CORES = 2
 LATENCIES_MS = (0.0, 1.0, 5.0, 20.0)
@@ -223,7 +223,7 @@ def planned(asked: tuple[int, int], seconds: float) -> Planning:
     """Plan batches of 128 uniform frames of videos of 300 frames, GOPs of 100; processor time."""
     files, lookahead = asked
     population = Population.of([np.full(3, 100, np.int64)] * files)
-    order = Uniform(seed=1).order(population, 0)
+    order = UniformFrames(seed=1).order(population, 0)
     batches = (order[at : at + 128] for at in range(0, len(order) - 128, 128))
     plan = look_ahead(batches, population, lookahead=lookahead, capacity=lookahead)
     requests, began = 0, process_time()

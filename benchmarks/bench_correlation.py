@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from benchmarks.kit import SIZE, Benchmark
 from benchmarks.media import DEFAULT_ROOT, NUM_FRAMES, describe, paths, recipe
 from benchmarks.record import Result, origin
-from headrace.decode.open import open_index
-from headrace.extraction.frames import read_frames
+from headrace.decode.open_decoder import open_index
+from headrace.extraction.frame_reader import read_frames
 from headrace.models.load import load_features
 from headrace.preprocess.levels import build_preprocess
 from headrace.profiling.provenance import Record
-from headrace.sampling.estimate import burst_correlation
+from headrace.sampling.rho_estimate import burst_correlation
 
 MODEL, LAYER = "mobilenet_v2", "features"
 DISTANCES = (1, 2, 4, 8, 16, 32, 64)

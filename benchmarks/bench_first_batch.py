@@ -16,7 +16,7 @@ from benchmarks.kit import SIZE, Benchmark, rounds
 from benchmarks.markdown import machine, rendered, spread
 from benchmarks.media import DEFAULT_ROOT, KINDS, paths
 from benchmarks.record import Repeat, Row, TimedResult, origin
-from headrace import FrameLoader, Uniform
+from headrace import FrameLoader, UniformFrames
 
 BATCH_SIZE, BATCHES = 128, 6
 NAIVE, AT_ONCE = "naive, lookahead=1", "1 GiB, its whole window at once"
@@ -60,7 +60,9 @@ def measured(kind: str, paths: Sequence[Path], repeats: int) -> list[Row]:
 
 def loader(paths: Sequence[Path], asked: Mapping[str, Any]) -> FrameLoader:
     """One that was never iterated; the indexes of its videos are known by then."""
-    return FrameLoader(paths, batch_size=BATCH_SIZE, size=SIZE, sampling=Uniform(seed=1), **asked)
+    return FrameLoader(
+        paths, batch_size=BATCH_SIZE, size=SIZE, sampling=UniformFrames(seed=1), **asked
+    )
 
 
 def some_frames(paths: Sequence[Path], asked: Mapping[str, Any]) -> torch.Tensor:

@@ -49,7 +49,7 @@ def contest(workers: int, steps: int, step_seconds: float, repeats: int) -> list
         """One epoch, from its first batch to its end."""
         meter = Meter()
         if row.name == "observed":
-            with headrace.observe(loader, tell=None) as seen:
+            with headrace.profile_loader(loader, tell=None) as seen:
                 seconds = loop(seen, step_seconds)
         else:
             seconds = loop(loader, step_seconds)

@@ -27,13 +27,13 @@ from benchmarks.media import DEFAULT_ROOT, paths, recipe
 from benchmarks.record import Result, TimedResult, origin
 from benchmarks.worker import ask_worker, versions
 from headrace import open_index
-from headrace.extraction.frames import FrameReader
+from headrace.extraction.frame_reader import FrameReader
 from headrace.models.load import load_classifier
 from headrace.models.model import Model
 from headrace.models.results import Labels
 from headrace.preprocess.levels import build_preprocess
 from headrace.profiling.provenance import Record
-from headrace.runs import options as runs
+from headrace.runs import run_options as runs
 from headrace.runs.run import Runner
 from headrace.runs.stages import Carriers, stages_of
 from headrace.runtime.pipeline import Pipeline

@@ -22,8 +22,8 @@ from benchmarks.media import DEFAULT_ROOT, loop_media, paths
 from benchmarks.record import Repeat, Result, Row, TimedResult, Tried
 from benchmarks.worker import Ask, Meter, ask_worker, peak_rss_bytes
 from headrace.decode.index_store import IndexStore
-from headrace.extraction.frame_extraction import FrameExtraction, FrameOptions
-from headrace.extraction.image_encoder import Pictures
+from headrace.extraction.frame_extraction import FrameExtraction, FrameExtractionOptions
+from headrace.extraction.image_encoder import ImageEncoder
 from headrace.sampling.selection import ByRate
 
 VIDEO_SECONDS = 80
@@ -84,11 +84,11 @@ def planned(video: Path, hours: float, workers: int, ask: Ask = ask_worker) -> P
 
 def answer(*, paths: list[str], store: str, workers: int) -> dict[str, Any]:
     """Plan one picture a second of each video, with the indexes that the folder `store` has."""
-    options = FrameOptions(
+    options = FrameExtractionOptions(
         sources=tuple(paths),
         selection=ByRate(Fraction(1)),
         out=Path(store) / "never-made",
-        pictures=Pictures(format="jpg"),
+        pictures=ImageEncoder(format="jpg"),
         workers=workers,
     )
     before, meter = peak_rss_bytes(), Meter()

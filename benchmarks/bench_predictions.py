@@ -195,7 +195,7 @@ def loop(workers: int) -> Session:
     """The session of a loop over a DataLoader; its step takes one core as long as a batch."""
     torch.set_num_threads(1)
     loader = DataLoader(Sums(), batch_size=8, num_workers=workers)
-    with headrace.observe(loader, tell=None) as seen:
+    with headrace.profile_loader(loader, tell=None) as seen:
         for _ in seen:
             sum(k * k for k in range(160_000))
     return seen.session

@@ -35,11 +35,11 @@ from benchmarks.media import DEFAULT_ROOT, paths, recipe
 from benchmarks.record import Repeat, Row, TimedResult, origin, ratios
 from benchmarks.worker import Ask, WorkerError, ask_worker, steady
 from headrace import FrameLoader, FrameReader, Proxies
-from headrace.decode.convert import FrameConverter
+from headrace.decode.converter import ArrayConverter
 from headrace.decode.index_store import IndexStore
-from headrace.decode.proxy_rows import VIDEOS, read_rows, write_rows
+from headrace.decode.proxies import VIDEOS, read_rows, write_rows
 from headrace.profiling.provenance import Record
-from headrace.video.shape import FrameShape, Orientation
+from headrace.video.frame_format import FrameFormat, Orientation
 
 GOPS = (1, 8, 30)
 BATCH_SIZE, BUDGET = 128, "256MiB"
@@ -250,7 +250,7 @@ def proof(*, paths: list[str], proxies: str, store: str, size: Any, **options: A
 
 
 def _plain(path: Path, size: tuple[int, int]) -> list[np.ndarray]:
-    converter = FrameConverter(FrameShape(size=size), Orientation(), str(path))
+    converter = ArrayConverter(FrameFormat(size=size), Orientation(), str(path))
     with av.open(str(path)) as container:
         return [converter.convert(frame, None) for frame in container.decode(video=0)]
 

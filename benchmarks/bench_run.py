@@ -29,9 +29,9 @@ from headrace.models.model import Model
 from headrace.models.results import Labels
 from headrace.preprocess.levels import Frames
 from headrace.preprocess.spec import InputSpec
-from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions, RunOptions
 from headrace.runs.run import Runner
-from headrace.sinks.seen import Seen
+from headrace.runs.run_options import ComputeOptions, InputOptions, OutputOptions, RunOptions
+from headrace.sinks.batch_results import ClassifiedBatch
 
 ENTRANTS: kit.Entrants = {
     "read_frames": {"way": "read_frames"},
@@ -97,7 +97,7 @@ class Kept:
         if self._keeps_sums:
             self.sums += [zlib.crc32(frame) for frame in batch.frames]
 
-    def write(self, seen: Seen) -> None:
+    def write(self, seen: ClassifiedBatch) -> None:
         """Count the frames that a model saw."""
         self.take(seen.batch)
 

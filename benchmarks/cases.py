@@ -98,11 +98,11 @@ def task_of(
     **asked: Any,
 ) -> RandomAccess:
     """Return the task: uniform frames, bursts, or clips; `seed` makes another order of frames."""
-    from headrace.sampling.clips import RandomClips
-    from headrace.sampling.frames import Uniform
+    from headrace.sampling.clip_samplers import RandomClips
+    from headrace.sampling.frame_samplers import UniformFrames
 
     files = [Path(path) for path in paths]
-    sampling: Sampler = Uniform(seed=seed)
+    sampling: Sampler = UniformFrames(seed=seed)
     if frames_per_burst is not None:
         from headrace import Bursts
 

@@ -19,12 +19,21 @@ import psutil
 
 from benchmarks.adapters import Delivery
 from benchmarks.worker import peak_rss_bytes, rss_bytes, steady
-from headrace import Bursts, FrameLoader, IndexStore, Proxies, Sampler, Source, Uniform, open_index
-from headrace.decode.pixels import Array
+from headrace import (
+    Bursts,
+    FrameLoader,
+    IndexStore,
+    Proxies,
+    Sampler,
+    Source,
+    UniformFrames,
+    open_index,
+)
+from headrace.decode.frame_outputs import Array
 from headrace.decode.protocol import DecodeCounters
-from headrace.decode.proxy_codecs import ProxyCodecs
+from headrace.decode.proxy_decoder import ProxyCodecs
+from headrace.loaders.job_decoder import Decoded, JobDecoder
 from headrace.planning.lookahead import GopJob
-from headrace.training.decoding import Decoded, JobDecoder
 
 BLOCK_BYTES = 1 << 17
 """Asked for at a time: what Linux reads ahead of a mount of NFS unless it is told otherwise."""
@@ -100,7 +109,7 @@ def load(
         sources = Proxies(proxies).all(paths)
     if latency_ms > 0 or megabytes_per_second is not None:
         sources = [SlowSource(Path(path), network=network) for path in paths]
-    sampling: Sampler = Uniform(seed=seed)
+    sampling: Sampler = UniformFrames(seed=seed)
     if frames_per_burst is not None:
         sampling = Bursts(frames_per_burst=frames_per_burst, lanes=batch_size, seed=seed)
     process, rss_before = psutil.Process(), rss_bytes()

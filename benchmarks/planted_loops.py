@@ -72,7 +72,7 @@ LOOPS: Final = (
 
 
 def run_loop(loop: Loop) -> Session:
-    """Return the session of a loop, observed as `headrace.observe` does."""
+    """Return the session of a loop, observed as `headrace.profile_loader` does."""
     torch.set_num_threads(1)
 
     def collate(samples: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -88,7 +88,7 @@ def run_loop(loop: Loop) -> Session:
         persistent_workers=loop.lives_on,
         collate_fn=collate,
     )
-    with headrace.observe(loader, tell=None) as seen:
+    with headrace.profile_loader(loader, tell=None) as seen:
         for _ in range(loop.epochs):
             for _ in seen:
                 if loop.step or loop.log:

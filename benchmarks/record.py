@@ -10,9 +10,9 @@ from pydantic import Field
 
 from benchmarks.equality import Equality
 from benchmarks.worker import ROOT
+from headrace.atomic_file import write_whole
 from headrace.profiling.machine import provenance
 from headrace.profiling.provenance import Provenance, Record
-from headrace.text_file import write_whole
 
 RESULTS = ROOT / "benchmarks" / "results"
 

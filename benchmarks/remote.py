@@ -16,7 +16,7 @@ import fsspec
 from av.container import InputContainer
 from starlette.staticfiles import StaticFiles
 
-from headrace.runtime.server import Server, listen
+from headrace.runtime.asgi_server import Server, listen
 
 
 @dataclass

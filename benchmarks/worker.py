@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from headrace.profiling.usage import cpu_seconds, machine_cpu_seconds, peak_memory_bytes
+from headrace.profiling.resource_usage import cpu_seconds, machine_cpu_seconds, peak_memory_bytes
 
 if TYPE_CHECKING:
     from benchmarks.adapters import Delivery

@@ -19,7 +19,7 @@ import torch
 from torch import distributed
 
 from common import joined, positive, rank
-from headrace import CameraLoader, Decoding
+from headrace import CameraLoader, DecoderConfig
 
 Mark = Callable[[str], AbstractContextManager[None]]
 
@@ -78,7 +78,7 @@ def main() -> None:
 def train(options: argparse.Namespace, device: torch.device, mark: Mark) -> None:
     """Go through the clips; say of each rank how fast it was and what it decoded."""
     model = Memory().to(device)
-    there = Decoding(device=f"cuda:{device.index or 0}", keeps_on_device=True)
+    there = DecoderConfig(device=f"cuda:{device.index or 0}", keeps_on_device=True)
     with CameraLoader(
         options.index_file,
         group_num=options.group_num,

@@ -18,7 +18,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
 from common import Checkpoint, add_checkpoint_options, joined, positive, rank
-from headrace import FrameLoader, Permutation
+from headrace import FrameLoader, ShuffledFrames
 
 
 def main() -> None:
@@ -62,7 +62,7 @@ def train(options: argparse.Namespace, device: torch.device) -> None:
         options.videos,
         batch_size=options.batch_size,
         size=(options.size, options.size),
-        sampling=Permutation(),
+        sampling=ShuffledFrames(),
         memory_budget=options.memory,
         device=device,
     ) as loader:

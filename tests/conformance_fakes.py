@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from benchmarks.conformance.reference import Reference, ascending, digest, thumbnail
 from headrace.testing.synth import SynthClip, write_clip
-from headrace.video.shape import Orientation
+from headrace.video.frame_format import Orientation
 
 
 def write_numbers(folder: Path, *, num_frames: int = 24) -> Path:

@@ -15,10 +15,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 LAYERS = [
-    *("errors", "extras", "sizes", "argument_names", "masking", "text_file", "records"),
+    *("errors", "extras", "units", "argument_names", "redaction", "atomic_file", "records"),
     "config_fields",
     *("video", "sampling", "planning", "runtime", "decode", "preprocess", "models", "cache"),
-    *("profiling", "training", "extraction", "live", "sinks", "runs", "report", "watching"),
+    *("profiling", "loaders", "extraction", "live", "sinks", "runs", "report", "instrumentation"),
     *("measuring", "planner", "bench", "cli"),
 ]
 """A file imports only from what stands before it; `testing`, after them all, from anything."""
@@ -36,11 +36,21 @@ OWNERS = {
     "the codec library": (
         r"av",
         [
-            *("video/container.py", "video/packets.py", "video/codec.py", "video/planes.py"),
-            *("video/left_over.py", "video/reference.py", "decode/*", "sinks/video_file.py"),
+            *(
+                "video/container.py",
+                "video/packet_table.py",
+                "video/codec.py",
+                "video/content_digest.py",
+            ),
+            *(
+                "video/h264_error_reset.py",
+                "video/reference_decode.py",
+                "decode/*",
+                "sinks/video_file.py",
+            ),
             # What is written, and held against what was to be written.
             *(f"extraction/proxies/{name}.py" for name in ("encoder", "make_proxy", "quality")),
-            "live/received.py",  # cameras and network streams, which no file is
+            "live/stream_reader.py",  # cameras and network streams, which no file is
             *("profiling/machine.py", "testing/*"),
         ],
     ),
@@ -51,7 +61,7 @@ OWNERS = {
         ["sampling/*", "models/load_weights.py", "sinks/web/access_control.py", "testing/*"],
     ),
     # A training loop of somebody's own has no command that could say what it came to.
-    "printing": (r"builtins\.print", ["cli/*", "watching/tell.py"]),
+    "printing": (r"builtins\.print", ["cli/*", "instrumentation/script_end.py"]),
     "the environment": (r"os\.(environb?|getenvb?|putenv|unsetenv)", ["cli/*"]),
 }
 """Effect → the dotted names that have it, and the files that may use them."""

@@ -32,7 +32,7 @@ def test_the_design_page_lists_the_layers_in_their_order() -> None:
 
 DOC = '"""Says what it is for."""\n'
 BROKEN = [
-    ("layers", "video/a.py", "from headrace.decode.pool import Pool"),
+    ("layers", "video/a.py", "from headrace.decode.decoder_pool import Pool"),
     ("layers", "errors.py", "import headrace.video.source"),
     ("layers", "report/a.py", "def f():\n    from headrace.cli import run"),
     ("layers", "cli/a.py", "from headrace.testing.synth import write"),
@@ -86,7 +86,7 @@ KEPT = [
     ("root", "video/a.py", "from headrace.errors import OpenError\nimport headrace.errors"),
     ("owners", "runtime/a.py", "import threading\nfrom queue import Queue"),
     ("owners", "extraction/ray/a.py", "import ray.data"),
-    ("owners", "extraction/a.py", "from headrace.extraction.ray.open import on_ray"),
+    ("owners", "extraction/a.py", "from headrace.extraction.ray.open_cluster import on_ray"),
     ("owners", "decode/pyav.py", "import av"),
     ("owners", "runtime/clock.py", "import time\ntime.perf_counter_ns()"),
     ("owners", "live/a.py", "from headrace.runtime.queue import BoundedQueue"),

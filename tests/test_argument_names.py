@@ -7,7 +7,14 @@ from torch.utils.data import DataLoader
 
 import headrace
 from forked import raised_by_a_worker
-from headrace import ConfigError, FrameLoader, InOrder, RandomClips, Uniform, VideoDataset
+from headrace import (
+    ConfigError,
+    FrameLoader,
+    RandomClips,
+    SequentialFrames,
+    UniformFrames,
+    VideoDataset,
+)
 from headrace.testing.synth import KINDS, write_clip
 
 OTHERS = {
@@ -31,7 +38,7 @@ OTHERS = {
     "Uniform": "generator",
     "Permutation": "random_state",
     "Bursts": "random_seed",
-    "InOrder": "step chunks",
+    "SequentialFrames": "step chunks",
 }
 """What is called → arguments by the names of other libraries; `chunks` is like none of ours."""
 
@@ -56,8 +63,8 @@ def test_signatures_stay_as_they_are(called):
 
 def test_a_sampler_is_still_a_value():
     assert RandomClips(num_frames=4) == RandomClips(num_frames=4)
-    assert hash(Uniform()) == hash(Uniform())
-    assert repr(InOrder(stride=2)) == "InOrder(stride=2)"
+    assert hash(UniformFrames()) == hash(UniformFrames())
+    assert repr(SequentialFrames(stride=2)) == "SequentialFrames(stride=2)"
 
 
 @pytest.mark.parametrize("num_workers", [0, 1])

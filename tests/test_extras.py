@@ -8,24 +8,24 @@ from pathlib import Path
 import pytest
 
 from headrace.cache.cache_url import open_cache
-from headrace.decode.open import usable_backends
+from headrace.decode.open_decoder import usable_backends
 from headrace.errors import BackendError
 from headrace.extraction.features.export import export
 from headrace.extraction.features.folder import FeatureFolder
-from headrace.extraction.frame_extraction import FrameExtraction, FrameOptions
-from headrace.extraction.ray.open import on_ray, sized
+from headrace.extraction.frame_extraction import FrameExtraction, FrameExtractionOptions
+from headrace.extraction.ray.open_cluster import on_ray, sized
 from headrace.extraction.ray.settings import RaySettings
 from headrace.extras import Extra, extras, require
+from headrace.loaders.manifest import Manifest
 from headrace.runs.model_setup import StartWatch
-from headrace.runs.options import MarkOptions
+from headrace.runs.run_options import MarkOptions
 from headrace.runs.tracers import prepare_marks
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.sampling.selection import EveryNth
 from headrace.sinks.box_table import BoxTable
 from headrace.sinks.prediction_table import PredictionTable
-from headrace.sinks.web.open import open_web_view
-from headrace.sinks.web.options import WebOptions
-from headrace.training.manifest.manifest import Manifest
+from headrace.sinks.web.open_page import open_web_view
+from headrace.sinks.web.web_options import WebOptions
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))
 BROUGHT = (
@@ -34,14 +34,14 @@ BROUGHT = (
 )
 """Packages of extras that have a door of their own."""
 BEHIND = (
-    *("headrace.cache.redis_store", "headrace.runtime.server", "headrace.runtime.connection"),
+    *("headrace.cache.redis_store", "headrace.runtime.asgi_server", "headrace.runtime.asgi_server"),
     *("headrace.sinks.web.", "headrace.extraction.ray.", "torch.utils.tensorboard"),
 )
 """How the names of modules begin that import one when they are imported."""
 
 
 def frames(out: Path) -> FrameExtraction:
-    options = FrameOptions(sources=("a.mp4",), out=out, selection=EveryNth(1))
+    options = FrameExtractionOptions(sources=("a.mp4",), out=out, selection=EveryNth(1))
     return FrameExtraction.prepare(options)
 
 

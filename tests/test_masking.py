@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from headrace.masking import is_ambiguous, masked, without_secrets
+from headrace.redaction import is_ambiguous, masked, without_secrets
 
 SECRET = "QXZJVK6789ÄλЖ密🔑"
 """Letters that stand in the passwords of these tests, and nowhere else in an address."""

@@ -42,8 +42,8 @@ def test_a_name_that_does_not_exist_is_an_attribute_error():
 def test_live_stays_the_loop_whatever_was_imported_before():
     code = """
 import headrace
-from headrace.live.frame import LiveFrame
-assert callable(headrace.live) and LiveFrame.__module__ == "headrace.live.frame"
+from headrace.live.source import LiveFrame
+assert callable(headrace.live) and LiveFrame.__module__ == "headrace.live.source"
 from headrace.live.source import LiveSource
 assert callable(headrace.live)
 """

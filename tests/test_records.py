@@ -6,23 +6,23 @@ from typing import Any
 import pytest
 
 from headrace.errors import ConfigError
-from headrace.extraction.features.feature_result import Lost, Made, Outcome, Times
-from headrace.extraction.features.model_signature import FeatureFacts
-from headrace.extraction.features.model_spec import Effort
+from headrace.extraction.extraction_options import OutputSpec, RequestedVideo
+from headrace.extraction.features.feature_result import Lost, Outcome, ResultInfo, Times
+from headrace.extraction.features.model_signature import ModelSignature
+from headrace.extraction.features.model_spec import WorkerResources
 from headrace.extraction.features.table_columns import TableFacts
-from headrace.extraction.journal import Entry, Fallen
-from headrace.extraction.options import AskedVideo, Request
-from headrace.extraction.ray.actor import Order, Terms
+from headrace.extraction.journal import Fallen, JournalEntry
+from headrace.extraction.ray.actor import ActorArgs, NodeRequirements
 from headrace.models.memory_table import MemoryCell, MemoryKey, MemoryTable
 from headrace.records import from_dict, from_json, to_dict, to_json
 
-VIDEO = AskedVideo(name="a\udcff", path="/data/a\udcff.mp4", size=None, mtime_ns=None)
+VIDEO = RequestedVideo(name="a\udcff", path="/data/a\udcff.mp4", size=None, mtime_ns=None)
 PLAIN_VIDEO = {"name": "a\udcff", "path": "/data/a\udcff.mp4", "size": None, "mtime_ns": None}
 PLAIN_VIDEO["rate"] = None
 ASKED = {"every": 3, "quality": None, "scale": 1.5, "damaged": "concealed", "alpha": True}
-REQUEST = Request(kind="frames", asked=ASKED, videos=(VIDEO,))
+REQUEST = OutputSpec(kind="frames", asked=ASKED, videos=(VIDEO,))
 PLAIN_REQUEST = {"kind": "frames", "asked": ASKED, "videos": [PLAIN_VIDEO]}
-TERMS = Terms(folder="/out", seal="a 1\n", versions={"av": "18.1"})
+TERMS = NodeRequirements(folder="/out", seal="a 1\n", versions={"av": "18.1"})
 PLAIN_TERMS = {"folder": "/out", "seal": "a 1\n", "versions": {"av": "18.1"}}
 TIMES = {"decode_ms": 1.5, "queue_ms": 0.0, "prepare_ms": 0.0, "transfer_ms": 0.0}
 TIMES |= {"model_ms": 0.0, "write_ms": 2.0}
@@ -38,7 +38,7 @@ CELL = {"size": [8, 8], "batch_size": 4, "peak_bytes": 9, "model_bytes": None}
 RECORDS: dict[str, tuple[Any, Any]] = {
     "request": (REQUEST, PLAIN_REQUEST),
     "entry": (
-        Entry(files=(("a.jpg", 3),), facts={"lost": [[1, "why"]]}),
+        JournalEntry(files=(("a.jpg", 3),), facts={"lost": [[1, "why"]]}),
         {"files": [["a.jpg", 3]], "facts": {"lost": [[1, "why"]]}},
     ),
     "quarantine": (Fallen(reason="died", decoder="18"), {"reason": "died", "decoder": "18"}),
@@ -46,12 +46,15 @@ RECORDS: dict[str, tuple[Any, Any]] = {
         Outcome(came=3, lost=(Lost(4, "damaged: ä"),), concealed=(5,)),
         {"came": 3, "lost": [[4, "damaged: ä"]], "concealed": [5]},
     ),
-    "made": (Made(**{**MADE, "times": Times(**TIMES)}), MADE),
-    "facts of a model": (FeatureFacts(**{**FACTS, "shape": (2, 2)}), FACTS),
+    "made": (ResultInfo(**{**MADE, "times": Times(**TIMES)}), MADE),
+    "facts of a model": (ModelSignature(**{**FACTS, "shape": (2, 2)}), FACTS),
     "facts of a table": (TableFacts(**{**TABLE, "shape": (512,)}), TABLE),
-    "effort": (Effort(batch_size="auto"), {"batch_size": "auto", "decoders": 0, "threads": None}),
+    "effort": (
+        WorkerResources(batch_size="auto"),
+        {"batch_size": "auto", "decoders": 0, "threads": None},
+    ),
     "order": (
-        Order(target="a:b", argument={"c": [1]}, alone=True, terms=TERMS),
+        ActorArgs(target="a:b", argument={"c": [1]}, alone=True, terms=TERMS),
         {"target": "a:b", "argument": {"c": [1]}, "alone": True, "terms": PLAIN_TERMS},
     ),
     "memory": (
@@ -75,7 +78,7 @@ def test_a_record_goes_out_as_json_and_comes_back(record, plain):
 def test_json_of_a_record_begins_with_its_version():
     text = to_json(REQUEST, version=3, indent=1)
     assert text == json.dumps({"version": 3, **PLAIN_REQUEST}, indent=1)
-    assert from_json(Request, text, file="a.json", version=3) == REQUEST
+    assert from_json(OutputSpec, text, file="a.json", version=3) == REQUEST
 
 
 @pytest.mark.parametrize(
@@ -94,7 +97,7 @@ def test_json_of_a_record_begins_with_its_version():
 )
 def test_what_is_no_record_says_file_field_and_value(plain, field, found):
     with pytest.raises(ConfigError) as error:
-        from_dict(Request, plain, file="a.json")
+        from_dict(OutputSpec, plain, file="a.json")
     assert str(error.value).startswith(f"cannot read a.json: {field}: ")
     assert str(error.value).endswith(found)
 
@@ -114,5 +117,5 @@ def test_what_is_no_record_says_file_field_and_value(plain, field, found):
 )
 def test_a_text_of_another_layout_says_which(text, said):
     with pytest.raises(ConfigError) as error:
-        from_json(Request, text, file="a.json", version=3)
+        from_json(OutputSpec, text, file="a.json", version=3)
     assert str(error.value) == f"cannot read a.json: {said}"

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.errors import ConfigError
-from headrace.sizes import parse_bytes, parse_seconds
+from headrace.units import parse_bytes, parse_seconds
 
 LONG = "9" * 400
 

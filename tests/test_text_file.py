@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from headrace.atomic_file import partial_of, write_bytes_whole, write_whole
 from headrace.errors import ConfigError
-from headrace.text_file import partial_of, write_bytes_whole, write_whole
 
 
 def test_what_was_there_is_replaced(tmp_path):
@@ -59,7 +59,7 @@ def test_what_a_killed_process_leaves_is_no_file_of_that_name(tmp_path, monkeypa
 WRITER = """
 import sys
 from pathlib import Path
-from headrace.text_file import write_whole
+from headrace.atomic_file import write_whole
 
 print(flush=True)
 sys.stdin.readline()

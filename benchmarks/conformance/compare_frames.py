@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from benchmarks.conformance.reference import NO_PTS, Reference, digest
 from benchmarks.conformance.verdict import HEADRACE, Ending, Verdict
-from headrace.decode.pixels import Array
+from headrace.decode.frame_outputs import Array
 from headrace.decode.protocol import DecodeJob, Decoder
 from headrace.errors import DecodeError, HeadraceError
 

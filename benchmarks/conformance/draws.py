@@ -39,7 +39,7 @@ from benchmarks.conformance.verdict import (
 from benchmarks.conformance.ways import judge_reading
 from benchmarks.record import RESULTS, origin
 from headrace.decode.index_store import IndexStore
-from headrace.decode.open import open_decoder
+from headrace.decode.open_decoder import open_decoder
 from headrace.decode.protocol import DecodeJob
 from headrace.video.stream_index import StreamIndex
 from tests.kit.synth_draw import Draw, draw_clip, write_draw

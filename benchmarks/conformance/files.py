@@ -19,7 +19,7 @@ from benchmarks.conformance.reference import Reference, thumbnail
 from benchmarks.conformance.verdict import HEADRACE, FileRow, Plan, Verdict
 from benchmarks.equality import MARGIN
 from benchmarks.worker import ROOT, versions
-from headrace.video.shape import Orientation
+from headrace.video.frame_format import Orientation
 
 REFERENCE = "plain decode"
 """The party, and its way, that all are held against."""

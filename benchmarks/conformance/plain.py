@@ -30,9 +30,9 @@ from benchmarks.conformance.reference import (
     digest,
     thumbnail,
 )
-from headrace.decode.convert import FrameConverter
+from headrace.decode.converter import ArrayConverter
 from headrace.errors import DecodeError
-from headrace.video.shape import FrameShape, Orientation
+from headrace.video.frame_format import FrameFormat, Orientation
 
 _NO_VIDEO_FORMATS = ("image2", "ico", "tty", "hls", "concat", "dash", "webp_anim")
 """Of FFmpeg's formats: pictures, texts that it would draw, and lists that name other files."""
@@ -97,8 +97,8 @@ class _Decoding:
 
     def __init__(self, path: Path, size: tuple[int, int] | None) -> None:
         self._path = path
-        self._shapes = [FrameShape(), *([] if size is None else [FrameShape(size=size)])]
-        self._converters: list[FrameConverter] = []
+        self._shapes = [FrameFormat(), *([] if size is None else [FrameFormat(size=size)])]
+        self._converters: list[ArrayConverter] = []
         self._seen = 0
         self._logs: list[tuple[int, str, str]] = []
         self._stream_index = 0
@@ -242,7 +242,7 @@ class _Decoding:
         if not self._converters:
             self.orientation = _orientation(frame)
             self._converters = [
-                FrameConverter(shape, self.orientation, str(self._path)) for shape in self._shapes
+                ArrayConverter(shape, self.orientation, str(self._path)) for shape in self._shapes
             ]
         complaint = None
         try:

@@ -13,8 +13,8 @@ from typing import Any
 
 from benchmarks.conformance.verdict import Ending, Verdict
 from headrace.errors import in_one_line
-from headrace.runtime.child import Call, Json
-from headrace.runtime.children import run_children
+from headrace.runtime.child_spec import FunctionSpec, Json
+from headrace.runtime.supervisor import run_children
 
 _MOST_LETTERS = 600
 
@@ -51,7 +51,7 @@ Ask = Callable[[Request], Ended]
 
 def ask_worker(request: Request) -> Ended:
     """Run a fresh process; it is killed when it takes longer than its limit."""
-    call = Call(
+    call = FunctionSpec(
         name="worker",
         function=answer_items,
         argument=asdict(request),

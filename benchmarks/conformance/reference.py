@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.equality import SIDE, Pictures
-from headrace.video.shape import Orientation
+from headrace.video.frame_format import Orientation
 
 NO_PTS = int(np.iinfo(np.int64).min)
 """Stands for a time that a frame does not have."""

@@ -17,8 +17,8 @@ from benchmarks.conformance.verdict import HEADRACE, WAYS, Plan, Verdict
 from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import DecodeJob
 from headrace.errors import DecodeError, HeadraceError, StageError
-from headrace.sampling.frames import Permutation
-from headrace.sampling.order import Order
+from headrace.sampling.epoch_order import EpochOrder
+from headrace.sampling.frame_samplers import ShuffledFrames
 from headrace.sampling.population import Population
 from headrace.sampling.sampler import SamplerTraits
 from headrace.video.source import Source
@@ -63,10 +63,10 @@ class FirstFrames:
             identity=repr(self), is_random=True, has_replacement=False, seed=self.seed
         )
 
-    def order(self, population: Population, epoch: int) -> Order:
+    def order(self, population: Population, epoch: int) -> EpochOrder:
         """Return the order of one epoch, over one video."""
         first = Population.of([np.array([min(self.most, population.num_frames)])])
-        return Permutation(seed=self.seed).order(first, epoch)
+        return ShuffledFrames(seed=self.seed).order(first, epoch)
 
 
 def judge_way(way: str, task: Task, reference: Reference) -> tuple[Verdict, Judge | None]:
@@ -111,7 +111,7 @@ def judge_refusal(path: Path) -> Verdict:
 
 def by_seek(task: Task, index: StreamIndex, judge: Judge) -> None:
     """Random frames, each a job of its own, on one decoder."""
-    from headrace.decode.open import open_decoder
+    from headrace.decode.open_decoder import open_decoder
 
     is_over = task.clock()
     random = Random(task.plan.seed)

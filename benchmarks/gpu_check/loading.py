@@ -23,7 +23,7 @@ import torch
 
 from benchmarks.command_line import call
 from benchmarks.gpu_check.step import tell
-from headrace import CameraLoader, DecodedBy, Decoding, FrameLoader, find_videos
+from headrace import CameraLoader, DecoderConfig, DeviceCounters, FrameLoader, find_videos
 from headrace.measuring.interleaved import MedianRange, grouped, take_turns
 
 _PEER: Final = 2481.54
@@ -31,7 +31,7 @@ _PEER: Final = 2481.54
 on one A100 (docs/benchmarks.md); the aim is twice as many."""
 _HEADS: Final = ("decoded by", "frames/s", "slowest", "fastest", "ms a frame")
 
-Opener = Callable[[Decoding], AbstractContextManager[Any]]
+Opener = Callable[[DecoderConfig], AbstractContextManager[Any]]
 """What decodes -> the loader."""
 
 
@@ -45,9 +45,9 @@ def opener(kind: str, sources: Sequence[str], size: tuple[int, int], batch_size:
 
 def entrants(
     gpu: int | None, *, with_auto: bool, with_kept: bool = False, with_pynvvideocodec: bool = False
-) -> dict[str, Decoding]:
+) -> dict[str, DecoderConfig]:
     """Return what is timed, by name; the CPU first."""
-    there = Decoding.on_gpu(gpu)
+    there = DecoderConfig.on_gpu(gpu)
     ways = {"CPU again" if gpu is None else "NVDEC": there}
     if with_pynvvideocodec:
         is_here = gpu is not None
@@ -55,16 +55,18 @@ def entrants(
         ways[name] = replace(there, backend="pynvvideocodec") if is_here else there
     if with_kept:
         ways |= {f"{name}, kept": replace(way, keeps_on_device=True) for name, way in ways.items()}
-    return {"CPU": Decoding(), **ways} | ({"auto": Decoding(device="auto")} if with_auto else {})
+    return {"CPU": DecoderConfig(), **ways} | (
+        {"auto": DecoderConfig(device="auto")} if with_auto else {}
+    )
 
 
-def unequal(open_one: Opener, decoding: Decoding, batches: int) -> int | None:
+def unequal(open_one: Opener, decoding: DecoderConfig, batches: int) -> int | None:
     """Return the number of the first batch that differs from the CPU's; None where none does.
 
     Tensors made on a GPU may be rounded to the next grey level.
     """
     most = 1 if decoding.stays_on_gpu else 0
-    twin = Decoding(keeps_on_device=decoding.keeps_on_device)
+    twin = DecoderConfig(keeps_on_device=decoding.keeps_on_device)
     with open_one(twin) as there, open_one(decoding) as here:
         pairs = zip(islice(there, batches), islice(here, batches), strict=True)
         for number, (expected, found) in enumerate(pairs):
@@ -74,7 +76,9 @@ def unequal(open_one: Opener, decoding: Decoding, batches: int) -> int | None:
     return None
 
 
-def rate(open_one: Opener, decoding: Decoding, seconds: float) -> tuple[float, DecodedBy | None]:
+def rate(
+    open_one: Opener, decoding: DecoderConfig, seconds: float
+) -> tuple[float, DeviceCounters | None]:
     """Return frames per second behind the first batch, over so many seconds, of as many epochs.
 
     So what was decoded ahead of that batch counts for little. With it, where the CPU and the GPU
@@ -94,7 +98,7 @@ def rate(open_one: Opener, decoding: Decoding, seconds: float) -> tuple[float, D
         return frames / taken, loader.statistics.decoded_by
 
 
-def _wait_for(decoding: Decoding) -> None:
+def _wait_for(decoding: DecoderConfig) -> None:
     if decoding.stays_on_gpu:
         torch.cuda.synchronize(decoding.device)
 

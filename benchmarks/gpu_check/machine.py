@@ -17,9 +17,9 @@ import torch
 from benchmarks.command_line import call
 from benchmarks.gpu_check.step import Need, tell
 from headrace.bench.registry import BENCHMARKS
-from headrace.decode.decoding import Decoding
+from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.index_store import IndexStore
-from headrace.decode.open import capabilities_of, open_decoder
+from headrace.decode.open_decoder import capabilities_of, open_decoder
 from headrace.decode.protocol import DecodeJob
 from headrace.errors import BackendError, HeadraceError
 from headrace.profiling.machine import provenance
@@ -75,7 +75,7 @@ def _missing_hardware() -> dict[Need, str]:
 
 def _missing_library() -> dict[Need, str]:
     try:
-        capabilities_of(Decoding(backend="pynvvideocodec", device=f"cuda:{_GPU}"))
+        capabilities_of(DecoderConfig(backend="pynvvideocodec", device=f"cuda:{_GPU}"))
     except BackendError as error:
         return {"PyNvVideoCodec": str(error)}
     return {}

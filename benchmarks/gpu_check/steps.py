@@ -77,8 +77,8 @@ OF_NVDEC: Final = "from_the_gpu or of_the_gpu or nvdec or device_decoder"
 _PATIENCE: Final = 4
 """A rehearsal may take its time: the limits are those of a GPU that is lent, on many cores."""
 _TESTS_REHEARSED: Final = (
-    *("models/test_model.py", "decode/test_decoding.py", "decode/test_device_decoder.py"),
-    *("training/test_decoding_choice.py", "preprocess/test_levels.py"),
+    *("models/test_model.py", "decode/test_decoder_config.py", "decode/test_device_decoder.py"),
+    *("loaders/test_decoding_choice.py", "preprocess/test_levels.py"),
 )
 _SCALES: Final = {
     "model": ("resnet18", "squeezenet1_1"),

@@ -25,7 +25,7 @@ from benchmarks.media import (
     shots,
 )
 from headrace.testing.synth_pixels import read_number
-from headrace.video.number_code import DARK, LIGHT, blocks_of, grid_of
+from headrace.video.frame_barcode import DARK, LIGHT, blocks_of, grid_of
 
 CORNER = (160, 192)
 """Height and width of the corner, upper left; the number lies in its upper five eighths."""

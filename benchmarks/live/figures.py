@@ -14,7 +14,7 @@ from benchmarks.record import Repeat, origin
 from benchmarks.worker import Ask
 from headrace.profiling.provenance import Provenance, Record
 from headrace.runtime.distribution import Distribution
-from headrace.runtime.ticker import ticking
+from headrace.runtime.threads import ticking
 
 T = TypeVar("T")
 

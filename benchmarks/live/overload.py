@@ -11,10 +11,10 @@ from benchmarks.markdown import with_notes, yes
 from benchmarks.media import FRAME_RATE
 from benchmarks.worker import Ask, Meter, WorkerError
 from headrace.live.address import FileAddress
-from headrace.live.overload import Overload
-from headrace.live.paced import PacedFile
+from headrace.live.drop_policy import DropPolicy
+from headrace.live.realtime_file import RealtimeFile
 from headrace.runs.live.flow import LiveFlow, LivePlan
-from headrace.runs.live.live_batches import Answered
+from headrace.runs.live.live_batches import ModelOutputs
 from headrace.runtime.clock import SYSTEM_CLOCK
 
 _SAMPLE_SECONDS = 0.5
@@ -78,15 +78,15 @@ def answer(
     """Return ages in milliseconds, and the memory of this process."""
     ages_ms: list[float] = []
 
-    def show(answered: Answered) -> None:
+    def show(answered: ModelOutputs) -> None:
         now_ns = SYSTEM_CLOCK.now_ns()
         ages_ms.extend((now_ns - v[-1].arrived_ns) / 1e6 for v in answered.gathered.views)
 
     limit = max_staleness_ms / 1e3
     plan = LivePlan(
-        sources=[PacedFile(FileAddress(path=Path(clip)))],
+        sources=[RealtimeFile(FileAddress(path=Path(clip)))],
         engine=classifier(threads=1, at_least=model_ms / 1e3),
-        overload=Overload.chosen("auto", is_live=True, max_staleness_seconds=limit),
+        overload=DropPolicy.chosen("auto", is_live=True, max_staleness_seconds=limit),
         max_seconds=seconds,
         show=show,
     )

@@ -13,7 +13,7 @@ from benchmarks.live.source import OneThread, classifier, in_threads, one_after_
 from benchmarks.markdown import with_notes, yes
 from benchmarks.worker import Ask, Meter
 from headrace.profiling.provenance import Record
-from headrace.runs.live.live_batches import Engine
+from headrace.runs.live.live_batches import ModelRunner
 
 DEFINITION = (
     "Age of a frame, from when it was due until the consumer has its answer, in the pipeline "
@@ -133,10 +133,10 @@ def answer(
         proved: Frames that are compared.
         repeats: Of each way.
     """
-    bare = Engine(prepare=_unchanged, run=lambda batch: [0])
+    bare = ModelRunner(prepare=_unchanged, run=lambda batch: [0])
     engine = bare if model == "none" else classifier(threads=1)
     source = OneThread(Path(clip), rate)
-    sums = Engine(prepare=_unchanged, run=lambda batch: [zlib.crc32(each) for each in batch])
+    sums = ModelRunner(prepare=_unchanged, run=lambda batch: [zlib.crc32(each) for each in batch])
     bare_sums = [found for [found], _ in _bare(source, sums, proved)]
     pipeline_sums = [found for found, _ in _pipeline(source, sums, proved)]
     if bare_sums != pipeline_sums or len(bare_sums) != proved:
@@ -149,13 +149,13 @@ def answer(
     return {**timed, "meter": meter.read()}
 
 
-def _bare(source: OneThread, engine: Engine, count: int) -> Iterator[tuple[Any, Times]]:
+def _bare(source: OneThread, engine: ModelRunner, count: int) -> Iterator[tuple[Any, Times]]:
     """One thread, without the time that it waits until a frame is due."""
     for frame, output, at_ns, spent in one_after_another(source, engine, count):
         yield output, ((at_ns - frame.arrived_ns) / 1e6, _work_ms(spent))
 
 
-def _pipeline(source: OneThread, engine: Engine, count: int) -> Iterator[tuple[Any, Times]]:
+def _pipeline(source: OneThread, engine: ModelRunner, count: int) -> Iterator[tuple[Any, Times]]:
     """The stages of `headrace run`, as the consumer sees them."""
     for value, at_ns, spent in in_threads(source, engine, count):
         yield value.outputs[0], ((at_ns - value.gathered.newest_ns) / 1e6, _work_ms(spent))

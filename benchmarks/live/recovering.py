@@ -22,7 +22,7 @@ from benchmarks.markdown import with_notes, yes
 from benchmarks.record import origin
 from benchmarks.worker import Ask, Meter, WorkerError, versions
 from headrace.profiling.provenance import Record
-from headrace.runs.live.live_batches import Engine
+from headrace.runs.live.live_batches import ModelRunner
 from headrace.testing.rtsp import RtspServer
 
 FRAME_NS = 1_000_000_000 / 30
@@ -112,7 +112,7 @@ class Stream:
     """What is shown, and until when."""
 
     url: str
-    engine: Engine
+    engine: ModelRunner
     until_ns: int
     """By `time.perf_counter_ns`."""
     max_staleness: str | None

@@ -15,24 +15,23 @@ from typing import Any
 import numpy as np
 import torch
 
-from headrace.decode.open import open_decoder, open_index
+from headrace.decode.open_decoder import open_decoder, open_index
 from headrace.decode.protocol import DecodeJob
-from headrace.live.events import Event
-from headrace.live.frame import LiveFrame
-from headrace.live.overload import Overload
+from headrace.live.drop_policy import DropPolicy
+from headrace.live.source import Event, LiveFrame
 from headrace.models.load import load_classifier
-from headrace.planning.stretches import in_order
+from headrace.planning.gop_ranges import in_order
 from headrace.preprocess.levels import build_preprocess
 from headrace.profiling.session import Pace
 from headrace.runs.live.flow import LiveFlow, LivePlan
-from headrace.runs.live.live_batches import Engine
+from headrace.runs.live.live_batches import ModelRunner
 from headrace.runtime.clock import SYSTEM_CLOCK
-from headrace.runtime.waiter import Waiter
+from headrace.runtime.waitable_source import Waiter
 
 NAME = "mobilenet_v2"
 
 
-def classifier(*, threads: int, at_least: float = 0.0, waits: bool = False) -> Engine:
+def classifier(*, threads: int, at_least: float = 0.0, waits: bool = False) -> ModelRunner:
     """Return mobilenet_v2 with random weights, warmed up, and the preprocessing it was made for.
 
     Args:
@@ -55,7 +54,7 @@ def classifier(*, threads: int, at_least: float = 0.0, waits: bool = False) -> E
 
     prepare = build_preprocess("medium", model.input)
     run(prepare(np.zeros((1, 720, 1280, 3), np.uint8)))
-    return Engine(prepare=prepare, run=run)
+    return ModelRunner(prepare=prepare, run=run)
 
 
 class OneThread:
@@ -103,7 +102,7 @@ STAGES = ("decode", "preprocess", "model")
 
 
 def one_after_another(
-    source: OneThread, engine: Engine, count: int
+    source: OneThread, engine: ModelRunner, count: int
 ) -> Iterator[tuple[LiveFrame, Any, int, dict[str, int]]]:
     """Yield so many frames, each with its answer, when it was there, and nanoseconds by stage.
 
@@ -124,10 +123,10 @@ def one_after_another(
 
 
 def in_threads(
-    source: OneThread, engine: Engine, count: int
+    source: OneThread, engine: ModelRunner, count: int
 ) -> Iterator[tuple[Any, int, dict[str, int]]]:
     """Yield so many results of a live run, each with when it was there, and its stages' times."""
-    overload = Overload.chosen("every-frame", is_live=source.base != "full_speed")
+    overload = DropPolicy.chosen("every-frame", is_live=source.base != "full_speed")
     plan = LivePlan(sources=[source], engine=engine, overload=overload)
     with LiveFlow(plan) as flow:
         for item in islice(flow, count):

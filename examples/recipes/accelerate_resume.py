@@ -11,7 +11,7 @@ import accelerate
 import torch
 from torch.nn.functional import cross_entropy
 
-from headrace import FrameLoader, Manifest, Permutation
+from headrace import FrameLoader, Manifest, ShuffledFrames
 
 manifest = Manifest.of_folders(sys.argv[1])
 seen = Counter()
@@ -21,7 +21,7 @@ def train(steps, resume):
     accelerator = accelerate.Accelerator(cpu=True)
     model = torch.nn.Linear(3, len(manifest.classes["label"]))
     model, optimizer = accelerator.prepare(model, torch.optim.AdamW(model.parameters(), lr=0.1))
-    with FrameLoader(manifest, sampling=Permutation(), batch_size=16, size=(64, 64)) as loader:
+    with FrameLoader(manifest, sampling=ShuffledFrames(), batch_size=16, size=(64, 64)) as loader:
         accelerator.register_for_checkpointing(loader)
         if resume:
             accelerator.load_state(sys.argv[2])

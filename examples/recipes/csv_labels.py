@@ -7,14 +7,14 @@ import csv
 import sys
 from pathlib import Path
 
-from headrace import FrameLoader, Manifest, Permutation
+from headrace import FrameLoader, Manifest, ShuffledFrames
 
 table = Path(sys.argv[1])
 manifest = Manifest.read(table)
 classes = manifest.classes["label"]
 print(f"{len(manifest)} rows, classes {', '.join(classes)}")
 
-with FrameLoader(manifest, sampling=Permutation(), batch_size=16, size=(64, 64)) as loader:
+with FrameLoader(manifest, sampling=ShuffledFrames(), batch_size=16, size=(64, 64)) as loader:
     batches = list(loader)
 
 written = list(csv.DictReader(table.open()))

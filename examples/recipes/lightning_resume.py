@@ -11,7 +11,7 @@ import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 from torch.nn.functional import cross_entropy
 
-from headrace import FrameLoader, Manifest, Permutation
+from headrace import FrameLoader, Manifest, ShuffledFrames
 
 manifest = Manifest.of_folders(sys.argv[1])
 seen = Counter()
@@ -33,7 +33,7 @@ class Module(lightning.LightningModule):
 def fit(resume=None, **limits):
     keep = ModelCheckpoint(sys.argv[2], every_n_train_steps=5, save_last=True)
     trainer = lightning.Trainer(callbacks=[keep], logger=False, accelerator="cpu", **limits)
-    with FrameLoader(manifest, sampling=Permutation(), batch_size=16, size=(64, 64)) as loader:
+    with FrameLoader(manifest, sampling=ShuffledFrames(), batch_size=16, size=(64, 64)) as loader:
         trainer.fit(Module(), loader, ckpt_path=resume)
 
 

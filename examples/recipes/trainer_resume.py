@@ -10,7 +10,7 @@ import torch
 from torch.nn.functional import cross_entropy
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
-from headrace import FrameLoader, Manifest, Permutation
+from headrace import FrameLoader, Manifest, ShuffledFrames
 
 manifest = Manifest.of_folders(sys.argv[1])
 seen = Counter()
@@ -29,7 +29,7 @@ class KeepsPlace(TrainerCallback):
 
 
 def train(resume, **limits):
-    with FrameLoader(manifest, sampling=Permutation(), batch_size=16, size=(64, 64)) as loader:
+    with FrameLoader(manifest, sampling=ShuffledFrames(), batch_size=16, size=(64, 64)) as loader:
         model = Model(3, len(manifest.classes["label"]))
         arguments = TrainingArguments(sys.argv[2], save_steps=5, ignore_data_skip=True, **limits)
         trainer = Trainer(model, arguments, callbacks=[KeepsPlace()])

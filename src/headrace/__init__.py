@@ -2,9 +2,9 @@
 
 The layers, top to bottom; a file imports only from what stands above it (docs/design.md):
 
-    errors -> sizes -> masking -> video -> sampling -> planning -> runtime -> decode -> preprocess
-    -> models -> cache -> profiling -> training -> extraction -> live -> sinks -> runs -> report
-    -> watching -> bench -> cli; testing may use them all
+    errors -> units -> redaction -> video -> sampling -> planning -> runtime -> decode -> preprocess
+    -> models -> cache -> profiling -> loaders -> extraction -> live -> sinks -> runs -> report
+    -> instrumentation -> bench -> cli; testing may use them all
 
 Names are loaded when they are first used: `import headrace` loads neither torch nor FFmpeg.
 """
@@ -16,13 +16,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headrace.decode.clips import load_clip, read_clip
-    from headrace.decode.decoded_by import DecodedBy, WayDone
-    from headrace.decode.decoding import Decoding
+    from headrace.decode.decoder_config import DecoderConfig
+    from headrace.decode.device_scheduler import DeviceCounters, DeviceTotals
     from headrace.decode.index_store import IndexStore
-    from headrace.decode.open import open_decoder, open_device_decoder, open_index
+    from headrace.decode.open_decoder import open_decoder, open_device_decoder, open_index
     from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
     from headrace.decode.proxies import Proxies
+    from headrace.decode.read_clip import load_clip, read_clip
     from headrace.decode.video_reader import VideoReader
     from headrace.decode.video_reader import open as open  # type checkers export it
     from headrace.errors import (
@@ -39,159 +39,153 @@ if TYPE_CHECKING:
         StageError,
     )
     from headrace.extraction.features.feature_set import read_features
-    from headrace.extraction.frames import FrameReader, read_frames
+    from headrace.extraction.frame_reader import FrameReader, read_frames
+    from headrace.instrumentation.loop_profile import LoopProfile, profile_loader
+    from headrace.loaders.batch import Batch
+    from headrace.loaders.cameras.augment import ClipAugment
+    from headrace.loaders.cameras.camera_alignment import Alignment, CameraClock
+    from headrace.loaders.cameras.camera_batch import CameraBatch
+    from headrace.loaders.cameras.camera_dataset import CameraStreamDataset
+    from headrace.loaders.cameras.camera_loader import CameraLoader, CameraStatistics
+    from headrace.loaders.cameras.camera_times import CameraTimes
+    from headrace.loaders.cameras.camera_view import CameraView
+    from headrace.loaders.cameras.layout_check import camera_problems
+    from headrace.loaders.cameras.moment_table import ClipMoment, MomentTable
+    from headrace.loaders.cameras.nuscenes import NuScenes
+    from headrace.loaders.cameras.slot_memory import SlotMemory
+    from headrace.loaders.cameras.stream_sampler import CameraStreamSampler
+    from headrace.loaders.cameras.window_batch import CameraWindowBatch
+    from headrace.loaders.cameras.window_loader import CameraWindowLoader, CameraWindowStatistics
+    from headrace.loaders.contact_sheet.contact_sheet import ContactSheet
+    from headrace.loaders.datasets import FrameDataset, VideoDataset
+    from headrace.loaders.epoch_sampler import EpochSampler
+    from headrace.loaders.frame_loader import ClipLoader, FrameLoader
+    from headrace.loaders.loader_statistics import LoaderStatistics
+    from headrace.loaders.manifest import Manifest
+    from headrace.loaders.transforms import WithSample
     from headrace.profiling.session import Session
     from headrace.runs.live.loop import LiveResult, live
-    from headrace.sampling.around import Around
     from headrace.sampling.bursts import Bursts
-    from headrace.sampling.clips import RandomClips, UniformClips
-    from headrace.sampling.frames import InOrder, Permutation, Uniform
+    from headrace.sampling.clip_samplers import RandomClips, SegmentClips, UniformClips
+    from headrace.sampling.delta_frames import DeltaFrames
+    from headrace.sampling.epoch_order import EpochOrder
+    from headrace.sampling.frame_samplers import SequentialFrames, ShuffledFrames, UniformFrames
     from headrace.sampling.moments import Moments
-    from headrace.sampling.order import Order
     from headrace.sampling.population import Population
-    from headrace.sampling.sampler import AdaptableSampler, Sampler, SamplerTraits, SamplerUse
-    from headrace.sampling.spread import SpreadClips
+    from headrace.sampling.sampler import BindableSampler, Sampler, SamplerContext, SamplerTraits
     from headrace.sinks.own_sink import ResultBatch, Sink, SinkContext
-    from headrace.training.batch import Batch
-    from headrace.training.cameras.alignment import Alignment, CameraClock
-    from headrace.training.cameras.augment import ClipAugment
-    from headrace.training.cameras.batch import CameraBatch
-    from headrace.training.cameras.camera_times import CameraTimes
-    from headrace.training.cameras.datasets import CameraStreamDataset
-    from headrace.training.cameras.loader import CameraLoader
-    from headrace.training.cameras.metadata import ClipMoment
-    from headrace.training.cameras.moment_table import MomentTable
-    from headrace.training.cameras.nuscenes import NuScenes
-    from headrace.training.cameras.problems import camera_problems
-    from headrace.training.cameras.slot_memory import SlotMemory
-    from headrace.training.cameras.statistics import CameraStatistics
-    from headrace.training.cameras.stream_sampler import CameraStreamSampler
-    from headrace.training.cameras.view import CameraView
-    from headrace.training.cameras.windows.batch import CameraWindowBatch
-    from headrace.training.cameras.windows.loader import CameraWindowLoader
-    from headrace.training.cameras.windows.statistics import CameraWindowStatistics
-    from headrace.training.clip_loader import ClipLoader
-    from headrace.training.datasets import FrameDataset, VideoDataset
-    from headrace.training.epoch_sampler import EpochSampler
-    from headrace.training.loader import FrameLoader
-    from headrace.training.manifest.manifest import Manifest
-    from headrace.training.sheet.contact_sheet import ContactSheet
-    from headrace.training.statistics import LoaderStatistics
-    from headrace.training.transforms import WithSample
     from headrace.video.camera_layout import CameraLayout
+    from headrace.video.find_videos import find_videos
+    from headrace.video.frame_format import Crop, FrameFormat
+    from headrace.video.frame_loss import FrameLoss
     from headrace.video.frames import Clip, FrameBatch
     from headrace.video.image_sequence import ImageSequence
-    from headrace.video.loss import Loss
-    from headrace.video.manifest import find_videos
     from headrace.video.metadata import VideoMetadata
-    from headrace.video.shape import Crop, FrameShape
     from headrace.video.source import Source
     from headrace.video.stream_index import StreamIndex
-    from headrace.watching.observation import Observation, observe
 
 __version__ = _version("headrace")
 
 _HOMES = {
-    "AdaptableSampler": "sampling.sampler",
-    "Alignment": "training.cameras.alignment",
-    "Around": "sampling.around",
+    "Alignment": "loaders.cameras.camera_alignment",
     "BackendError": "errors",
-    "Batch": "training.batch",
+    "Batch": "loaders.batch",
+    "BindableSampler": "sampling.sampler",
     "Bursts": "sampling.bursts",
     "CacheError": "errors",
-    "CameraBatch": "training.cameras.batch",
-    "CameraClock": "training.cameras.alignment",
+    "CameraBatch": "loaders.cameras.camera_batch",
+    "CameraClock": "loaders.cameras.camera_alignment",
     "CameraLayout": "video.camera_layout",
-    "CameraLoader": "training.cameras.loader",
-    "CameraStatistics": "training.cameras.statistics",
-    "CameraStreamDataset": "training.cameras.datasets",
-    "CameraStreamSampler": "training.cameras.stream_sampler",
-    "CameraTimes": "training.cameras.camera_times",
-    "CameraView": "training.cameras.view",
-    "CameraWindowBatch": "training.cameras.windows.batch",
-    "CameraWindowLoader": "training.cameras.windows.loader",
-    "CameraWindowStatistics": "training.cameras.windows.statistics",
+    "CameraLoader": "loaders.cameras.camera_loader",
+    "CameraStatistics": "loaders.cameras.camera_loader",
+    "CameraStreamDataset": "loaders.cameras.camera_dataset",
+    "CameraStreamSampler": "loaders.cameras.stream_sampler",
+    "CameraTimes": "loaders.cameras.camera_times",
+    "CameraView": "loaders.cameras.camera_view",
+    "CameraWindowBatch": "loaders.cameras.window_batch",
+    "CameraWindowLoader": "loaders.cameras.window_loader",
+    "CameraWindowStatistics": "loaders.cameras.window_loader",
     "Clip": "video.frames",
-    "ClipAugment": "training.cameras.augment",
-    "ClipLoader": "training.clip_loader",
-    "ClipMoment": "training.cameras.metadata",
+    "ClipAugment": "loaders.cameras.augment",
+    "ClipLoader": "loaders.frame_loader",
+    "ClipMoment": "loaders.cameras.moment_table",
     "ConfigError": "errors",
-    "ContactSheet": "training.sheet.contact_sheet",
-    "Crop": "video.shape",
+    "ContactSheet": "loaders.contact_sheet.contact_sheet",
+    "Crop": "video.frame_format",
     "DecodeCounters": "decode.protocol",
     "DecodeError": "errors",
     "DecodeJob": "decode.protocol",
-    "DecodedBy": "decode.decoded_by",
     "Decoder": "decode.protocol",
-    "Decoding": "decode.decoding",
-    "EpochSampler": "training.epoch_sampler",
+    "DecoderConfig": "decode.decoder_config",
+    "DeltaFrames": "sampling.delta_frames",
+    "DeviceCounters": "decode.device_scheduler",
+    "DeviceTotals": "decode.device_scheduler",
+    "EpochOrder": "sampling.epoch_order",
+    "EpochSampler": "loaders.epoch_sampler",
     "FrameBatch": "video.frames",
-    "FrameDataset": "training.datasets",
-    "FrameLoader": "training.loader",
-    "FrameReader": "extraction.frames",
-    "FrameShape": "video.shape",
+    "FrameDataset": "loaders.datasets",
+    "FrameFormat": "video.frame_format",
+    "FrameLoader": "loaders.frame_loader",
+    "FrameLoss": "video.frame_loss",
+    "FrameReader": "extraction.frame_reader",
     "HeadraceError": "errors",
     "ImageSequence": "video.image_sequence",
-    "InOrder": "sampling.frames",
     "IndexStore": "decode.index_store",
     "LeftOutWarning": "errors",
     "LiveResult": "runs.live.loop",
-    "LoaderStatistics": "training.statistics",
-    "Loss": "video.loss",
-    "Manifest": "training.manifest.manifest",
+    "LoaderStatistics": "loaders.loader_statistics",
+    "LoopProfile": "instrumentation.loop_profile",
+    "Manifest": "loaders.manifest",
     "MediaError": "errors",
-    "MomentTable": "training.cameras.moment_table",
+    "MomentTable": "loaders.cameras.moment_table",
     "Moments": "sampling.moments",
     "NoLengthError": "errors",
-    "NuScenes": "training.cameras.nuscenes",
-    "Observation": "watching.observation",
+    "NuScenes": "loaders.cameras.nuscenes",
     "OpenError": "errors",
-    "Order": "sampling.order",
-    "Permutation": "sampling.frames",
     "Population": "sampling.population",
     "Proxies": "decode.proxies",
-    "RandomClips": "sampling.clips",
+    "RandomClips": "sampling.clip_samplers",
     "ResultBatch": "sinks.own_sink",
     "Sampler": "sampling.sampler",
+    "SamplerContext": "sampling.sampler",
     "SamplerTraits": "sampling.sampler",
-    "SamplerUse": "sampling.sampler",
     "ScanError": "errors",
+    "SegmentClips": "sampling.clip_samplers",
+    "SequentialFrames": "sampling.frame_samplers",
     "Session": "profiling.session",
+    "ShuffledFrames": "sampling.frame_samplers",
     "Sink": "sinks.own_sink",
     "SinkContext": "sinks.own_sink",
-    "SlotMemory": "training.cameras.slot_memory",
+    "SlotMemory": "loaders.cameras.slot_memory",
     "Source": "video.source",
-    "SpreadClips": "sampling.spread",
     "StageError": "errors",
     "StreamIndex": "video.stream_index",
-    "Uniform": "sampling.frames",
-    "UniformClips": "sampling.clips",
-    "VideoDataset": "training.datasets",
+    "UniformClips": "sampling.clip_samplers",
+    "UniformFrames": "sampling.frame_samplers",
+    "VideoDataset": "loaders.datasets",
     "VideoMetadata": "video.metadata",
     "VideoReader": "decode.video_reader",
-    "WayDone": "decode.decoded_by",
-    "WithSample": "training.transforms",
-    "camera_problems": "training.cameras.problems",
-    "find_videos": "video.manifest",
+    "WithSample": "loaders.transforms",
+    "camera_problems": "loaders.cameras.layout_check",
+    "find_videos": "video.find_videos",
     "live": "runs.live.loop",
-    "load_clip": "decode.clips",
-    "observe": "watching.observation",
+    "load_clip": "decode.read_clip",
     "open": "decode.video_reader",
-    "open_decoder": "decode.open",
-    "open_device_decoder": "decode.open",
-    "open_index": "decode.open",
-    "read_clip": "decode.clips",
+    "open_decoder": "decode.open_decoder",
+    "open_device_decoder": "decode.open_decoder",
+    "open_index": "decode.open_decoder",
+    "profile_loader": "instrumentation.loop_profile",
+    "read_clip": "decode.read_clip",
     "read_features": "extraction.features.feature_set",
-    "read_frames": "extraction.frames",
+    "read_frames": "extraction.frame_reader",
 }
 
 # `from headrace import *` hides nothing of Python: `open` is `headrace.open` only.
 __all__ = [
-    "AdaptableSampler",
     "Alignment",
-    "Around",
     "BackendError",
     "Batch",
+    "BindableSampler",
     "Bursts",
     "CacheError",
     "CameraBatch",
@@ -216,64 +210,65 @@ __all__ = [
     "DecodeCounters",
     "DecodeError",
     "DecodeJob",
-    "DecodedBy",
     "Decoder",
-    "Decoding",
+    "DecoderConfig",
+    "DeltaFrames",
+    "DeviceCounters",
+    "DeviceTotals",
+    "EpochOrder",
     "EpochSampler",
     "FrameBatch",
     "FrameDataset",
+    "FrameFormat",
     "FrameLoader",
+    "FrameLoss",
     "FrameReader",
-    "FrameShape",
     "HeadraceError",
     "ImageSequence",
-    "InOrder",
     "IndexStore",
     "LeftOutWarning",
     "LiveResult",
     "LoaderStatistics",
-    "Loss",
+    "LoopProfile",
     "Manifest",
     "MediaError",
     "MomentTable",
     "Moments",
     "NoLengthError",
     "NuScenes",
-    "Observation",
     "OpenError",
-    "Order",
-    "Permutation",
     "Population",
     "Proxies",
     "RandomClips",
     "ResultBatch",
     "Sampler",
+    "SamplerContext",
     "SamplerTraits",
-    "SamplerUse",
     "ScanError",
+    "SegmentClips",
+    "SequentialFrames",
     "Session",
+    "ShuffledFrames",
     "Sink",
     "SinkContext",
     "SlotMemory",
     "Source",
-    "SpreadClips",
     "StageError",
     "StreamIndex",
-    "Uniform",
     "UniformClips",
+    "UniformFrames",
     "VideoDataset",
     "VideoMetadata",
     "VideoReader",
-    "WayDone",
     "WithSample",
     "camera_problems",
     "find_videos",
     "live",
     "load_clip",
-    "observe",
     "open_decoder",
     "open_device_decoder",
     "open_index",
+    "profile_loader",
     "read_clip",
     "read_features",
     "read_frames",

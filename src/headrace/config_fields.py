@@ -17,7 +17,7 @@ from typing import (
 from typing import get_type_hints as hints_of
 
 from headrace.errors import ConfigError
-from headrace.sizes import check_integers, one_of
+from headrace.units import check_integers, one_of
 
 CAMERAS: Final = "Names of the cameras, with commas; all if not given."
 """What `--cameras` is, of whatever command."""

@@ -5,14 +5,14 @@ import torch
 from bench.contests import recorded
 from bench.shown import check_shown
 from decode.gpus import needs_gpu
-from headrace.bench.amp import AMP, AmpRecord, Precise
+from headrace.bench.amp import AMP, AmpRecord, PrecisionAccuracy
 from headrace.models.precision_support import is_native
 
 
 def record(bfloat16, *, native=True, is_random=False, device="cpu"):
     precisions = (
-        Precise(way="float32", same_class=1, most_changed=0, is_native=True),
-        Precise(way="bfloat16", same_class=0.75, most_changed=0.125, is_native=native),
+        PrecisionAccuracy(way="float32", same_class=1, most_changed=0, is_native=True),
+        PrecisionAccuracy(way="bfloat16", same_class=0.75, most_changed=0.125, is_native=native),
     )
     seconds = {"float32": [1.0, 1.0], "bfloat16": bfloat16}
     fields = {"model": "tiny", "device": device, "is_random": is_random, "frames": 8}

@@ -19,15 +19,15 @@ from headrace.bench.camera_rank import (
     run_rank,
 )
 from headrace.bench.cameras import CamerasConfig, measure_cameras
-from headrace.decode.bare_loop import plain_frames
 from headrace.decode.index_store import IndexStore
+from headrace.decode.pyav_baseline import plain_frames
 from headrace.errors import DecodeError
+from headrace.loaders.cameras.camera_alignment import Alignment
+from headrace.loaders.cameras.camera_set import CameraSet
 from headrace.runtime.clock import SystemClock
 from headrace.testing.synth import SynthClip, write_clip
-from headrace.training.cameras.alignment import Alignment
-from headrace.training.cameras.camera_set import CameraSet
 from headrace.video.camera_layout import CameraLayout
-from training.cameras.clips import CAMERAS, SIZE, PlainCameras, layout_of, write_layout
+from loaders.cameras.clips import CAMERAS, SIZE, PlainCameras, layout_of, write_layout
 
 LENGTHS = {"a": 10, "b": 5}
 

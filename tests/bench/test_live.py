@@ -19,12 +19,12 @@ from headrace.bench.live_capacity import (
     scale_of,
 )
 from headrace.bench.live_load import take_live_turn
-from headrace.decode.open import open_index
-from headrace.live.overload import Overload
+from headrace.decode.open_decoder import open_index
+from headrace.live.drop_policy import DropPolicy
 from headrace.profiling.machine import provenance
 from headrace.runs.live.flow import LivePlan
-from headrace.runs.live.live_batches import Engine
-from headrace.runtime.waiter import Waiter
+from headrace.runs.live.live_batches import ModelRunner
+from headrace.runtime.waitable_source import Waiter
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import SynthClip, write_clip
 from runs.live.fake_sources import FakeSource
@@ -37,8 +37,8 @@ def taken(*, settling_seconds=0.1, run=None, overload="every-frame", **source):
     """The turn of a flow over one source, a frame every 10 ms."""
     plan = LivePlan(
         sources=[FakeSource(**source)],
-        engine=Engine.of_callable(run or (lambda batch: batch.float().mean(dim=(1, 2, 3)))),
-        overload=Overload.chosen(overload, is_live=source.get("base") != "full_speed"),
+        engine=ModelRunner.of_callable(run or (lambda batch: batch.float().mean(dim=(1, 2, 3)))),
+        overload=DropPolicy.chosen(overload, is_live=source.get("base") != "full_speed"),
     )
     return in_time(
         lambda: take_live_turn(

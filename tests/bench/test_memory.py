@@ -14,9 +14,9 @@ from headrace.bench.memory import (
 )
 from headrace.bench.memory_child import climb
 from headrace.bench.memory_report import MEMORY
-from headrace.profiling.usage import forget_peak, peak_memory_bytes
-from headrace.runs.options import ComputeOptions
-from headrace.runtime.child import Ending
+from headrace.profiling.resource_usage import forget_peak, peak_memory_bytes
+from headrace.runs.run_options import ComputeOptions
+from headrace.runtime.child_spec import CompletedChild
 
 HELD, FRAME = 1000, 10
 
@@ -77,7 +77,7 @@ def cells(*messages, exit_code=0, error=None, has_timed_out=False):
     job = MemoryJob(
         precision="float32", sizes=(FrameSizeRecord(name="720p", height=720, width=1280),)
     )
-    ending = Ending(
+    ending = CompletedChild(
         name=job.name,
         exit_code=exit_code,
         has_timed_out=has_timed_out,

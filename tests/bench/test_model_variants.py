@@ -5,17 +5,17 @@ import pytest
 import torch
 
 from headrace.bench.model_variants import (
-    Flowing,
+    ContinuousVariant,
     decoding,
     difference,
     hold_frames,
     passes,
 )
-from headrace.bench.variant_benchmark import Done
+from headrace.bench.variant_benchmark import SelfTimedWork
 from headrace.decode.index_store import IndexStore
-from headrace.decode.open import open_index
+from headrace.decode.open_decoder import open_index
 from headrace.errors import ConfigError, OpenError
-from headrace.extraction.frames import FrameReader
+from headrace.extraction.frame_reader import FrameReader
 from headrace.preprocess.levels import build_preprocess
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing.fake_clock import FakeClock
@@ -111,9 +111,9 @@ def test_batches_are_passed_in_turn_until_the_time_is_over_and_one_at_least():
 
 def test_what_flows_counts_from_the_batch_before_its_turn(clip, store):
     index = open_index(clip(7), store)
-    way = Flowing(lambda: decoding(index, 3), 0.01, SYSTEM_CLOCK)
+    way = ContinuousVariant(lambda: decoding(index, 3), 0.01, SYSTEM_CLOCK)
     with way.begun():
         done = way()
-    assert isinstance(done, Done)
+    assert isinstance(done, SelfTimedWork)
     assert done.amount >= 1
     assert done.seconds > 0

@@ -6,12 +6,12 @@ import torch
 from headrace.bench.overlap import Turns
 from headrace.bench.overlap_decoding import SharedFrame
 from headrace.bench.overlap_variants import sequential, threaded
-from headrace.bench.overlap_work import Answer, Passage, Work
+from headrace.bench.overlap_work import FrameResult, FrameTimeline, StageCosts
 from headrace.decode.index_store import IndexStore
-from headrace.decode.open import open_index
+from headrace.decode.open_decoder import open_index
 from headrace.errors import StageError
-from headrace.live.replayed import Replayed
-from headrace.runs.options import ComputeOptions
+from headrace.live.realtime_file import LoadGenerator
+from headrace.runs.run_options import ComputeOptions
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing.synth import SynthClip, write_clip
 from runs.tiny import tiny_classifier
@@ -25,13 +25,13 @@ def index(tmp_path):
 
 @pytest.fixture
 def work():
-    return Work(tiny_classifier(), ComputeOptions())
+    return StageCosts(tiny_classifier(), ComputeOptions())
 
 
 @pytest.mark.parametrize("speed", [None, 8.0])
 def test_threads_give_what_the_sequence_gives(index, work, speed):
     def passages(way):
-        source = Replayed([index], frames=30, speed=speed)
+        source = LoadGenerator([index], frames=30, speed=speed)
         return list(way(work, source, SYSTEM_CLOCK))
 
     one, other = passages(sequential), passages(threaded)
@@ -47,8 +47,8 @@ def test_threads_give_what_the_sequence_gives(index, work, speed):
 
 
 def passage(number, picture=0):
-    answer = Answer(number=number, name="dark", confidence=0.5, picture=picture)
-    return Passage(due_ns=0, out_ns=number + 1, work_ns={"model": 1}, answer=answer)
+    answer = FrameResult(number=number, name="dark", confidence=0.5, picture=picture)
+    return FrameTimeline(due_ns=0, out_ns=number + 1, work_ns={"model": 1}, answer=answer)
 
 
 @pytest.mark.parametrize(

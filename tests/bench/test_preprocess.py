@@ -12,7 +12,7 @@ from headrace.bench.preprocess_record import (
     MOST_APART,
     Agreement,
     PreprocessRecord,
-    Step,
+    TimedStep,
 )
 
 ON_CPU = {
@@ -37,7 +37,7 @@ ON_GPU = {
 
 def record(seconds, spread=1.0):
     """Return a record of steps that took so many seconds for 100 frames."""
-    steps = [Step(way=f"{name}, {place}", name=name, place=place) for name, place in seconds]
+    steps = [TimedStep(way=f"{name}, {place}", name=name, place=place) for name, place in seconds]
     return recorded(
         {
             step.way: [seconds[step.name, step.place], spread * seconds[step.name, step.place]]

@@ -7,16 +7,16 @@ from torch import nn
 from bench.contests import recorded
 from bench.shown import check_shown
 from decode.gpus import needs_gpu
-from headrace.bench.split import SPLIT, Cut, SplitRecord
-from headrace.bench.split_variants import Parts, blocks, spaced
+from headrace.bench.split import SPLIT, SplitRecord, SplitTiming
+from headrace.bench.split_variants import SplitParts, blocks, spaced
 from headrace.errors import BackendError, ConfigError
 from headrace.models.load import load_classifier
-from headrace.runs.options import ComputeOptions
+from headrace.runs.run_options import ComputeOptions
 from headrace.runtime.clock import SYSTEM_CLOCK
 
 
 def record(whole, in_turn, pipelined):
-    cut = Cut(
+    cut = SplitTiming(
         layer="b",
         first_ms=3,
         transfer_ms=1,
@@ -67,7 +67,7 @@ def test_a_layer_that_is_none_is_refused(measure, points, said):
 def test_parts_that_score_otherwise_are_not_timed():
     options = ComputeOptions(model_name="squeezenet1_1", weights="none", batch_size=2)
     batches = [torch.zeros(2, 3, 64, 64)]
-    parts = Parts(options, "features.3", batches, SYSTEM_CLOCK)
+    parts = SplitParts(options, "features.3", batches, SYSTEM_CLOCK)
     with pytest.raises(BackendError, match=r"split behind features\.3 scores otherwise than whole"):
         parts.cut(lambda batch: torch.ones(2, 1000))
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.shown import check_shown, made
-from headrace.bench.overlap_work import Work
+from headrace.bench.overlap_work import StageCosts
 from headrace.bench.stability import (
     Candidate,
     StabilityConfig,
@@ -21,7 +21,7 @@ from headrace.bench.stability import (
 )
 from headrace.bench.stability_report import STABILITY
 from headrace.errors import ConfigError
-from headrace.runs.options import ComputeOptions
+from headrace.runs.run_options import ComputeOptions
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.video.stream_index import StreamIndex
@@ -58,7 +58,7 @@ def test_a_short_video_goes_round_until_enough_whole_batches_came(
 ):
     index = StreamIndex.scan(write_clip(tmp_path / "clip", SynthClip(num_frames=6, size=(64, 64))))
     candidate = Candidate(batch_size=batch_size, queue_depth=queue_depth)
-    work = Work(tiny_classifier(), ComputeOptions())
+    work = StageCosts(tiny_classifier(), ComputeOptions())
     turn = in_time(
         lambda: take_stability_turn(work, index, candidate, iterations=25, clock=SYSTEM_CLOCK)
     )

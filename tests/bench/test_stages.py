@@ -10,15 +10,15 @@ import torch
 from bench.shown import check_shown, made
 from headrace.bench.stages import STAGES, Bound, StagesRecord, StagesTurn, rows_of
 from headrace.bench.stages_line import SequentialStages
-from headrace.decode.bare_loop import plain_frames
-from headrace.decode.open import open_index
+from headrace.decode.open_decoder import open_index
+from headrace.decode.pyav_baseline import plain_frames
 from headrace.errors import DecodeError
 from headrace.measuring.interleaved import MedianRange
 from headrace.preprocess.levels import build_preprocess
 from headrace.profiling.run_records import Setup
-from headrace.runs.options import ComputeOptions
+from headrace.runs.run_options import ComputeOptions
 from headrace.runtime.clock import SYSTEM_CLOCK
-from headrace.runtime.marks import RangeRecorder
+from headrace.runtime.tracing import RangeRecorder
 from headrace.testing import damage
 from headrace.testing.synth import SynthClip, write_clip
 from runs.tiny import Brightness, tiny_classifier

@@ -13,15 +13,15 @@ from headrace.bench.transfer_record import (
     PAGEABLE,
     PINNED,
     UINT8,
-    Carried,
+    CopyStats,
     TransferConfig,
     TransferRecord,
 )
 from headrace.bench.transfer_variants import Flows
 from headrace.decode.index_store import IndexStore
-from headrace.decode.open import open_index
+from headrace.decode.open_decoder import open_index
 from headrace.errors import BackendError
-from headrace.runs.stages import Carrier
+from headrace.runs.stages import Transfer
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing.synth import SynthClip, write_clip
 
@@ -78,7 +78,7 @@ def test_a_gpu_is_given_these_bytes_and_no_others(record):
 
 @needs_no_gpu
 def test_a_variant_that_gives_other_tensors_is_named_and_nothing_is_timed(flows):
-    flows._flows[PINNED].carrier = Carrier("cpu", lambda tensor, device: tensor + 1)
+    flows._flows[PINNED].carrier = Transfer("cpu", lambda tensor, device: tensor + 1)
     with pytest.raises(BackendError, match=r"CPU, float32, pinned gives other tensors than"):
         flows.prove()
 
@@ -90,10 +90,12 @@ def test_a_video_is_read_again_where_a_turn_is_longer(flows):
 
 
 MEASURED = [
-    Carried(way=PAGEABLE, up_bytes=602112, down_bytes=0, after_ms=0.5),
-    Carried(way=UINT8, up_bytes=150528, down_bytes=0, after_ms=0.1, most_apart=0, mean_apart=0),
-    Carried(way=DOWNLOADED, up_bytes=602112, down_bytes=3110400.4, after_ms=0.6, most_apart=0.001),
-    Carried(way=KEPT, why_not="GPU 0 was asked for; it cannot"),
+    CopyStats(way=PAGEABLE, up_bytes=602112, down_bytes=0, after_ms=0.5),
+    CopyStats(way=UINT8, up_bytes=150528, down_bytes=0, after_ms=0.1, most_apart=0, mean_apart=0),
+    CopyStats(
+        way=DOWNLOADED, up_bytes=602112, down_bytes=3110400.4, after_ms=0.6, most_apart=0.001
+    ),
+    CopyStats(way=KEPT, why_not="GPU 0 was asked for; it cannot"),
 ]
 
 

@@ -9,8 +9,8 @@ from bench.contests import recorded
 from bench.shown import check_shown
 from headrace.bench.benchmark import Context
 from headrace.bench.variant_benchmark import (
-    Done,
     Ranking,
+    SelfTimedWork,
     VariantRecord,
     VariantSet,
     time_variants,
@@ -59,7 +59,7 @@ def test_a_variant_that_was_under_way_says_itself_how_long_it_took():
 
     def work():
         clock.advance(1)
-        return Done(amount=6, seconds=1.5)
+        return SelfTimedWork(amount=6, seconds=1.5)
 
     [turn] = timed({"a": work}, clock)
     assert (turn.amount, turn.seconds) == (6, 1.5)

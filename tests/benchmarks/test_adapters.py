@@ -26,8 +26,8 @@ from benchmarks.bench_random_frames import CLIPS as CLIP_WAYS
 from benchmarks.bench_random_frames import ENTRANTS as FRAMES
 from benchmarks.cases import task_of
 from benchmarks.equality import Pictures, compare_picked, shrink, thumbnails
-from headrace.decode.open import open_index
-from headrace.sampling.frames import Uniform
+from headrace.decode.open_decoder import open_index
+from headrace.sampling.frame_samplers import UniformFrames
 from headrace.sampling.population import Population
 from headrace.testing.synth import SynthClip, write_clip
 
@@ -129,7 +129,7 @@ TASK = RandomAccess(
     size=(2, 2),
     workers=2,
     batch_size=len(REQUESTS),
-    sampling=Uniform(),
+    sampling=UniformFrames(),
     requests=lambda: iter([REQUESTS, REQUESTS[::-1]]),
 )
 
@@ -166,7 +166,7 @@ def test_each_file_is_asked_once_a_batch_and_no_batch_before_it_is_asked_for() -
 @pytest.mark.parametrize("seed", [0, 3])
 def test_frames_are_asked_for_in_the_uniform_order_of_a_seed(clips, delivered, seed) -> None:
     population = Population.of([open_index(path).gop_lengths for path in clips])
-    video, index = population.locate(Uniform(seed=seed).order(population, 0)[:16])
+    video, index = population.locate(UniformFrames(seed=seed).order(population, 0)[:16])
     _, task = delivered({"library": "headrace", "seed": seed})
     assert next(task.requests()).tolist() == np.stack([video, index], axis=1).tolist()
 

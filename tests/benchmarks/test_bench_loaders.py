@@ -16,9 +16,9 @@ from benchmarks.loading import BLOCK_BYTES, Network, SlowFile, know, link_files,
 from benchmarks.record import Repeat, TimedResult, origin
 from benchmarks.worker import WorkerError, ask_worker
 from headrace.decode.index_store import IndexStore
-from headrace.decode.open import open_index
+from headrace.decode.open_decoder import open_index
+from headrace.loaders.job_decoder import JobDecoder
 from headrace.testing.synth import SynthClip, write_clip
-from headrace.training.decoding import JobDecoder
 
 TASK: dict[str, Any] = {
     "size": (16, 16),

@@ -15,8 +15,8 @@ from torch import nn
 
 from cache.made import GROUPS, arrays, key
 from decode.backends import TORCHCODEC, needs_torchcodec
-from headrace import CacheError, ConfigError, Decoding
-from headrace.cache.entry import MAX_ARRAYS, Entry, decode, encode
+from headrace import CacheError, ConfigError, DecoderConfig
+from headrace.cache.entry import MAX_ARRAYS, CacheEntry, decode, encode
 from headrace.cache.key import ChunkKey, KeyDifference, decode_facts, differences
 from headrace.cache.key_fields import model_facts, numerics_facts, preprocess_facts
 from headrace.models.compute import Compute
@@ -102,12 +102,12 @@ REFUSED = [
     (lambda: key(content=""), "content of a cache key must be text"),
     (lambda: ChunkKey.of_text(LATER), "another format"),
     *((lambda text=text: ChunkKey.of_text(text), "a cache key must") for text in NO_KEYS),
-    (lambda: encode(Entry(key(selection={"pts": [*range(10**6)]}), arrays())), "fewer frames"),
-    (lambda: encode(Entry(key(), {})), None),
-    (lambda: encode(Entry(key(), {"a": np.array(["text"])})), "must hold numbers"),
-    (lambda: encode(Entry(key(), {"a": np.array([object()])})), None),
-    (lambda: encode(Entry(key(), {"a": np.zeros(2, "c8")})), None),
-    (lambda: encode(Entry(key(), {str(k): np.ones(1) for k in range(MAX_ARRAYS + 1)})), None),
+    (lambda: encode(CacheEntry(key(selection={"pts": [*range(10**6)]}), arrays())), "fewer frames"),
+    (lambda: encode(CacheEntry(key(), {})), None),
+    (lambda: encode(CacheEntry(key(), {"a": np.array(["text"])})), "must hold numbers"),
+    (lambda: encode(CacheEntry(key(), {"a": np.array([object()])})), None),
+    (lambda: encode(CacheEntry(key(), {"a": np.zeros(2, "c8")})), None),
+    (lambda: encode(CacheEntry(key(), {str(k): np.ones(1) for k in range(MAX_ARRAYS + 1)})), None),
 ]
 
 
@@ -130,10 +130,10 @@ OTHERS = {
         *(preprocess_facts("medium", spec) for spec in SPECS),
     ],
     "decode": [
-        decode_facts(Decoding(), on_error="raise"),
-        decode_facts(Decoding.on_gpu(0), on_error="raise"),
-        decode_facts(Decoding(device="auto"), on_error="raise"),
-        decode_facts(Decoding(), on_error="conceal"),
+        decode_facts(DecoderConfig(), on_error="raise"),
+        decode_facts(DecoderConfig.on_gpu(0), on_error="raise"),
+        decode_facts(DecoderConfig(device="auto"), on_error="raise"),
+        decode_facts(DecoderConfig(), on_error="conceal"),
     ],
     "model": [
         model_facts("a", LAYER, ["0"]),
@@ -157,7 +157,7 @@ def test_all_that_decides_a_result_counts(name):
 
 def test_the_gpu_and_how_a_model_is_warmed_up_do_not_count():
     assert preprocess_facts("medium", SPEC) == OTHERS["preprocess"][1]
-    assert decode_facts(Decoding.on_gpu(1), on_error="raise") == OTHERS["decode"][1]
+    assert decode_facts(DecoderConfig.on_gpu(1), on_error="raise") == OTHERS["decode"][1]
     assert numerics_facts(Compute(warmup_batches=5)) == OTHERS["numerics"][0]
 
 
@@ -177,12 +177,12 @@ RESULT = st.dictionaries(
     min_size=1,
     max_size=4,
 )
-SAMPLE = encode(Entry(key(), arrays()))
+SAMPLE = encode(CacheEntry(key(), arrays()))
 
 
 @given(RESULT)
 def test_what_goes_in_comes_out(result):
-    found = decode(encode(Entry(key(), result)), key().digest)
+    found = decode(encode(CacheEntry(key(), result)), key().digest)
     assert (found.key, list(found.arrays)) == (key(), list(result))
     for name, array in found.arrays.items():
         assert array.dtype == result[name].dtype.newbyteorder("<")
@@ -193,7 +193,7 @@ def test_what_goes_in_comes_out(result):
 
 def test_the_same_result_has_the_same_bytes_however_it_lies_in_memory():
     turned = {name: np.asfortranarray(array) for name, array in arrays().items()}
-    assert encode(Entry(key(), turned)) == SAMPLE
+    assert encode(CacheEntry(key(), turned)) == SAMPLE
 
 
 @given(st.integers(0, len(SAMPLE) - 1), st.integers(1, 255), st.binary(max_size=40))

@@ -8,7 +8,7 @@ import pytest
 from cache.made import BrokenStore, arrays, key, same
 from cache.redis_server import redis_server
 from headrace.cache.cache_url import open_store
-from headrace.cache.entry import Entry, encode
+from headrace.cache.entry import CacheEntry, encode
 from headrace.cache.key import KeyDifference
 from headrace.cache.maintenance import find, nearest, prune, verify
 from headrace.cache.sqlite_store import SqliteStore
@@ -28,7 +28,7 @@ def store(request, tmp_path):
 
 
 def entry(k):
-    return encode(Entry(key(k), arrays(k)))
+    return encode(CacheEntry(key(k), arrays(k)))
 
 
 def filled(store):
@@ -106,7 +106,7 @@ def test_those_go_first_that_were_not_used_for_longest(file, clock):
 
 
 def test_checking_a_file_counts_as_no_use(file, clock):
-    file.put({key().digest: encode(Entry(key(), arrays()))})
+    file.put({key().digest: encode(CacheEntry(key(), arrays()))})
     clock.advance(100)
     verify(file)
     file.close()

@@ -12,7 +12,7 @@ import torch
 
 from cli.kit import recorded, transcript, write_pictures
 from headrace.testing.synth import SynthClip, write_clip
-from training.cameras.clips import CAMERAS, write_layout
+from loaders.cameras.clips import CAMERAS, write_layout
 
 LENGTHS = {"a": 12, "b": 7, "c": 9}
 PICTURES = 3 * sum(LENGTHS.values())
@@ -109,7 +109,9 @@ def bench(call, tmp_path, monkeypatch):
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     forked = multiprocessing.get_context("fork")
-    monkeypatch.setattr("headrace.runtime.processes.multiprocessing.get_context", lambda _: forked)
+    monkeypatch.setattr(
+        "headrace.runtime.rank_processes.multiprocessing.get_context", lambda _: forked
+    )
 
     def run(file, *words):
         given = ("--index-file", file, "--size", 32, 48, "--out", tmp_path / "out")

@@ -11,7 +11,7 @@ from PIL import Image
 import headrace
 from cli.kit import FAST, SQUEEZENET, recorded, transcript, write_pictures
 from headrace.cli.app import app
-from headrace.decode.parity import Parity
+from headrace.decode.seek_check import SeekCheck
 from headrace.errors import ConfigError
 from headrace.testing import damage
 from headrace.testing.synth import KINDS, SynthClip, write_clip, write_streams
@@ -116,8 +116,8 @@ def test_doctor_says_what_is_there_what_adds_the_rest_and_why_a_backend_is_not(c
 
 def test_parity_that_fails_says_what_to_do(call, good, monkeypatch):
     counts = {"frames": 48, "compared": 30, "mismatches": (3, 9), "refused": (7,)}
-    found = Parity(source=str(good), backend="pyav", **counts, undecodable=())
-    monkeypatch.setattr("headrace.decode.parity.check_parity", lambda *_, **__: iter([found]))
+    found = SeekCheck(source=str(good), backend="pyav", **counts, undecodable=())
+    monkeypatch.setattr("headrace.decode.seek_check.check_parity", lambda *_, **__: iter([found]))
     code, out, err = call("doctor", "--parity", good)
     assert code == 1
     assert "DIFFERENT: [3, 9]; REFUSED, though a linear read gives them: [7]" in out

@@ -14,13 +14,13 @@ from cli.kit import recorded, write_pictures
 from decode.backends import needs_torchcodec
 from decode.gpus import needs_no_gpu
 from extraction.features import feature_workers
-from headrace.cli.extract_end import Words, conclude
-from headrace.cli.stopping import Ending
-from headrace.decode.clips import read_clip
+from headrace.cli.extract_summary import OutputNouns, conclude
+from headrace.cli.signals import Ending
+from headrace.decode.read_clip import read_clip
 from headrace.extraction.proxies.proxy_extraction import ProxyMaking
 from headrace.testing import damage
 from headrace.testing.synth import SynthClip, write_clip
-from headrace.video.manifest import find_videos
+from headrace.video.find_videos import find_videos
 
 MODEL = """
 import torch
@@ -400,7 +400,7 @@ def concluded(tmp_path, monkeypatch, capsys):
         (out / ".extraction").mkdir(parents=True)
         done = feature_workers.planned(clips, out, tmp_path / "store", function).run()
         before_end()
-        words = Words(noun="feature", sample="frame", none="gave no feature")
+        words = OutputNouns(noun="feature", sample="frame", none="gave no feature")
         with pytest.raises(typer.Exit) as end:
             conclude(done, out, words, Ending(), as_json=True)
         return end.value.exit_code, capsys.readouterr().err.splitlines()

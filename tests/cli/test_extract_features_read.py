@@ -8,8 +8,8 @@ import pytest
 
 from cli.kit import transcript
 from extraction.features.feature_rows import facts, row, write_folder
+from headrace.extraction.extraction_options import OutputSpec, RequestedVideo
 from headrace.extraction.features.table import write_tables
-from headrace.extraction.options import AskedVideo, Request
 
 NAMES = ("street", "park")
 
@@ -52,10 +52,10 @@ def test_export_says_what_it_wrote(call, tmp_path, format):
 def test_an_extraction_that_has_not_ended_is_said_with_exit_code_3(holds, call, whole):
     (whole / ".extraction").mkdir()
     videos = [
-        AskedVideo(name=name, path=f"/data/{name}.mp4", size=1, mtime_ns=1)
+        RequestedVideo(name=name, path=f"/data/{name}.mp4", size=1, mtime_ns=1)
         for name in reversed(NAMES)
     ]
-    request = Request(kind="features", asked={}, videos=tuple(videos))
+    request = OutputSpec(kind="features", asked={}, videos=tuple(videos))
     (whole / ".extraction" / "request.json").write_text(request.text())
     commands = ("aggregate features", "export features --format npy")
     said = transcript(call, *(f"extract {words} -o {words.split()[0]}" for words in commands))

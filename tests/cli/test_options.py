@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from headrace.bench.registry import BENCHMARKS
-from headrace.cli.options import configured, parameters, with_parameters
+from headrace.cli.config_flags import configured, parameters, with_parameters
 from headrace.config_fields import FrameSize, Option, Videos, option_fields
 from headrace.planner.plan_config import PlanConfig
 

@@ -11,7 +11,7 @@ import headrace
 from headrace.bench.sampling import SamplingConfig
 from headrace.planner.decode_speed import measure_speed
 from headrace.planner.plan_config import PlanConfig
-from headrace.sampling.rho import TAKEN_RHO
+from headrace.sampling.rho_estimate import TAKEN_RHO
 from headrace.sampling.strategies import Noise
 from headrace.testing import damage
 from headrace.testing.synth import SynthClip, write_clip

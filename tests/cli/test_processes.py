@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cli.kit import FAST, SQUEEZENET, python, recorded
-from headrace.cli.stopping import ending_on_sigterm
+from headrace.cli.signals import ending_on_sigterm
 from headrace.testing.synth import KINDS, SynthClip, write_clip
 from runs.retrain.toy import write_toys
 
@@ -51,7 +51,7 @@ main()
 AT_ONCE = """
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
-from headrace.cli.stopping import ending_at_once
+from headrace.cli.signals import ending_at_once
 with ending_at_once():
     try:
         os.kill(os.getpid(), int(sys.argv[1]))

@@ -16,9 +16,9 @@ from extraction.features.feature_rows import facts, row
 from headrace.cache.cache_url import FILE, open_cache
 from headrace.extraction.features.table import write_tables
 from headrace.testing.synth import SynthClip, write_clip
+from loaders.cameras.clips import write_layout
 from profiling.comparison.simulated import session
 from report.recorded import SOURCE
-from training.cameras.clips import write_layout
 
 PAGE = Path(__file__).with_name("refused.txt").read_text("utf-8")
 LINES = {

@@ -13,7 +13,7 @@ from decode.gpus import needs_no_gpu
 from headrace.cli import run as run_command
 from headrace.cli.run_options import run_options
 from headrace.models.compute import LARGEST, Compute
-from headrace.runs.options import (
+from headrace.runs.run_options import (
     ComputeOptions,
     ExecutionOptions,
     InputOptions,

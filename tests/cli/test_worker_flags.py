@@ -9,7 +9,7 @@ import pytest
 
 from cli.kit import pairwise
 from headrace.runs.model_setup import notes_on
-from headrace.runs.options import ComputeOptions, ExecutionOptions
+from headrace.runs.run_options import ComputeOptions, ExecutionOptions
 from headrace.runtime.affinity import available_cores
 from headrace.testing.synth import SynthClip, write_clip
 from runs.kit import predictions

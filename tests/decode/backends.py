@@ -2,14 +2,14 @@
 
 import pytest
 
-from headrace.decode.decoding import BACKENDS, Decoding
-from headrace.decode.open import usable_backends
+from headrace.decode.decoder_config import BACKENDS, DecoderConfig
+from headrace.decode.open_decoder import usable_backends
 
 WHY_NOT = usable_backends()
 
 EACH_BACKEND = [
     pytest.param(
-        Decoding(backend=name),
+        DecoderConfig(backend=name),
         id=name,
         marks=[] if WHY_NOT[name] is None else pytest.mark.skip(reason=WHY_NOT[name]),
     )
@@ -21,4 +21,4 @@ EACH_BACKEND = [
 needs_torchcodec = pytest.mark.skipif(
     WHY_NOT["torchcodec"] is not None, reason=WHY_NOT["torchcodec"] or ""
 )
-TORCHCODEC = Decoding(backend="torchcodec")
+TORCHCODEC = DecoderConfig(backend="torchcodec")

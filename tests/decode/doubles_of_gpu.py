@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from headrace.decode import chooser, open
-from headrace.decode.decoding import ON_CPU, Decoding
+from headrace.decode import device_scheduler as chooser
+from headrace.decode import open_decoder as open
+from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.pyav import PyavDecoder
 from headrace.errors import BackendError
 
@@ -45,7 +46,7 @@ class PassesOver(Double):
         return (found for found in frames if found[0] % 5 != 3)
 
 
-def stands_in(monkeypatch: pytest.MonkeyPatch, double: Callable = Double) -> list[Decoding]:
+def stands_in(monkeypatch: pytest.MonkeyPatch, double: Callable = Double) -> list[DecoderConfig]:
     """Have GPU 0, and decoders on it made by `double`; return how each decoder is made from now."""
     made = []
 

@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 import pytest
 import torch
 
-from headrace.decode.decoding import Backend
-from headrace.decode.open import usable_backends
+from headrace.decode.decoder_config import Backend
+from headrace.decode.open_decoder import usable_backends
 
 NO_GPU = "no NVIDIA GPU here"
 needs_no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")

@@ -3,7 +3,7 @@
 from contextlib import closing
 
 from headrace import DecodeError, DecodeJob, StreamIndex, open_decoder, open_device_decoder
-from headrace.decode.decoding import ON_CPU
+from headrace.decode.decoder_config import ON_CPU
 from headrace.testing import damage
 
 

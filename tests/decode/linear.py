@@ -6,12 +6,12 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.decode.convert import FrameConverter
-from headrace.video.packets import orientation_of
-from headrace.video.shape import FrameShape
+from headrace.decode.converter import ArrayConverter
+from headrace.video.frame_format import FrameFormat
+from headrace.video.packet_table import orientation_of
 
 
-def linear_frames(path: Path, shape: FrameShape | None = None) -> list[NDArray[np.uint8]]:
+def linear_frames(path: Path, shape: FrameFormat | None = None) -> list[NDArray[np.uint8]]:
     """Return every frame in presentation order; packets that fail to decode are passed over."""
     frames: list[NDArray[np.uint8]] = []
     with av.open(str(path)) as container:
@@ -24,8 +24,8 @@ def linear_frames(path: Path, shape: FrameShape | None = None) -> list[NDArray[n
             except av.error.FFmpegError:
                 continue
             for frame in decoded:
-                converter = converter or FrameConverter(
-                    shape or FrameShape(), orientation_of(frame), str(path)
+                converter = converter or ArrayConverter(
+                    shape or FrameFormat(), orientation_of(frame), str(path)
                 )
                 frames.append(converter.convert(frame, None))
     return frames

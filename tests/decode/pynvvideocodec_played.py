@@ -15,9 +15,10 @@ import pytest
 import torch
 from av.video.reformatter import VideoReformatter
 
-from headrace.decode import by_pynvvideocodec, gpu_frames, nvdec
-from headrace.decode.resting_codecs import RestingCodecs
-from headrace.video.planes import rows_of
+from headrace.decode import gpu_frames, nvdec
+from headrace.decode import pynvvideocodec_decoder as by_pynvvideocodec
+from headrace.decode.codec_pool import CodecPool
+from headrace.video.content_digest import rows_of
 
 
 class PyNvVCException(Exception):  # noqa: N818
@@ -142,7 +143,7 @@ def plays(monkeypatch: pytest.MonkeyPatch, decoder: type[PyNvDecoder] = PyNvDeco
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(by_pynvvideocodec, "OwnStream", PlayedStream)
-    resting = RestingCodecs()
+    resting = CodecPool()
     for each in (by_pynvvideocodec, gpu_frames):
         monkeypatch.setattr(each, "RESTING", resting)
     monkeypatch.setattr(nvdec, "context_of_torch", nullcontext)

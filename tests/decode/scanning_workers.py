@@ -3,7 +3,7 @@
 import os
 import signal
 
-from headrace.decode.scanning import scan_videos
+from headrace.decode.parallel_scan import scan_videos
 from headrace.video.stream_index import StreamIndex
 
 

@@ -13,19 +13,25 @@ import headrace
 from decode.doubles_of_gpu import GPU, Fails, PassesOver, stands_in
 from decode.gpus import needs_no_gpu, want_backend_of_gpu
 from decode.kit import frames_of, reported_damage
-from headrace.decode import chooser
-from headrace.decode.chooser import AT_ONCE, CPU, Chooser, why_cpu_alone
-from headrace.decode.decoded_by import DecodedBy, WayDone
-from headrace.decode.decoding import Decoding
-from headrace.decode.open import open_decoder, open_device_decoder
-from headrace.decode.pixels import Stack
+from headrace.decode import device_scheduler as chooser
+from headrace.decode.decoder_config import DecoderConfig
+from headrace.decode.device_scheduler import (
+    AT_ONCE,
+    CPU,
+    DeviceCounters,
+    DeviceScheduler,
+    DeviceTotals,
+    why_cpu_alone,
+)
+from headrace.decode.frame_outputs import StackedOutput
+from headrace.decode.open_decoder import open_decoder, open_device_decoder
 from headrace.decode.protocol import DecodeJob
 from headrace.errors import BackendError, DecodeError
-from headrace.planning.soonest import TRY_AGAIN
-from headrace.runtime import forks
-from headrace.runtime.gpus import why_no_gpu
+from headrace.planning.earliest_completion import TRY_AGAIN
+from headrace.runtime import fork_safety as forks
+from headrace.runtime.cuda_diagnostics import why_no_gpu
 from headrace.testing.synth import SynthClip, write_clip
-from headrace.video.shape import FrameShape
+from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
 
 BOTH = (CPU, GPU)
@@ -35,7 +41,7 @@ BOTH = (CPU, GPU)
 def choosing(monkeypatch):
     """A chooser of two cores and a GPU."""
     monkeypatch.setattr(chooser, "why_cpu_alone", lambda _: None)
-    found = Chooser(cores=2)
+    found = DeviceScheduler(cores=2)
     assert (found.gpu, found.num_ways, found.threads > 2) == (GPU, 2, True)
     return found
 
@@ -111,7 +117,7 @@ def test_a_way_is_tried_by_one_job_at_a_time(choosing):
 
 def test_who_reads_one_file_tries_nothing(monkeypatch):
     monkeypatch.setattr(chooser, "why_cpu_alone", lambda _: None)
-    found = Chooser(cores=1, tries=False)
+    found = DeviceScheduler(cores=1, tries=False)
     assert found.gpu == GPU
     assert [found.send("h264", 10.0, BOTH).way for _ in range(3)] == [CPU] * 3
     assert found.send("h264", 10_000.0, BOTH).way == GPU
@@ -129,7 +135,7 @@ def test_jobs_frames_and_seconds_are_told_by_way(choosing):
     for way, seconds in ((CPU, 2), (GPU, 1)):
         jobs = told.ways[way].jobs
         assert jobs
-        assert told.ways[way] == WayDone(jobs=jobs, frames=3 * jobs, seconds=seconds * jobs)
+        assert told.ways[way] == DeviceTotals(jobs=jobs, frames=3 * jobs, seconds=seconds * jobs)
     assert (told.no_gpu, told.on_cpu) == (None, {})
 
 
@@ -147,7 +153,7 @@ def test_threads_lose_no_count(choosing):
 
 
 def test_no_more_jobs_are_done_at_once_than_there_are_cores():
-    found, most, now = Chooser(cores=2), [0], []
+    found, most, now = DeviceScheduler(cores=2), [0], []
     lock = threading.Lock()
 
     def one(_):
@@ -186,11 +192,11 @@ def test_a_gpu_that_decodes_is_not_given_up_for_files_that_it_fails_on(choosing)
 
 @needs_no_gpu
 def test_without_a_gpu_all_goes_to_the_cpu_and_it_is_said_once_why():
-    found = Chooser(cores=3)
+    found = DeviceScheduler(cores=3)
     assert (found.gpu, found.threads, found.num_ways) == (None, 3, 1)
     assert not found.may_use_gpu("a.mp4")
-    assert found.decoded_by == DecodedBy(
-        ways={CPU: WayDone()}, no_gpu=f"PyTorch finds no GPU 0: {why_no_gpu()}"
+    assert found.decoded_by == DeviceCounters(
+        ways={CPU: DeviceTotals()}, no_gpu=f"PyTorch finds no GPU 0: {why_no_gpu()}"
     )
     assert "the CPU alone, as PyTorch" in str(found.decoded_by)
 
@@ -209,16 +215,16 @@ def test_what_cannot_use_cuda_does_not_try_and_says_why(monkeypatch, place, name
     assert why in (why_cpu_alone(0) or "")
 
 
-AUTO = Decoding(device="auto")
+AUTO = DecoderConfig(device="auto")
 
 
-SHAPE = FrameShape(size=(32, 48))
+SHAPE = FrameFormat(size=(32, 48))
 
 
 FEW = DecodeJob((0, 1, 2, 3, 7), goes_on=False)
 
 
-class Sends(Chooser):
+class Sends(DeviceScheduler):
     """Sends each job to the GPU, as long as it can be."""
 
     def send(self, codec, megapixels, ways):
@@ -235,7 +241,7 @@ def is_right(index, job, found):
 @pytest.mark.parametrize("where", ["doubled", "on the gpu"])
 def test_jobs_go_both_ways_and_frames_are_the_same(index, monkeypatch, where):
     stands_in(monkeypatch) if where == "doubled" else want_backend_of_gpu("pyav")
-    chooser, chance = Chooser(cores=1), random.Random(5)
+    chooser, chance = DeviceScheduler(cores=1), random.Random(5)
     with closing(open_decoder(index, SHAPE, AUTO, chooser=chooser)) as decoder:
         delivered = 0
         for _ in range(12):
@@ -254,7 +260,7 @@ def test_jobs_go_both_ways_and_frames_are_the_same(index, monkeypatch, where):
 
 def test_jobs_that_read_on_stay_where_the_first_went(index, monkeypatch):
     stands_in(monkeypatch)
-    chooser = Chooser(cores=1)
+    chooser = DeviceScheduler(cores=1)
     with closing(open_decoder(index, SHAPE, AUTO, chooser=chooser)) as decoder:
         for number in range(10):
             list(decoder.run(DecodeJob((number,))))
@@ -270,11 +276,11 @@ def test_what_the_gpu_does_not_do_the_cpu_does_and_nothing_comes_twice(
     stands_in(monkeypatch, double)
     chooser = Sends()
     memory = np.empty((len(FEW.wanted), 32, 48, 3), np.uint8)
-    out = {"an array": memory, "a list": [*memory], "a stack": Stack(len(memory))}.get(into)
+    out = {"an array": memory, "a list": [*memory], "a stack": StackedOutput(len(memory))}.get(into)
     with closing(open_decoder(index, SHAPE, AUTO, chooser=chooser)) as decoder:
         assert is_right(index, FEW, list(decoder.run(FEW, out)))
         if out is not None:
-            found = out.frames if isinstance(out, Stack) else memory
+            found = out.frames if isinstance(out, StackedOutput) else memory
             assert np.array_equal(found, frames_of(index, SHAPE, wanted=FEW.wanted))
         assert decoder.concealed == frozenset()
         decoder.rest()
@@ -309,7 +315,7 @@ def test_a_file_that_the_gpu_does_not_decode_goes_to_the_cpu_with_the_reason(sca
     assert f"1 of the files by the CPU alone, as {name}: GPU 0" in str(told)
     assert "leave gpu out" not in str(told)
     assert [chooser.may_use_gpu(each) for each in (name, "b.mp4")] == [False, True]
-    assert told.ways[GPU] == WayDone()
+    assert told.ways[GPU] == DeviceTotals()
 
 
 def test_a_damaged_file_is_not_the_fault_of_the_gpu(tmp_path, monkeypatch):
@@ -317,7 +323,7 @@ def test_a_damaged_file_is_not_the_fault_of_the_gpu(tmp_path, monkeypatch):
     stands_in(monkeypatch)
     everything = DecodeJob(tuple(range(48)))
     outcomes = []
-    for decoding in (Decoding(), AUTO):
+    for decoding in (DecoderConfig(), AUTO):
         index, chooser = StreamIndex.scan(bad), Sends()
         with closing(open_decoder(index, SHAPE, decoding, chooser=chooser)) as decoder:
             came = []
@@ -354,7 +360,7 @@ def test_without_a_gpu_all_that_decodes_does_so_on_the_cpu(index):
 
 
 def test_a_job_counts_from_its_keyframe_on_and_one_that_reads_on_to_the_end(index):
-    class Notes(Chooser):
+    class Notes(DeviceScheduler):
         asked = ()
 
         def send(self, codec, megapixels, ways):
@@ -373,10 +379,10 @@ def test_a_job_counts_from_its_keyframe_on_and_one_that_reads_on_to_the_end(inde
 
 def test_tensors_are_made_in_one_place_whoever_decodes(index, monkeypatch):
     stands_in(monkeypatch)
-    kept, auto = (Decoding(device=each, keeps_on_device=True) for each in ("cpu", "auto"))
-    chooser = Chooser(cores=1)
+    kept, auto = (DecoderConfig(device=each, keeps_on_device=True) for each in ("cpu", "auto"))
+    chooser = DeviceScheduler(cores=1)
     assert chooser.gpu == GPU
-    monkeypatch.setattr("headrace.decode.chooser._gpu_or_cpu", lambda: "cpu")
+    monkeypatch.setattr("headrace.decode.device_scheduler._gpu_or_cpu", lambda: "cpu")
     with (
         closing(open_device_decoder(index, SHAPE, kept)) as there,
         closing(open_device_decoder(index, SHAPE, auto, chooser=chooser)) as here,
@@ -391,6 +397,6 @@ def test_tensors_are_made_in_one_place_whoever_decodes(index, monkeypatch):
 
 @needs_no_gpu
 def test_without_a_gpu_tensors_are_made_on_the_cpu(index):
-    auto = Decoding(device="auto", keeps_on_device=True)
+    auto = DecoderConfig(device="auto", keeps_on_device=True)
     with closing(open_device_decoder(index, SHAPE, auto)) as decoder:
         assert {str(frame.device) for _, frame in decoder.run(FEW)} == {"cpu"}

@@ -12,7 +12,7 @@ import pytest
 from decode.kit import reported_damage, run, with_junk
 from decode.linear import linear_frames
 from headrace import FrameLoader, load_clip, read_clip
-from headrace.decode.convert import FrameConverter
+from headrace.decode.converter import ArrayConverter
 from headrace.decode.protocol import DecodeJob
 from headrace.decode.pyav import PyavDecoder
 from headrace.errors import DecodeError
@@ -177,14 +177,14 @@ def test_a_truncated_file_delivers_what_is_whole(tmp_path):
 def test_frames_that_cannot_be_converted_are_named_and_others_come(refused, tmp_path, monkeypatch):
     index = StreamIndex.scan(write_clip(tmp_path / "good", CLIPS["h264"]))
     wanted = [0, 3, 5, 20, 21, 47]
-    convert = FrameConverter.convert
+    convert = ArrayConverter.convert
 
     def some(self, frame, out):
         if frame.pts in index.pts[list(refused)]:
             raise DecodeError("cannot be converted", source="clip", pts=frame.pts)
         return convert(self, frame, out)
 
-    monkeypatch.setattr(FrameConverter, "convert", some)
+    monkeypatch.setattr(ArrayConverter, "convert", some)
     with closing(PyavDecoder(index)) as decoder:
         with pytest.raises(DecodeError, match="cannot be converted") as caught:
             list(decoder.run(DecodeJob(tuple(wanted))))

@@ -11,30 +11,32 @@ import headrace
 from decode.gpus import NO_GPU, needs_gpu, needs_no_gpu, want_backend_of_gpu
 from decode.kit import frames_of, run
 from decode.linear import linear_frames
-from headrace.decode.decoding import Decoding
-from headrace.decode.device_memory import device_memory
+from headrace.decode.decoder_config import DecoderConfig
+from headrace.decode.frame_outputs import device_memory
 from headrace.decode.gpu_frames import GpuFrames
-from headrace.decode.open import open_decoder, open_device_decoder
+from headrace.decode.job_result import read_whole
+from headrace.decode.open_decoder import open_decoder, open_device_decoder
 from headrace.decode.protocol import DecodeJob
-from headrace.decode.reading import read_whole
 from headrace.errors import BackendError, DecodeError
-from headrace.extraction.frames import FrameReader
-from headrace.runtime import memory
+from headrace.extraction.frame_reader import FrameReader
+from headrace.runtime import buffer_pool as memory
 from headrace.testing import damage
 from headrace.testing.synth import SynthClip, read_number, write_clip
-from headrace.video.codec import PlainCodec, new_codec, packets_of
+from headrace.video.codec import FfmpegCodec, new_codec, packets_of
 from headrace.video.container import open_container
-from headrace.video.shape import Crop, FrameShape
+from headrace.video.frame_format import Crop, FrameFormat
 from headrace.video.stream_index import StreamIndex
 from media import read_frames
 
-ON_CPU, ON_GPU = (Decoding(device=device, keeps_on_device=True) for device in ("cpu", "cuda:0"))
+ON_CPU, ON_GPU = (
+    DecoderConfig(device=device, keeps_on_device=True) for device in ("cpu", "cuda:0")
+)
 
 
 SHAPES = {
-    "as it is": FrameShape(),
-    "small": FrameShape(size=(32, 48)),
-    "crop, bilinear": FrameShape(
+    "as it is": FrameFormat(),
+    "small": FrameFormat(size=(32, 48)),
+    "crop, bilinear": FrameFormat(
         size=(20, 20), crop=Crop(top=2, left=1, height=41, width=30), interpolation="bilinear"
     ),
 }
@@ -107,7 +109,7 @@ def test_one_keyframe_is_brought_down_to_be_checked_and_no_other(scanned, monkey
     monkeypatch.setattr(gpu, "planar", lambda frame: brought_down.append(frame) or frame)
     container, gpu._stream = open_container(index.source)
     with container:
-        codec, came = PlainCodec(new_codec(gpu._stream)), 0
+        codec, came = FfmpegCodec(new_codec(gpu._stream)), 0
         for ordinal, packet in enumerate(packets_of(container, gpu._stream, "clip")):
             shown = codec.decode(ordinal, packet).shown
             gpu.check(ordinal, packet, shown)
@@ -215,7 +217,7 @@ def path(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def there(path):
-    return torch.stack(frames_of(StreamIndex.scan(path), FrameShape(size=SIZE), ON_CPU))
+    return torch.stack(frames_of(StreamIndex.scan(path), FrameFormat(size=SIZE), ON_CPU))
 
 
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
@@ -263,7 +265,7 @@ def test_all_frames_are_read_in_batches(path, there, workers, batch_size, monkey
 def test_damaged_frames_are_what_they_are_among_arrays(path, tmp_path, on_error, batch_size):
     bad = damage.damage_packets(path, tmp_path / "bad.mp4", ordinals=[20, 21])
     told, pictures = [], []
-    for decoding in (ON_CPU, Decoding()):
+    for decoding in (ON_CPU, DecoderConfig()):
         reader = FrameReader(
             [bad], size=SIZE, batch_size=batch_size, on_error=on_error, decoding=decoding
         )

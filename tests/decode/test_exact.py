@@ -15,33 +15,33 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from decode.linear import linear_frames
-from headrace import Crop, DecodeJob, FrameShape, StreamIndex
-from headrace.decode.parity import check_parity
+from headrace import Crop, DecodeJob, FrameFormat, StreamIndex
 from headrace.decode.pyav import PyavDecoder
+from headrace.decode.seek_check import check_parity
 from headrace.testing import damage
 from headrace.testing.synth import KINDS, Look, SynthClip, read_number, write_clip
 from headrace.testing.synth_codecs import PIXEL_FORMATS
 from headrace.testing.synth_containers import CODECS_IN
 from headrace.testing.synth_outside import can_encode
 from headrace.video import nal
-from headrace.video.entry import BELIEVED, Trust, trust
-from headrace.video.planes import digest_of
+from headrace.video.content_digest import digest_of
+from headrace.video.random_access import BELIEVED, RandomAccess, trust
 from media import real_clips
 from tests.kit.rewrite_streams import strip_index
 from tests.kit.synth_draw_clip import FIXED_SIZES
 
-FULL = FrameShape()
+FULL = FrameFormat()
 
 
-SMALL = FrameShape(size=(32, 48), crop=Crop(top=2, left=4, height=40, width=46))
+SMALL = FrameFormat(size=(32, 48), crop=Crop(top=2, left=4, height=40, width=46))
 
 
 @pytest.fixture(scope="module")
 def linear():
     """Return a function: clip and shape -> its index and every frame by plain linear decode."""
-    shapes: dict[tuple[Path, FrameShape], tuple[StreamIndex, list]] = {}
+    shapes: dict[tuple[Path, FrameFormat], tuple[StreamIndex, list]] = {}
 
-    def read(path: Path, shape: FrameShape = FULL) -> tuple[StreamIndex, list]:
+    def read(path: Path, shape: FrameFormat = FULL) -> tuple[StreamIndex, list]:
         if (path, shape) not in shapes:
             shapes[path, shape] = StreamIndex.scan(path), linear_frames(path, shape)
         return shapes[path, shape]
@@ -88,7 +88,7 @@ def test_frames_shaped_while_converting_equal_linear_decode(written, linear, kin
 @pytest.mark.parametrize("path", real_clips())
 def test_every_real_frame_equals_linear_decode(path, linear):
     """All of them in one job, then some reached at random; and at full size, as single frames."""
-    shape = FrameShape(size=(96, 96))
+    shape = FrameFormat(size=(96, 96))
     index, expected = linear(path, shape)
     assert len(index) == len(expected)
     assert differing(index, expected, shape, [range(len(index)), *scattered(index, 40)]) == []
@@ -222,7 +222,7 @@ def test_decoding_from_each_keyframe_that_is_believed_gives_the_frames_of_all(cl
         found = trust(codec, memoryview(packet), length, is_intra_only=False)
         from_here = decoded(path, start, lies=lies) if found else {}
         _, is_marked = from_here.get(start, (0, False))
-        if found and (found == Trust.CERTAIN or is_marked):
+        if found and (found == RandomAccess.CERTAIN or is_marked):
             entries += 1
             assert from_here == {at: frame for at, frame in whole.items() if at >= start}
     assert entries >= 2
@@ -246,10 +246,10 @@ def test_a_codec_is_believed_certain_or_checked():
         for codec, described in videos.items()
         if codec not in BELIEVED
     }
-    checked = {codec for codec, how_far in found.items() if how_far == Trust.DOUBTFUL}
+    checked = {codec for codec, how_far in found.items() if how_far == RandomAccess.DOUBTFUL}
     between = {codec for codec in found if not videos[codec].intra_only}
     assert checked == between | ({"fraps", "mscc", "mss2", "srgc"} & set(videos))
-    assert set(found.values()) == {Trust.DOUBTFUL, Trust.CERTAIN}
+    assert set(found.values()) == {RandomAccess.DOUBTFUL, RandomAccess.CERTAIN}
     assert set(UNMARKED) <= checked
 
 
@@ -264,7 +264,7 @@ def test_a_frame_of_a_codec_that_is_not_believed_is_right(clip, tmp_path):
 def assert_right(path: Path) -> None:
     [found] = check_parity(path, num_frames=FRAMES)
     assert (found.mismatches, found.refused, found.undecodable) == ((), (), ())
-    assert (StreamIndex.scan(path).gop_trust[1:] == Trust.DOUBTFUL).all()
+    assert (StreamIndex.scan(path).gop_trust[1:] == RandomAccess.DOUBTFUL).all()
 
 
 @pytest.mark.parametrize("codec", ["msrle", "rawvideo"])

@@ -12,12 +12,11 @@ from extraction import extracting
 from headrace import OpenError, Source, StreamIndex
 from headrace.decode import index_store
 from headrace.decode.index_store import IndexStore, StoreCounters
-from headrace.decode.indexing import scan_ahead, workers_that_pay
-from headrace.decode.scanning import scan_videos
+from headrace.decode.parallel_scan import scan_ahead, scan_videos, workers_that_pay
 from headrace.extraction.videos import indexes_of
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import KINDS, SynthClip, write_clip
-from headrace.video.held import HeldSource
+from headrace.video.memory_source import MemorySource
 
 
 @pytest.fixture
@@ -242,7 +241,7 @@ def test_workers_verify_as_well(clips, store):
 
 
 def test_what_has_no_path_is_opened_when_it_is_asked_for(clips, store):
-    held = HeldSource.holding(clips[1].path.read_bytes())
+    held = MemorySource.holding(clips[1].path.read_bytes())
     open_one = by_workers([held, clips[0]], store)
     assert [len(open_one(each)) for each in (held, clips[0])] == [4, 3]
 

@@ -30,26 +30,26 @@ from decode.stand_in import SHAPES
 from forked import in_a_fork
 from headrace import BackendError, DecodeCounters, DecodeJob, FrameLoader
 from headrace.decode import nvdec
-from headrace.decode import open as opening
-from headrace.decode.convert import FrameConverter
-from headrace.decode.decoding import ON_CPU, Decoding
-from headrace.decode.device_memory import device_memory
+from headrace.decode import open_decoder as opening
+from headrace.decode.codec_pool import CodecPool
+from headrace.decode.converter import ArrayConverter
+from headrace.decode.decoder_config import ON_CPU, DecoderConfig
+from headrace.decode.frame_outputs import device_memory
 from headrace.decode.gpu_frames import GpuFrames
-from headrace.decode.open import capabilities_of, open_decoder
-from headrace.decode.resting_codecs import RestingCodecs
-from headrace.runtime import forks
+from headrace.decode.open_decoder import capabilities_of, open_decoder
+from headrace.runtime import fork_safety as forks
 from headrace.testing.synth import SynthClip, write_clip
-from headrace.video.codec import PlainCodec, Shown, new_codec, packets_of
+from headrace.video.codec import DecodedFrame, FfmpegCodec, new_codec, packets_of
 from headrace.video.container import open_container
-from headrace.video.planes import digest_of
-from headrace.video.shape import Orientation
+from headrace.video.content_digest import digest_of
+from headrace.video.frame_format import Orientation
 from media import read_frames
 
-NVDEC = Decoding.on_gpu(0)
-PYNVVIDEOCODEC = Decoding.named("pynvvideocodec:cuda:0")
-TORCHCODEC = Decoding.named("torchcodec:cuda:0")
+NVDEC = DecoderConfig.on_gpu(0)
+PYNVVIDEOCODEC = DecoderConfig.named("pynvvideocodec:cuda:0")
+TORCHCODEC = DecoderConfig.named("torchcodec:cuda:0")
 KEPT, KEPT_BY_NVDEC = (replace(way, keeps_on_device=True) for way in (PYNVVIDEOCODEC, NVDEC))
-KEPT_ON_CPU = Decoding(keeps_on_device=True)
+KEPT_ON_CPU = DecoderConfig(keeps_on_device=True)
 DECODED = (
     *("h264", "h264_b_frames", "h264_b_pyramid", "h264_open_gop", "hevc", "hevc_open_gop"),
     *("hevc_10_bit", "rotated_90", "bt709_full", "preroll", "vfr_mkv"),
@@ -72,7 +72,7 @@ def test_frames_as_gpus_store_them_become_those_of_the_cpu(scanned, kind, shape)
     gpu = GpuFrames(NVDEC, index)
     for frame in read_frames(index.source.path)[:4]:
         expected, found = (
-            FrameConverter(shape, Orientation(), "clip").convert(each, None)
+            ArrayConverter(shape, Orientation(), "clip").convert(each, None)
             for each in (frame, gpu.planar(semiplanar(frame)))
         )
         assert np.array_equal(found, expected)
@@ -126,7 +126,7 @@ def test_frames_lie_in_memory_of_their_own_and_name_their_packets(scanned, kind,
     container, stream = open_container(index.source)
     with container:
         gpu = GpuFrames(decoding, index)
-        by_gpu, by_cpu = gpu.codec(stream, None), PlainCodec(new_codec(stream))
+        by_gpu, by_cpu = gpu.codec(stream, None), FfmpegCodec(new_codec(stream))
         found, expected = {}, {}
         for ordinal, packet in enumerate(packets_of(container, stream, "clip")):
             expected |= {shown.ordinal: shown.frame for shown in by_cpu.decode(ordinal, packet)[0]}
@@ -371,7 +371,7 @@ def test_a_codec_that_was_told_other_parameter_sets_is_not_used_again(scanned, m
         return codec
 
     monkeypatch.setattr(nvdec.Nvdec, "_new_codec", opened)
-    monkeypatch.setattr(nvdec, "RESTING", RestingCodecs())
+    monkeypatch.setattr(nvdec, "RESTING", CodecPool())
     index = scanned("h264")
     codecs = nvdec.Nvdec(NVDEC, index)
     container, stream = open_container(index.source)
@@ -410,7 +410,7 @@ def test_an_ffmpeg_or_a_driver_without_nvdec_is_refused(index, monkeypatch, chan
 
 def test_what_comes_down_is_counted_in_bytes(index):
     frames = list(read_frames(str(index.source)))[:2]
-    shown = [Shown(number, frame) for number, frame in enumerate(frames)]
+    shown = [DecodedFrame(number, frame) for number, frame in enumerate(frames)]
     found = GpuFrames(NVDEC, index)
     found.check(0, None, shown)
     assert found.brought_down_bytes == sum(p.buffer_size for f in frames for p in f.planes)

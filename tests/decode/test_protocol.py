@@ -18,16 +18,16 @@ from decode.gpus import want_backend_of_gpu
 from decode.kit import frames_of, run
 from decode.linear import linear_frames
 from decode.pynvvideocodec_played import plays
-from headrace.decode.decoding import Decoding
-from headrace.decode.open import open_decoder
-from headrace.decode.pixels import Stack
-from headrace.decode.pool import DecoderPool
+from headrace.decode.capabilities import PixelDifference
+from headrace.decode.decoder_config import DecoderConfig
+from headrace.decode.decoder_pool import DecoderPool
+from headrace.decode.frame_outputs import StackedOutput
+from headrace.decode.open_decoder import open_decoder
 from headrace.decode.protocol import DecodeJob
-from headrace.decode.tolerance import Apart
 from headrace.errors import ConfigError, OpenError
 from headrace.testing import damage
 from headrace.testing.synth import SynthClip, read_number, write_clip, write_streams
-from headrace.video.shape import FrameShape
+from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
 from media import real_clip
 
@@ -37,13 +37,13 @@ ON_CPU = pytest.mark.parametrize("decoding", EACH_BACKEND)
 @pytest.fixture(params=[*EACH_BACKEND, "played", "of_the_gpu"])
 def decoding(request, monkeypatch):
     """Each backend on the CPU; PyNvVideoCodec on GPU 0, or played in its place."""
-    if isinstance(request.param, Decoding):
+    if isinstance(request.param, DecoderConfig):
         return request.param
     if request.param == "played":
         plays(monkeypatch)
     else:
         want_backend_of_gpu("pynvvideocodec")
-    return Decoding(backend="pynvvideocodec", device="cuda:0")
+    return DecoderConfig(backend="pynvvideocodec", device="cuda:0")
 
 
 SHARED_KINDS = (
@@ -69,7 +69,7 @@ def test_each_frame_reached_at_random_is_that_of_a_linear_decode(written, decodi
         for number in order:
             [(found, frame)] = decoder.run(DecodeJob((number,)))
             assert (found, read_number(frame)) == (number, number)
-            assert Apart.between(frame, expected[number]).is_same
+            assert PixelDifference.between(frame, expected[number]).is_same
 
 
 def test_frames_of_a_real_clip_are_those_of_a_linear_decode(decoding):
@@ -77,7 +77,7 @@ def test_frames_of_a_real_clip_are_those_of_a_linear_decode(decoding):
     index, expected = StreamIndex.scan(path), linear_frames(path)
     wanted = sorted(random.Random(1).sample(range(len(index)), 12))
     for number, frame in zip(wanted, frames_of(index, None, decoding, wanted), strict=True):
-        assert Apart.between(frame, expected[number]).is_same
+        assert PixelDifference.between(frame, expected[number]).is_same
 
 
 def test_frames_come_in_order_and_none_besides(decoder):
@@ -99,7 +99,7 @@ def test_frames_are_written_where_the_caller_says(decoder):
     came = dict(decoder.run(DecodeJob((7, 40)), out))
     assert np.shares_memory(came[40], out[1])
     assert [read_number(frame) for frame in out] == [7, 40]
-    stack: Stack = Stack(2)
+    stack: StackedOutput = StackedOutput(2)
     assert len(list(decoder.run(DecodeJob((8, 41)), stack))) == 2
     assert [read_number(frame) for frame in stack.frames] == [8, 41]
 
@@ -107,11 +107,11 @@ def test_frames_are_written_where_the_caller_says(decoder):
 @pytest.mark.parametrize(
     "shape",
     [
-        FrameShape(size=(40, 60), fit="cover", interpolation="bilinear"),
-        FrameShape(crop=headrace.Crop(top=2, left=4, height=40, width=46)),
-        FrameShape(size=(48, 64), fit="contain", interpolation="bicubic"),
-        FrameShape(size=(48, 64)),
-        FrameShape(size=(48, 64), layout="yuv420"),
+        FrameFormat(size=(40, 60), fit="cover", interpolation="bilinear"),
+        FrameFormat(crop=headrace.Crop(top=2, left=4, height=40, width=46)),
+        FrameFormat(size=(48, 64), fit="contain", interpolation="bicubic"),
+        FrameFormat(size=(48, 64)),
+        FrameFormat(size=(48, 64), layout="yuv420"),
     ],
     ids=str,
 )
@@ -120,7 +120,7 @@ def test_frames_are_shaped_as_for_any_backend(scanned, decoding, kind, shape):
     index, wanted = scanned(kind), (0, 5, 31)
     expected = linear_frames(index.source.path, shape)
     for number, frame in zip(wanted, frames_of(index, shape, decoding, wanted), strict=True):
-        apart = Apart.between(frame, expected[number])
+        apart = PixelDifference.between(frame, expected[number])
         # By area PyAV goes from the stored colours, others from RGB: edges of colour differ.
         assert apart.mean <= (3 if shape.interpolation == "area" else 0)
 
@@ -192,7 +192,7 @@ def test_the_stream_that_was_asked_for_is_read(tmp_path, decoding):
 @ON_CPU
 def test_several_videos_are_read_in_turn(written, decoding):
     indexes = [StreamIndex.scan(written(kind)) for kind in ("h264", "vp9", "hevc")]
-    with DecoderPool(FrameShape(), 2, decoding=decoding) as pool:
+    with DecoderPool(FrameFormat(), 2, decoding=decoding) as pool:
         for number in (5, 30, 6):
             for index in indexes:
                 [(_, frame)] = pool.decoder(index).run(DecodeJob((number,)))

@@ -13,14 +13,14 @@ from decode.backends import TORCHCODEC, needs_torchcodec
 from decode.linear import linear_frames
 from decode.proxied import CODECS, made_proxies, random_jobs, write_originals
 from headrace import ConfigError, Proxies, Source
-from headrace.decode.open import open_decoder, open_index
+from headrace.decode.job_result import read_whole
+from headrace.decode.open_decoder import open_decoder, open_index
 from headrace.decode.protocol import DecodeJob
-from headrace.decode.proxy_codecs import ProxyCodecs
-from headrace.decode.proxy_rows import LIST
-from headrace.decode.reading import read_whole
+from headrace.decode.proxies import LIST
+from headrace.decode.proxy_decoder import ProxyCodecs
 from headrace.errors import BackendError, DecodeError, OpenError
 from headrace.testing.synth import SynthClip, write_clip
-from headrace.video.shape import Crop, FrameShape
+from headrace.video.frame_format import Crop, FrameFormat
 from tests.kit.pages import calls_of, check_message
 
 
@@ -150,11 +150,11 @@ def test_a_folder_whose_proxies_are_not_all_made_says_how_to_go_on(tmp_path):
 
 
 SHAPES = (
-    FrameShape(),
-    FrameShape(size=(48, 48)),
-    FrameShape(size=(48, 48), layout="yuv420"),
-    FrameShape(size=(32, 40), crop=Crop(top=3, left=5, height=40, width=40)),
-    FrameShape(size=(48, 48), fit="contain", interpolation="bilinear"),
+    FrameFormat(),
+    FrameFormat(size=(48, 48)),
+    FrameFormat(size=(48, 48), layout="yuv420"),
+    FrameFormat(size=(32, 40), crop=Crop(top=3, left=5, height=40, width=40)),
+    FrameFormat(size=(48, 48), fit="contain", interpolation="bilinear"),
 )
 
 

@@ -14,17 +14,22 @@ import headrace
 from decode.backends import WHY_NOT
 from decode.pictures_made import made_frame, semiplanar
 from decode.pynvvideocodec_played import plays
-from headrace.decode import decoding, open, pictures, pool, protocol, tensor_convert
+from headrace.decode import decoder_config as decoding
+from headrace.decode import decoder_pool as pool
+from headrace.decode import image_files as pictures
+from headrace.decode import open_decoder as open
+from headrace.decode import protocol
+from headrace.decode import tensor_converter as tensor_convert
 from headrace.decode.capabilities import Capabilities
-from headrace.decode.convert import FrameConverter
-from headrace.video import shape
+from headrace.decode.converter import ArrayConverter
+from headrace.video import frame_format as shape
 from headrace.video.stream_index import StreamIndex
 from tests.kit.pages import calls_of, check_message
 from tests.kit.synth_recipes import write_recipe
 
 MODULES = (decoding, open, pictures, pool, protocol, shape, tensor_convert)
-ON_GPU = decoding.Decoding(device="cuda:0")
-LIBRARY = decoding.Decoding(backend="pynvvideocodec", device="cuda:0")
+ON_GPU = decoding.DecoderConfig(device="cuda:0")
+LIBRARY = decoding.DecoderConfig(backend="pynvvideocodec", device="cuda:0")
 
 
 @pytest.fixture
@@ -36,17 +41,17 @@ def names(written, scanned, tmp_path, monkeypatch):
     return names | {
         "Image": Image,
         "np": np,
-        "AUTO": decoding.Decoding(device="auto", keeps_on_device=True),
+        "AUTO": decoding.DecoderConfig(device="auto", keeps_on_device=True),
         "Capabilities": Capabilities,
-        "KEPT": decoding.Decoding(keeps_on_device=True),
+        "KEPT": decoding.DecoderConfig(keeps_on_device=True),
         "KEPT_ON_GPU": replace(ON_GPU, keeps_on_device=True),
         "ON_GPU": ON_GPU,
-        "TORCHCODEC": decoding.Decoding(backend="torchcodec"),
+        "TORCHCODEC": decoding.DecoderConfig(backend="torchcodec"),
         "by_library": lambda index: (plays(monkeypatch), open.open_decoder(index, None, LIBRARY)),
         "clip": written,
         "closed": closed,
-        "convert": lambda frame, out=None, **kind: FrameConverter(
-            shape.FrameShape(**kind), shape.Orientation(), "a.mp4"
+        "convert": lambda frame, out=None, **kind: ArrayConverter(
+            shape.FrameFormat(**kind), shape.Orientation(), "a.mp4"
         ).convert(frame, out),
         "file": file,
         "frame": made_frame,
@@ -60,7 +65,7 @@ def names(written, scanned, tmp_path, monkeypatch):
         "recipe": lambda name: StreamIndex.scan(write_recipe(name, tmp_path)),
         "semiplanar": semiplanar,
         "tensor": lambda frame, out=None, device="cpu", **kind: tensor_convert.TensorConverter(
-            shape.FrameShape(**kind), shape.Orientation(), "clip", device
+            shape.FrameFormat(**kind), shape.Orientation(), "clip", device
         ).convert(frame, out),
         "torch": torch,
         "video": video,

@@ -8,12 +8,12 @@ from PIL import Image
 from torchvision.transforms import v2
 
 from decode.kit import frames_of
-from headrace.decode.convert import FrameConverter
-from headrace.decode.resampling import antialiased_cubic, antialiased_linear, area, cubic, linear
+from headrace.decode.converter import ArrayConverter
+from headrace.decode.resize import antialiased_cubic, antialiased_linear, area, cubic, linear
 from headrace.decode.yuv420 import Yuv420Unpacker
 from headrace.errors import DecodeError
 from headrace.testing.synth import BARS, read_bars
-from headrace.video.shape import Crop, FrameShape, Orientation
+from headrace.video.frame_format import Crop, FrameFormat, Orientation
 from headrace.video.stream_index import StreamIndex
 from media import real_clip
 
@@ -38,8 +38,8 @@ def smooth(size: tuple[int, int]) -> VideoFrame:
     )
 
 
-def made(frame: VideoFrame, shape: FrameShape, orientation: Orientation | None = None):
-    return FrameConverter(shape, orientation or Orientation(), "a.mp4").convert(frame, None)
+def made(frame: VideoFrame, shape: FrameFormat, orientation: Orientation | None = None):
+    return ArrayConverter(shape, orientation or Orientation(), "a.mp4").convert(frame, None)
 
 
 @pytest.mark.parametrize("pixel_format", FORMATS)
@@ -49,13 +49,13 @@ def test_a_crop_is_cut_from_the_whole_frame(pixel_format, size, corner):
     frame = noise(pixel_format, size)
     crop = Crop(top=corner[0], left=corner[1], height=33, width=41)
     there = (slice(crop.top, crop.top + 33), slice(crop.left, crop.left + 41))
-    assert np.array_equal(made(frame, FrameShape(crop=crop)), made(frame, FrameShape())[there])
+    assert np.array_equal(made(frame, FrameFormat(crop=crop)), made(frame, FrameFormat())[there])
 
 
 def test_a_crop_of_a_turned_frame_is_cut_from_the_upright_one():
     frame, turned = noise("yuv420p", (64, 96)), Orientation.from_rotation(90)
-    crop = FrameShape(crop=Crop(top=3, left=5, height=40, width=21))
-    whole = made(frame, FrameShape(), turned)
+    crop = FrameFormat(crop=Crop(top=3, left=5, height=40, width=21))
+    whole = made(frame, FrameFormat(), turned)
     assert np.array_equal(made(frame, crop, turned), whole[3:43, 5:26])
 
 
@@ -63,10 +63,10 @@ def test_a_crop_of_a_turned_frame_is_cut_from_the_upright_one():
 @pytest.mark.parametrize("size", [(32, 32), (17, 90), (128, 200)])
 def test_bilinear_and_bicubic_are_torchvisions_antialiased(interpolation, size):
     frame = noise("yuv420p", (72, 128))
-    whole = torch.from_numpy(made(frame, FrameShape())).movedim(-1, 0)
+    whole = torch.from_numpy(made(frame, FrameFormat())).movedim(-1, 0)
     mode, tolerance = MODES[interpolation]
     resize = v2.Resize(size, interpolation=mode, antialias=True)
-    found = made(frame, FrameShape(size=size, interpolation=interpolation))
+    found = made(frame, FrameFormat(size=size, interpolation=interpolation))
     difference = resize(whole).movedim(0, -1).numpy().astype(int) - found
     assert np.abs(difference).max() <= tolerance
 
@@ -75,16 +75,16 @@ def test_bilinear_and_bicubic_are_torchvisions_antialiased(interpolation, size):
 @pytest.mark.parametrize("size", [(72, 128), (128, 71), (64, 64)])
 def test_cover_of_a_square_is_torchvisions_resize_and_center_crop(side, size):
     frame = noise("yuv420p", size)
-    whole = torch.from_numpy(made(frame, FrameShape())).movedim(-1, 0)
+    whole = torch.from_numpy(made(frame, FrameFormat())).movedim(-1, 0)
     expected = v2.Compose([v2.Resize(side, antialias=True), v2.CenterCrop(side)])(whole)
-    shape = FrameShape(size=(side, side), fit="cover", interpolation="bilinear")
+    shape = FrameFormat(size=(side, side), fit="cover", interpolation="bilinear")
     difference = expected.movedim(0, -1).numpy().astype(int) - made(frame, shape)
     assert np.abs(difference).max() <= 1
 
 
 @pytest.mark.parametrize("orientation", [Orientation(), Orientation.from_rotation(90)])
 def test_contain_shows_all_on_black(orientation):
-    shape = FrameShape(size=(64, 64), fit="contain")
+    shape = FrameFormat(size=(64, 64), fit="contain")
     pixels = made(smooth((32, 64)), shape, orientation)
     upright = pixels if not orientation.is_transposed else pixels.swapaxes(0, 1)
     assert (upright[16:48] > 150).all()
@@ -95,10 +95,10 @@ def test_contain_shows_all_on_black(orientation):
 @pytest.mark.parametrize("fit", ["cover", "contain"])
 def test_frames_that_wait_in_yuv_fit_as_rgb_does(fit):
     frame = smooth((48, 90))
-    shape = FrameShape(size=(64, 64), fit=fit, layout="yuv420")
+    shape = FrameFormat(size=(64, 64), fit=fit, layout="yuv420")
     found = np.empty((64, 64, 3), np.uint8)
     Yuv420Unpacker().unpack(made(frame, shape), found)
-    expected = made(frame, FrameShape(size=(64, 64), fit=fit))
+    expected = made(frame, FrameFormat(size=(64, 64), fit=fit))
     assert np.abs(found.astype(int) - expected)[:14].max() <= 4
     assert np.abs(found.astype(int) - expected)[20:44].max() <= 4
 
@@ -106,7 +106,7 @@ def test_frames_that_wait_in_yuv_fit_as_rgb_does(fit):
 @pytest.mark.parametrize("fit", ["stretch", "cover", "contain"])
 @pytest.mark.parametrize("size", [(1, 1), (7, 300), (300, 7), (72, 128)])
 def test_every_fit_gives_the_size(fit, size):
-    assert made(smooth((72, 128)), FrameShape(size=size, fit=fit)).shape == (*size, 3)
+    assert made(smooth((72, 128)), FrameFormat(size=size, fit=fit)).shape == (*size, 3)
 
 
 def test_ten_bits_come_as_many_levels_when_16_are_asked_for():
@@ -116,7 +116,7 @@ def test_ten_bits_come_as_many_levels_when_16_are_asked_for():
     frame.planes[0].update(rows.tobytes())
     for plane in frame.planes[1:]:
         plane.update(np.full(plane.buffer_size // 2, 512, np.uint16).tobytes())
-    found = made(frame, FrameShape(dtype="uint16"))
+    found = made(frame, FrameFormat(dtype="uint16"))
     assert (found.dtype, found.shape) == (np.uint16, (8, 512, 3))
     assert len(np.unique(found)) == 512
     assert np.abs(found[0, :, 1] - np.linspace(0, 65283, 512)).max() < 80
@@ -124,7 +124,7 @@ def test_ten_bits_come_as_many_levels_when_16_are_asked_for():
 
 def decoded(path, number, **shape):
     index = StreamIndex.scan(path)
-    return frames_of(index, FrameShape(**shape), wanted=[number])[0]
+    return frames_of(index, FrameFormat(**shape), wanted=[number])[0]
 
 
 def through_planes(path, number, size):
@@ -167,9 +167,9 @@ def test_a_matrix_that_cannot_be_converted_is_named(layout):
     for plane in frame.planes:
         plane.update(bytes(plane.buffer_size))
     frame.colorspace = 8
-    shape = FrameShape(size=(32, 32), layout=layout)
+    shape = FrameFormat(size=(32, 32), layout=layout)
     with pytest.raises(DecodeError, match=r"of odd\.mp4 cannot .* from yuv420p, colour matrix 8:"):
-        FrameConverter(shape, Orientation(), "odd.mp4").convert(frame, None)
+        ArrayConverter(shape, Orientation(), "odd.mp4").convert(frame, None)
 
 
 KERNELS = (area, linear, cubic, antialiased_linear, antialiased_cubic)

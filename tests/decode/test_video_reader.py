@@ -15,10 +15,10 @@ from PIL import Image
 import headrace
 from decode.linear import linear_frames
 from forked import in_a_fork
-from headrace.decode.pictures import find_pictures, is_picture, read_picture, upright_size
+from headrace.decode.image_files import find_pictures, is_picture, read_picture, upright_size
 from headrace.errors import ConfigError, DecodeError, MediaError, OpenError
 from headrace.testing.synth import read_number
-from headrace.video.shape import Crop
+from headrace.video.frame_format import Crop
 from media import real_clip
 
 

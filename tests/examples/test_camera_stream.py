@@ -5,7 +5,7 @@ import re
 import pytest
 
 from examples.running import EXAMPLES, TWO_PROCESSES, changed, run
-from training.cameras.clips import CAMERAS, write_layout
+from loaders.cameras.clips import CAMERAS, write_layout
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ import pytest
 
 from examples.running import EXAMPLES, changed, ended, stopped
 from headrace.testing.synth import SynthClip, write_clip
-from training.cameras.clips import write_layout
+from loaders.cameras.clips import write_layout
 
 pytestmark = pytest.mark.slow
 

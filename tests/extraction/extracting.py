@@ -8,15 +8,15 @@ import pytest
 from decode.doubles_of_gpu import Double, Fails, stands_in
 from extraction import faults
 from headrace.decode.index_store import IndexStore
+from headrace.decode.parallel_scan import scan_videos
 from headrace.decode.pyav import PyavDecoder
-from headrace.decode.scanning import scan_videos
 from headrace.errors import ConfigError
-from headrace.extraction.frame_extraction import FrameExtraction, FrameOptions
+from headrace.extraction.frame_extraction import FrameExtraction, FrameExtractionOptions
 from headrace.extraction.frame_worker import FrameWorker, extract_frames
-from headrace.extraction.image_encoder import Pictures
+from headrace.extraction.image_encoder import ImageEncoder
 from headrace.sampling.selection import selection_of
 from headrace.testing.synth import SynthClip, write_clip
-from headrace.video.shape import FrameShape
+from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
 
 
@@ -53,7 +53,7 @@ def is_killed_once(argument, send):
 
 
 def crashes_at_the_twelfth_picture(*given):
-    faults.before(Pictures, "encode", act=faults.crash, calls=11)
+    faults.before(ImageEncoder, "encode", act=faults.crash, calls=11)
     return extract_frames(*given)
 
 
@@ -137,9 +137,9 @@ def write_clips(folder, lengths, **given):
 
 
 def options(paths, out, frames="every 5", **given):
-    pictures = Pictures(**{name: given.pop(name) for name in ("format",) if name in given})
-    shape = FrameShape(**{name: given.pop(name) for name in ("size", "crop") if name in given})
-    return FrameOptions(
+    pictures = ImageEncoder(**{name: given.pop(name) for name in ("format",) if name in given})
+    shape = FrameFormat(**{name: given.pop(name) for name in ("size", "crop") if name in given})
+    return FrameExtractionOptions(
         sources=tuple(map(str, paths)),
         selection=selection_of(frames),
         out=Path(out),

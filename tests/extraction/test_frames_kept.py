@@ -8,15 +8,15 @@ import torch
 
 from decode.gpus import needs_gpu
 from extraction.extracting import write_clips
-from headrace.decode.decoding import Decoding
+from headrace.decode.decoder_config import DecoderConfig
 from headrace.errors import BackendError
-from headrace.extraction.frames import FrameReader
+from headrace.extraction.frame_reader import FrameReader
 from headrace.models.gpu_memory import is_out_of_memory
 from headrace.testing.synth import KINDS, SynthClip, write_clip
 from headrace.video.stream_index import StreamIndex
 
-ON_CPU = Decoding(keeps_on_device=True)
-ON_GPU = Decoding(device="cuda:0", keeps_on_device=True)
+ON_CPU = DecoderConfig(keeps_on_device=True)
+ON_GPU = DecoderConfig(device="cuda:0", keeps_on_device=True)
 
 
 @pytest.fixture(scope="module")

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from headrace.atomic_file import partial_of
 from headrace.errors import ConfigError
-from headrace.extraction.journal import HOME, Entry, Journal, Quarantine
-from headrace.extraction.options import AskedVideo, Request
-from headrace.text_file import partial_of
+from headrace.extraction.extraction_options import OutputSpec, RequestedVideo
+from headrace.extraction.journal import HOME, DeadLetters, Journal, JournalEntry
 
-A = AskedVideo(name="a", path="/data/a.mp4", size=10, mtime_ns=1)
-B = AskedVideo(name="b", path="/data/b.mp4", size=20, mtime_ns=2)
-REQUEST = Request(kind="frames", asked={"frames": "every 3", "quality": None}, videos=(A, B))
+A = RequestedVideo(name="a", path="/data/a.mp4", size=10, mtime_ns=1)
+B = RequestedVideo(name="b", path="/data/b.mp4", size=20, mtime_ns=2)
+REQUEST = OutputSpec(kind="frames", asked={"frames": "every 3", "quality": None}, videos=(A, B))
 
 
 @pytest.fixture
@@ -32,13 +32,15 @@ def journal(unheld):
 def entry(journal, **files):
     for name, content in files.items():
         (journal.folder / name).write_text(content)
-    return Entry(files=tuple((name, len(text)) for name, text in files.items()), facts={"n": 1})
+    return JournalEntry(
+        files=tuple((name, len(text)) for name, text in files.items()), facts={"n": 1}
+    )
 
 
 def test_a_chunk_is_done_when_its_files_are_there(journal):
     journal.write("00000-00000", entry(journal, one="1", two="22"))
     found = journal.done(["00000-00000", "00000-00001"])
-    assert found == {"00000-00000": Entry(files=(("one", 1), ("two", 2)), facts={"n": 1})}
+    assert found == {"00000-00000": JournalEntry(files=(("one", 1), ("two", 2)), facts={"n": 1})}
 
 
 @pytest.mark.parametrize("content", [None, "2"])
@@ -82,7 +84,7 @@ WHY = "working on it crashed"
 
 @pytest.fixture
 def quarantine(tmp_path):
-    found = Quarantine(tmp_path / "quarantine.json", "av 1")
+    found = DeadLetters(tmp_path / "quarantine.json", "av 1")
     found.add("a", WHY)
     found.add("b", "memory ran out")
     return found
@@ -93,7 +95,7 @@ def test_what_ended_its_workers_is_left_out_by_the_same_decoder(quarantine):
         "a": f"{WHY}; --retry tries it again",
         "b": "memory ran out; --retry tries it again",
     }
-    other = Quarantine(quarantine.path, "av 2")
+    other = DeadLetters(quarantine.path, "av 2")
     assert other.standing(retry=False) == {}
     other.add("b", "memory ran out")
     assert list(other.standing(retry=False)) == ["b"]

@@ -22,7 +22,7 @@ import pyarrow.parquet
 import pytest
 
 from extraction import ray_run
-from headrace.runtime.lock import file_lock
+from headrace.runtime.posix import file_lock
 from headrace.testing.synth import SynthClip, write_clip
 
 pytest.importorskip("ray")

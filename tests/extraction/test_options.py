@@ -6,12 +6,12 @@ import pytest
 
 from headrace.extraction.features.feature_options import FeatureOptions
 from headrace.extraction.features.model_spec import OwnModel
-from headrace.extraction.frame_extraction import FrameOptions
+from headrace.extraction.frame_extraction import FrameExtractionOptions
 from headrace.extraction.proxies.proxy_options import ProxyOptions
 from headrace.sampling.selection import EveryNth
 
 KINDS = {
-    "frames": (FrameOptions, {"selection": EveryNth(5)}),
+    "frames": (FrameExtractionOptions, {"selection": EveryNth(5)}),
     "features": (FeatureOptions, {"model": OwnModel(build="tests:build")}),
     "proxies": (ProxyOptions, {}),
 }

@@ -12,19 +12,19 @@ from PIL import Image
 from decode.linear import linear_frames
 from extraction.conftest import LENGTHS
 from extraction.extracting import contents
+from headrace.atomic_file import write_bytes_whole
 from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import DecodeCounters, DecodeJob
 from headrace.extraction.chunk_worker import ChunkWorker, chunk_of, do_chunks
 from headrace.extraction.extraction import Extraction
-from headrace.extraction.journal import Entry, Outcome
-from headrace.extraction.options import ExtractionOptions
+from headrace.extraction.extraction_options import ExtractionOptions
+from headrace.extraction.extraction_plan import whole_video
+from headrace.extraction.journal import JournalEntry, Outcome
 from headrace.extraction.pilot import pilot
-from headrace.extraction.plan import whole_video
 from headrace.extraction.progress_recorder import StepTimer
-from headrace.text_file import write_bytes_whole
-from headrace.video.shape import Crop, FrameShape
+from headrace.video.frame_format import Crop, FrameFormat
 
-SHAPE = FrameShape(crop=Crop(top=8, left=16, height=64, width=96), size=(32, 48))
+SHAPE = FrameFormat(crop=Crop(top=8, left=16, height=64, width=96), size=(32, 48))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ class SheetWorker(ChunkWorker):
             write_bytes_whole(self.journal.folder / name, file.getvalue())
         watch.came(wanted[0])
         watch.end_step()
-        entry = Entry(files=((name, len(file.getvalue())),), facts=None)
+        entry = JournalEntry(files=((name, len(file.getvalue())),), facts=None)
         self.finish(speaker, entry, decoder.counters - before, lost=0)
 
 

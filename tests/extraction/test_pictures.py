@@ -9,7 +9,7 @@ import pytest
 from PIL import Image, features
 
 from headrace.errors import BackendError
-from headrace.extraction.image_encoder import FORMATS, Pictures
+from headrace.extraction.image_encoder import FORMATS, ImageEncoder
 from headrace.extraction.videos import picture_name, video_names
 
 FRAME = np.random.default_rng(0).integers(0, 255, (40, 60, 3), np.uint8)
@@ -17,7 +17,7 @@ FRAME = np.random.default_rng(0).integers(0, 255, (40, 60, 3), np.uint8)
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_each_format_holds_the_picture_and_is_the_same_again(format):
-    pictures = Pictures(format=format)
+    pictures = ImageEncoder(format=format)
     pictures.check()
     file = pictures.encode(FRAME)
     with Image.open(BytesIO(file)) as picture:
@@ -30,19 +30,19 @@ def test_each_format_holds_the_picture_and_is_the_same_again(format):
 
 @pytest.mark.parametrize("format", ["jpg", "webp", "avif"])
 def test_a_higher_quality_is_a_larger_file(format):
-    low, high = (Pictures(format=format, quality=q).encode(FRAME) for q in (10, 95))
+    low, high = (ImageEncoder(format=format, quality=q).encode(FRAME) for q in (10, 95))
     assert len(low) < len(high)
 
 
 def test_a_frame_that_is_too_large_for_webp_is_none_for_jpeg():
-    Pictures(format="jpg").check_size((10, 20_000), "a.mp4")
+    ImageEncoder(format="jpg").check_size((10, 20_000), "a.mp4")
 
 
 def test_a_pillow_without_the_format_says_what_to_do(monkeypatch):
     monkeypatch.setattr(features, "check", lambda name: name != "avif")
     with pytest.raises(BackendError, match="built without it; install Pillow from PyPI"):
-        Pictures(format="avif").check()
-    Pictures(format="png").check()
+        ImageEncoder(format="avif").check()
+    ImageEncoder(format="png").check()
 
 
 NAMES = [

@@ -4,9 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.extraction.ray.actor import ChunkRow, Terms, answered, asked, chunks_of, rows_of
-from headrace.extraction.ray.settings import RaySettings, Slot, call_size
-from headrace.runtime.child import Ending
+from headrace.extraction.ray.actor import (
+    ChunkRow,
+    NodeRequirements,
+    answered,
+    asked,
+    chunks_of,
+    rows_of,
+)
+from headrace.extraction.ray.settings import ActorResources, RaySettings, call_size
+from headrace.runtime.child_spec import CompletedChild
 from headrace.testing.fake_clock import FakeClock
 
 
@@ -18,10 +25,10 @@ def test_an_address_is_auto_or_a_host_and_a_port():
 def test_a_worker_takes_a_core_or_a_gpu_with_its_share_of_the_cores():
     big, small, plain = {"CPU": 64.0, "GPU": 8.0}, {"CPU": 12.0, "GPU": 2.0}, {"CPU": 4.0}
     machines = [big, small, plain]
-    on_cpu = Slot.of("cpu").with_cores_of(machines)
+    on_cpu = ActorResources.of("cpu").with_cores_of(machines)
     assert [on_cpu.times_in(each) for each in machines] == [64, 12, 4]
-    on_gpu = Slot.of("cuda").with_cores_of(machines)
-    assert on_gpu == Slot(num_cpus=6.0, num_gpus=1.0)
+    on_gpu = ActorResources.of("cuda").with_cores_of(machines)
+    assert on_gpu == ActorResources(num_cpus=6.0, num_gpus=1.0)
     assert [on_gpu.times_in(each) for each in machines] == [8, 2, 0]
 
 
@@ -39,7 +46,7 @@ def test_an_actor_is_given_few_chunks_at_a_time_so_that_quick_ones_do_more(chunk
 
 
 def test_a_machine_with_other_versions_or_another_folder_may_not_work(tmp_path):
-    terms = Terms.set_in(tmp_path, FakeClock())
+    terms = NodeRequirements.set_in(tmp_path, FakeClock())
     assert terms.unmet() is None
     other = replace(terms, versions={**terms.versions, "torch": "1.0"})
     assert "has torch 2." in other.unmet()
@@ -52,7 +59,7 @@ def test_a_machine_with_other_versions_or_another_folder_may_not_work(tmp_path):
 
 
 def test_rows_come_back_as_they_were():
-    ending = Ending(name="a", exit_code=-11, has_timed_out=False, seconds=1.0, tail="x")
+    ending = CompletedChild(name="a", exit_code=-11, has_timed_out=False, seconds=1.0, tail="x")
     rows = [
         ChunkRow(chunk="c1", worker="a", messages=(["begun", "c1", None],), ending=ending),
         ChunkRow(chunk="c2", worker="a", unmet="no"),

@@ -11,7 +11,8 @@ from extraction.features import running, test_values
 from extraction.features.feature_rows import facts, failed, row, write_folder
 from extraction.test_journal import REQUEST, A, B
 from extraction.test_options import options
-from headrace.extraction import decode_jobs, frame_batches, frames, image_encoder
+from headrace.extraction import decode_jobs, frame_batches, image_encoder
+from headrace.extraction import frame_reader as frames
 from headrace.extraction.features import (
     aggregate,
     export,
@@ -78,7 +79,7 @@ def names(tmp_path, monkeypatch):
         **{"A": A, "B": B, "Journal": Journal, "REQUEST": REQUEST, "failed": failed, "np": np},
         **{"options": options, "read_features": headrace.read_features, "replace": replace},
         **{
-            "FrameShape": headrace.FrameShape,
+            "FrameShape": headrace.FrameFormat,
             "row": row,
             "export_from": export_from,
             "journal": journal,

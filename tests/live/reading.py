@@ -3,12 +3,12 @@
 from itertools import pairwise
 
 from headrace.live.address import addresses_of
-from headrace.live.frame import LiveFrame
-from headrace.live.open import live_source
-from headrace.live.options import SourceOptions
+from headrace.live.open_source import live_source
+from headrace.live.source import LiveFrame
+from headrace.live.source_options import SourceOptions
 from headrace.runtime.clock import SYSTEM_CLOCK
-from headrace.runtime.item import Dropped
-from headrace.runtime.waiter import Waiter
+from headrace.runtime.item import DroppedItem
+from headrace.runtime.waitable_source import Waiter
 
 QUICK = SourceOptions(open_timeout_seconds=3, stall_seconds=0.3)
 """As short as may be on a busy machine."""
@@ -63,7 +63,7 @@ class Read:
             assert frame.source == 3
         for one, next_one in pairwise(self.frames):
             between = self.items[one.number + 1 : next_one.number]
-            assert all(isinstance(item, Dropped) for item in between)
+            assert all(isinstance(item, DroppedItem) for item in between)
             assert next_one.run - one.run in ((1,) if between else (0, 1))
             assert next_one.segment - one.segment in ((0,) if one.run == next_one.run else (0, 1))
             if one.segment == next_one.segment:

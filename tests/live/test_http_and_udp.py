@@ -16,14 +16,13 @@ from PIL import Image
 
 from headrace.errors import OpenError
 from headrace.live.address import PatternAddress, addresses_of
-from headrace.live.back_off import BackOff
-from headrace.live.opening import opening_of
-from headrace.live.options import SourceOptions
+from headrace.live.connect_errors import Failed
+from headrace.live.open_options import opening_of
 from headrace.live.pattern import PatternSource
-from headrace.live.received import Received, receive
-from headrace.live.trouble import Failed
-from headrace.runtime.item import Dropped
-from headrace.runtime.waiter import Waiter
+from headrace.live.source_options import BackOff, SourceOptions
+from headrace.live.stream_reader import Received, receive
+from headrace.runtime.item import DroppedItem
+from headrace.runtime.waitable_source import Waiter
 from headrace.testing.damage import concatenate, damage_packets
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import SynthClip, read_number, write_clip
@@ -306,7 +305,7 @@ def test_a_slow_decoder_skips_to_keyframes_and_counts_what_it_skips(tmp_path):
 
         def read():
             for item in receive(opening, SourceOptions(), Waiter(clock)):
-                if isinstance(item, Received | Dropped):
+                if isinstance(item, Received | DroppedItem):
                     items.append(item)
                 if isinstance(item, Received):
                     clock.advance(0.2)
@@ -314,7 +313,7 @@ def test_a_slow_decoder_skips_to_keyframes_and_counts_what_it_skips(tmp_path):
         with suppress(Failed):  # the server hangs up
             in_time(read)
     assert len(items) == 60
-    dropped = [item for item in items if isinstance(item, Dropped)]
+    dropped = [item for item in items if isinstance(item, DroppedItem)]
     assert {item.cause for item in dropped} == {"late"}
     numbers = [
         read_number(item.frame.to_ndarray(format="rgb24"))

@@ -4,20 +4,20 @@ import pytest
 
 from headrace.errors import OpenError
 from headrace.live.address import addresses_of
-from headrace.live.frame import LiveFrame
-from headrace.live.open import live_source
-from headrace.runtime.feed import Feed, Merged
+from headrace.live.open_source import live_source
+from headrace.live.source import LiveFrame
 from headrace.runtime.pipeline import Pipeline
+from headrace.runtime.waitable_source import MergedSource, WaitableSource
 from live.reading import QUICK
 from runtime.in_time import in_time
 
 
 def merged(*texts, events, on_error="raise"):
     def feed(number, source):
-        return Feed(read=lambda waiter: source.frames(number, waiter, events.append))
+        return WaitableSource(read=lambda waiter: source.frames(number, waiter, events.append))
 
     sources = [live_source(address, QUICK) for address in addresses_of(texts)]
-    return Merged(feeds=[feed(*each) for each in enumerate(sources)], on_error=on_error)
+    return MergedSource(feeds=[feed(*each) for each in enumerate(sources)], on_error=on_error)
 
 
 def taken(source):

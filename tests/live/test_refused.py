@@ -4,7 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from headrace.live import address, back_off, clips, options, overload
+from headrace.live import address
+from headrace.live import clip_windows as clips
+from headrace.live import drop_policy as overload
+from headrace.live import source_options as back_off
+from headrace.live import source_options as options
 from live.reading import Read
 from tests.kit.pages import calls_of, check_message
 

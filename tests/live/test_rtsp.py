@@ -9,8 +9,8 @@ import pytest
 from certificates import made
 from headrace.errors import OpenError
 from headrace.live.address import addresses_of
-from headrace.live.back_off import BackOff
-from headrace.runtime.item import Dropped
+from headrace.live.source_options import BackOff
+from headrace.runtime.item import DroppedItem
 from headrace.runtime.queue import Cancelled
 from headrace.testing.synth import read_number
 from live.reading import QUICK, Read
@@ -60,7 +60,7 @@ def test_what_is_told_of_a_stall_is_told_once_also_when_the_connection_ends_late
         in_time(lambda: read.take(300))
     assert read.kinds[:4] == ["joined", "stalled", "resumed", "dropped"]
     assert sum("after the stall" in words for words in read.words_of("dropped")) == 1
-    assert Dropped("backlog") in read.items
+    assert DroppedItem("backlog") in read.items
     read.check_conserved()
 
 

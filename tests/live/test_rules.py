@@ -5,14 +5,12 @@ from fractions import Fraction
 
 import pytest
 
-from headrace.live.back_off import BackOff
-from headrace.live.drops import DropLog
-from headrace.live.joining import Joining
-from headrace.live.lag import Lag
-from headrace.live.options import SourceOptions
-from headrace.live.timeline import Arrivals, Timeline
-from headrace.live.watchdog import GRACE_SECONDS, Watchdog
-from headrace.runtime.item import Dropped
+from headrace.live.drop_policy import DropLog
+from headrace.live.live_edge import Lag, LiveEdge
+from headrace.live.network_source import GRACE_SECONDS, Watchdog
+from headrace.live.source_options import BackOff, SourceOptions
+from headrace.live.timestamp_repair import Arrivals, TimestampRepair
+from headrace.runtime.item import DroppedItem
 
 MS = 1_000_000
 SECOND = 1000 * MS
@@ -64,16 +62,21 @@ def joined(reads, limit_seconds, most):
 
     A text in place of a time is what was dropped before.
     """
-    joining = Joining(limit_seconds, most)
+    joining = LiveEdge(limit_seconds, most)
     came = [
         joining.take(
-            Dropped(shown) if isinstance(shown, str) else Frame(shown / 1e3, at * MS, waited / 1e3)
+            DroppedItem(shown)
+            if isinstance(shown, str)
+            else Frame(shown / 1e3, at * MS, waited / 1e3)
         )
         for shown, at, waited in reads
     ]
     came.append(joining.end())
     told = [
-        [item.cause if isinstance(item, Dropped) else round(item.seconds * 1000) for item in items]
+        [
+            item.cause if isinstance(item, DroppedItem) else round(item.seconds * 1000)
+            for item in items
+        ]
         for items in map(list, came)
     ]
     return told, (joining.behind_milliseconds, joining.dropped)
@@ -130,7 +133,7 @@ def test_what_a_server_had_kept_is_left_out(reads, limits, came, behind):
 
 
 def test_after_a_silence_nothing_is_left_of_a_backlog():
-    joining = Joining(0.2, 9)
+    joining = LiveEdge(0.2, 9)
     assert joining.until_ns is None
     joining.take(Frame(0.0, 1_000, 0.0))
     assert joining.until_ns == 200_001_000
@@ -185,7 +188,7 @@ BACK, AHEAD = "timestamps went back by 1040 ms", "timestamps jumped ahead by 110
 )
 def test_times_that_are_missing_stand_still_go_back_or_jump(pts, rate, expected, kinds, words):
     """`kinds`: whether a time was given, and whether it is behind a gap."""
-    timeline = Timeline(Fraction(1, 1000), rate and Fraction(rate))
+    timeline = TimestampRepair(Fraction(1, 1000), rate and Fraction(rate))
     found = [timeline.place(each) for each in pts]
     assert [each.pts for each in found] == (expected or pts)
     if kinds is None:

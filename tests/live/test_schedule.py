@@ -8,9 +8,9 @@ import pytest
 from headrace import DecodeError, OpenError, open_index
 from headrace.live.address import PatternAddress
 from headrace.live.pattern import PatternSource
-from headrace.live.replayed import Replayed
+from headrace.live.realtime_file import LoadGenerator
 from headrace.runtime.queue import Cancelled
-from headrace.runtime.waiter import Waiter
+from headrace.runtime.waitable_source import Waiter
 from headrace.testing.damage import damage_packets
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import SynthClip, Timing, read_number, write_clip
@@ -119,7 +119,7 @@ def index(tmp_path, store):
 
 def frames_of(*indexes, **options):
     clock = FakeClock(now_ns=7_000)
-    return list(Replayed(indexes, **options).frames(0, Waiter(clock))), clock
+    return list(LoadGenerator(indexes, **options).frames(0, Waiter(clock))), clock
 
 
 def test_it_begins_again_after_the_last_frame_as_another_run(index):
@@ -145,7 +145,7 @@ def test_its_timetable_can_be_faster_slower_or_later(index, options, due_ms):
 
 
 def test_at_full_speed_it_never_waits(index):
-    assert Replayed([index], frames=9, speed=None).base == "full_speed"
+    assert LoadGenerator([index], frames=9, speed=None).base == "full_speed"
     frames, clock = frames_of(index, frames=9, speed=None)
     assert (len(frames), clock.now_ns()) == (9, 7_000)
 
@@ -161,7 +161,7 @@ def test_several_videos_take_turns_each_in_its_own_size(index, tmp_path, store):
 
 def test_a_frame_is_not_decoded_before_it_is_due(index):
     clock = FakeClock()
-    frames = Replayed([index], frames=3).frames(0, Waiter(clock))
+    frames = LoadGenerator([index], frames=3).frames(0, Waiter(clock))
     next(frames)
     assert clock.now_ns() == 0, "the next one is waited for when it is asked for"
     next(frames)

@@ -5,7 +5,7 @@ import pytest
 
 from headrace.measuring.design_effect import DesignEffectMeter
 from headrace.sampling.bursts import Bursts
-from headrace.sampling.frames import Permutation, Uniform
+from headrace.sampling.frame_samplers import ShuffledFrames, UniformFrames
 from headrace.sampling.population import Population
 
 MANY = Population.of([*[np.full(50, 12)] * 20, np.array([7, 11])])
@@ -24,8 +24,8 @@ def counted(sampler, batches, population=MANY):
 @pytest.mark.parametrize(
     ("sampler", "effect", "inflation"),
     [
-        (Uniform(), 1, 1),
-        (Permutation(), 1, 1),
+        (UniformFrames(), 1, 1),
+        (ShuffledFrames(), 1, 1),
         (Bursts(frames_per_burst=6, lanes=32), 1, 6),
         (Bursts(frames_per_burst=6, lanes=16), 1 + 2 * 5 / 6 / 2, 6),
         (Bursts(frames_per_burst=2, lanes=32), 1, 2),
@@ -48,12 +48,12 @@ def test_too_few_batches_tell_nothing_of_many():
 
 
 def test_the_last_batch_of_an_epoch_is_left_out_if_it_is_smaller():
-    counter = counted(Uniform(), 1)
+    counter = counted(UniformFrames(), 1)
     counter.count(np.arange(BATCH - 1))
     assert counter.inflation(0.5) is None
-    assert counter.design_effect(0.5) == counted(Uniform(), 1).design_effect(0.5)
+    assert counter.design_effect(0.5) == counted(UniformFrames(), 1).design_effect(0.5)
 
 
 def test_of_a_single_gop_nothing_is_told():
-    found = counted(Uniform(), 3, Population.of([np.array([200])]))
+    found = counted(UniformFrames(), 3, Population.of([np.array([200])]))
     assert (found.design_effect(0.5), found.inflation(0.5)) == (None, None)

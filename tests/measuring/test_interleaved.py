@@ -7,8 +7,8 @@ import pytest
 from headrace.measuring.interleaved import (
     MedianRange,
     NoiseCheck,
+    Repetition,
     Stopwatch,
-    Turn,
     as_fast,
     cores_of_others,
     fastest,
@@ -33,7 +33,7 @@ def row(median, lowest=None, highest=None, others=0.0):
 
 
 def turn(seconds, others):
-    return Turn(seconds=seconds, cpu_seconds=1, others_cpu_seconds=others)
+    return Repetition(seconds=seconds, cpu_seconds=1, others_cpu_seconds=others)
 
 
 def test_contenders_take_turns_and_the_warm_up_goes_first_uncounted():

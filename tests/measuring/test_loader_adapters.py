@@ -5,17 +5,17 @@ import pytest
 from forked import raised_by_a_worker
 from headrace.decode.protocol import DecodeCounters
 from headrace.errors import StageError
+from headrace.loaders.datasets import FrameDataset
+from headrace.loaders.epoch_sampler import EpochSampler
+from headrace.loaders.frame_loader import FrameLoader
+from headrace.loaders.video_set import VideoSet
 from headrace.measuring.loader_adapters import DataLoaderDelivery, LoaderDelivery, failing_in_words
 from headrace.measuring.seek_baseline import SeekPerFrame
 from headrace.measuring.steady_state import take_turn
 from headrace.runtime.clock import SYSTEM_CLOCK
-from headrace.sampling.frames import Uniform
+from headrace.sampling.frame_samplers import UniformFrames
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import SynthClip, write_clip
-from headrace.training.datasets import FrameDataset
-from headrace.training.epoch_sampler import EpochSampler
-from headrace.training.loader import FrameLoader
-from headrace.training.video_set import VideoSet
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
@@ -85,7 +85,7 @@ def turn_of(delivery):
 
 
 def through_data_loader(dataset, videos, workers=2):
-    sampler = EpochSampler(videos.population, Uniform())
+    sampler = EpochSampler(videos.population, UniformFrames())
     return DataLoaderDelivery(dataset, sampler, batch_size=8, workers=workers, batch_bytes=6144)
 
 

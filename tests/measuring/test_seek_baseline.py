@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from headrace.errors import DecodeError, OpenError
+from headrace.loaders.datasets import FrameDataset
+from headrace.loaders.video_set import VideoSet
 from headrace.measuring.seek_baseline import SeekPerFrame
 from headrace.testing.synth import Look, SynthClip, Timing, write_clip
-from headrace.training.datasets import FrameDataset
-from headrace.training.video_set import VideoSet
-from training.videos import write_videos
+from loaders.videos import write_videos
 
 SIZE = (32, 48)
 ODD = [

@@ -9,7 +9,7 @@ from torchvision.models import MobileNet_V2_Weights
 from decode.gpus import needs_gpu
 from headrace import IndexStore, load_clip
 from headrace.models.compute import Compute
-from headrace.models.feature_extraction import LayerTap
+from headrace.models.feature_extraction import FeatureExtractor
 from headrace.models.load import load_classifier, load_clip_classifier, load_detector, load_features
 from headrace.models.prepare import prepare
 from headrace.models.results import BoxChoice
@@ -243,7 +243,7 @@ def chain():
 
 
 def test_what_a_layer_gave_is_not_changed_by_a_later_one_that_works_in_place():
-    found = LayerTap(chain(), ["pair", "first", "doubling"])(torch.ones(1, 2))
+    found = FeatureExtractor(chain(), ["pair", "first", "doubling"])(torch.ones(1, 2))
     assert {name: value.tolist() for name, value in found.items()} == {
         "pair": [[5, 5]],  # the first of a pair
         "first": [[1, 1]],
@@ -253,6 +253,6 @@ def test_what_a_layer_gave_is_not_changed_by_a_later_one_that_works_in_place():
 
 
 def test_each_batch_gives_its_own_features_and_a_layer_named_twice_comes_once():
-    tap = LayerTap(chain(), ["first", "first"])
+    tap = FeatureExtractor(chain(), ["first", "first"])
     one, two = tap(torch.ones(1, 2)), tap(torch.zeros(1, 2))
     assert (one["first"].tolist(), two["first"].tolist()) == ([[1, 1]], [[0, 0]])

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from headrace.decode.pictures import read_picture
+from headrace.decode.image_files import read_picture
 from headrace.models.faces import weight_files
 from headrace.models.load import load_detector
-from headrace.models.outputs import ToBoxes, ToLabels, to_features
+from headrace.models.outputs import BoxDecoder, ToLabels, to_features
 from headrace.models.results import BoxChoice, ClassNames
 from headrace.models.value_words import value_words
 from headrace.preprocess.levels import build_preprocess
@@ -55,12 +55,15 @@ def found_in(boxes, labels, scores):
 
 def test_boxes_below_the_threshold_are_left_out_of_each_picture():
     found = [found_in([1, 2, 3, 4, 0, 0, 9, 9], [2, 1], [0.75, 0.25]), found_in([], [], [])]
-    boxes = ToBoxes(class_names=ABC, choice=BoxChoice(threshold=0.5))(found)
+    boxes = BoxDecoder(class_names=ABC, choice=BoxChoice(threshold=0.5))(found)
     assert boxes.labels == (("c",), ())
     assert np.array_equal(boxes.xyxy[0], [[1, 2, 3, 4]])
     assert np.array_equal(boxes.scores[0], [0.75])
     assert (boxes.xyxy[1].shape, boxes.xyxy[1].dtype) == ((0, 4), np.float32)
-    assert ToBoxes(class_names=ABC, choice=BoxChoice(threshold=0.25))(found).labels[0] == ("c", "b")
+    assert BoxDecoder(class_names=ABC, choice=BoxChoice(threshold=0.25))(found).labels[0] == (
+        "c",
+        "b",
+    )
 
 
 def test_features_in_few_bits_become_float32():
@@ -75,20 +78,22 @@ FOUND = [found_in([*range(16)], [1, 4, 1, 2], [0.5, 0.9, 0.9, 0.7])]
 
 
 def test_the_surest_come_first_and_as_many_as_were_asked_for():
-    boxes = ToBoxes(class_names=COCO, choice=BoxChoice(threshold=0.6))(FOUND)
+    boxes = BoxDecoder(class_names=COCO, choice=BoxChoice(threshold=0.6))(FOUND)
     assert boxes.labels == (("dog", "person", "traffic light"),), "equal ones stay in order"
     assert boxes.classes[0].tolist() == [4, 1, 2]
     assert boxes.xyxy[0][0].tolist() == [4, 5, 6, 7]
-    two = ToBoxes(class_names=COCO, choice=BoxChoice(threshold=0, max_boxes=2))(FOUND)
+    two = BoxDecoder(class_names=COCO, choice=BoxChoice(threshold=0, max_boxes=2))(FOUND)
     assert two.scores[0] == pytest.approx(np.float32([0.9, 0.9]))
 
 
 def test_only_the_classes_that_were_chosen_are_kept():
     choice = BoxChoice(threshold=0, classes=("Traffic Light", "person"))
-    found = ToBoxes(class_names=COCO, choice=choice)(FOUND)
+    found = BoxDecoder(class_names=COCO, choice=choice)(FOUND)
     assert found.labels == (("person", "traffic light", "person"),)
     numbers = BoxChoice(threshold=0, classes=("4", "class 2"))
-    assert ToBoxes(class_names=UNNAMED, choice=numbers)(FOUND).labels == (("class 4", "class 2"),)
+    assert BoxDecoder(class_names=UNNAMED, choice=numbers)(FOUND).labels == (
+        ("class 4", "class 2"),
+    )
 
 
 def test_numbers_that_stand_for_nothing_are_no_classes():

@@ -14,7 +14,7 @@ from headrace.models.load import load_classifier, load_detector, load_features
 from headrace.models.precision_support import autocast_dtype, emulation, is_native
 from headrace.models.prepare import FixedBatch, StartUp, compile_module, prepare
 from headrace.runs.model_setup import notes_on
-from headrace.runs.options import ComputeOptions, ExecutionOptions
+from headrace.runs.run_options import ComputeOptions, ExecutionOptions
 from headrace.testing.fake_clock import FakeClock
 from models.tiny import Applied, Failing, Mean, refused, tiny
 

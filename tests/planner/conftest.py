@@ -3,8 +3,8 @@
 import pytest
 
 from headrace.decode.index_store import IndexStore
+from headrace.loaders.video_set import VideoSet
 from headrace.testing.synth import SynthClip, write_clip
-from headrace.training.video_set import VideoSet
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace import Bursts, Permutation, Uniform
+from headrace import Bursts, ShuffledFrames, UniformFrames
 from headrace.planner.plan_probe import run_trial
 
 
@@ -20,7 +20,9 @@ def trial(opened, written, store):
     return run
 
 
-@pytest.mark.parametrize("sampler", [Uniform(), Permutation(), Bursts(frames_per_burst=4, lanes=8)])
+@pytest.mark.parametrize(
+    "sampler", [UniformFrames(), ShuffledFrames(), Bursts(frames_per_burst=4, lanes=8)]
+)
 def test_every_strategy_can_be_tried(trial, sampler):
     found = trial(sampler, 96)
     assert found.is_filled
@@ -30,7 +32,7 @@ def test_every_strategy_can_be_tried(trial, sampler):
 
 
 def test_the_memory_of_a_trial_is_what_was_held_and_two_batches(trial):
-    found = trial(Uniform(), 96)
+    found = trial(UniformFrames(), 96)
     assert found.memory_bytes == found.most_held_bytes + 2 * 8 * 32 * 32 * 3
 
 
@@ -42,8 +44,8 @@ def test_what_batches_were_worth_is_told_for_the_rho_that_is_taken(trial):
 
 
 def test_looking_ahead_decodes_less(trial):
-    assert trial(Uniform(), 384).amplification < 3 < trial(Uniform(), 1).amplification
+    assert trial(UniformFrames(), 384).amplification < 3 < trial(UniformFrames(), 1).amplification
 
 
 def test_a_window_that_is_never_filled_is_told(trial):
-    assert not trial(Uniform(), 20_000, seconds=0.01).is_filled
+    assert not trial(UniformFrames(), 20_000, seconds=0.01).is_filled

@@ -6,13 +6,13 @@ import pytest
 
 from headrace.decode.index_store import IndexStore
 from headrace.planner.plan_config import PlanConfig
-from headrace.planner.plan_probe import Trial
+from headrace.planner.plan_probe import PlanProbe
 from headrace.planner.plan_table import columns_of
 from headrace.planner.plan_text import render_plan
 from headrace.planner.planner import plan
 from headrace.testing.synth import SynthClip, write_clip
 
-TRIAL = Trial(
+TRIAL = PlanProbe(
     frames_per_second=123.0,
     amplification=4.5,
     seeks=0.5,

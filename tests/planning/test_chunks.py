@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace import ConfigError, StreamIndex
-from headrace.planning.batches import batch_parts
 from headrace.planning.chunks import chunks_of
-from headrace.planning.stretches import Stretch, in_order, stretches
+from headrace.planning.gop_ranges import GopRange, batch_parts, in_order, stretches
 from headrace.testing.synth import SynthClip, write_clip
 
 PIXELS = 64 * 96
@@ -121,9 +120,9 @@ def test_a_stride_takes_every_nth_frame(index):
         in_order(0, index, stride=0)
 
 
-def stretches_of(lengths: list[int]) -> list[Stretch]:
+def stretches_of(lengths: list[int]) -> list[GopRange]:
     borders = np.cumsum([0, *lengths]).tolist()
-    return [Stretch(video=0, index=None, wanted=tuple(range(*span))) for span in pairwise(borders)]
+    return [GopRange(video=0, index=None, wanted=tuple(range(*span))) for span in pairwise(borders)]
 
 
 @given(

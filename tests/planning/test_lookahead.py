@@ -5,10 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace import ConfigError, Population, Uniform
+from headrace import ConfigError, Population, UniformFrames
+from headrace.planning.earliest_completion import (
+    TRY_AGAIN,
+    DeviceQueue,
+    ThroughputEstimates,
+    soonest,
+)
 from headrace.planning.lookahead import look_ahead
-from headrace.planning.soonest import TRY_AGAIN, Queue, Rates, soonest
-from headrace.sampling.costs import lookahead_cost
+from headrace.sampling.decode_cost import lookahead_cost
 
 
 def population(*gop_lengths):
@@ -130,7 +135,7 @@ def test_the_first_batch_has_little_decoded_for_later_ones_and_the_rest_costs_no
     lookahead, capacity
 ):
     gops = population(*[[30] * 20] * 40)
-    frames = np.concatenate([Uniform(seed=each).order(gops, 0)[:] for each in range(3)])
+    frames = np.concatenate([UniformFrames(seed=each).order(gops, 0)[:] for each in range(3)])
     batches = batched(frames, 128)
     wide, narrow, naive = (
         [_decoded(batch, gops) for batch in look_ahead(batches, gops, capacity=capacity, **window)]
@@ -153,8 +158,8 @@ def _decoded(batch, gops):
 def test_it_costs_what_the_formula_says(lookahead):
     """Independent draws from 200 GOPs of 10 to 50 frames; the mean of 40,000 slots."""
     gops = population(*[[10, 50, 30, 22]] * 50)
-    order = Uniform(seed=1).order(gops, 0)
-    frames = np.concatenate([order[:], Uniform(seed=2).order(gops, 0)[:]] * 8)
+    order = UniformFrames(seed=1).order(gops, 0)
+    frames = np.concatenate([order[:], UniformFrames(seed=2).order(gops, 0)[:]] * 8)
     plan = list(look_ahead(batched(frames, 8), gops, lookahead=lookahead, capacity=10**9))
     skipped = 2 * lookahead // 8
     jobs = [job for batch in plan[skipped : len(plan) - skipped] for job in batch.jobs]
@@ -186,7 +191,9 @@ def makespan(jobs, at_once, ways=("cpu", "gpu")):
     left = {way: [] for way in ways}
     ended, went = 0.0, []
     for job in jobs:
-        queues = {way: Queue(at_once=at_once[way], left=tuple(each)) for way, each in left.items()}
+        queues = {
+            way: DeviceQueue(at_once=at_once[way], left=tuple(each)) for way, each in left.items()
+        }
         way = soonest(queues, job)
         ended = max(ended, queues[way].done_in(job[way]))
         left[way].append(job[way])
@@ -208,10 +215,10 @@ def test_no_job_goes_where_it_cannot_be_done(jobs, at_once, way):
 
 
 def test_a_job_waits_for_the_first_place_that_is_free():
-    assert Queue(at_once=2, left=()).done_in(3) == 3
-    assert Queue(at_once=2, left=(5,)).done_in(3) == 3
-    assert Queue(at_once=2, left=(5, 4)).done_in(3) == 7
-    assert Queue(at_once=2, left=(5, 4, 2)).done_in(3) == 8
+    assert DeviceQueue(at_once=2, left=()).done_in(3) == 3
+    assert DeviceQueue(at_once=2, left=(5,)).done_in(3) == 3
+    assert DeviceQueue(at_once=2, left=(5, 4)).done_in(3) == 7
+    assert DeviceQueue(at_once=2, left=(5, 4, 2)).done_in(3) == 8
 
 
 def test_a_fast_way_is_left_for_a_slow_one_once_its_queue_is_longer():
@@ -222,12 +229,12 @@ def test_a_fast_way_is_left_for_a_slow_one_once_its_queue_is_longer():
 
 
 def test_equal_ways_give_the_one_that_is_named_first():
-    queues = {"cpu": Queue(at_once=1), "gpu": Queue(at_once=1)}
+    queues = {"cpu": DeviceQueue(at_once=1), "gpu": DeviceQueue(at_once=1)}
     assert soonest(queues, {"cpu": 1.0, "gpu": 1.0}) == "cpu"
 
 
 def test_what_is_not_measured_yet_is_estimated_by_what_it_begins_with():
-    rates = Rates(start={"cpu": 2.0, "gpu": 0.5})
+    rates = ThroughputEstimates(start={"cpu": 2.0, "gpu": 0.5})
     assert rates.seconds("gpu", "h264", 6.0) == 3.0
     after = rates.with_job("gpu", "h264", 4.0, 1.0)
     assert after.seconds("gpu", "h264", 6.0) == pytest.approx(1.5)
@@ -241,7 +248,7 @@ def test_what_is_not_measured_yet_is_estimated_by_what_it_begins_with():
     rate=st.floats(1e-4, 1),
 )
 def test_a_rate_that_changes_is_followed(before, rate):
-    rates = Rates(start={"cpu": 1.0})
+    rates = ThroughputEstimates(start={"cpu": 1.0})
     for megapixels, other in before:
         rates = rates.with_job("cpu", "h264", megapixels, megapixels * other)
     old = rates.seconds("cpu", "h264", 1.0)
@@ -252,7 +259,7 @@ def test_a_rate_that_changes_is_followed(before, rate):
 
 
 def test_each_way_is_to_be_tried_with_each_codec_once_and_again_when_it_was_long_ago():
-    rates = Rates(start={"cpu": 1.0, "gpu": 1.0})
+    rates = ThroughputEstimates(start={"cpu": 1.0, "gpu": 1.0})
     assert rates.is_unknown("gpu", "h264")
     rates = rates.with_job("gpu", "h264", 1.0, 1.0)
     assert not rates.is_unknown("gpu", "h264")

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from headrace.instrumentation.loader_info import BatchFacts, LoaderFacts
+from headrace.instrumentation.loop_recorder import LoopRecorder, SeenStep
+from headrace.instrumentation.loop_session import session_of
 from headrace.profiling.recorder import Recorder
 from headrace.profiling.session import Session
 from headrace.testing.fake_clock import FakeClock
-from headrace.watching.facts import BatchFacts, LoaderFacts
-from headrace.watching.loop import LoopWatch, SeenStep
-from headrace.watching.recording import session_of
 from profiling.simulation import Process, Queue, Signal, Sleep, Wait, Work, World
 from report.recorded import MACHINE, changed, record
 
@@ -57,7 +57,7 @@ def loop_ms(plan: Loop) -> float:
 def simulate_loop(plan: Loop) -> Session:
     """The session that observing the loop would record."""
     turns, starts = _run(plan)
-    watch = LoopWatch(clock=FakeClock(), seen=turns, start_seconds=starts)
+    watch = LoopRecorder(clock=FakeClock(), seen=turns, start_seconds=starts)
     watch.batch = BatchFacts(num_bytes=plan.batch_bytes, has_float32=True)
     made = record(steps=1, machine=changed(MACHINE, usable_cores=plan.cores)).provenance
     return session_of(

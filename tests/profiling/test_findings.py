@@ -12,9 +12,9 @@ from headrace.profiling.run_records import Alternative, StartUpPart
 from headrace.profiling.session import Session
 from headrace.profiling.stage_records import ItemCounts, QueueRecord, StageRecord
 from headrace.profiling.steps import Steps
-from headrace.runtime.feed import Feed
 from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.stage import Stage
+from headrace.runtime.waitable_source import WaitableSource
 from headrace.testing.fake_clock import FakeClock
 from profiling.sessions import PROXIES, extracted, live, trained
 from report.recorded import MACHINE, changed, changed_all, record, stage_record, step_of
@@ -188,7 +188,7 @@ def test_a_paced_source_is_starved_not_busy_from_the_pipeline_to_the_verdict():
             yield frame
 
     model = Stage(name="model", function=abs)
-    line = Pipeline(source=Feed(read=read), stages=[model], source_name="camera")
+    line = Pipeline(source=WaitableSource(read=read), stages=[model], source_name="camera")
     with line.run(clock=clock) as run:
         steps = Steps.of(
             step_of(

@@ -12,7 +12,12 @@ import pytest
 from cli.kit import python
 from headrace.profiling import machine
 from headrace.profiling.machine import describe_machine, versions
-from headrace.profiling.usage import ProcessorShare, cpu_seconds, machine_cpu_seconds, memory_bytes
+from headrace.profiling.resource_usage import (
+    ProcessorShare,
+    cpu_seconds,
+    machine_cpu_seconds,
+    memory_bytes,
+)
 from headrace.runtime.affinity import parse_cores
 
 TICK = 0.01

@@ -14,8 +14,8 @@ from headrace.profiling.metrics_csv import metrics_columns, metrics_csv, metrics
 from headrace.profiling.session import QueueRecord, Session, StageRecord
 from headrace.profiling.steps import LatestSteps, Steps
 from headrace.runtime.distribution import Distribution
+from headrace.runtime.queue import QueueStatistics
 from headrace.runtime.stage import StageStatistics
-from headrace.runtime.statistics import QueueStatistics
 from report.recorded import changed, record, step_of
 
 

@@ -11,9 +11,9 @@ from torch.profiler import record_function
 
 from headrace.errors import ConfigError
 from headrace.profiling.torch_trace import StepTrace, TorchEvents
-from headrace.profiling.trace import Journey, trace_events, write_trace
+from headrace.profiling.trace import ItemTrace, trace_events, write_trace
 from headrace.runtime.clock import SYSTEM_CLOCK
-from headrace.runtime.marks import TimedRange
+from headrace.runtime.tracing import TimedRange
 
 
 def ranged(stage, number, start, end, *, process=7, thread=None):
@@ -66,7 +66,7 @@ def test_a_range_is_an_event_in_microseconds_since_the_origin():
 
 def test_an_arrow_follows_an_item_from_the_source_to_the_last_stage():
     ranges = [ranged(s, n, 10 * k + n, 10 * k + n + 1) for k, s in enumerate("abc") for n in (0, 1)]
-    journeys = [Journey(number=1, stages=("a", "b", "c"))]
+    journeys = [ItemTrace(number=1, stages=("a", "b", "c"))]
     events = trace_events(ranges, journeys, origin_ns=0)
     assert arrows(events) == {1: ["a 1", "b 1", "c 1"]}
     assert Counter(e["ph"] for e in events if e["ph"] in "stf") == {"s": 1, "t": 1, "f": 1}
@@ -81,17 +81,17 @@ BATCHED = [*DECODED, ranged("batch", 0, 5, 6), ranged("model", 0, 8, 9)]
     [
         (
             BATCHED,
-            Journey(number=0, stages=("decode", "batch", "model")),
+            ItemTrace(number=0, stages=("decode", "batch", "model")),
             {("batch", 0): (2, 3)},
             {k: [f"decode {k}", "batch 0", "model 0"] for k in (2, 3)},
         ),
         (
             [ranged("decode", 5, 1, 2), ranged("model", 4, 3, 4)],
-            Journey(number=4, stages=("decode", "model"), source_number=5),
+            ItemTrace(number=4, stages=("decode", "model"), source_number=5),
             {},
             {4: ["decode 5", "model 4"]},
         ),
-        ([ranged("b", 0, 2, 3)], Journey(number=0, stages=("a", "b")), {}, {}),
+        ([ranged("b", 0, 2, 3)], ItemTrace(number=0, stages=("a", "b")), {}, {}),
     ],
     ids=["each frame of a batch", "another number in the source", "seen in one place only"],
 )
@@ -101,7 +101,7 @@ def test_an_arrow_goes_through_the_places_where_an_item_was(ranges, journey, par
 
 def test_the_last_range_of_an_item_in_a_stage_is_the_one_an_arrow_takes():
     ranges = [ranged("a", 0, 1, 9), ranged("b", 0, 2, 3), ranged("b", 0, 10, 12)]
-    events = trace_events(ranges, [Journey(number=0, stages=("a", "b"))], origin_ns=0)
+    events = trace_events(ranges, [ItemTrace(number=0, stages=("a", "b"))], origin_ns=0)
     assert [e["ts"] for e in events if e["ph"] in "sf"] == [1, 10]
 
 
@@ -174,7 +174,7 @@ def test_steps_behind_the_end_of_a_trace_are_not_in_it():
     for number in range(4):
         with trace.marks.range("model", number):
             torch.zeros(3)
-        trace.add(Journey(number=number, stages=("model",)))
+        trace.add(ItemTrace(number=number, stages=("model",)))
     found = trace.events(origin_ns=0)
     assert [e["name"] for e in found if e.get("cat") == "stage"] == ["model 0", "model 1"]
     assert trace.steps == 1
@@ -196,7 +196,7 @@ def test_what_is_under_way_when_the_trace_ends_is_left_out():
 
 def test_a_step_that_begins_while_the_trace_ends_has_a_range(monkeypatch):
     trace = StepTrace(1, SYSTEM_CLOCK)
-    trace.add(Journey(number=0, stages=("model",)))
+    trace.add(ItemTrace(number=0, stages=("model",)))
     stop = TorchEvents.stop
 
     def stop_late(recorder):

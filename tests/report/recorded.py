@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from headrace.profiling.input_records import DecodeCounters, GopLengths, SourceSummary
+from headrace.profiling.input_records import DecodeStats, GopLengths, SourceSummary
 from headrace.profiling.provenance import Machine, Provenance
 from headrace.profiling.run_records import Setup
 from headrace.profiling.session import Session
@@ -108,7 +108,7 @@ def record(
         "steps": line.steps(batch_size, in_video),
         "stages": line.stages(),
         "queues": line.queues(),
-        "decode": DecodeCounters(
+        "decode": DecodeStats(
             **dict.fromkeys(("packets_read", "frames_decoded", "frames_delivered"), frames),
             **{"bytes_read": frames * 5203, "seeks": 0, "opens": 1},
         ),

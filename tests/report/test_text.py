@@ -6,8 +6,8 @@ from headrace.profiling.comparison.comparison import compare
 from headrace.profiling.input_records import EventRecord, LostFrame, SourceRecord
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Gpu
+from headrace.profiling.resource_usage import Usage
 from headrace.profiling.session import Session
-from headrace.profiling.usage import Usage
 from headrace.report.benchmark_page import render_benchmark
 from headrace.report.comparison import amount, render_comparison, render_comparison_text, signed
 from headrace.report.html import render_html
@@ -16,7 +16,7 @@ from headrace.report.loop_text import render_verdict
 from headrace.report.losses import lost_rows, lost_words
 from headrace.report.text import render_setup, render_text
 from headrace.report.time_charts import latency_chart, timeline
-from headrace.runs.launch.launch_record import Figures, LaunchRecord, WorkerRecord
+from headrace.runs.launch.launch_record import Figures, LaunchRecord, LaunchWorkerRecord
 from profiling.comparison.simulated import session
 from profiling.loops import Loop, simulate_loop
 from profiling.sessions import LEARNT, extracted, live, trained
@@ -180,7 +180,7 @@ def test_what_happened_is_on_the_page_and_on_the_chart_of_latency():
 
 
 def worker(name, session, outcome="complete", others=None, **more):
-    return WorkerRecord(
+    return LaunchWorkerRecord(
         name=name,
         folder=f"out/{name}",
         command=("headrace", "run", "a.mp4", "--out", f"out/{name}"),
@@ -190,7 +190,7 @@ def worker(name, session, outcome="complete", others=None, **more):
     )
 
 
-def launched(*workers: WorkerRecord, others: float | None = None) -> LaunchRecord:
+def launched(*workers: LaunchWorkerRecord, others: float | None = None) -> LaunchRecord:
     made = record(steps=1).provenance
     return LaunchRecord(provenance=made, workers=workers, others_cpu_share=others)
 

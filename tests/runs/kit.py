@@ -10,8 +10,8 @@ import av
 import pyarrow.parquet
 
 from headrace.profiling.session import Session
-from headrace.runs.options import RunOptions
 from headrace.runs.run import Runner
+from headrace.runs.run_options import RunOptions
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import SynthClip, read_number
 from headrace.video.stream_index import StreamIndex

@@ -12,7 +12,7 @@ from PIL import Image
 from cli.kit import recorded
 from headrace.errors import ConfigError, OpenError
 from headrace.models.results import BoxChoice
-from headrace.runs.options import DetectionOptions
+from headrace.runs.run_options import DetectionOptions
 from headrace.testing.synth import SynthClip, write_clip
 from weights import faces
 

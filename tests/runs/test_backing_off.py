@@ -12,7 +12,7 @@ from headrace.models.memory_table import MemoryCell, MemoryTables
 from headrace.models.model import Model
 from headrace.models.prepare import FixedBatch, refitted
 from headrace.runs.model_setup import backing_off, known_peaks, memory_key
-from headrace.runs.options import ComputeOptions, ExecutionOptions
+from headrace.runs.run_options import ComputeOptions, ExecutionOptions
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing.synth import SynthClip, write_clip
 from runs.kit import predictions, tiny_runner

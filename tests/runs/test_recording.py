@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.atomic_file import partial_of
 from headrace.errors import ConfigError
 from headrace.models.results import ClassNames
 from headrace.profiling.input_records import lost_frame, summarize
@@ -16,7 +17,7 @@ from headrace.report.folder import SESSION, write_checkpoint, write_run
 from headrace.runs.outputs import claim
 from headrace.runs.run import decoded_ahead, step_of
 from headrace.runs.runner import line_records
-from headrace.runs.stages import Carrier, Shown
+from headrace.runs.stages import Shown, Transfer
 from headrace.runtime.item import Item, Span
 from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.stage import Stage
@@ -25,8 +26,7 @@ from headrace.sinks.coco import CocoFile
 from headrace.sinks.prediction_table import PredictionTable
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import KINDS, SynthClip, write_clip
-from headrace.text_file import partial_of
-from headrace.video.loss import Loss
+from headrace.video.frame_loss import FrameLoss
 from headrace.video.stream_index import StreamIndex
 from report.recorded import record
 
@@ -55,7 +55,7 @@ def test_every_queue_names_the_stage_it_feeds_and_the_last_one_none():
     line = [Stage(name=name, function=abs) for name in names]
     with Pipeline(source=range(5), stages=line, source_name="decode").run(clock=FakeClock()) as run:
         assert [item.value for item in run] == [0, 1, 2, 3, 4]
-    carrier = Carrier("cuda")
+    carrier = Transfer("cuda")
     carrier.moved_bytes = 7
     stages, queues = line_records(run, {"transfer": carrier})
     assert [stage.name for stage in stages] == ["decode", *names]
@@ -81,7 +81,8 @@ def test_damaged_frames_carry_their_times_and_what_is_wrong(tmp_path):
     index = StreamIndex.scan(write_clip(tmp_path / "clip", SynthClip()))
     causes = {15: "it is damaged", 18: "what FFmpeg shows instead", 30: "it is damaged"}
     losses = [
-        Loss.at(index, number, cause, is_concealed=number == 18) for number, cause in causes.items()
+        FrameLoss.at(index, number, cause, is_concealed=number == 18)
+        for number, cause in causes.items()
     ]
     found = [lost_frame(loss, 1) for loss in losses]
     assert {frame.input for frame in found} == {1}

@@ -9,17 +9,16 @@ from PIL import Image
 import headrace
 from headrace.cli.launch_flags import RunVocabulary
 from headrace.cli.run import run
-from headrace.decode.pictures import PictureFile
+from headrace.decode.image_files import ImageFile
 from headrace.models.results import BoxChoice
-from headrace.runs import decoders, tracers
-from headrace.runs import options as run_options
+from headrace.runs import decoders, run_options, tracers
 from headrace.runs.launch.launch_config import read_config
 from headrace.runs.live import live_batches, live_sources
 from headrace.runs.live.runner import LiveRunner
 from headrace.runs.model_setup import StartWatch
-from headrace.runs.options import FlowOptions
 from headrace.runs.retrain.frame_labels import read_labels
-from headrace.runs.run_inputs import Media
+from headrace.runs.run_inputs import RunInputs
+from headrace.runs.run_options import FlowOptions
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing.synth import SynthClip, write_clip
 from runs.kit import SQUEEZENET, options
@@ -64,9 +63,9 @@ def names(prepare, toys, labelled_videos, tmp_path, monkeypatch):
         **{name: value for module in MODULES for name, value in vars(module).items()},
         **{
             "FlowOptions": FlowOptions,
-            "Media": Media,
+            "Media": RunInputs,
             "Path": Path,
-            "PictureFile": PictureFile,
+            "ImageFile": ImageFile,
             "torch": torch,
         },
         **{"annotate": annotate, "clip": clip, "picture": picture, "write": write},

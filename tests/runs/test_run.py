@@ -14,22 +14,22 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from headrace.errors import OpenError
 from headrace.profiling.findings.verdict import find
 from headrace.profiling.stage_records import ItemCounts
-from headrace.runs.options import (
-    ClipOptions,
+from headrace.runs.run import Runner
+from headrace.runs.run_options import (
     ComputeOptions,
     ExecutionOptions,
     FlowOptions,
     InputOptions,
+    LiveClipOptions,
     OutputOptions,
     RunOptions,
 )
-from headrace.runs.run import Runner
-from headrace.runs.stages import Carrier, Carriers
+from headrace.runs.stages import Carriers, Transfer
 from headrace.runs.what_if import Setting
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing import damage
 from headrace.testing.synth import KINDS, Look, SynthClip, Timing, write_clip
-from headrace.video.content import content_digest
+from headrace.video.content_digest import content_digest
 from headrace.video.stream_index import StreamIndex
 from media import real_clip
 from runs.kit import TALL, check_handed_out, numbers, options, pictures, predictions, tiny_runner
@@ -168,7 +168,7 @@ def test_a_slow_copy_to_the_device_is_what_binds(tiny):
         hashlib.sha256(bytes(20_000_000))
         return tensor.clone()
 
-    carriers = Carriers(batches=Carrier("cpu", slowly))
+    carriers = Carriers(batches=Transfer("cpu", slowly))
     session = tiny(batch_size=1, video=False, clock=SYSTEM_CLOCK, carriers=carriers).run()
     transfer = session.stages[2]
     assert (transfer.name, transfer.moved_bytes) == ("transfer", 30 * 3 * 8 * 8 * 4)
@@ -232,7 +232,7 @@ def test_the_model_is_warmed_up_with_no_more_frames_than_there_are(
     "kind",
     [
         *(InputOptions, ComputeOptions, ExecutionOptions, OutputOptions, RunOptions),
-        *(FlowOptions, ClipOptions),
+        *(FlowOptions, LiveClipOptions),
     ],
 )
 def test_options_have_seven_fields_at_most(kind):

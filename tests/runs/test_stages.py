@@ -13,7 +13,7 @@ from headrace.models.compute import Compute
 from headrace.models.model import Model
 from headrace.models.results import Labels
 from headrace.preprocess.levels import build_preprocess
-from headrace.runs.stages import STAGE_ROLES, Carrier, Carriers, Shown, stages_of
+from headrace.runs.stages import STAGE_ROLES, Carriers, Shown, Transfer, stages_of
 from headrace.sinks.annotated import AnnotatedVideo
 from headrace.sinks.painting import LabelPainter
 from headrace.testing.synth import SynthClip, Timing, write_clip
@@ -95,9 +95,9 @@ def test_a_split_model_begins_on_the_cpu_and_ends_on_the_device(prep_on_gpu, dev
     assert carriers.crossing is not None
 
 
-def copying() -> Carrier:
+def copying() -> Transfer:
     """Return what plays a device: it copies, and counts."""
-    return Carrier("cpu", lambda tensor, device: tensor.clone())
+    return Transfer("cpu", lambda tensor, device: tensor.clone())
 
 
 FRAMES = np.arange(2 * 8 * 8 * 3, dtype=np.uint8).reshape(2, 8, 8, 3)

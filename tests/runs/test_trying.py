@@ -9,7 +9,7 @@ import pytest
 from headrace.profiling.provenance import Scalar
 from headrace.profiling.run_records import Alternative
 from headrace.profiling.session import Session
-from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions, RunOptions
+from headrace.runs.run_options import ComputeOptions, InputOptions, OutputOptions, RunOptions
 from headrace.runs.what_if import in_words, measured_gain, settings, trial_of, with_alternatives
 from headrace.testing.fake_clock import FakeClock
 from report.recorded import record

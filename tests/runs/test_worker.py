@@ -95,7 +95,7 @@ COUNTING = """
 import sys
 from pathlib import Path
 import torch
-from headrace.runs.options import *
+from headrace.runs.run_options import *
 from headrace.runs.model_setup import notes_on
 from headrace.runs.run import Runner
 

@@ -7,7 +7,7 @@ from torch import nn
 
 from headrace.models.catalogue import AS_THEY_ARE
 from headrace.models.model import Model
-from headrace.models.outputs import ToBoxes, ToLabels
+from headrace.models.outputs import BoxDecoder, ToLabels
 from headrace.models.results import BoxChoice, Boxes, ClassNames, Labels
 from headrace.preprocess.spec import InputSpec
 
@@ -70,6 +70,6 @@ def tiny_detector() -> Model[Boxes]:
         name="tiny",
         module=LeftHalf().eval(),
         input=AS_THEY_ARE,
-        output=ToBoxes(class_names=names, choice=BoxChoice(threshold=0)),
+        output=BoxDecoder(class_names=names, choice=BoxChoice(threshold=0)),
         origin="tests",
     )

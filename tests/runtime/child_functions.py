@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from headrace.errors import DecodeError
-from headrace.runtime.fed_child import fed_messages
-from headrace.runtime.speaker import claimed_chunks
-from headrace.runtime.stall import end_if_stalled, may_rest
+from headrace.runtime.hang_detector import end_if_stalled, may_rest
+from headrace.runtime.persistent_child import fed_messages
+from headrace.runtime.worker_protocol import claimed_chunks
 
 
 def squared(number, send):

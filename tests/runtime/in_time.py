@@ -11,8 +11,8 @@ import pytest
 
 from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.queue import BoundedQueue
-from headrace.runtime.room import Room
-from headrace.runtime.waiter import Waiter
+from headrace.runtime.synchronization import CapacityLimiter
+from headrace.runtime.waitable_source import Waiter
 from headrace.testing.fake_clock import FakeClock
 
 TIMEOUT_SECONDS = 30
@@ -70,7 +70,7 @@ class WatchedClock(FakeClock):
         return super().now_ns()
 
     def start_waiting(
-        self, on: BoundedQueue[Any] | Room | Waiter, function: Callable[[], Any]
+        self, on: BoundedQueue[Any] | CapacityLimiter | Waiter, function: Callable[[], Any]
     ) -> Call:
         """Starts a `put`, `get`, `take` or wait that has to wait, and comes back when it does.
 
@@ -79,7 +79,7 @@ class WatchedClock(FakeClock):
         call = Call(function)
         if not self._reads.acquire(timeout=TIMEOUT_SECONDS):
             pytest.fail("nothing read the clock")
-        if isinstance(on, Room):  # takes the lock
+        if isinstance(on, CapacityLimiter):  # takes the lock
             on.give(0)
         elif isinstance(on, Waiter):
             on.notify()

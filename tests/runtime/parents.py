@@ -3,12 +3,11 @@
 import sys
 import threading
 
-from headrace.runtime.child import Call, Command
-from headrace.runtime.children import run_children
-from headrace.runtime.fed_child import FedChild
-from headrace.runtime.process_line import ProcessLine
-from headrace.runtime.process_stage import ProcessStage
-from headrace.runtime.processes import run_together
+from headrace.runtime.child_spec import CommandSpec, FunctionSpec
+from headrace.runtime.persistent_child import PersistentChild
+from headrace.runtime.process_pipeline import ProcessPipeline, ProcessStage
+from headrace.runtime.rank_processes import run_together
+from headrace.runtime.supervisor import run_children
 from runtime import child_functions
 
 
@@ -19,12 +18,15 @@ def say(name, message):
 
 def call(function=child_functions.holding_the_interpreter):
     """A function and a program, side by side."""
-    children = [Call(name="one", function=function), Command(name="two", arguments=("sleep", "60"))]
+    children = [
+        FunctionSpec(name="one", function=function),
+        CommandSpec(name="two", arguments=("sleep", "60")),
+    ]
     run_children(children, on_message=say)
 
 
 def feed():
-    FedChild(Call(name="one", function=child_functions.fed_and_holding), say).do(1)
+    PersistentChild(FunctionSpec(name="one", function=child_functions.fed_and_holding), say).do(1)
 
 
 def run_line():
@@ -32,7 +34,7 @@ def run_line():
         ProcessStage(name="decode", make=child_functions.counting),
         ProcessStage(name="work", make=child_functions.telling_pid),
     ]
-    with ProcessLine(stages, slot_bytes=16, slots=3) as processes:
+    with ProcessPipeline(stages, slot_bytes=16, slots=3) as processes:
         next(processes.run(9))
         say("", "at work")
         input()

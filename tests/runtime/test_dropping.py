@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.errors import StageError
-from headrace.runtime.grouping import Windows
-from headrace.runtime.item import Dropped
+from headrace.runtime.grouping import SlidingWindows
+from headrace.runtime.item import DroppedItem
 from headrace.runtime.pipeline import Pipeline
-from headrace.runtime.room import Room
-from headrace.runtime.stage import Gather, Stage
+from headrace.runtime.stage import Aggregate, Stage
+from headrace.runtime.synchronization import CapacityLimiter
 from headrace.testing.fake_clock import FakeClock
 from runtime.in_time import fails_on, happens, headrace_threads, ran, values
 
-BLURRED = Dropped("blurred")
+BLURRED = DroppedItem("blurred")
 
 
 def dropping(*unwanted):
@@ -25,8 +25,8 @@ def dropping(*unwanted):
 
 
 def windows(length, function, **options):
-    return Gather(
-        name="batch", grouping=partial(Windows, length=length), function=function, **options
+    return Aggregate(
+        name="batch", grouping=partial(SlidingWindows, length=length), function=function, **options
     )
 
 
@@ -120,7 +120,7 @@ def test_a_source_that_is_too_fast_drops_in_place(overflow, delivered):
     items, statistics, flow = ran(source(), stage, overflow=overflow)
     assert [item.index for item in items] == list(range(10))
     assert [item.value for item in items if not item.is_dropped] == delivered
-    assert {item.value for item in items if item.is_dropped} == {Dropped("overflow")}
+    assert {item.value for item in items if item.is_dropped} == {DroppedItem("overflow")}
     assert statistics[0].dropped == {"overflow": 7}
     assert [stage.items for stage in statistics] == [3, 3]
     assert (flow.arrived, flow.delivered, flow.in_flight) == (10, 3, 0)
@@ -128,7 +128,7 @@ def test_a_source_that_is_too_fast_drops_in_place(overflow, delivered):
 
 def test_items_stay_in_the_queue_before_until_there_is_room_for_their_group():
     """So that what comes meanwhile may be dropped there, and what is taken is fresh."""
-    room = Room(1, clock=FakeClock())
+    room = CapacityLimiter(1, clock=FakeClock())
     taken, overflowed = threading.Event(), threading.Event()
 
     def source():
@@ -154,8 +154,8 @@ def test_items_stay_in_the_queue_before_until_there_is_room_for_their_group():
 
 
 def test_a_group_that_is_dropped_leaves_its_place_to_the_next():
-    room = Room(1, clock=FakeClock())
-    batch = windows(2, lambda values: Dropped("odd") if values[0] % 4 else values, room=room)
+    room = CapacityLimiter(1, clock=FakeClock())
+    batch = windows(2, lambda values: DroppedItem("odd") if values[0] % 4 else values, room=room)
     found = []
     with Pipeline(source=range(12), stages=[batch]).run() as run:
         for item in run:
@@ -167,7 +167,7 @@ def test_a_group_that_is_dropped_leaves_its_place_to_the_next():
 
 
 def test_a_gather_that_waits_for_room_ends_with_the_run():
-    batch = windows(1, list, room=Room(1, clock=FakeClock()))
+    batch = windows(1, list, room=CapacityLimiter(1, clock=FakeClock()))
     with Pipeline(source=range(10), stages=[batch]).run() as run:
         next(run)
     assert headrace_threads() == set()
@@ -184,7 +184,7 @@ def test_what_sheds_goes_on_dropping_while_what_comes_after_it_is_stuck():
         happens(opened)
         return values
 
-    first = windows(1, lambda values: values if values[0] < 2 else Dropped("late"), sheds=True)
+    first = windows(1, lambda values: values if values[0] < 2 else DroppedItem("late"), sheds=True)
     line = Pipeline(
         source=source(), stages=[first, Stage(name="stuck", function=stuck)], capacity=1
     )
@@ -194,7 +194,7 @@ def test_what_sheds_goes_on_dropping_while_what_comes_after_it_is_stuck():
 
 
 def test_places_are_taken_at_once_or_not_at_all():
-    room = Room(2)
+    room = CapacityLimiter(2)
     assert room.take_at_once(2)
     assert not room.take_at_once(1)
     room.give(1)

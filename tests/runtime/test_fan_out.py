@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from headrace.errors import MediaError, StageError
-from headrace.runtime.fan_out import FanOut, Outlet
+from headrace.runtime.fan_out import FanOut, SinkSpec
 from headrace.testing.fake_clock import FakeClock
 from runtime.in_time import Call, fails_on, happens, headrace_threads
 
@@ -28,7 +28,7 @@ def put_all(fan, results):
 
 
 def outlets(**functions):
-    return [Outlet(name=name, function=function) for name, function in functions.items()]
+    return [SinkSpec(name=name, function=function) for name, function in functions.items()]
 
 
 @pytest.mark.parametrize(
@@ -37,8 +37,8 @@ def outlets(**functions):
 def test_a_sink_that_is_stuck_drops_and_holds_nobody_back(overflow, kept):
     page, file = Gate(), []
     sinks = [
-        Outlet(name="page", function=page, overflow=overflow),
-        Outlet(name="file", function=file.append),
+        SinkSpec(name="page", function=page, overflow=overflow),
+        SinkSpec(name="file", function=file.append),
     ]
     with FanOut(sinks) as fan:
         fan.put(0)
@@ -56,8 +56,8 @@ def test_a_sink_that_wants_everything_holds_back_who_puts_but_no_other_sink():
     """Both are full when the last result comes: the other has room first, and gets it first."""
     clock, slow, other, got_last = FakeClock(), Gate(), Gate(), threading.Event()
     sinks = [
-        Outlet(name="slow", function=slow, capacity=1),
-        Outlet(
+        SinkSpec(name="slow", function=slow, capacity=1),
+        SinkSpec(
             name="other", function=lambda n: other(n) or (n == 2 and got_last.set()), capacity=1
         ),
     ]
@@ -143,7 +143,7 @@ def test_a_sink_that_hangs_is_left_behind_and_what_it_missed_is_counted():
         stuck.set()
         release.wait(30)
 
-    fan = FanOut([Outlet(name="page", function=hang)], drain_seconds=0.01)
+    fan = FanOut([SinkSpec(name="page", function=hang)], drain_seconds=0.01)
     fan.__enter__()
     put_all(fan, range(1))
     happens(stuck)
@@ -160,7 +160,7 @@ def test_busy_and_starved_are_told_apart():
     def function(result):
         clock.advance(2)
 
-    with FanOut([Outlet(name="page", function=function)], clock=clock) as fan:
+    with FanOut([SinkSpec(name="page", function=function)], clock=clock) as fan:
         put_all(fan, range(3))
     assert fan.statistics()[0].busy_seconds == 6.0
 

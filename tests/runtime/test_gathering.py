@@ -9,17 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.errors import StageError
-from headrace.runtime.feed import Feed
-from headrace.runtime.grouping import Windows
-from headrace.runtime.item import Dropped, Item, Span
+from headrace.runtime.grouping import SlidingWindows
+from headrace.runtime.item import DroppedItem, Item, Span
 from headrace.runtime.pipeline import Pipeline
-from headrace.runtime.stage import Gather, Scatter, Stage
+from headrace.runtime.stage import Aggregate, Disaggregate, Stage
+from headrace.runtime.waitable_source import WaitableSource
 from headrace.testing.fake_clock import FakeClock
 from runtime.in_time import collect, fails_on, happens, ran, values
 
 
 def gathering(length, function=tuple, name="gather", **options):
-    return Gather(name=name, grouping=lambda: Windows(length=length, **options), function=function)
+    return Aggregate(
+        name=name, grouping=lambda: SlidingWindows(length=length, **options), function=function
+    )
 
 
 def test_batches_are_numbered_anew_and_the_last_is_flushed():
@@ -33,7 +35,7 @@ def test_batches_are_numbered_anew_and_the_last_is_flushed():
 
 def test_clips_that_overlap_count_each_frame_once():
     items, stages, flow = ran(range(9), gathering(4, hop=2, rest="drop"))
-    assert values(items) == [(0, 1, 2, 3), (2, 3, 4, 5), (4, 5, 6, 7), Dropped("incomplete")]
+    assert values(items) == [(0, 1, 2, 3), (2, 3, 4, 5), (4, 5, 6, 7), DroppedItem("incomplete")]
     assert stages[1].dropped == {"incomplete": 1}
     assert (flow.arrived, flow.delivered, flow.in_flight) == (9, 8, 0)
 
@@ -51,7 +53,7 @@ def test_a_span_covers_its_parts_and_knows_their_work():
         clock.advance(5)
         return batch
 
-    [item], *_ = ran(Feed(read=read), gathering(2, combine), how={"clock": clock})
+    [item], *_ = ran(WaitableSource(read=read), gathering(2, combine), how={"clock": clock})
     assert item.spans == (
         Span("source", 10 * second, 21 * second, 2 * second),
         Span("gather", 21 * second, 26 * second),
@@ -60,16 +62,16 @@ def test_a_span_covers_its_parts_and_knows_their_work():
 
 
 def test_a_stage_that_drops_a_group_counts_all_of_its_parts():
-    items, stages, flow = ran(range(4), gathering(2, lambda batch: Dropped("dark")))
-    assert values(items) == [Dropped("dark")] * 2
+    items, stages, flow = ran(range(4), gathering(2, lambda batch: DroppedItem("dark")))
+    assert values(items) == [DroppedItem("dark")] * 2
     assert stages[1].dropped == {"dark": 4}
     assert flow.dropped == {("gather", "dark"): 4}
 
 
 def test_what_ended_before_passes_between_the_groups():
-    odd = Stage(name="odd", function=lambda value: value if value % 2 else Dropped("even"))
+    odd = Stage(name="odd", function=lambda value: value if value % 2 else DroppedItem("even"))
     items, _, flow = ran(range(4), odd, gathering(2))
-    assert values(items) == [Dropped("even"), Dropped("even"), (1, 3)]
+    assert values(items) == [DroppedItem("even"), DroppedItem("even"), (1, 3)]
     assert [item.index for item in items] == [0, 1, 2]
     assert (flow.delivered, flow.dropped) == (2, {("odd", "even"): 2})
 
@@ -93,7 +95,11 @@ def torn(value):
         ),
         ([gathering(2, fail)], "'gather' failed on item 0: ValueError: no clip", []),
         ([gathering(2, key=fail)], "'gather' failed on item 0: ValueError: no clip", []),
-        ([Scatter(name="cut", function=torn)], "'cut' failed on item 1: ValueError: torn", [0]),
+        (
+            [Disaggregate(name="cut", function=torn)],
+            "'cut' failed on item 1: ValueError: torn",
+            [0],
+        ),
     ],
     ids=["before a group, which is flushed", "function", "grouping", "a scatter on the way"],
 )
@@ -105,7 +111,7 @@ def test_a_failure_comes_behind_what_was_made_before_it(stages, said, got):
 
 
 def test_each_run_groups_anew():
-    line = Pipeline(source=Feed(read=lambda waiter: range(3)), stages=[gathering(2)])
+    line = Pipeline(source=WaitableSource(read=lambda waiter: range(3)), stages=[gathering(2)])
     for _ in range(2):
         with line.run() as run:
             assert values(run) == [(0, 1), (2,)]
@@ -133,9 +139,9 @@ def test_a_gather_that_does_not_wait_takes_what_came_meanwhile():
 
 
 def test_one_item_becomes_many_or_none():
-    stage = Scatter(name="cut", function=lambda text: text.split())
+    stage = Disaggregate(name="cut", function=lambda text: text.split())
     items, stages, flow = ran(["a b c", "", "d"], stage, Stage(name="upper", function=str.upper))
-    assert values(items) == ["A", "B", "C", Dropped("empty"), "D"]
+    assert values(items) == ["A", "B", "C", DroppedItem("empty"), "D"]
     assert [item.index for item in items] == [0, 1, 2, 3, 4]
     assert [stage.items for stage in stages] == [3, 4, 4]
     assert (flow.arrived, flow.delivered, flow.in_flight) == (5, 4, 0)
@@ -150,7 +156,7 @@ def test_what_a_scatter_yields_is_handed_on_before_more_is_asked_for():
         taken.wait(30)
         yield from count()
 
-    with Pipeline(source=[7], stages=[Scatter(name="cut", function=endless)]).run() as run:
+    with Pipeline(source=[7], stages=[Disaggregate(name="cut", function=endless)]).run() as run:
         assert next(run).value == 7
         taken.set()
 
@@ -165,10 +171,10 @@ def test_what_a_scatter_yields_is_handed_on_before_more_is_asked_for():
 )
 def test_nothing_is_lost_between_gather_and_scatter(lengths, batch, hop, rest, unwanted):
     stages = [
-        Scatter(name="cut", function=range),
-        Stage(name="sort out", function=lambda v: Dropped("odd") if v in unwanted else v),
+        Disaggregate(name="cut", function=range),
+        Stage(name="sort out", function=lambda v: DroppedItem("odd") if v in unwanted else v),
         gathering(batch, hop=hop, rest=rest),
-        Scatter(name="cut again", function=tuple),
+        Disaggregate(name="cut again", function=tuple),
         gathering(2, name="gather again"),
     ]
     items, _, flow = ran(lengths, *stages)
@@ -193,7 +199,7 @@ def groups_of(windows, items):
 
 
 def drops(**options):
-    return Windows(rest="drop", **options)
+    return SlidingWindows(rest="drop", **options)
 
 
 def by_source(item):
@@ -207,7 +213,7 @@ def breaks(before, item):
 @pytest.mark.parametrize(
     ("windows", "items", "groups", "parts", "dropped"),
     [
-        (Windows(length=3), range(7), [(0, 1, 2), (3, 4, 5), (6,)], [3, 3, 1], 0),
+        (SlidingWindows(length=3), range(7), [(0, 1, 2), (3, 4, 5), (6,)], [3, 3, 1], 0),
         (
             drops(length=4, hop=2),
             range(9),
@@ -222,10 +228,16 @@ def breaks(before, item):
             [4, 2, 2],
             0,
         ),
-        (Windows(length=3, stride=2), range(12), [(0, 2, 4), (6, 8, 10), (11,)], [5, 6, 1], 1),
-        (Windows(length=2, hop=5), range(7), [(0, 1), (5, 6)], [2, 5], 0),
         (
-            Windows(length=2, breaks=breaks),
+            SlidingWindows(length=3, stride=2),
+            range(12),
+            [(0, 2, 4), (6, 8, 10), (11,)],
+            [5, 6, 1],
+            1,
+        ),
+        (SlidingWindows(length=2, hop=5), range(7), [(0, 1), (5, 6)], [2, 5], 0),
+        (
+            SlidingWindows(length=2, breaks=breaks),
             [0, 1, 2, 5, 6, 7],
             [(0, 1), (2,), (5, 6), (7,)],
             [2, 1, 2, 1],
@@ -252,7 +264,7 @@ def test_items_go_together_and_each_ends_once(windows, items, groups, parts, dro
     sources=st.integers(1, 3),
 )
 def test_every_item_ends_once(count, length, stride, hop, rest, broken, sources):
-    windows = Windows(
+    windows = SlidingWindows(
         length=length,
         stride=stride,
         hop=hop,

@@ -10,11 +10,11 @@ import torch
 
 from forked import in_a_fork
 from headrace.errors import BackendError, ConfigError
-from headrace.runtime import forks
+from headrace.runtime import fork_safety as forks
 from headrace.runtime.affinity import available_cores, bind, bound, cores_text, parse_cores
-from headrace.runtime.forks import check_cuda_after_fork
-from headrace.runtime.gpus import why_no_gpu
-from headrace.runtime.interrupts import held_interrupts
+from headrace.runtime.cuda_diagnostics import why_no_gpu
+from headrace.runtime.fork_safety import check_cuda_after_fork
+from headrace.runtime.posix import held_interrupts
 from runtime.in_time import in_time, printed
 
 

@@ -6,25 +6,22 @@ from contextlib import nullcontext
 import pytest
 
 from headrace.errors import ConfigError
-from headrace.runtime.child import Call, Command
-from headrace.runtime.children import run_children
-from headrace.runtime.fan_out import FanOut, Outlet
-from headrace.runtime.feed import Merged
-from headrace.runtime.grouping import Windows
-from headrace.runtime.ordered import ordered_streams
+from headrace.runtime.child_spec import CommandSpec, FunctionSpec
+from headrace.runtime.fan_out import FanOut, SinkSpec
+from headrace.runtime.grouping import SlidingWindows
+from headrace.runtime.imap import ordered_streams, unordered_streams
 from headrace.runtime.pipeline import Pipeline
-from headrace.runtime.process_line import ProcessLine
-from headrace.runtime.process_stage import ProcessStage
+from headrace.runtime.process_pipeline import ProcessPipeline, ProcessStage
 from headrace.runtime.queue import BoundedQueue
-from headrace.runtime.room import Room
-from headrace.runtime.shelf import Shelf
-from headrace.runtime.stage import Gather, Stage
-from headrace.runtime.unordered import unordered_streams
+from headrace.runtime.stage import Aggregate, Stage
+from headrace.runtime.supervisor import run_children
+from headrace.runtime.synchronization import CapacityLimiter, ResourcePool
+from headrace.runtime.waitable_source import MergedSource
 from runtime.child_functions import counting, squared
 
 SOURCE = ProcessStage(name="decode", make=counting)
-PROGRAM = Command(name="a", arguments=(sys.executable, "-c", ""))
-PAIRS = Gather(name="pairs", grouping=lambda: Windows(length=2), function=sum)
+PROGRAM = CommandSpec(name="a", arguments=(sys.executable, "-c", ""))
+PAIRS = Aggregate(name="pairs", grouping=lambda: SlidingWindows(length=2), function=sum)
 
 
 def queue(capacity=1, **options):
@@ -51,16 +48,16 @@ REFUSED = {
     "places that lanes cannot share equally": lambda: queue(3, lanes=2),
     "a policy that a queue does not know": lambda: queue(overflow="x"),
     "a place that is taken": lambda: taken_twice(queue(4)),
-    "less than no place of a room": lambda: Room(10).take(-1),
-    "more places than a room has": lambda: Room(10).take(11),
-    "a room without a place": lambda: Room(0),
-    "a shelf without a place": lambda: Shelf(0),
-    "groups of nothing": lambda: Windows(length=0),
-    "groups at no distance": lambda: Windows(length=1, hop=0),
-    "a rest that is lost": lambda: Windows(length=1, rest="lose"),
-    "no source to merge": lambda: Merged(feeds=[]),
-    "an end that merged sources do not know": lambda: Merged(feeds=["a"], on_error="skip"),
-    "two sinks of one name": lambda: FanOut([Outlet(name="page", function=print)] * 2),
+    "less than no place of a room": lambda: CapacityLimiter(10).take(-1),
+    "more places than a room has": lambda: CapacityLimiter(10).take(11),
+    "a room without a place": lambda: CapacityLimiter(0),
+    "a shelf without a place": lambda: ResourcePool(0),
+    "groups of nothing": lambda: SlidingWindows(length=0),
+    "groups at no distance": lambda: SlidingWindows(length=1, hop=0),
+    "a rest that is lost": lambda: SlidingWindows(length=1, rest="lose"),
+    "no source to merge": lambda: MergedSource(feeds=[]),
+    "an end that merged sources do not know": lambda: MergedSource(feeds=["a"], on_error="skip"),
+    "two sinks of one name": lambda: FanOut([SinkSpec(name="page", function=print)] * 2),
     "queues of a pipeline without a place": lambda: line(capacity=0),
     "a queue of its source without a place": lambda: line(source_capacity=0),
     "a source that is called like a stage": lambda: line(source_name="same"),
@@ -71,13 +68,13 @@ REFUSED = {
     "ordered streams that look at nothing": lambda: streams(ordered_streams, lookahead=0),
     "unordered streams without workers": lambda: streams(unordered_streams, workers=0),
     "unordered streams without a place": lambda: streams(unordered_streams, capacity=0),
-    "a line of no process": lambda: ProcessLine([], slot_bytes=1, slots=1),
-    "a line without a place": lambda: ProcessLine([SOURCE], slot_bytes=16, slots=0),
-    "a child without time": lambda: Call(name="a", function=squared, timeout_seconds=0),
-    "a child without a program": lambda: Command(name="a", arguments=()),
+    "a line of no process": lambda: ProcessPipeline([], slot_bytes=1, slots=1),
+    "a line without a place": lambda: ProcessPipeline([SOURCE], slot_bytes=16, slots=0),
+    "a child without time": lambda: FunctionSpec(name="a", function=squared, timeout_seconds=0),
+    "a child without a program": lambda: CommandSpec(name="a", arguments=()),
     "two children of one name": lambda: run_children([PROGRAM, PROGRAM]),
     "no child at a time": lambda: run_children([PROGRAM], at_once=0),
-    "a child that is a lambda": lambda: Call(name="a", function=lambda value, send: None),
+    "a child that is a lambda": lambda: FunctionSpec(name="a", function=lambda value, send: None),
 }
 
 
@@ -92,9 +89,9 @@ def test_what_cannot_be_is_refused_in_a_sentence(holds):
 
 def test_an_argument_that_is_not_json_is_refused():
     with pytest.raises(TypeError, match="not JSON serializable"):
-        run_children([Call(name="a", function=squared, argument={1})])
+        run_children([FunctionSpec(name="a", function=squared, argument={1})])
 
 
 def test_a_gather_with_more_workers_cannot_be_asked_for():
     with pytest.raises(TypeError, match="workers"):
-        Gather(name="gather", grouping=Windows, function=tuple, workers=2)
+        Aggregate(name="gather", grouping=SlidingWindows, function=tuple, workers=2)

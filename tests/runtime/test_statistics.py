@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.runtime.distribution import Distribution
-from headrace.runtime.recent import Recent
-from headrace.runtime.statistics import WAIT_SAMPLES, QueueMeter
+from headrace.runtime.distribution import Distribution, RingBuffer
+from headrace.runtime.queue import WAIT_SAMPLES, QueueMeter
 
 SECOND = 1_000_000_000
 
@@ -105,7 +104,7 @@ def test_spread_is_that_of_the_samples_at_hand_if_there_are_some() -> None:
 
 @given(st.lists(st.integers(-(2**53), 2**53)), st.integers(1, 9))
 def test_the_last_numbers_come_back_exactly_and_in_order(numbers, most):
-    kept = Recent(most)
+    kept = RingBuffer(most)
     for number in numbers:
         kept.append(number)
     assert kept.values().tolist() == numbers[-most:]

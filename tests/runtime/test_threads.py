@@ -7,12 +7,11 @@ from contextlib import nullcontext, suppress
 import pytest
 
 from headrace.errors import StageError
-from headrace.runtime.ordered import ordered_streams
+from headrace.runtime.hang_detector import HangDetector
+from headrace.runtime.imap import ordered_streams
 from headrace.runtime.queue import BoundedQueue, Cancelled, Closed
-from headrace.runtime.reader import Reader
 from headrace.runtime.threads import ThreadGroup, iterating
-from headrace.runtime.waiter import Waiter
-from headrace.runtime.watch import Watch
+from headrace.runtime.waitable_source import ReaderThread, Waiter
 from headrace.testing.fake_clock import FakeClock
 from runtime.in_time import TIMEOUT_SECONDS, Call, happens, headrace_threads, printed
 
@@ -77,7 +76,7 @@ def dropped(value):
 
 
 def reader_of(read, waiter=None, keep=10, instead=dropped):
-    return Reader("test", read, waiter or Waiter(FakeClock()), keep=keep, instead=instead)
+    return ReaderThread("test", read, waiter or Waiter(FakeClock()), keep=keep, instead=instead)
 
 
 def taken(reader):
@@ -166,7 +165,7 @@ def test_giving_up_ends_what_the_thread_itself_waits_for():
 
 def test_who_hangs_is_told_by_the_clock_it_was_given():
     clock = FakeClock()
-    watch = Watch(0.001, str, clock)
+    watch = HangDetector(0.001, str, clock)
     abandoned = []
     watch.abandon = abandoned.append
     watch.works("worker-1", "late.mp4")

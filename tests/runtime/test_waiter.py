@@ -6,12 +6,11 @@ import threading
 import pytest
 
 from headrace.runtime.clock import SYSTEM_CLOCK, SystemClock, WallTime, iso_text
-from headrace.runtime.newest import Newest
+from headrace.runtime.latest_value import LatestValue
 from headrace.runtime.queue import Cancelled
-from headrace.runtime.room import Room
-from headrace.runtime.ticker import ticking
-from headrace.runtime.turns import Turns
-from headrace.runtime.waiter import Waiter
+from headrace.runtime.synchronization import CapacityLimiter, Sequencer
+from headrace.runtime.threads import ticking
+from headrace.runtime.waitable_source import Waiter
 from headrace.testing.fake_clock import FakeClock
 from runtime.in_time import Call, WatchedClock, happens
 
@@ -102,7 +101,7 @@ def test_who_was_woken_waits_no_more():
 
 
 def test_a_taker_waits_until_there_is_room_for_all_it_asks_for():
-    room = Room(10)
+    room = CapacityLimiter(10)
     room.take(6)
     waiting = Call(lambda: room.take(7))
     room.give(2)
@@ -113,14 +112,14 @@ def test_a_taker_waits_until_there_is_room_for_all_it_asks_for():
 
 
 def test_no_places_are_always_there():
-    room = Room(1)
+    room = CapacityLimiter(1)
     room.take(1)
     room.take(0)
     assert room.taken == 1
 
 
 def test_cancelling_wakes_who_waits_and_refuses_who_comes_later():
-    room = Room(1)
+    room = CapacityLimiter(1)
     with room:
         room.take(1)
         waiting = Call(lambda: room.take(1))
@@ -132,7 +131,7 @@ def test_cancelling_wakes_who_waits_and_refuses_who_comes_later():
 
 def test_waiting_is_counted():
     clock = WatchedClock()
-    room = Room(1, clock=clock)
+    room = CapacityLimiter(1, clock=clock)
     room.take(1)
     waiting = clock.start_waiting(room, lambda: room.take(1))
     clock.advance(3)
@@ -142,7 +141,7 @@ def test_waiting_is_counted():
 
 
 def test_a_turn_waits_for_those_before_it_and_not_for_other_keys():
-    turns, done = Turns(), []
+    turns, done = Sequencer(), []
     second_waits = threading.Event()
 
     def second():
@@ -161,7 +160,7 @@ def test_a_turn_waits_for_those_before_it_and_not_for_other_keys():
 
 
 def test_who_waits_for_a_turn_can_be_woken():
-    turns = Turns()
+    turns = Sequencer()
     call = Call(lambda: turns.turn("a", 1).__enter__())
     turns.cancel()
     with pytest.raises(Cancelled):
@@ -169,7 +168,7 @@ def test_who_waits_for_a_turn_can_be_woken():
 
 
 def test_a_turn_that_failed_is_over():
-    turns = Turns()
+    turns = Sequencer()
     with pytest.raises(KeyError), turns.turn("a", 0):
         raise KeyError
     with turns.turn("a", 1):
@@ -180,7 +179,7 @@ LONG = 30.0
 
 
 def test_the_newest_replaces_what_nobody_came_for():
-    newest: Newest[str] = Newest()
+    newest: LatestValue[str] = LatestValue()
     assert newest.get() is None
     newest.put("a")
     newest.put("b")
@@ -188,7 +187,7 @@ def test_the_newest_replaces_what_nobody_came_for():
 
 
 def test_who_waits_is_told_from_another_thread():
-    newest: Newest[str] = Newest()
+    newest: LatestValue[str] = LatestValue()
 
     async def wait():
         waiting = [asyncio.create_task(newest.wait(0, LONG)) for _ in range(3)]
@@ -203,7 +202,7 @@ def test_who_waits_is_told_from_another_thread():
 
 
 def test_who_has_the_newest_waits_no_longer_than_it_wants():
-    newest: Newest[str] = Newest()
+    newest: LatestValue[str] = LatestValue()
     newest.put("a")
 
     async def wait():
@@ -213,7 +212,7 @@ def test_who_has_the_newest_waits_no_longer_than_it_wants():
 
 
 def test_the_end_sends_everybody_away():
-    newest: Newest[str] = Newest()
+    newest: LatestValue[str] = LatestValue()
 
     async def wait():
         waiting = asyncio.create_task(newest.wait(0, LONG))
@@ -225,7 +224,7 @@ def test_the_end_sends_everybody_away():
 
 
 def test_who_gives_up_waiting_is_forgotten():
-    newest: Newest[str] = Newest()
+    newest: LatestValue[str] = LatestValue()
 
     async def wait():
         waiting = asyncio.create_task(newest.wait(0, LONG))

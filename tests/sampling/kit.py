@@ -10,11 +10,10 @@ from math import log, log1p, sqrt
 import numpy as np
 from hypothesis import strategies as st
 
-from headrace.sampling.costs import lookahead_for
+from headrace.sampling.decode_cost import Speed, lookahead_for
+from headrace.sampling.frame_times import FrameTimes
 from headrace.sampling.population import Population
-from headrace.sampling.speed import Speed
 from headrace.sampling.strategies import Budget, Noise, Strategy, compare
-from headrace.sampling.times import FrameTimes
 
 
 def uneven() -> Population:

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace import Bursts, ConfigError, Permutation, Population, Uniform
+from headrace import Bursts, ConfigError, Population, ShuffledFrames, UniformFrames
 from headrace.sampling import bias
-from headrace.sampling.costs import burst_cost, lookahead_cost
-from headrace.sampling.estimate import burst_correlation, measured_mate_lags
+from headrace.sampling.decode_cost import burst_cost, lookahead_cost
+from headrace.sampling.rho_estimate import burst_correlation, measured_mate_lags
 from sampling.kit import binomial_bounds, uneven
 
 
@@ -25,7 +25,7 @@ def test_a_uniform_video_then_frame_is_biased_by_how_length_and_content_vary_tog
     expected = -np.cov(lengths, means, bias=True)[0, 1] / lengths.mean()
     (found,) = bias.bias(1 / lengths, lengths, means[:, None])
     assert found == pytest.approx(expected)
-    order = Uniform(over="videos")
+    order = UniformFrames(over="videos")
     drawn = np.concatenate([order.order(population, epoch)[:] for epoch in range(100)])
     assert abs(z_score(gradients[drawn] - gradients.mean(), expected)) < 5
     weights = bias.unbiased_weights(1 / lengths, lengths)[population.video_of(drawn)]
@@ -149,7 +149,7 @@ def epochs_of(size, lanes, batch, runs=60):
     gradients -= gradients.mean()
     variance = (gradients**2).mean()
     rho = (8 * (gradients.reshape(-1, 8).mean(1) ** 2).mean() / variance - 1) / 7
-    sampler = Permutation() if size == 1 else Bursts(frames_per_burst=size, lanes=lanes)
+    sampler = ShuffledFrames() if size == 1 else Bursts(frames_per_burst=size, lanes=lanes)
     orders = [
         np.concatenate([sampler.order(population, 3 * run + e)[:] for e in range(3)])
         for run in range(runs)
@@ -208,9 +208,9 @@ GOPS = np.array([250, 80, 30, 120, 20] * 20)
 @pytest.mark.parametrize(
     ("sampler", "options", "cost", "inflation", "next_batch"),
     [
-        (Uniform(), {}, lookahead_cost(GOPS, 1), 1, 0),
-        (Uniform(), {"lookahead": 500}, lookahead_cost(GOPS, 500), 1, 0),
-        (Permutation(), {"lookahead": 500}, lookahead_cost(GOPS, 500), 1, -0.0063),
+        (UniformFrames(), {}, lookahead_cost(GOPS, 1), 1, 0),
+        (UniformFrames(), {"lookahead": 500}, lookahead_cost(GOPS, 500), 1, 0),
+        (ShuffledFrames(), {"lookahead": 500}, lookahead_cost(GOPS, 500), 1, -0.0063),
         (
             Bursts(frames_per_burst=8, lanes=64),
             {"rho": 0.5},
@@ -283,7 +283,7 @@ def test_mates_are_counted_where_bursts_deliver_them(lanes):
     assert found == pytest.approx(expected, abs=0.1)
 
 
-@pytest.mark.parametrize("sampler", [Uniform(), Permutation()])
+@pytest.mark.parametrize("sampler", [UniformFrames(), ShuffledFrames()])
 def test_frames_that_meet_by_chance_are_no_mates(sampler):
     population = Population.of([np.full(16, 100)] * 4)
     gops = population.gop_of(sampler.order(population, 0)[:]).reshape(-1, 32)

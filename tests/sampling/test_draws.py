@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace import Bursts, Permutation, Population, RandomClips, Uniform
-from headrace.sampling.feistel import Feistel
-from headrace.sampling.random import Draws, Purpose, philox
-from headrace.sampling.visits import Visits
+from headrace import Bursts, Population, RandomClips, ShuffledFrames, UniformFrames
+from headrace.sampling.counter_rng import CounterRng, Feistel, RngStream, philox
+from headrace.sampling.sampling_weights import VideoOrder
 from sampling import kit
 
-NUMBERED = Draws(seed=12, epoch=3, purpose=Purpose.FRAME)
+NUMBERED = CounterRng(seed=12, epoch=3, purpose=RngStream.FRAME)
 
 
 @pytest.mark.parametrize(
@@ -45,10 +44,10 @@ def test_a_draw_does_not_depend_on_what_is_drawn_with_it(numbers):
 @pytest.mark.parametrize(
     "other",
     [
-        Draws(seed=13, epoch=3, purpose=Purpose.FRAME),
-        Draws(seed=12 + (1 << 32), epoch=3, purpose=Purpose.FRAME),
-        Draws(seed=12, epoch=4, purpose=Purpose.FRAME),
-        Draws(seed=12, epoch=3, purpose=Purpose.SHUFFLE),
+        CounterRng(seed=13, epoch=3, purpose=RngStream.FRAME),
+        CounterRng(seed=12 + (1 << 32), epoch=3, purpose=RngStream.FRAME),
+        CounterRng(seed=12, epoch=4, purpose=RngStream.FRAME),
+        CounterRng(seed=12, epoch=3, purpose=RngStream.SHUFFLE),
     ],
 )
 def test_seed_epoch_and_purpose_each_make_other_draws(other):
@@ -91,7 +90,7 @@ def test_every_draw_has_its_own_range():
 
 
 def shuffle(size: int, seed: int = 0) -> Feistel:
-    return Feistel(size=size, draws=Draws(seed=seed, epoch=0, purpose=Purpose.SHUFFLE))
+    return Feistel(size=size, draws=CounterRng(seed=seed, epoch=0, purpose=RngStream.SHUFFLE))
 
 
 @given(size=st.integers(1, 3000), seed=st.integers(0, 2**64 - 1))
@@ -149,7 +148,7 @@ VIDEOS = np.arange(len(WEIGHTS))
     ids=["epochs", "seeds"],
 )
 def test_a_video_comes_as_its_share_says_rounded_and_on_average_exactly_so(draws):
-    visits = [Visits.shuffled(VIDEOS, WEIGHTS, seed=seed, epoch=epoch) for seed, epoch in draws]
+    visits = [VideoOrder.shuffled(VIDEOS, WEIGHTS, seed=seed, epoch=epoch) for seed, epoch in draws]
     counts = np.array([np.bincount(each.at(VIDEOS), minlength=len(VIDEOS)) for each in visits])
     assert set(np.unique(counts - np.floor(WEIGHTS).astype(int))) == {0, 1}
     part = WEIGHTS - np.floor(WEIGHTS)
@@ -211,7 +210,7 @@ def without_rotation(population: Population, n: int, rng) -> np.ndarray:
 
 def same_epoch_again(population: Population, n: int, rng) -> np.ndarray:
     """A seed that forgets the epoch: each begins with the same frame."""
-    return np.repeat(Permutation(seed=3).order(population, 0)[:1], n)
+    return np.repeat(ShuffledFrames(seed=3).order(population, 0)[:1], n)
 
 
 def modulo(population: Population, n: int, rng) -> np.ndarray:
@@ -247,7 +246,7 @@ OVER = ["frames", "seconds", "videos", tuple(range(1, 13))]
 
 @pytest.mark.parametrize("over", OVER)
 def test_independent_draws_have_the_law_that_was_asked_for(over):
-    order = [Uniform(over=over, seed=2).order(POPULATION, epoch)[:] for epoch in range(40)]
+    order = [UniformFrames(over=over, seed=2).order(POPULATION, epoch)[:] for epoch in range(40)]
     assert kit.faults(np.concatenate(order), POPULATION, kit.share(POPULATION, over)) == []
 
 
@@ -258,7 +257,7 @@ def test_independent_draws_have_the_law_that_was_asked_for(over):
         (RandomClips(num_frames=4, stride=3, boundary="wrap", each_once="starts"), "frames"),
         (RandomClips(num_frames=4, stride=3, boundary="wrap"), "videos"),
         (RandomClips(num_frames=4, stride=3, boundary="wrap", weights=OVER[3]), OVER[3]),
-        *[(Permutation(over=over, seed=1), over) for over in OVER],
+        *[(ShuffledFrames(over=over, seed=1), over) for over in OVER],
     ],
 )
 def test_first_middle_and_last_slot_of_an_epoch_have_it_over_epochs(sampler, over):
@@ -272,7 +271,7 @@ def test_first_middle_and_last_slot_of_an_epoch_have_it_over_epochs(sampler, ove
 
 @pytest.mark.parametrize("over", OVER[1:])
 def test_what_is_uniform_over_something_else_is_told_from_uniform_over_frames(over):
-    order = [Uniform(over=over, seed=2).order(POPULATION, epoch)[:] for epoch in range(40)]
+    order = [UniformFrames(over=over, seed=2).order(POPULATION, epoch)[:] for epoch in range(40)]
     assert kit.faults(np.concatenate(order), POPULATION, kit.share(POPULATION, "frames"))
 
 

@@ -4,7 +4,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace import Bursts, InOrder, Permutation, Population, RandomClips, Uniform
+from headrace import (
+    Bursts,
+    Population,
+    RandomClips,
+    SequentialFrames,
+    ShuffledFrames,
+    UniformFrames,
+)
 from headrace.sampling.rows import Rows, RowSampler
 from sampling.kit import faults, populations, uneven
 
@@ -86,7 +93,11 @@ def sampler_of(sampler, rows: Rows) -> RowSampler:
 def test_each_frame_of_each_row_comes_once_with_its_row(drawn, epoch):
     population, parts = drawn
     rows = rows_of(population, parts)
-    for sampler in (InOrder(), Permutation(seed=5), Bursts(frames_per_burst=1, lanes=1)):
+    for sampler in (
+        SequentialFrames(),
+        ShuffledFrames(seed=5),
+        Bursts(frames_per_burst=1, lanes=1),
+    ):
         if isinstance(sampler, Bursts) and rows.population.num_frames < 2:
             continue
         order = sampler_of(sampler, rows).order(population, epoch)
@@ -131,9 +142,9 @@ def test_frames_are_uniform_over_the_rows():
     share = np.zeros(population.num_frames)
     for video, first, stop in parts:
         share[population.video_start[video] + np.arange(first, stop)] += 1
-    order = sampler_of(Uniform(), rows_of(population, parts)).order(population, 0)
+    order = sampler_of(UniformFrames(), rows_of(population, parts)).order(population, 0)
     draws = [
-        sampler_of(Uniform(seed=s), rows_of(population, parts)).order(population, 0)[:]
+        sampler_of(UniformFrames(seed=s), rows_of(population, parts)).order(population, 0)[:]
         for s in range(60)
     ]
     assert len(order) == share.sum()
@@ -145,5 +156,5 @@ def test_frames_are_uniform_over_the_rows():
 def test_other_rows_have_another_identity():
     population = Population.of([np.array([20])])
     parts = [[(0, 0, 10)], [(0, 0, 11)], [(0, 1, 11)], [(0, 0, 10), (0, 0, 10)]]
-    traits = [sampler_of(Uniform(), rows_of(population, each)).traits for each in parts]
+    traits = [sampler_of(UniformFrames(), rows_of(population, each)).traits for each in parts]
     assert len({each.identity for each in traits}) == len(parts)

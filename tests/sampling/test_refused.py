@@ -10,7 +10,10 @@ import pytest
 
 import headrace
 from headrace import sampling
-from headrace.sampling import bias, estimate, random, sampler, slots, speed
+from headrace.sampling import bias, sampler, slots
+from headrace.sampling import counter_rng as random
+from headrace.sampling import decode_cost as speed
+from headrace.sampling import rho_estimate as estimate
 from sampling import kit
 from tests.kit.pages import calls_of, check_message
 
@@ -28,19 +31,19 @@ NAMES |= {
     "FIVE": headrace.Population.of([np.array([5])]),
     "FOUR": headrace.Population.of([np.array(gops) for gops in ([20], [9, 3], [30], [11])]),
     "GOPS": np.array([250, 80, 30, 120, 20] * 20),
-    "NAMELESS": sampler.SamplerUse(**OPENED),
-    "OPENED": sampler.SamplerUse(**OPENED, paths=("a.mp4", "c.mp4", "d.mp4")),
+    "NAMELESS": sampler.SamplerContext(**OPENED),
+    "OPENED": sampler.SamplerContext(**OPENED, paths=("a.mp4", "c.mp4", "d.mp4")),
     "Path": Path,
     "TRAITS": TRAITS,
     "TWO": headrace.Population.of([np.array([5, 9, 2]), np.array([30])]),
-    "USE": sampler.SamplerUse(videos=np.arange(2), videos_given=2, batch_size=4),
+    "USE": sampler.SamplerContext(videos=np.arange(2), videos_given=2, batch_size=4),
     "INFINITE": float("inf"),
     "NAN": float("nan"),
     "SECONDS": np.arange(25) / 12,
     "TIMED": kit.population_of([kit.even(120, 15, 1 / 90000), kit.even(30, 30, 1 / 1000)]),
     "TIMES": np.array([0.0, 0.1, 0.2, 0.5, 0.6]),
-    "around": lambda **options: headrace.Around(
-        **{"delta_seconds": (0,), "sampling": headrace.Uniform(), **options}
+    "around": lambda **options: headrace.DeltaFrames(
+        **{"delta_seconds": (0,), "sampling": headrace.UniformFrames(), **options}
     ),
     "assessed": lambda sampler, lookahead=None: bias.assess(
         sampler, NAMES["GOPS"], batch_size=64, lookahead=lookahead
@@ -50,7 +53,9 @@ NAMES |= {
     "correlation": lambda features, burst, video: estimate.burst_correlation(
         features[:, None], np.array(burst), np.array(video)
     ),
-    "draws": lambda seed, epoch: random.Draws(seed=seed, epoch=epoch, purpose=random.Purpose.FRAME),
+    "draws": lambda seed, epoch: random.CounterRng(
+        seed=seed, epoch=epoch, purpose=random.RngStream.FRAME
+    ),
     "mine": lambda **members: type("Mine", (), members)(),
     "traits": lambda **changes: replace(TRAITS, **changes),
     "population": lambda gops, durations=None: headrace.Population.of(
@@ -61,7 +66,7 @@ NAMES |= {
         lengths=np.array(lengths), slots=number, **options
     ),
     "speed": lambda **changes: speed.Speed(**{**vars(kit.SPEED), **changes}),
-    "spread": lambda **options: headrace.SpreadClips(**{"num_segments": 4, **options}),
+    "spread": lambda **options: headrace.SegmentClips(**{"num_segments": 4, **options}),
     "uniform_clips": lambda **options: headrace.UniformClips(
         **{"num_clips": 2, "num_frames": 4, **options}
     ),

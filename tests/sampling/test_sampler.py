@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from headrace import Bursts, ConfigError, Order, Population, Source, SpreadClips
+from headrace import Bursts, ConfigError, EpochOrder, Population, SegmentClips, Source
 from headrace.sampling import sampler as samplers
-from headrace.sampling.clips import RandomClips, UniformClips
-from headrace.sampling.frames import InOrder, Permutation, Uniform
+from headrace.sampling.clip_samplers import RandomClips, UniformClips
+from headrace.sampling.frame_samplers import SequentialFrames, ShuffledFrames, UniformFrames
 
 POPULATION = Population.of([np.array([5, 9, 2]), np.array([30])])
 TRAITS = samplers.SamplerTraits(identity="mine", is_random=False, has_replacement=False)
-USE = samplers.SamplerUse(videos=np.arange(2), videos_given=2, batch_size=4)
+USE = samplers.SamplerContext(videos=np.arange(2), videos_given=2, batch_size=4)
 
 
 class EveryTenth:
@@ -23,13 +23,19 @@ class EveryTenth:
 
     traits = samplers.SamplerTraits(identity="every 10th", is_random=False, has_replacement=False)
 
-    def order(self, population: Population, epoch: int) -> Order:
-        return Order(length=-(-population.num_frames // 10), frames_at=lambda n: n * 10)
+    def order(self, population: Population, epoch: int) -> EpochOrder:
+        return EpochOrder(length=-(-population.num_frames // 10), frames_at=lambda n: n * 10)
 
 
 BUILT_IN: list[samplers.Sampler] = [
-    *(InOrder(), InOrder(stride=3), Uniform(seed=2), Uniform(over="seconds"), Permutation(seed=2)),
-    *(Permutation(over=(1.0, 3.0)), Bursts(frames_per_burst=3, lanes=4)),
+    *(
+        SequentialFrames(),
+        SequentialFrames(stride=3),
+        UniformFrames(seed=2),
+        UniformFrames(over="seconds"),
+        ShuffledFrames(seed=2),
+    ),
+    *(ShuffledFrames(over=(1.0, 3.0)), Bursts(frames_per_burst=3, lanes=4)),
     *(RandomClips(num_frames=3, stride=2), RandomClips(num_frames=16, boundary="wrap")),
     *(UniformClips(num_clips=2, num_frames=4), EveryTenth()),
 ]
@@ -61,7 +67,7 @@ def test_traits_say_what_orders_show(sampler):
 
 @pytest.mark.parametrize("sampler", [each for each in BUILT_IN if each.traits.is_random], ids=repr)
 def test_what_is_random_takes_a_seed(sampler):
-    assert isinstance(sampler, samplers.AdaptableSampler)
+    assert isinstance(sampler, samplers.BindableSampler)
 
 
 def test_a_plain_class_with_two_members_is_a_sampler():
@@ -83,12 +89,12 @@ def test_a_seed_is_refused_by_a_random_sampler_that_takes_none(asked):
 
 
 KINDS = {
-    "Uniform": lambda weights: Uniform(over=weights),
-    "Permutation": lambda weights: Permutation(over=weights),
+    "Uniform": lambda weights: UniformFrames(over=weights),
+    "Permutation": lambda weights: ShuffledFrames(over=weights),
     "RandomClips": lambda weights: RandomClips(num_frames=2, weights=weights),
-    "SpreadClips": lambda weights: SpreadClips(num_segments=2, weights=weights),
+    "SegmentClips": lambda weights: SegmentClips(num_segments=2, weights=weights),
 }
-OPENED = samplers.SamplerUse(
+OPENED = samplers.SamplerContext(
     videos=np.array([0, 2, 3]), videos_given=4, paths=("a.mp4", "c.mp4", "d.mp4")
 )
 BY_PATH = {"a.mp4": 1.0, "c.mp4": 0.0, "d.mp4": 2.5, "elsewhere.mp4": 9.0}
@@ -97,7 +103,7 @@ kinds = pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
 
 
 def kept(sampler):
-    return sampler.over if isinstance(sampler, Uniform | Permutation) else sampler.weights
+    return sampler.over if isinstance(sampler, UniformFrames | ShuffledFrames) else sampler.weights
 
 
 @kinds

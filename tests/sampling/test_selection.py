@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace import ConfigError, Moments, StreamIndex
-from headrace.sampling.alignment import MISSING, nearest, previous, repeated, same_index
+from headrace.sampling.moment_windows import MISSING, nearest, previous, repeated, same_index
 from headrace.sampling.selection import AtTimes, ByRate, EveryNth, Keyframes, selection_of
 from headrace.testing.synth import SynthClip, Timing, write_clip
-from headrace.video.shown import shown_between, shown_range
+from headrace.video.frames_played import shown_between, shown_range
 
 UNEVEN = Timing(durations_seconds=(Fraction(1, 10), Fraction(1, 2), Fraction(1, 30)))
 LATE = Timing(start_seconds=Fraction(7, 5))

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace import Bursts, Permutation, Uniform
-from headrace.sampling.costs import DecodeCost, burst_cost, lookahead_cost
+from headrace import Bursts, ShuffledFrames, UniformFrames
+from headrace.sampling.decode_cost import DecodeCost, burst_cost, lookahead_cost
 from headrace.sampling.recommendation import recommend
-from headrace.sampling.rho import TAKEN_RHO
+from headrace.sampling.rho_estimate import TAKEN_RHO
 from sampling.kit import SPEED, compared
 
 CAMERA = np.full(400, 30)
@@ -23,7 +23,7 @@ def test_the_plainest_comes_first_and_the_warned_about_last():
         *("naive", "look-ahead", "look-ahead, shuffled", "bursts", "keyframes only")
     ]
     samplers = [type(row.sampler) for row in rows.values()]
-    assert samplers == [Uniform, Uniform, Permutation, Bursts, type(None)]
+    assert samplers == [UniformFrames, UniformFrames, ShuffledFrames, Bursts, type(None)]
 
 
 def test_naive_access_decodes_half_of_a_gop():

@@ -13,7 +13,7 @@ import pytest
 
 from cli.kit import python
 from headrace.errors import BackendError, ConfigError
-from headrace.sinks.annotated_parts import AnnotatedParts
+from headrace.sinks.annotated import AnnotatedParts
 from headrace.sinks.video_file import VideoFile
 from sinks.made import disk_full_after, noise
 from sinks.web.faked_run import seen

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import BackendError
-from headrace.runtime.fed_process import FedProcess
+from headrace.runtime.persistent_child import LineRpcProcess
 from headrace.sinks.window import WindowView
 from missing import missing
 from runtime.in_time import in_time
@@ -97,13 +97,13 @@ def test_a_window_that_hangs_holds_neither_who_writes_nor_the_end(screen: Screen
 
 def test_an_interrupt_while_it_is_opened_leaves_no_program(monkeypatch):
     """As by Ctrl-C, in the 0.2 s in which the program is waited for."""
-    begun: list[FedProcess] = []
+    begun: list[LineRpcProcess] = []
 
-    def interrupted(process: FedProcess) -> None:
+    def interrupted(process: LineRpcProcess) -> None:
         begun.append(process)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(FedProcess, "answer", interrupted)
+    monkeypatch.setattr(LineRpcProcess, "answer", interrupted)
     with pytest.raises(KeyboardInterrupt):
         WindowView("headrace", ("door",))
     [process] = begun

@@ -16,7 +16,7 @@ _CAMERAS = RECORDED / "index_frame.json"
 LOADERS = {
     "frames": lambda: headrace.FrameLoader(VIDEOS, batch_size=8, seed=3, **_SMALL),
     "permutation": lambda: headrace.FrameLoader(
-        VIDEOS, batch_size=8, sampling=headrace.Permutation(seed=3), **_SMALL
+        VIDEOS, batch_size=8, sampling=headrace.ShuffledFrames(seed=3), **_SMALL
     ),
     "bursts": lambda: headrace.FrameLoader(
         VIDEOS, batch_size=8, sampling=headrace.Bursts(frames_per_burst=4, lanes=8), **_SMALL

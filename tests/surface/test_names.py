@@ -13,7 +13,7 @@ from headrace.cache.key import ChunkKey
 from headrace.cli import main
 from headrace.cli.app import app
 from headrace.decode.index_store import IndexStore
-from headrace.extraction.options import AskedVideo, Request
+from headrace.extraction.extraction_options import OutputSpec, RequestedVideo
 from headrace.models.memory_table import MemoryKey, MemoryTables
 from headrace.video.source import Source
 from surface.signatures import described
@@ -101,10 +101,10 @@ RECORDED = Path(__file__).parent / "recorded"
 
 
 def test_a_known_input_gives_a_known_key(holds, tmp_path):
-    request = Request(
+    request = OutputSpec(
         kind="frames",
         asked={"frames": "every 8", "size": None},
-        videos=(AskedVideo(name="a", path="/videos/a.mp4", size=1, mtime_ns=2),),
+        videos=(RequestedVideo(name="a", path="/videos/a.mp4", size=1, mtime_ns=2),),
     )
     memory = MemoryKey(
         device="A GPU",

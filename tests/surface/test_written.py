@@ -15,7 +15,7 @@ import pytest
 import headrace
 from headrace.cli import main
 from headrace.decode.index_store import IndexStore
-from headrace.extraction.journal import Quarantine
+from headrace.extraction.journal import DeadLetters
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.video.source import Source
 from surface.shapes import found
@@ -136,7 +136,7 @@ def test_what_proxies_are(holds, place):
 
 @pytest.mark.filterwarnings("ignore::headrace.LeftOutWarning")
 def test_what_lists_of_bad_files_hold(holds, place):
-    left_out = Quarantine(place / "quarantine.json", "a decoder")
+    left_out = DeadLetters(place / "quarantine.json", "a decoder")
     left_out.add("00000-00000000-00000017", "its worker died")
     (_made(place / "bad") / "bad.mp4").write_bytes(b"no video")
     videos = ["videos/a.mp4", "bad/bad.mp4"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from headrace.decode.open import open_index
+from headrace.decode.open_decoder import open_index
 from headrace.testing.nuscenes import CAMERAS, LIDAR, NuScenesSet, write_nuscenes
 from headrace.testing.synth import read_number
 

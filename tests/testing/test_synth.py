@@ -16,7 +16,7 @@ from headrace.testing.synth_clip import Look, SynthClip, Timing
 from headrace.testing.synth_colour import Colour, tags_of, to_ycbcr
 from headrace.testing.synth_outside import can_encode
 from headrace.testing.synth_pixels import BARS, draw_picture, read_bars, read_number
-from headrace.video.number_code import MIN_SIDE, NUMBERS
+from headrace.video.frame_barcode import MIN_SIDE, NUMBERS
 from media import read_frames, rgb
 
 

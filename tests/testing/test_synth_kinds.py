@@ -10,7 +10,7 @@ from av.video.frame import PictureType
 
 from headrace.testing.synth import BARS, KINDS, read_bars, read_number, write_clip
 from headrace.testing.synth_colour import tags_of
-from headrace.video.number_code import NUMBERS
+from headrace.video.frame_barcode import NUMBERS
 from media import read_frames, read_packets, rgb
 from testing.reading import keyframes_of
 from tests.kit.synth_wide import WIDE_KINDS

@@ -13,8 +13,8 @@ from headrace import ConfigError, DecodeError, MediaError, OpenError, ScanError,
 from headrace.profiling.input_records import with_content
 from headrace.testing import damage
 from headrace.testing.synth import KINDS, SynthClip, write_clip
-from headrace.video.content import content_digest
-from headrace.video.door import at_the_door
+from headrace.video.content_digest import content_digest
+from headrace.video.ffmpeg_errors import at_the_door
 from headrace.video.metadata import read_metadata
 from media import real_clip
 from report.recorded import SOURCE

@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 import headrace
-from headrace import DecodeError, InOrder, OpenError
+from headrace import DecodeError, OpenError, SequentialFrames
 from headrace.testing.synth import KINDS, write_clip
 from headrace.video.image_sequence import ImageSequence, is_pattern, without_number
 
@@ -100,7 +100,7 @@ def test_loaders_take_them_beside_videos(folder, tmp_path, expected):
     video = write_clip(tmp_path / "clip", replace(KINDS["h264"], size=SIZE))
     videos = [ImageSequence(folder, rate=10), video]
     with headrace.FrameLoader(
-        videos, batch_size=8, size=None, sampling=InOrder(), workers=2, persistent=False
+        videos, batch_size=8, size=None, sampling=SequentialFrames(), workers=2, persistent=False
     ) as loader:
         batches = list(loader)
     frames, of = torch.cat([b.frames for b in batches]), torch.cat([b.video for b in batches])

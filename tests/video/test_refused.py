@@ -12,8 +12,12 @@ from headrace import CameraLayout, ImageSequence, MediaError
 from headrace.testing import damage
 from headrace.testing.synth import KINDS, write_clip
 from headrace.testing.synth_audio import write_audio
-from headrace.video import columns, frame_mappings, frames, manifest, shape, source, table
-from headrace.video.fitting import Fitting
+from headrace.video import find_videos as manifest
+from headrace.video import frame_format as shape
+from headrace.video import frame_mappings, frames, source
+from headrace.video import video_table as columns
+from headrace.video import video_table as table
+from headrace.video.frame_format import ResizeFit
 from tests.kit import rewrite_mp4
 from tests.kit.pages import calls_of, check_message
 
@@ -43,7 +47,7 @@ def names(clip, tmp_path, monkeypatch):
         "cover_art": lambda path: write_audio(Path(path), seconds=HALF, cover_art=True),
         "fifo": lambda path: os.mkfifo(path) or path,
         "file": file,
-        "fitting": Fitting(size=(4, 6), scaled=(8, 6)),
+        "fitting": ResizeFit(size=(4, 6), scaled=(8, 6)),
         "folder": lambda path: Path(path).mkdir() or path,
         "frame": np.zeros((2, 4, 6, 3), np.uint8),
         "lie_about_sample_count": lambda path: rewrite_mp4.lie_about_sample_count(clip, Path(path)),

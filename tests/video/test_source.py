@@ -10,7 +10,7 @@ from headrace import ConfigError, Source, find_videos
 from headrace.bench.benchmark import make_folder
 from headrace.extraction.journal import Journal
 from headrace.runs.outputs import claim
-from headrace.video.table import read_table
+from headrace.video.video_table import read_table
 
 
 def test_a_source_is_made_of_a_path_a_string_or_itself(tmp_path):
@@ -162,7 +162,7 @@ def test_rows_and_their_lines(tmp_path, name, text, heads, rows):
 
 
 def test_a_file_of_any_size_takes_bounded_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("headrace.video.table._LARGEST_BYTES", 10)
+    monkeypatch.setattr("headrace.video.video_table._LARGEST_BYTES", 10)
     with pytest.raises(ConfigError, match="is larger than 0 MiB; is it a table"):
         read(tmp_path, "a.csv", "path\nx.mp4\n")
     with pytest.raises(ConfigError, match=r"cannot read the table .*: is a directory; give a file"):

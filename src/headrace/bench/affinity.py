@@ -29,7 +29,7 @@ from headrace.runtime.affinity import available_cores, can_bind, cores_text
 if TYPE_CHECKING:
     from headrace.models.model import Model
     from headrace.models.results import Labels
-    from headrace.runs.options import ComputeOptions
+    from headrace.runs.run_options import ComputeOptions
     from headrace.video.stream_index import StreamIndex
 
 MODEL: Final = "model"
@@ -120,7 +120,7 @@ def bound_variants(
         ConfigError, BackendError, MediaError: model, device or video cannot be had.
     """
     from headrace.bench.model_variants import (
-        Flowing,
+        ContinuousVariant,
         hold_frames,
         on_device,
         passes,
@@ -128,7 +128,7 @@ def bound_variants(
     )
     from headrace.models.precision_support import check_available
     from headrace.runs.model_setup import computing_place
-    from headrace.runs.options import ExecutionOptions
+    from headrace.runs.run_options import ExecutionOptions
 
     compute = config.compute_options(config.batch_size)
     check_available(compute.compute())
@@ -151,7 +151,9 @@ def bound_variants(
     model = ready_classifier(compute, context.clock).model
     batches = on_device(held.prepared(compute.prep_level, model.input), compute.device)
     alone = passes(batches, model.run, seconds=config.seconds, clock=context.clock)
-    whole = Flowing(partial(_flow, compute, model, held.index), config.seconds, context.clock)
+    whole = ContinuousVariant(
+        partial(_flow, compute, model, held.index), config.seconds, context.clock
+    )
     kinds = ((MODEL, alone), (WHOLE, whole))
     return VariantSet(
         variants={variant_of(kind, each): work for kind, work in kinds for each in bindings},

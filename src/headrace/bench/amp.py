@@ -40,7 +40,7 @@ class AmpConfig(ModelTurnsConfig):
     one_video_of: ClassVar = "amp"
 
 
-class Precise(Record):
+class PrecisionAccuracy(Record):
     """What a precision changes in the results, by those of float32."""
 
     way: str
@@ -61,7 +61,7 @@ class AmpRecord(VariantRecord):
     """Whether the model has random weights."""
     frames: PositiveInt
     """Whose results were compared."""
-    precisions: tuple[Precise, ...]
+    precisions: tuple[PrecisionAccuracy, ...]
     """float32 first, which changes nothing."""
 
 
@@ -110,13 +110,13 @@ def _prepared(config: AmpConfig, context: Context) -> Iterator[VariantSet[AmpRec
 
 def _precise(
     name: str, full: "Sequence[Tensor]", other: "Sequence[Tensor]", native: bool | None
-) -> Precise:
+) -> PrecisionAccuracy:
     import torch
 
     ours, theirs = (torch.cat(list(each)).softmax(dim=1) for each in (full, other))
     named = ours.argmax(dim=1, keepdim=True)
     changed = (ours.gather(1, named) - theirs.gather(1, named)).abs().nan_to_num(nan=1.0)
-    return Precise(
+    return PrecisionAccuracy(
         way=name,
         same_class=float((named == theirs.argmax(dim=1, keepdim=True)).float().mean()),
         most_changed=float(changed.max()),
@@ -131,7 +131,7 @@ def _changes(record: AmpRecord) -> dict[str, Change]:
     return named | {taken: Change(words="--use-amp of headrace run", options={"amp": True})}
 
 
-def _evidence(record: AmpRecord, rows: Rows[Precise], ranking: Ranking) -> Iterator[str]:
+def _evidence(record: AmpRecord, rows: Rows[PrecisionAccuracy], ranking: Ranking) -> Iterator[str]:
     for precise in (row.facts for row in rows[1:]):
         said = (
             f"In {precise.way} {percent(precise.same_class)} of {counted(record.frames, 'frame')} "

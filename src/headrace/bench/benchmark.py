@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 
 from pydantic import PositiveInt
 
+from headrace.atomic_file import write_whole
 from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.config_fields import Configuration
 from headrace.decode.index_store import IndexStore
@@ -18,7 +19,6 @@ from headrace.profiling.provenance import Provenance, Record
 from headrace.report.benchmark_page import BenchmarkPage, Column, render_benchmark, table
 from headrace.report.drawing import Chart
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.text_file import write_whole
 from headrace.video.source import refuse_address
 
 

@@ -14,21 +14,21 @@ from numpy.typing import NDArray
 from torch.utils.data import DataLoader
 
 from headrace.bench.camera_estimate import CameraWay
-from headrace.decode.bare_loop import plain_frames
 from headrace.decode.index_store import IndexStore
+from headrace.decode.pyav_baseline import plain_frames
 from headrace.errors import DecodeError
+from headrace.loaders.cameras.aligned_clip import AlignedClip
+from headrace.loaders.cameras.camera_alignment import Alignment
+from headrace.loaders.cameras.camera_batch import SlotCell
+from headrace.loaders.cameras.camera_dataset import CameraStreamDataset
+from headrace.loaders.cameras.camera_loader import CameraLoader
+from headrace.loaders.cameras.camera_set import CameraSet
+from headrace.loaders.cameras.stream_sampler import CameraStreamSampler
 from headrace.measuring.loader_adapters import CountedBatch, collate_counted, end_workers
-from headrace.profiling.usage import cpu_seconds
+from headrace.profiling.resource_usage import cpu_seconds
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.ordered import ordered_streams
+from headrace.runtime.imap import ordered_streams
 from headrace.sampling.moments import Moments
-from headrace.training.cameras.aligned import AlignedClip
-from headrace.training.cameras.alignment import Alignment
-from headrace.training.cameras.batch import Cell
-from headrace.training.cameras.camera_set import CameraSet
-from headrace.training.cameras.datasets import CameraStreamDataset
-from headrace.training.cameras.loader import CameraLoader
-from headrace.training.cameras.stream_sampler import CameraStreamSampler
 from headrace.video.camera_layout import CameraLayout
 from headrace.video.stream_index import StreamIndex
 
@@ -254,14 +254,14 @@ def _stock(task: RankTask, begin: Callable[[], None]) -> tuple[int, int]:
         return delivered, sum(decoded.values())
 
 
-def _wandering(cameras: CameraSet, task: RankTask) -> Iterator[list[Cell]]:
+def _wandering(cameras: CameraSet, task: RankTask) -> Iterator[list[SlotCell]]:
     """Yield this rank's batches where batches, not clips, are dealt to ranks: see `CameraWay`."""
     moments = [(place, row) for place, clip in enumerate(cameras.clips) for row in range(len(clip))]
     length = len(moments) // task.group_num
     for step in range(task.rank, length, task.ranks):
         shown = [moments[slot * length + step] for slot in range(task.group_num)]
         yield [
-            Cell(slot=slot, clip=clip, row=row, is_first=row == 0)
+            SlotCell(slot=slot, clip=clip, row=row, is_first=row == 0)
             for slot, (clip, row) in enumerate(shown)
         ]
 
@@ -271,7 +271,7 @@ def _without_warnings(worker: int) -> None:
     warnings.simplefilter("ignore", UserWarning)
 
 
-_EMPTY = Cell(slot=0, clip=-1, row=-1, is_first=False)
+_EMPTY = SlotCell(slot=0, clip=-1, row=-1, is_first=False)
 """A slot that has run out of clips: nothing is decoded for it."""
 
 

@@ -11,16 +11,16 @@ from headrace.bench.benchmark import BenchmarkRecord, Context
 from headrace.bench.camera_estimate import CameraEstimate, CameraTurn, CameraWay, started_workers
 from headrace.config_fields import CAMERAS, Option, check_options
 from headrace.decode.index_store import IndexStore
-from headrace.measuring.interleaved import Stopwatch, Turn, take_turns
+from headrace.measuring.interleaved import Repetition, Stopwatch, take_turns
 from headrace.profiling.number_format import counted, seconds
 from headrace.runtime.affinity import available_cores
-from headrace.runtime.processes import run_together
-from headrace.sampling.alignment import Sync
+from headrace.runtime.rank_processes import run_together
+from headrace.sampling.moment_windows import Sync
 from headrace.video.camera_layout import CameraLayout, camera_names
 
 if TYPE_CHECKING:
     from headrace.bench.camera_rank import CameraSubset, RankTask
-    from headrace.training.cameras.camera_set import CameraSet
+    from headrace.loaders.cameras.camera_set import CameraSet
 
 
 _TIMEOUT_SECONDS = 1800.0
@@ -73,7 +73,7 @@ class CamerasConfig:
         check_options(self)
 
 
-class CameraRun(Turn):
+class CameraRun(Repetition):
     """One epoch of one way, all ranks together, from when all were ready until the last was done.
 
     What other programs took is estimated from the whole turn, the start of the ranks included.
@@ -121,7 +121,7 @@ def measure_cameras(config: CamerasConfig, context: Context) -> CamerasRecord:
         StageError: a rank failed.
     """
     from headrace.bench.camera_rank import CameraSubset, check_equal_cameras
-    from headrace.training.cameras.alignment import Alignment
+    from headrace.loaders.cameras.camera_alignment import Alignment
 
     store = context.store or IndexStore()
     context.on_progress("opening cameras", 0, 0)

@@ -10,7 +10,7 @@ from headrace.bench.cameras import CameraRun, CamerasConfig, CamerasRecord, meas
 from headrace.bench.charts import Line, lines
 from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.measuring.decode_counts import median_column
-from headrace.measuring.interleaved import TurnsRow, grouped
+from headrace.measuring.interleaved import RepetitionRow, grouped
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import counted, decimal, percent
 from headrace.report.benchmark_page import Column
@@ -35,7 +35,7 @@ _COLOURS: Final = {"loader": PLAIN, "dataset": "#8a6fb0", "wandering": MARK}
 
 
 @dataclass(frozen=True, kw_only=True)
-class CamerasRow(TurnsRow[CameraRun]):
+class CamerasRow(RepetitionRow[CameraRun]):
     """The epochs of one way with one number of ranks and workers."""
 
     plain: Sequence[CameraRun]
@@ -59,7 +59,7 @@ class CamerasRow(TurnsRow[CameraRun]):
     @property
     def share(self) -> float:
         """Of what plain decoding reaches."""
-        return self.rate.median / TurnsRow(turns=self.plain).rate.median
+        return self.rate.median / RepetitionRow(turns=self.plain).rate.median
 
 
 def rows_of(record: CamerasRecord) -> tuple[CamerasRow, ...]:

@@ -6,11 +6,11 @@ from typing import Annotated, ClassVar, Final, TypeAlias
 
 from headrace.config_fields import Option, Videos, check_options
 from headrace.decode.index_store import IndexStore
-from headrace.decode.indexing import scan_ahead
+from headrace.decode.parallel_scan import scan_ahead
 from headrace.errors import ConfigError
 from headrace.models.compute import Device, Precision
 from headrace.preprocess.spec import PrepLevel
-from headrace.runs.options import ComputeOptions
+from headrace.runs.run_options import ComputeOptions
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 

@@ -27,11 +27,11 @@ from headrace.bench.variant_benchmark import (
     for_seconds,
 )
 from headrace.config_fields import Option
-from headrace.decode.decoding import Decoding
-from headrace.decode.open import capabilities_of, open_decoder
-from headrace.decode.pixels import Array
+from headrace.decode.capabilities import PixelDifference
+from headrace.decode.decoder_config import DecoderConfig
+from headrace.decode.frame_outputs import Array
+from headrace.decode.open_decoder import capabilities_of, open_decoder
 from headrace.decode.protocol import DecodeJob
-from headrace.decode.tolerance import Apart
 from headrace.errors import BackendError, MediaError
 from headrace.profiling.findings.finding import Change
 from headrace.profiling.number_format import counted, decimal
@@ -111,7 +111,7 @@ class Method:
     way: str
     """What it is called."""
     device: Literal["CPU", "GPU"]
-    decoding: Decoding | None
+    decoding: DecoderConfig | None
     """How headrace decodes that way; None: it is not headrace that does."""
 
 
@@ -133,14 +133,14 @@ _Frames: TypeAlias = Callable[[tuple[int, ...]], Iterator[Array]]
 def methods(gpu: int) -> tuple[Method, ...]:
     """Return all there are; the first is what the others are compared with."""
     there = f"cuda:{gpu}"
-    torchcodec = Decoding(backend="torchcodec")
-    on_gpu = Decoding(backend="torchcodec", device=there)
-    by_nvidia = Decoding(backend="pynvvideocodec", device=there)
+    torchcodec = DecoderConfig(backend="torchcodec")
+    on_gpu = DecoderConfig(backend="torchcodec", device=there)
+    by_nvidia = DecoderConfig(backend="pynvvideocodec", device=there)
     return (
-        Method(way="PyAV", device="CPU", decoding=Decoding()),
+        Method(way="PyAV", device="CPU", decoding=DecoderConfig()),
         Method(way="torchcodec CPU", device="CPU", decoding=torchcodec),
         Method(way="torchcodec CUDA", device="GPU", decoding=on_gpu),
-        Method(way="NVDEC", device="GPU", decoding=Decoding(device=there)),
+        Method(way="NVDEC", device="GPU", decoding=DecoderConfig(device=there)),
         Method(way="PyNvVideoCodec", device="GPU", decoding=by_nvidia),
         Method(way="decord", device="CPU", decoding=None),
     )
@@ -235,7 +235,7 @@ def _prepared(config: DecodeConfig, context: Context) -> Iterator[VariantSet[Dec
 def _compared(pictures: Pictures, expected: Pictures) -> dict[str, object]:
     """Return the fields of a record that hold how far the pictures that were held are apart."""
     apart = [  # None where they differ in size
-        Apart.between(ours, theirs)
+        PixelDifference.between(ours, theirs)
         for ours, theirs in zip(pictures, expected, strict=True)
         if theirs.size
     ]

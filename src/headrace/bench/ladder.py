@@ -166,7 +166,7 @@ class Scale:
     """Most loads that are tried."""
 
 
-class Tried(Protocol):
+class LoadResult(Protocol):
     """One load, and whether it held."""
 
     @property
@@ -180,10 +180,10 @@ class Tried(Protocol):
         ...
 
 
-Load = TypeVar("Load", bound=Tried)
+Load = TypeVar("Load", bound=LoadResult)
 
 
-def next_level(tried: Sequence[Tried], scale: Scale) -> float | None:
+def next_level(tried: Sequence[LoadResult], scale: Scale) -> float | None:
     """Return the load to try next; None when the answer is known, or enough were tried."""
     if not tried:
         return scale.first

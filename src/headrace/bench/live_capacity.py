@@ -16,7 +16,7 @@ from headrace.bench.ladder import Scale, highest_held, lowest_broken, next_level
 from headrace.bench.live_load import SETTLING_SECONDS, LiveTurn, live_plan, take_live_turn
 from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.config_fields import Option
-from headrace.live.overload import OverloadName
+from headrace.live.drop_policy import OverloadName
 from headrace.measuring.interleaved import SAME_AGAIN, cores_of_others, disturbance
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.number_format import counted, decimal, milliseconds, percent, seconds
@@ -25,7 +25,7 @@ from headrace.report.drawing import MARK, PLAIN, Chart
 from headrace.runtime.distribution import P95_SAMPLES
 
 if TYPE_CHECKING:
-    from headrace.live.replayed import Replayed
+    from headrace.live.realtime_file import LoadGenerator
     from headrace.video.stream_index import StreamIndex
 
 
@@ -210,15 +210,15 @@ def level_words(search: Search, level: float) -> str:
 
 def _sources(
     search: Search, index: "StreamIndex", level: float, frame_rate: float
-) -> "Sequence[Replayed]":
-    from headrace.live.replayed import Replayed
+) -> "Sequence[LoadGenerator]":
+    from headrace.live.realtime_file import LoadGenerator
 
     if search == "rate":
-        return [Replayed([index], speed=level / frame_rate)]
+        return [LoadGenerator([index], speed=level / frame_rate)]
     streams = int(level)
     # Cameras do not all send at the same moment.
     return [
-        Replayed([index], delay_seconds=number / (streams * frame_rate))
+        LoadGenerator([index], delay_seconds=number / (streams * frame_rate))
         for number in range(streams)
     ]
 

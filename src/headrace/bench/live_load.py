@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import NonNegativeFloat, NonNegativeInt
 
-from headrace.live.overload import Overload, OverloadName
-from headrace.measuring.interleaved import Stopwatch, Turn
+from headrace.live.drop_policy import DropPolicy, OverloadName
+from headrace.measuring.interleaved import Repetition, Stopwatch
 from headrace.profiling.input_records import NOT_COUNTED
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Provenance
@@ -20,7 +20,7 @@ from headrace.profiling.steps import Step, Steps
 from headrace.runtime.clock import Clock
 
 if TYPE_CHECKING:
-    from headrace.bench.overlap_work import Work
+    from headrace.bench.overlap_work import StageCosts
     from headrace.live.source import LiveSource
     from headrace.runs.live.flow import LivePlan
 
@@ -28,7 +28,7 @@ SETTLING_SECONDS: Final = 1.0
 """Until threads have begun, and memory was taken."""
 
 
-class LiveTurn(Turn):
+class LiveTurn(Repetition):
     """What a flow came to. Times are milliseconds."""
 
     results: NonNegativeInt
@@ -72,7 +72,7 @@ class LiveTurn(Turn):
 
 
 def live_plan(
-    work: "Work",
+    work: "StageCosts",
     sources: "Sequence[LiveSource]",
     *,
     overload: OverloadName,
@@ -90,7 +90,7 @@ def live_plan(
     """
     from headrace.bench.overlap_work import Show
     from headrace.runs.live.flow import LivePlan
-    from headrace.runs.live.live_batches import Engine
+    from headrace.runs.live.live_batches import ModelRunner
 
     show = Show()
 
@@ -100,8 +100,8 @@ def live_plan(
 
     return LivePlan(
         sources=sources,
-        engine=Engine(prepare=work.prepare, run=work.infer, device=work.device),
-        overload=Overload.chosen(overload, is_live=sources[0].base != "full_speed"),
+        engine=ModelRunner(prepare=work.prepare, run=work.infer, device=work.device),
+        overload=DropPolicy.chosen(overload, is_live=sources[0].base != "full_speed"),
         batch_size=batch_size,
         max_seconds=seconds,
         carrier=work.carrier,
@@ -155,7 +155,7 @@ def take_live_turn(
     return _live_turn(spent, Metrics.of(session), dropped)
 
 
-def _live_turn(spent: Turn, metrics: Metrics, dropped: Counter[tuple[str, str]]) -> LiveTurn:
+def _live_turn(spent: Repetition, metrics: Metrics, dropped: Counter[tuple[str, str]]) -> LiveTurn:
     latency = metrics.latency.ms if metrics.latency else None
     return LiveTurn(
         **spent.model_dump(),

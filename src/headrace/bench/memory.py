@@ -18,9 +18,9 @@ from headrace.models.compute import Precision
 from headrace.models.memory_table import MemoryCell, MemoryKey, MemoryTables
 from headrace.profiling.number_format import counted, seconds
 from headrace.profiling.provenance import Record
-from headrace.runtime.child import Call, Ending, Json
-from headrace.runtime.children import run_children
-from headrace.sizes import parse_bytes
+from headrace.runtime.child_spec import CompletedChild, FunctionSpec, Json
+from headrace.runtime.supervisor import run_children
+from headrace.units import parse_bytes
 
 SIZES: Final[dict[str, tuple[int, int]]] = {
     "360p": (360, 640),
@@ -180,7 +180,7 @@ def measured_cells(
             done += 1
 
     calls = [
-        Call(
+        FunctionSpec(
             name=job.name,
             function=measure_row,
             argument={
@@ -205,7 +205,7 @@ def measured_cells(
     return tuple(cells), limit or min(limits, default=1)
 
 
-def _cells(config: MemoryConfig, job: MemoryJob, ending: Ending) -> list[CellRecord]:
+def _cells(config: MemoryConfig, job: MemoryJob, ending: CompletedChild) -> list[CellRecord]:
     """Return a record for each batch of a job, also of those that its process did not come to."""
     messages = cast("tuple[dict[str, Any], ...]", ending.messages)
     base = next((said["base_bytes"] for said in messages if "base_bytes" in said), None)
@@ -227,7 +227,7 @@ def _cells(config: MemoryConfig, job: MemoryJob, ending: Ending) -> list[CellRec
     return cells
 
 
-def _why(ending: Ending) -> str:
+def _why(ending: CompletedChild) -> str:
     """Return why a process failed, without the name of what it raised."""
     if ending.error is not None:
         return in_one_line(ending.error.partition(": ")[2]) or ending.error

@@ -19,8 +19,8 @@ from headrace.models.precision_support import operation_threads
 from headrace.models.prepare import prepare
 from headrace.models.transfer import transfer
 from headrace.preprocess.levels import Preprocess, build_preprocess
-from headrace.profiling.usage import forget_peak, peak_memory_bytes
-from headrace.runtime.child import Json
+from headrace.profiling.resource_usage import forget_peak, peak_memory_bytes
+from headrace.runtime.child_spec import Json
 
 _GPU_SHARE = 0.9
 """Of a GPU's memory that is free, as `--batch-size auto` takes it."""

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from headrace.bench.benchmark import Context
 from headrace.bench.config import ModelTurnsConfig, allowed_difference, indexes_of
-from headrace.bench.variant_benchmark import Done, Work, for_seconds
+from headrace.bench.variant_benchmark import SelfTimedWork, Work, for_seconds
 from headrace.decode.index_store import IndexStore
-from headrace.decode.open import open_decoder
+from headrace.decode.open_decoder import open_decoder
 from headrace.decode.protocol import DecodeJob
 from headrace.errors import BackendError, ConfigError
-from headrace.extraction.frames import FrameReader
+from headrace.extraction.frame_reader import FrameReader
 from headrace.models.compute import Compute, Device
 from headrace.models.load import load_classifier
 from headrace.models.model import Model
@@ -30,10 +30,10 @@ from headrace.models.transfer import transfer
 from headrace.preprocess.levels import build_preprocess
 from headrace.preprocess.spec import InputSpec, PrepLevel
 from headrace.profiling.number_format import gibibytes
-from headrace.runs.options import ComputeOptions
+from headrace.runs.run_options import ComputeOptions
 from headrace.runtime.clock import Clock
+from headrace.video.frame_format import FrameFormat
 from headrace.video.frames import FrameBatch
-from headrace.video.shape import FrameShape
 from headrace.video.stream_index import StreamIndex
 
 _BATCHES: Final = 4
@@ -47,7 +47,7 @@ Batch = TypeVar("Batch", torch.Tensor, NDArray[np.uint8])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class HeldFrames:
+class CachedFrames:
     """Decoded frames of a video, in batches of one size."""
 
     index: StreamIndex
@@ -66,7 +66,7 @@ class HeldFrames:
         return tuple(preprocess(batch) for batch in self.batches)
 
 
-def hold_frames(video: str, batch_size: int, store: IndexStore | None = None) -> HeldFrames:
+def hold_frames(video: str, batch_size: int, store: IndexStore | None = None) -> CachedFrames:
     """Decode up to 4 batches, fewer of large frames; a video of fewer frames repeats them.
 
     Raises:
@@ -88,7 +88,7 @@ def hold_frames(video: str, batch_size: int, store: IndexStore | None = None) ->
     starts = _starts(index, batch_size, count)
     stretch = -(-count // len(starts)) * batch_size
     batches: list[NDArray[np.uint8]] = []
-    with closing(open_decoder(index, FrameShape(size=(height, width)))) as decoder:
+    with closing(open_decoder(index, FrameFormat(size=(height, width)))) as decoder:
         for start in starts:
             wanted = tuple(range(start, min(len(index), start + stretch)))
             frames = np.stack([f for _, f in decoder.run(DecodeJob(wanted, goes_on=False))])
@@ -96,11 +96,11 @@ def hold_frames(video: str, batch_size: int, store: IndexStore | None = None) ->
                 frames = frames[np.arange(batch_size) % len(frames)]
             places = range(0, len(frames) - batch_size + 1, batch_size)
             batches += [frames[place : place + batch_size] for place in places]
-    return HeldFrames(index=index, batches=tuple(batches[:count]))
+    return CachedFrames(index=index, batches=tuple(batches[:count]))
 
 
 @contextmanager
-def held_frames(config: ModelTurnsConfig, context: Context) -> Iterator[HeldFrames]:
+def held_frames(config: ModelTurnsConfig, context: Context) -> Iterator[CachedFrames]:
     """Hold frames of the video, once the device is known to be there; set threads meanwhile.
 
     Raises:
@@ -233,7 +233,7 @@ def decoding(index: StreamIndex, batch_size: int) -> Iterator[Iterator[int]]:
         yield map(len, batches)
 
 
-class Flowing:
+class ContinuousVariant:
     """A variant that goes on by itself: begun before its turn, drawn from in it."""
 
     def __init__(
@@ -261,7 +261,7 @@ class Flowing:
             self._began_ns = self._clock.now_ns()
             yield
 
-    def __call__(self) -> Done:
+    def __call__(self) -> SelfTimedWork:
         """Take batches for the time of a turn; return their frames.
 
         It went on meanwhile, so the time counts from the batch before the first of them.
@@ -273,4 +273,4 @@ class Flowing:
             now_ns = self._clock.now_ns()
             if now_ns >= stop_ns:
                 break
-        return Done(amount=frames, seconds=(now_ns - self._began_ns) / 1e9)
+        return SelfTimedWork(amount=frames, seconds=(now_ns - self._began_ns) / 1e9)

@@ -10,11 +10,11 @@ from headrace.bench.benchmark import BenchmarkRecord, Context
 from headrace.bench.config import ThreadedModelConfig, TurnSeconds, indexes_of
 from headrace.config_fields import Option
 from headrace.errors import StageError
-from headrace.measuring.interleaved import Stopwatch, Turn, take_turns
+from headrace.measuring.interleaved import Repetition, Stopwatch, take_turns
 from headrace.runtime.clock import Clock
 
 if TYPE_CHECKING:
-    from headrace.bench.overlap_work import Answer, Passage
+    from headrace.bench.overlap_work import FrameResult, FrameTimeline
 
 Variant = Literal["sequential", "threads", "processes"]
 VARIANTS: Final[tuple[Variant, ...]] = get_args(Variant)
@@ -40,7 +40,7 @@ class OverlapConfig(ThreadedModelConfig):
     repeats: Annotated[int, Option("Turns of each way, at full speed and paced.", least=1)] = 2
 
 
-class OverlapTurn(Turn):
+class OverlapTurn(Repetition):
     """One variant, once."""
 
     way: Variant
@@ -85,14 +85,14 @@ def measure_overlap(config: OverlapConfig, context: Context) -> OverlapRecord:
     """
     from headrace.bench.overlap_variants import in_processes, process_line, sequential, threaded
     from headrace.bench.overlap_work import ready_work
-    from headrace.live.replayed import Replayed
+    from headrace.live.realtime_file import LoadGenerator
     from headrace.models.precision_support import operation_threads
 
     made, compute, clock = context.provenance(config), config.compute_options(), context.clock
     indexes = indexes_of(config.videos, context.store)
 
-    def source(frames: int, speed: float | None) -> Replayed:
-        return Replayed(indexes, frames=frames, speed=speed)
+    def source(frames: int, speed: float | None) -> LoadGenerator:
+        return LoadGenerator(indexes, frames=frames, speed=speed)
 
     context.on_progress("loading the model", 0, 0)
     with operation_threads(config.threads):
@@ -100,7 +100,9 @@ def measure_overlap(config: OverlapConfig, context: Context) -> OverlapRecord:
         context.on_progress("starting processes", 0, 0)
         with process_line(indexes, compute, work, clock) as line:
             context.on_progress("rehearsing", 0, 0)
-            fps = _rehearsed(sequential(work, Replayed(indexes, speed=None), clock), config.seconds)
+            fps = _rehearsed(
+                sequential(work, LoadGenerator(indexes, speed=None), clock), config.seconds
+            )
             frames = max(_FEWEST, round(fps * config.seconds)) + _SETTLING
             played = sum(map(len, indexes)) / sum(each.duration_seconds for each in indexes)
             turns = Turns(
@@ -136,11 +138,11 @@ def measure_overlap(config: OverlapConfig, context: Context) -> OverlapRecord:
 class Turns:
     """Takes turns, and holds the answers of each against those of the first."""
 
-    variants: "Mapping[Variant, Callable[[int, float | None], Iterable[Passage]]]"
+    variants: "Mapping[Variant, Callable[[int, float | None], Iterable[FrameTimeline]]]"
     """Given frames and speed, it yields the passages."""
     frames: int
     clock: Clock
-    answers: "tuple[Answer, ...]" = ()
+    answers: "tuple[FrameResult, ...]" = ()
 
     def take(self, contender: tuple[Variant, float | None]) -> OverlapTurn:
         """Take the turn of a variant at a speed.
@@ -166,7 +168,7 @@ class Turns:
             },
         )
 
-    def _compare(self, name: Variant, answers: "tuple[Answer, ...]") -> None:
+    def _compare(self, name: Variant, answers: "tuple[FrameResult, ...]") -> None:
         self.answers = self.answers or answers
         differing = [
             f"frame {first.number} gave {first} at first and {ours}"
@@ -182,9 +184,9 @@ class Turns:
             )
 
 
-def _rehearsed(passages: "Generator[Passage, None, None]", seconds: float) -> float:
+def _rehearsed(passages: "Generator[FrameTimeline, None, None]", seconds: float) -> float:
     """Return the frames per second of some frames, about half of a turn."""
-    taken: list[Passage] = []
+    taken: list[FrameTimeline] = []
     for each in passages:
         taken.append(each)
         counted = taken[_SETTLING:]
@@ -194,5 +196,5 @@ def _rehearsed(passages: "Generator[Passage, None, None]", seconds: float) -> fl
     return _fps(taken[_SETTLING:])
 
 
-def _fps(passages: "Sequence[Passage]") -> float:
+def _fps(passages: "Sequence[FrameTimeline]") -> float:
     return (len(passages) - 1) * 1e9 / (passages[-1].out_ns - passages[0].out_ns)

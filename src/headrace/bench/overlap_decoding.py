@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.live.replayed import Replayed
+from headrace.live.realtime_file import LoadGenerator
 from headrace.models.results import Labels
-from headrace.runtime.waiter import Waiter
+from headrace.runtime.waitable_source import Waiter
 from headrace.video.stream_index import StreamIndex
 
 if TYPE_CHECKING:
@@ -56,13 +56,13 @@ class SharedFrame:
 
 @contextmanager
 def decoding(indexes: tuple[StreamIndex, ...]) -> Iterator[Any]:
-    """Give a `SourceWork` that plays the videos: its order is (frames, speed) of `Replayed`."""
+    """Give a `SourceWork` that plays the videos; its order is `LoadGenerator`'s (frames, speed)."""
 
     def work(
         order: tuple[int, float | None], waiter: Waiter, memory: Callable[[], memoryview]
     ) -> Iterator[SharedFrame]:
         frames, speed = order
-        for frame in Replayed(indexes, frames=frames, speed=speed).frames(0, waiter):
+        for frame in LoadGenerator(indexes, frames=frames, speed=speed).frames(0, waiter):
             height, width, _ = frame.pixels.shape
             shared = SharedFrame(number=frame.number, due_ns=frame.arrived_ns, size=(height, width))
             shared.pixels(memory())[:] = frame.pixels

@@ -19,7 +19,7 @@ from headrace.bench.overlap import (
 from headrace.bench.suite.suite_spec import StageWork, SuiteSpec
 from headrace.bench.variant_benchmark import Ranking
 from headrace.measuring.decode_counts import rate_columns
-from headrace.measuring.interleaved import AGAIN, TurnsRow, cores_of_others, grouped
+from headrace.measuring.interleaved import AGAIN, RepetitionRow, cores_of_others, grouped
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import (
     TOO_SMALL,
@@ -56,7 +56,7 @@ _SPARE: Final = 0.9
 
 
 @dataclass(frozen=True, kw_only=True)
-class OverlapRow(TurnsRow[OverlapTurn]):
+class OverlapRow(RepetitionRow[OverlapTurn]):
     """The turns of one variant at full speed."""
 
     paced: Sequence[OverlapTurn]

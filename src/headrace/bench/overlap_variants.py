@@ -7,23 +7,25 @@ from typing import Final
 import numpy as np
 
 from headrace.bench.overlap_decoding import SharedFrame
-from headrace.bench.overlap_work import Answer, Passage, Show, Work, stages_of
-from headrace.live.overload import Overload
-from headrace.live.replayed import Replayed
+from headrace.bench.overlap_work import FrameResult, FrameTimeline, Show, StageCosts, stages_of
+from headrace.live.drop_policy import DropPolicy
+from headrace.live.realtime_file import LoadGenerator
 from headrace.runs.live.flow import LiveFlow, LivePlan
-from headrace.runs.live.live_batches import Answered, Engine
-from headrace.runs.options import ComputeOptions
+from headrace.runs.live.live_batches import ModelOutputs, ModelRunner
+from headrace.runs.run_options import ComputeOptions
 from headrace.runtime.clock import Clock
 from headrace.runtime.item import Span
-from headrace.runtime.process_line import ProcessLine
-from headrace.runtime.waiter import Waiter
+from headrace.runtime.process_pipeline import ProcessPipeline
+from headrace.runtime.waitable_source import Waiter
 from headrace.video.stream_index import StreamIndex
 
 _WAITING: Final = 2
 """Frames that may wait in front of a stage, in threads and in processes."""
 
 
-def sequential(work: Work, source: Replayed, clock: Clock) -> Generator[Passage, None, None]:
+def sequential(
+    work: StageCosts, source: LoadGenerator, clock: Clock
+) -> Generator[FrameTimeline, None, None]:
     """Yield each frame when it was shown; the next one is not begun before."""
     waiter, show = Waiter(clock), Show()
     with closing(source.frames(0, waiter)) as frames:
@@ -42,29 +44,31 @@ def sequential(work: Work, source: Replayed, clock: Clock) -> Generator[Passage,
             transfer = [] if work.carrier is None else ["transfer"]
             names = ["decode", "preprocess", *transfer, "model", "show"]
             spent = dict(zip(names, np.diff(moments).tolist(), strict=True))
-            yield Passage(due_ns=frame.arrived_ns, out_ns=moments[-1], work_ns=spent, answer=answer)
+            yield FrameTimeline(
+                due_ns=frame.arrived_ns, out_ns=moments[-1], work_ns=spent, answer=answer
+            )
             asked_ns = clock.now_ns()
 
 
-def threaded(work: Work, source: Replayed, clock: Clock) -> Iterator[Passage]:
+def threaded(work: StageCosts, source: LoadGenerator, clock: Clock) -> Iterator[FrameTimeline]:
     """Yield each frame as the flow of a live run shows it, every one of them."""
-    show, answers = Show(), dict[int, Answer]()
+    show, answers = Show(), dict[int, FrameResult]()
 
-    def showing(answered: Answered) -> None:
+    def showing(answered: ModelOutputs) -> None:
         frame = answered.gathered.views[0][0]
         answers[frame.number] = show(frame.pixels, answered.outputs[0], frame.number)
 
     plan = LivePlan(
         sources=[source],
-        engine=Engine(prepare=work.prepare, run=work.infer, device=work.device),
-        overload=Overload(keeps_all=True, queue=_WAITING, max_staleness_seconds=None),
+        engine=ModelRunner(prepare=work.prepare, run=work.infer, device=work.device),
+        overload=DropPolicy(keeps_all=True, queue=_WAITING, max_staleness_seconds=None),
         carrier=work.carrier,
         show=showing,
     )
     with LiveFlow(plan, clock) as flow:
         for item in flow:
             frame = item.value.gathered.views[0][0]
-            yield Passage(
+            yield FrameTimeline(
                 due_ns=frame.arrived_ns,
                 out_ns=item.spans[-1].end_ns,
                 work_ns=_work_ns(item.spans),
@@ -73,8 +77,8 @@ def threaded(work: Work, source: Replayed, clock: Clock) -> Iterator[Passage]:
 
 
 def process_line(
-    indexes: Sequence[StreamIndex], compute: ComputeOptions, work: Work, clock: Clock
-) -> ProcessLine:
+    indexes: Sequence[StreamIndex], compute: ComputeOptions, work: StageCosts, clock: Clock
+) -> ProcessPipeline:
     """Return decoder, preprocessing and model in a process of its own each; entering starts them.
 
     That takes as long as importing PyTorch, loading the model and warming it up. `work` tells how
@@ -83,7 +87,7 @@ def process_line(
     sizes = {index.info.upright_size for index in indexes}
     tensors = [work.prepare(np.zeros((1, *size, 3), np.uint8)).nbytes for size in sizes]
     stages = stages_of(indexes, compute, work.model.input)
-    return ProcessLine(
+    return ProcessPipeline(
         stages,
         slot_bytes=SharedFrame.bytes_of(max(h * w * 3 for h, w in sizes), max(tensors)),
         # Each stage holds one, and so many wait in front of each and for being shown.
@@ -94,9 +98,9 @@ def process_line(
 
 
 def in_processes(
-    line: ProcessLine, clock: Clock, frames: int, speed: float | None
-) -> Iterator[Passage]:
-    """Yield each frame when it was shown, here; `frames` and `speed` are those of `Replayed`."""
+    line: ProcessPipeline, clock: Clock, frames: int, speed: float | None
+) -> Iterator[FrameTimeline]:
+    """Yield each frame when it was shown; `frames` and `speed` are those of `LoadGenerator`."""
     show = Show()
     with closing(line.run((frames, speed))) as passed:
         for each in passed:
@@ -105,7 +109,7 @@ def in_processes(
             assert shared.labels is not None
             answer = show(shared.pixels(each.memory), shared.labels, shared.number)
             ended_ns = clock.now_ns()
-            yield Passage(
+            yield FrameTimeline(
                 due_ns=shared.due_ns,
                 out_ns=ended_ns,
                 work_ns={**_work_ns(each.spans), "show": ended_ns - began_ns},

@@ -22,11 +22,11 @@ from headrace.models.results import Labels
 from headrace.preprocess.levels import Preprocess, build_preprocess
 from headrace.preprocess.spec import InputSpec, PrepLevel
 from headrace.runs.model_setup import StartWatch, ready_model
-from headrace.runs.options import ComputeOptions
-from headrace.runs.stages import Carrier
+from headrace.runs.run_options import ComputeOptions
+from headrace.runs.stages import Transfer
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.process_stage import ProcessStage
-from headrace.sinks.overlay import Overlay
+from headrace.runtime.process_pipeline import ProcessStage
+from headrace.sinks.painting import Overlay
 from headrace.video.stream_index import StreamIndex
 
 _QUALITY = 80
@@ -34,7 +34,7 @@ _QUALITY = 80
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class FrameResult:
     """What came of one frame; equal in every variant."""
 
     number: int
@@ -47,7 +47,7 @@ class Answer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Passage:
+class FrameTimeline:
     """One frame on its way through all stages, by the clock in nanoseconds."""
 
     due_ns: int
@@ -56,17 +56,17 @@ class Passage:
     """When it had been shown."""
     work_ns: dict[str, int]
     """Stage -> work on it."""
-    answer: Answer
+    answer: FrameResult
 
 
-class Work:
+class StageCosts:
     """The stages behind the decoder: preprocess, transfer, model, show."""
 
     def __init__(self, model: Model[Labels], compute: ComputeOptions) -> None:
         """Take a model that is ready."""
         self.model = model
         self.device = compute.device
-        self.carrier = None if compute.device == "cpu" else Carrier(compute.device)
+        self.carrier = None if compute.device == "cpu" else Transfer(compute.device)
         self.prepare: Preprocess = build_preprocess(compute.prep_level, model.input)
         """Pictures uint8 [N, H, W, 3] -> what the model takes."""
         self.infer = model.run
@@ -80,7 +80,7 @@ class Show:
         """Nothing is drawn yet."""
         self._overlays: dict[tuple[int, int], Overlay] = {}
 
-    def __call__(self, pixels: NDArray[np.uint8], labels: Labels, number: int) -> Answer:
+    def __call__(self, pixels: NDArray[np.uint8], labels: Labels, number: int) -> FrameResult:
         """Show one frame, uint8 [H, W, 3]; `labels` are of it alone."""
         size = pixels.shape[0], pixels.shape[1]
         overlay = self._overlays.setdefault(size, Overlay(size))
@@ -89,10 +89,10 @@ class Show:
         file = io.BytesIO()
         Image.fromarray(drawn).save(file, "JPEG", quality=_QUALITY)
         picture = zlib.crc32(file.getbuffer())
-        return Answer(number=number, name=name, confidence=confidence, picture=picture)
+        return FrameResult(number=number, name=name, confidence=confidence, picture=picture)
 
 
-def ready_work(compute: ComputeOptions, clock: Clock) -> tuple[Work, float]:
+def ready_work(compute: ComputeOptions, clock: Clock) -> tuple[StageCosts, float]:
     """Return the stages with their model loaded and warm, and how many seconds that took.
 
     Raises:
@@ -106,7 +106,7 @@ def ready_work(compute: ComputeOptions, clock: Clock) -> tuple[Work, float]:
         batch_size=compute.batch_size,
         watch=watch,
     )
-    return Work(model, compute), sum(part.seconds for part in watch.parts)
+    return StageCosts(model, compute), sum(part.seconds for part in watch.parts)
 
 
 def stages_of(

@@ -11,12 +11,12 @@ from torch.utils.data import DataLoader
 
 from headrace.bench.benchmark import Context
 from headrace.bench.prefetch_record import PrefetchConfig, PrefetchSetting, PrefetchTurn
+from headrace.loaders.datasets import VideoDataset
 from headrace.measuring.interleaved import Stopwatch
 from headrace.measuring.loader_adapters import failing_in_words, more_workers_than_cores
-from headrace.profiling.usage import memory_bytes
+from headrace.profiling.resource_usage import memory_bytes
 from headrace.runtime.clock import Clock
-from headrace.runtime.waiter import Waiter
-from headrace.training.datasets import VideoDataset
+from headrace.runtime.waitable_source import Waiter
 
 _SETTLING: Final = 2
 """Batches of each worker that come before those that count."""

@@ -10,9 +10,9 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveIn
 from headrace.bench.benchmark import BenchmarkRecord
 from headrace.bench.config import BenchmarkConfig
 from headrace.config_fields import FrameSize, Option
-from headrace.measuring.interleaved import Turn, TurnsRow
+from headrace.measuring.interleaved import Repetition, RepetitionRow
 from headrace.runtime.distribution import Distribution
-from headrace.sampling.boundary import Boundary
+from headrace.sampling.clip_shape import Boundary
 
 DEFAULT_FACTOR: Final = 2
 """Of a stock DataLoader."""
@@ -56,7 +56,7 @@ class PrefetchSetting:
         return f"prefetch_factor={self.prefetch_factor}{', pinned' if self.is_pinned else ''}"
 
 
-class PrefetchTurn(Turn):
+class PrefetchTurn(Repetition):
     """One setting, once. A batch is done when the loop was busy with it for its time."""
 
     prefetch_factor: PositiveInt
@@ -93,7 +93,7 @@ class PrefetchRecord(BenchmarkRecord):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrefetchRow(TurnsRow[PrefetchTurn]):
+class PrefetchRow(RepetitionRow[PrefetchTurn]):
     """The turns of one setting."""
 
     @property

@@ -18,7 +18,7 @@ from headrace.bench.preprocess_record import (
     Place,
     PreprocessConfig,
     PreprocessRecord,
-    Step,
+    TimedStep,
 )
 from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.bench.variant_benchmark import (
@@ -58,7 +58,7 @@ def _prepared(config: PreprocessConfig, context: Context) -> Iterator[VariantSet
 
     from headrace.bench.model_variants import hold_frames
     from headrace.bench.preprocess_variants import Steps
-    from headrace.runs.options import ComputeOptions
+    from headrace.runs.run_options import ComputeOptions
 
     compute = ComputeOptions(
         model_name=config.model_name, weights=config.weights, batch_size=config.batch_size
@@ -96,7 +96,7 @@ class Path:
 
     name: str
     """Where it is preprocessed, and where the model runs if that is elsewhere."""
-    rows: Rows[Step]
+    rows: Rows[TimedStep]
     """Its steps, in order."""
     change: Change | None = None
     """What makes a run go this way; None for the one that the others are compared with."""
@@ -107,11 +107,13 @@ class Path:
         return sum(row.ms.median for row in self.rows)
 
 
-def _by_step(rows: Sequence[VariantRow[Step]]) -> dict[tuple[str, Place], VariantRow[Step]]:
+def _by_step(
+    rows: Sequence[VariantRow[TimedStep]],
+) -> dict[tuple[str, Place], VariantRow[TimedStep]]:
     return {(row.facts.name, row.facts.place): row for row in rows}
 
 
-def paths(rows: Sequence[VariantRow[Step]], level: str = _USUAL) -> tuple[Path, ...]:
+def paths(rows: Sequence[VariantRow[TimedStep]], level: str = _USUAL) -> tuple[Path, ...]:
     """Return the ways there are with a level, first the one that the others are compared with."""
     found = _by_step(rows)
 
@@ -135,7 +137,7 @@ def paths(rows: Sequence[VariantRow[Step]], level: str = _USUAL) -> tuple[Path, 
     )
 
 
-def _answer(record: PreprocessRecord, rows: Rows[Step]) -> tuple[Finding, ...]:
+def _answer(record: PreprocessRecord, rows: Rows[TimedStep]) -> tuple[Finding, ...]:
     base, *others = paths(rows)
     used = {row.variant: row for path in (base, *others) for row in path.rows}
     trust = record.trust(list(used.values()))
@@ -172,7 +174,7 @@ def _change(trust: NoiseCheck, base: Path, others: Sequence[Path]) -> tuple[str,
     )
 
 
-def _evidence(record: PreprocessRecord, rows: Rows[Step]) -> Iterator[str]:
+def _evidence(record: PreprocessRecord, rows: Rows[TimedStep]) -> Iterator[str]:
     for path in paths(rows):
         steps = ", ".join(
             f"{'transform' if row.facts.name in LEVELS else row.facts.name} "
@@ -195,7 +197,7 @@ def _evidence(record: PreprocessRecord, rows: Rows[Step]) -> Iterator[str]:
         )
 
 
-def _charts(rows: Rows[Step]) -> tuple[Chart, ...]:
+def _charts(rows: Rows[TimedStep]) -> tuple[Chart, ...]:
     found, whole = _by_step(rows), paths(rows)
     places = list(dict.fromkeys(row.facts.place for row in rows))
     names = list(dict.fromkeys(row.facts.name for row in rows))

@@ -46,7 +46,7 @@ class PreprocessConfig(BenchmarkConfig):
     repeats: Repeats = 3
 
 
-class Step(Record):
+class TimedStep(Record):
     """One thing that was timed, in one place."""
 
     way: str
@@ -73,7 +73,7 @@ class PreprocessRecord(VariantRecord):
     """(height, width) of the decoded frames."""
     threads: PositiveInt
     """Of one operation on the CPU, where it is not 1."""
-    steps: tuple[Step, ...]
+    steps: tuple[TimedStep, ...]
     compared: PositiveInt
     """Frames that were preprocessed by each level in each place and compared, before anything was
     timed."""

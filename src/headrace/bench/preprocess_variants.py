@@ -9,23 +9,31 @@ import torch
 
 from headrace.bench.model_variants import (
     Batch,
-    Flowing,
-    HeldFrames,
+    CachedFrames,
+    ContinuousVariant,
     decoding,
     grey_levels_apart,
     on_device,
     passes,
     ready_classifier,
 )
-from headrace.bench.preprocess_record import DECODE, INFER, LEVELS, TRANSFER, Agreement, Place, Step
+from headrace.bench.preprocess_record import (
+    DECODE,
+    INFER,
+    LEVELS,
+    TRANSFER,
+    Agreement,
+    Place,
+    TimedStep,
+)
 from headrace.bench.variant_benchmark import Work
 from headrace.models.compute import Compute
 from headrace.models.model import Model
 from headrace.models.precision_support import operation_threads
 from headrace.models.results import Labels
 from headrace.preprocess.levels import Frames, Preprocess, build_preprocess
-from headrace.runs.options import ComputeOptions
-from headrace.runs.stages import Carrier
+from headrace.runs.run_options import ComputeOptions
+from headrace.runs.stages import Transfer
 from headrace.runtime.clock import Clock
 
 
@@ -33,7 +41,7 @@ class Steps:
     """What is timed, on frames that are held."""
 
     def __init__(
-        self, compute: ComputeOptions, held: HeldFrames, seconds: float, clock: Clock
+        self, compute: ComputeOptions, held: CachedFrames, seconds: float, clock: Clock
     ) -> None:
         """Load the model, to a GPU as well where there is one."""
         self._compute, self._held, self._seconds, self._clock = compute, held, seconds, clock
@@ -45,7 +53,9 @@ class Steps:
         self._preprocess = {
             level: build_preprocess(level, self._models["cpu"].input) for level in LEVELS
         }
-        self._decoding = Flowing(partial(decoding, held.index, compute.batch_size), seconds, clock)
+        self._decoding = ContinuousVariant(
+            partial(decoding, held.index, compute.batch_size), seconds, clock
+        )
 
     def _ready(self, place: Place) -> Model[Labels]:
         return ready_classifier(
@@ -66,9 +76,9 @@ class Steps:
                 most, mean = grey_levels_apart(preprocess(frames), there, std)
                 yield Agreement(level=level, place=place, most=most, mean=mean)
 
-    def variants(self) -> list[tuple[Step, Work]]:
+    def variants(self) -> list[tuple[TimedStep, Work]]:
         """Return every step in every place with what does it for one turn."""
-        found: list[tuple[Step, Work]] = [(_step(DECODE, "cpu"), self._decoding)]
+        found: list[tuple[TimedStep, Work]] = [(_step(DECODE, "cpu"), self._decoding)]
         for level, preprocess in self._preprocess.items():
             for place in self._models:
                 run = _placed(preprocess, place)
@@ -76,7 +86,7 @@ class Steps:
         batches = [self._preprocess["medium"](batch) for batch in self._held.batches]
         for place, model in self._models.items():
             if place == "gpu":
-                carry = Carrier("cuda").carry
+                carry = Transfer("cuda").carry
                 found.append((_step(TRANSFER, place), self._passes(batches, carry)))
             there = on_device(batches, model.compute.device)
             found.append((_step(INFER, place), self._passes(there, model.run)))
@@ -93,8 +103,8 @@ class Steps:
         return passes(batches, run, seconds=self._seconds, clock=self._clock)
 
 
-def _step(name: str, place: Place) -> Step:
-    return Step(way=f"{name}, {place}", name=name, place=place)
+def _step(name: str, place: Place) -> TimedStep:
+    return TimedStep(way=f"{name}, {place}", name=name, place=place)
 
 
 def _threads(place: Place) -> AbstractContextManager[None]:
@@ -105,7 +115,7 @@ def _placed(preprocess: Preprocess, place: Place) -> Preprocess:
     """Return preprocessing of frames that lie on the CPU; on a GPU it carries them there first."""
     if place != "gpu":
         return preprocess
-    carrier = Carrier("cuda")
+    carrier = Transfer("cuda")
 
     def there(frames: Frames) -> torch.Tensor:
         tensor = preprocess(carrier.carry(frames))

@@ -11,8 +11,8 @@ from headrace.config_fields import FrameSize, Option
 from headrace.measuring.steady_state import DeliveryTurn
 from headrace.profiling.number_format import decimal
 from headrace.profiling.provenance import Record
-from headrace.sampling.rho import TAKEN_RHO
-from headrace.sizes import parse_bytes
+from headrace.sampling.rho_estimate import TAKEN_RHO
+from headrace.units import parse_bytes
 
 Way = Literal["baseline", "dataset", "naive", "look-ahead", "quarter", "permutation", "bursts"]
 """What `--strategies` takes."""

@@ -8,17 +8,17 @@ import torch
 from headrace.bench.sampling import QUARTER, SamplingConfig, StrategyRecord, Way, burst_lookahead
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError, DecodeError
+from headrace.loaders.datasets import FrameDataset
+from headrace.loaders.epoch_sampler import EpochSampler
+from headrace.loaders.frame_loader import FrameLoader
+from headrace.loaders.video_set import VideoSet
 from headrace.measuring.loader_adapters import DataLoaderDelivery, LoaderDelivery
 from headrace.measuring.seek_baseline import SeekPerFrame
 from headrace.measuring.steady_state import Delivery
 from headrace.sampling.bias import design_effect, long_run_inflation, mate_lags
 from headrace.sampling.bursts import Bursts
-from headrace.sampling.frames import Permutation, Uniform
+from headrace.sampling.frame_samplers import ShuffledFrames, UniformFrames
 from headrace.sampling.sampler import Sampler
-from headrace.training.datasets import FrameDataset
-from headrace.training.epoch_sampler import EpochSampler
-from headrace.training.loader import FrameLoader
-from headrace.training.video_set import VideoSet
 from headrace.video.source import Source
 
 _COMPARED: Final = 16
@@ -81,10 +81,10 @@ class SamplingVariants:
     def sampler(self, way: Way) -> Sampler:
         """Return what a way draws frames with; most draw the very same ones."""
         if way == "permutation":
-            return Permutation()
+            return ShuffledFrames()
         if way == "bursts":
             return Bursts(frames_per_burst=self.config.burst, lanes=self.config.batch_size)
-        return Uniform()
+        return UniformFrames()
 
     def describe(self, way: Way) -> StrategyRecord:
         """Return a way with its statistics, and whether it can be run.
@@ -125,14 +125,14 @@ class SamplingVariants:
             self._sources,
             batch_size=count,
             size=self.config.size,
-            sampling=Uniform(),
+            sampling=UniformFrames(),
             memory_budget=4 * count * self._frame_bytes,
             lookahead=1,
             workers=1,
             store=self.store,
         ) as loader:
             loaded = next(iter(loader)).frames
-        wanted = Uniform().order(self.videos.population, 0)[:count].tolist()
+        wanted = UniformFrames().order(self.videos.population, 0)[:count].tolist()
         with self._dataset() as dataset:
             items = dataset.__getitems__(wanted)
         for frame, item, other in zip(wanted, items, loaded, strict=True):

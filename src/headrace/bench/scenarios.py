@@ -11,7 +11,7 @@ from headrace.bench.charts import Line, lines
 from headrace.bench.config import ThreadedModelConfig, indexes_of
 from headrace.bench.live_load import LiveTurn, live_plan, take_live_turn
 from headrace.config_fields import Option
-from headrace.measuring.interleaved import AGAIN, TurnsRow, take_turns
+from headrace.measuring.interleaved import AGAIN, RepetitionRow, take_turns
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.number_format import decimal, milliseconds, percent, seconds
 from headrace.report.benchmark_page import Column
@@ -50,7 +50,7 @@ class ModesRecord(BenchmarkRecord):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModesRow(TurnsRow[ModesTurn]):
+class ModesRow(RepetitionRow[ModesTurn]):
     """The turns of one mode."""
 
     def known(self, figure: str) -> float | None:
@@ -73,14 +73,14 @@ class ModesRow(TurnsRow[ModesTurn]):
 def measure_modes(config: ModesConfig, context: Context) -> ModesRecord:
     """Run one video in both modes, in turns; it begins again where it is shorter than a turn."""
     from headrace.bench.overlap_work import ready_work
-    from headrace.live.replayed import Replayed
+    from headrace.live.realtime_file import LoadGenerator
     from headrace.models.precision_support import operation_threads
 
     made, compute = context.provenance(config), config.compute_options(config.batch_size)
     indexes = indexes_of(config.videos, context.store)
 
     def take(mode: Mode) -> ModesTurn:
-        source = Replayed(indexes, speed=None if mode == "offline" else 1.0)
+        source = LoadGenerator(indexes, speed=None if mode == "offline" else 1.0)
         plan = live_plan(
             work,
             [source],

@@ -54,7 +54,7 @@ class SplitConfig(ModelTurnsConfig):
     seconds: TurnSeconds = 1.5
 
 
-class Cut(Record):
+class SplitTiming(Record):
     """A model that was cut behind a layer, its parts timed apart, one batch at a time."""
 
     layer: str
@@ -79,7 +79,7 @@ class SplitRecord(VariantRecord):
     """Frames whose scores were compared, before anything was timed."""
     allowed: NonNegativeFloat
     """How far they may be apart: ÷ the largest |score|."""
-    cuts: tuple[Cut, ...]
+    cuts: tuple[SplitTiming, ...]
 
 
 def _in_turn(layer: str) -> str:
@@ -100,7 +100,7 @@ def _prepared(config: SplitConfig, context: Context) -> Iterator[VariantSet[Spli
         MediaError: the video cannot be read.
     """
     from headrace.bench.model_variants import held_frames, passes
-    from headrace.bench.split_variants import Parts, Whole
+    from headrace.bench.split_variants import SplitParts, Whole
     from headrace.models.compute import layer_of
 
     options = config.compute_options(config.batch_size)
@@ -115,8 +115,8 @@ def _prepared(config: SplitConfig, context: Context) -> Iterator[VariantSet[Spli
             WHOLE: passes(batches, whole.run, seconds=seconds, clock=clock)
         }
         for layer in dict.fromkeys(layers or whole.blocks()):
-            parts = Parts(options, layer, batches, clock)
-            cuts.append(Cut.model_validate({"layer": layer} | parts.cut(whole.scores)))
+            parts = SplitParts(options, layer, batches, clock)
+            cuts.append(SplitTiming.model_validate({"layer": layer} | parts.cut(whole.scores)))
             variants[_in_turn(layer)] = parts.in_turn(seconds)
             variants[_pipelined(layer)] = parts.pipelined(seconds)
         yield VariantSet(
@@ -133,13 +133,13 @@ def _prepared(config: SplitConfig, context: Context) -> Iterator[VariantSet[Spli
         )
 
 
-def _facts(record: SplitRecord) -> dict[str, Cut | None]:
+def _facts(record: SplitRecord) -> dict[str, SplitTiming | None]:
     """Return the cut of each variant, None of the whole model."""
     cuts = {name(cut.layer): cut for cut in record.cuts for name in (_in_turn, _pipelined)}
     return {WHOLE: None, **cuts}
 
 
-def _headline(record: SplitRecord, rows: Rows[Cut | None], ranking: Ranking) -> str:
+def _headline(record: SplitRecord, rows: Rows[SplitTiming | None], ranking: Ranking) -> str:
     parts = max(rows[1:], key=lambda row: row.rate.median)
     rates = f"{ranking.rate(parts)} ({parts.variant}) against {ranking.rate(ranking.first)} whole"
     return ranking.headline(
@@ -159,11 +159,13 @@ def _changes(record: SplitRecord) -> dict[str, Change]:
     }
 
 
-def _change(record: SplitRecord, rows: Rows[Cut | None], ranking: Ranking) -> str:
+def _change(record: SplitRecord, rows: Rows[SplitTiming | None], ranking: Ranking) -> str:
     return ranking.change(ranking.advice(_changes(record)).words, of="of the whole model")
 
 
-def _evidence(record: SplitRecord, rows: Rows[Cut | None], ranking: Ranking) -> Iterator[str]:
+def _evidence(
+    record: SplitRecord, rows: Rows[SplitTiming | None], ranking: Ranking
+) -> Iterator[str]:
     if record.device == "cpu":
         yield (
             "Both parts run on the CPU: they share its cores, so that overlapping gains only what "
@@ -185,7 +187,7 @@ def _evidence(record: SplitRecord, rows: Rows[Cut | None], ranking: Ranking) -> 
     )
 
 
-def _charts(rows: Rows[Cut | None]) -> tuple[Chart, ...]:
+def _charts(rows: Rows[SplitTiming | None]) -> tuple[Chart, ...]:
     cuts = list({row.facts.layer: row.facts for row in rows if row.facts}.values())
     layers = [cut.layer for cut in cuts]
     rates = {row.variant: row.rate for row in rows}
@@ -222,7 +224,7 @@ def _charts(rows: Rows[Cut | None]) -> tuple[Chart, ...]:
     )
 
 
-def _part(name: str) -> Column[VariantRow[Cut | None]]:
+def _part(name: str) -> Column[VariantRow[SplitTiming | None]]:
     """Return the column of a part's milliseconds."""
     return Column(
         f"{name} ms",

@@ -10,11 +10,17 @@ from typing import Any, Final
 import torch
 from torch import nn
 
-from headrace.bench.model_variants import Flowing, passes, prove_same, ready_classifier, scores
+from headrace.bench.model_variants import (
+    ContinuousVariant,
+    passes,
+    prove_same,
+    ready_classifier,
+    scores,
+)
 from headrace.bench.variant_benchmark import Work
 from headrace.models.split_model import SplitModule, cut_points
-from headrace.runs.options import ComputeOptions
-from headrace.runs.stages import Carrier
+from headrace.runs.run_options import ComputeOptions
+from headrace.runs.stages import Transfer
 from headrace.runtime.clock import Clock
 from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.stage import Stage
@@ -32,7 +38,7 @@ class Whole:
     def __init__(self, options: ComputeOptions, clock: Clock) -> None:
         """Load it."""
         self.model = ready_classifier(options, clock).model
-        self._carrier = Carrier(options.device)
+        self._carrier = Transfer(options.device)
 
     def scores(self, batch: torch.Tensor) -> torch.Tensor:
         """Return float32 [N, classes], on the CPU."""
@@ -47,7 +53,7 @@ class Whole:
         return spaced(blocks(self.model.module), _CUTS)
 
 
-class Parts:
+class SplitParts:
     """The model cut behind a layer: the first part on the CPU, the second on the device."""
 
     def __init__(self, options: ComputeOptions, layer: str, batches: Batches, clock: Clock) -> None:
@@ -62,7 +68,7 @@ class Parts:
         self._model = ready_classifier(options, clock, compute).model
         assert isinstance(self._model.module, SplitModule)
         self._split = self._model.module
-        self._carrier = Carrier(options.device)
+        self._carrier = Transfer(options.device)
 
     def cut(self, whole: Callable[[torch.Tensor], torch.Tensor]) -> dict[str, float]:
         """Return what the parts take one by one; checks first that they score as `whole` does.
@@ -95,9 +101,9 @@ class Parts:
         """Return the variant in which the parts follow each other."""
         return passes(self._batches, self._run, seconds=seconds, clock=self._clock)
 
-    def pipelined(self, seconds: float) -> Flowing:
+    def pipelined(self, seconds: float) -> ContinuousVariant:
         """Return the variant in which they work at the same time, each in a thread, as in a run."""
-        return Flowing(self._flow, seconds, self._clock)
+        return ContinuousVariant(self._flow, seconds, self._clock)
 
     @contextmanager
     def _flow(self) -> Iterator[Iterator[int]]:

@@ -11,14 +11,14 @@ from headrace.bench.benchmark import BenchmarkRecord, Context
 from headrace.bench.config import ThreadedModelConfig, indexes_of
 from headrace.config_fields import Option
 from headrace.errors import ConfigError
-from headrace.measuring.interleaved import Stopwatch, Turn
+from headrace.measuring.interleaved import Repetition, Stopwatch
 from headrace.profiling.number_format import counted, seconds
 from headrace.runtime.clock import Clock
 from headrace.runtime.pipeline import Pipeline
 from headrace.video.stream_index import StreamIndex
 
 if TYPE_CHECKING:
-    from headrace.bench.overlap_work import Work
+    from headrace.bench.overlap_work import StageCosts
 
 ITERATIONS: Final = 100
 """That the figure is defined over, at least; fewer are a look at what it does."""
@@ -80,7 +80,7 @@ def candidates(
             return
 
 
-class StabilityTurn(Turn):
+class StabilityTurn(Repetition):
     """One candidate, once."""
 
     batch_size: PositiveInt
@@ -198,7 +198,7 @@ def _needed_seconds(turns: Sequence[StabilityTurn], candidate: Candidate, repeat
 
 
 def take_stability_turn(
-    work: "Work", index: StreamIndex, candidate: Candidate, *, iterations: int, clock: Clock
+    work: "StageCosts", index: StreamIndex, candidate: Candidate, *, iterations: int, clock: Clock
 ) -> StabilityTurn:
     """Run a video through the stages of `headrace run`; nothing is drawn or written.
 

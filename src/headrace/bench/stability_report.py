@@ -19,7 +19,7 @@ from headrace.bench.stability import (
 )
 from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.measuring.decode_counts import median_column
-from headrace.measuring.interleaved import AGAIN, MedianRange, TurnsRow
+from headrace.measuring.interleaved import AGAIN, MedianRange, RepetitionRow
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import counted, decimal, percent, seconds
 from headrace.report.benchmark_page import Column
@@ -27,7 +27,7 @@ from headrace.report.drawing import Chart
 
 
 @dataclass(frozen=True, kw_only=True)
-class StabilityRow(TurnsRow[StabilityTurn]):
+class StabilityRow(RepetitionRow[StabilityTurn]):
     """The turns of one candidate."""
 
     @property

@@ -14,14 +14,14 @@ from headrace.bench.charts import bars
 from headrace.bench.config import ThreadedModelConfig
 from headrace.bench.suite.suite_spec import StageWork, SuiteSpec, alone_ms, pace_ms
 from headrace.config_fields import Option
-from headrace.decode.open import open_index
+from headrace.decode.open_decoder import open_index
 from headrace.measuring.decode_counts import rate_columns
 from headrace.measuring.interleaved import (
     AGAIN,
     MedianRange,
     NoiseCheck,
+    Repetition,
     Stopwatch,
-    Turn,
     cores_of_others,
     take_turns,
 )
@@ -46,7 +46,7 @@ TRACE: Final = "stages.trace.json.gz"
 """The file of the trace, beside the record."""
 
 
-class StagesTurn(Turn):
+class StagesTurn(Repetition):
     """All stages, one after the other, batch after batch."""
 
     work_ms: dict[Role, tuple[NonNegativeFloat, ...]]

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from headrace.decode.open import open_decoder
+from headrace.decode.job_result import read
+from headrace.decode.open_decoder import open_decoder
 from headrace.decode.protocol import DecodeJob
-from headrace.decode.reading import read
 from headrace.models.model import Model
 from headrace.models.results import Labels
 from headrace.preprocess.levels import build_preprocess
@@ -17,15 +17,15 @@ from headrace.profiling.provenance import Provenance
 from headrace.profiling.stage_records import Role
 from headrace.profiling.tensorboard_log import stage_scalars, writing
 from headrace.profiling.torch_trace import WARMUP_STEPS, StepTrace, warm_up
-from headrace.profiling.trace import Journey, write_trace
+from headrace.profiling.trace import ItemTrace, write_trace
 from headrace.runs.model_setup import StartWatch
-from headrace.runs.options import ComputeOptions, MarkOptions
+from headrace.runs.run_options import ComputeOptions, MarkOptions
 from headrace.runs.stages import SOURCE, STAGE_ROLES, Carriers, stages_of
 from headrace.runs.tracers import TENSORBOARD_TRACE, opened_log, prepare_marks
 from headrace.runtime.clock import Clock, processor_ns
-from headrace.runtime.marks import NO_MARKS, Marks
+from headrace.runtime.tracing import NO_MARKS, Tracer
+from headrace.video.frame_format import FrameFormat
 from headrace.video.frames import FrameBatch
-from headrace.video.shape import FrameShape
 from headrace.video.stream_index import StreamIndex
 
 
@@ -60,7 +60,7 @@ class SequentialStages:
         self._index = index
         self._clock = clock
         size = index.info.upright_size
-        self._decoder = open_decoder(index, FrameShape(size=size))
+        self._decoder = open_decoder(index, FrameFormat(size=size))
         # Used again, as a run does: clearing new memory takes as long as converting a frame.
         self._memory = np.empty((compute.batch_size, *size, 3), np.uint8)
         self._place = 0
@@ -70,7 +70,7 @@ class SequentialStages:
         """What its stages do, in order."""
         return tuple(role for role, _ in self._stages)
 
-    def take(self, number: int = 0, marks: Marks = NO_MARKS) -> dict[Role, tuple[int, int]]:
+    def take(self, number: int = 0, marks: Tracer = NO_MARKS) -> dict[Role, tuple[int, int]]:
         """Take one batch through all stages.
 
         Args:
@@ -161,7 +161,7 @@ def write_stage_trace(
     with closing(trace):
         for number in range(WARMUP_STEPS + _TRACED):
             line.take(number, trace.marks)
-            trace.add(Journey(number=number, stages=line.roles))
+            trace.add(ItemTrace(number=number, stages=line.roles))
     events = trace.events(origin_ns=origin_ns)
     write_trace(path, events)
     if logs is not None:

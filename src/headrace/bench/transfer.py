@@ -12,7 +12,7 @@ from headrace.bench.transfer_record import (
     NO_GPU,
     PAGEABLE,
     UINT8,
-    Carried,
+    CopyStats,
     TransferConfig,
     TransferRecord,
 )
@@ -59,7 +59,7 @@ def _prepared(config: TransferConfig, context: Context) -> Iterator[VariantSet[T
         )
 
 
-def _least(rows: Rows[Carried]) -> str:
+def _least(rows: Rows[CopyStats]) -> str:
     """Return which variant copies least of those that were counted."""
     total = {
         row.variant: row.facts.up_bytes + (row.facts.down_bytes or 0)
@@ -73,7 +73,7 @@ def _least(rows: Rows[Carried]) -> str:
     )
 
 
-def _evidence(record: TransferRecord, rows: Rows[Carried]) -> Iterator[str]:
+def _evidence(record: TransferRecord, rows: Rows[CopyStats]) -> Iterator[str]:
     if record.gpu is None:
         yield (
             "Bytes were counted on tensors copied to another place in main memory, as many as to a "
@@ -96,7 +96,7 @@ def _evidence(record: TransferRecord, rows: Rows[Carried]) -> Iterator[str]:
     )
 
 
-def _not_timed(record: TransferRecord, rows: Rows[Carried]) -> Finding:
+def _not_timed(record: TransferRecord, rows: Rows[CopyStats]) -> Finding:
     return Finding(
         headline=f"Nothing was timed: {NO_GPU}. {_least(rows)}",
         evidence=tuple(_evidence(record, rows)),
@@ -104,7 +104,7 @@ def _not_timed(record: TransferRecord, rows: Rows[Carried]) -> Finding:
     )
 
 
-def _headline(record: TransferRecord, rows: Rows[Carried], ranking: Ranking) -> str:
+def _headline(record: TransferRecord, rows: Rows[CopyStats], ranking: Ranking) -> str:
     return f"{ranking.headline()}. {_least(rows)}"
 
 
@@ -112,7 +112,7 @@ def _bytes(number: float | None) -> str:
     return NOT_TIMED if number is None else count(round(number))
 
 
-def _charts(rows: Rows[Carried]) -> tuple[Chart, ...]:
+def _charts(rows: Rows[CopyStats]) -> tuple[Chart, ...]:
     counted = [row.facts for row in rows if row.facts.up_bytes is not None]
     bytes_by_way = bars(
         [each.way for each in counted],

@@ -29,7 +29,7 @@ class TransferConfig(BenchmarkConfig):
     repeats: Repeats = 3
 
 
-class Carried(Record):
+class CopyStats(Record):
     """What one variant copies, and how far its tensors are from the first variant's."""
 
     way: str
@@ -55,5 +55,5 @@ class TransferRecord(VariantRecord):
     batch_size: PositiveInt
     gpu: str | None
     """Its name; None: there is none."""
-    ways: tuple[Carried, ...]
+    ways: tuple[CopyStats, ...]
     """All that there are, in order, also those that could not be timed."""

@@ -16,12 +16,12 @@ from headrace.bench.transfer_record import (
     PAGEABLE,
     PINNED,
     UINT8,
-    Carried,
+    CopyStats,
     TransferConfig,
 )
 from headrace.bench.variant_benchmark import Work, for_seconds
-from headrace.decode.decoding import ON_CPU, Decoding
-from headrace.decode.open import open_decoder, open_device_decoder
+from headrace.decode.decoder_config import ON_CPU, DecoderConfig
+from headrace.decode.open_decoder import open_decoder, open_device_decoder
 from headrace.decode.protocol import DecodeJob, Decoder
 from headrace.decode.pyav import PyavDecoder
 from headrace.errors import BackendError
@@ -29,9 +29,9 @@ from headrace.models.compute import Device
 from headrace.models.transfer import Copy, PinnedCopy, copy_to
 from headrace.preprocess.levels import Frames, build_preprocess
 from headrace.preprocess.spec import InputSpec
-from headrace.runs.stages import Carrier
+from headrace.runs.stages import Transfer
 from headrace.runtime.clock import Clock
-from headrace.video.shape import FrameShape
+from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
 
 _SPEC: Final = InputSpec(
@@ -54,7 +54,7 @@ class Flow:
     """One variant, from the video to a normalised tensor, in one thread; counts what it copies."""
 
     decoder: Decoder[Any]
-    carrier: Carrier
+    carrier: Transfer
     clock: Clock
     batch_size: int
     carries_frames: bool = False
@@ -100,15 +100,15 @@ class Flows(AbstractContextManager["Flows"]):
         self._flows: dict[str, Flow | str] = {}
         self._apart: dict[str, tuple[float, float]] = {}
         self._open = ExitStack()
-        is_gpu, shape = device == "cuda", FrameShape(size=config.size)
+        is_gpu, shape = device == "cuda", FrameFormat(size=config.size)
         plain: Copy = copy_to if is_gpu else _copied
         first_pinned, pinned = (PinnedCopy() if is_gpu else _copied for _ in range(2))
-        kept = Decoding(device="cuda:0" if is_gpu else "cpu", keeps_on_device=True)
+        kept = DecoderConfig(device="cuda:0" if is_gpu else "cpu", keeps_on_device=True)
         for way, open_one, decoding, copy in (
             (PAGEABLE, open_decoder, ON_CPU, plain),
             (PINNED, open_decoder, ON_CPU, first_pinned),
             (UINT8, open_decoder, ON_CPU, pinned),
-            (DOWNLOADED, open_decoder, Decoding.on_gpu(0), plain),
+            (DOWNLOADED, open_decoder, DecoderConfig.on_gpu(0), plain),
             # What lies there already is not copied, by whatever copy.
             (KEPT, open_device_decoder, kept, copy_to),
         ):
@@ -119,7 +119,7 @@ class Flows(AbstractContextManager["Flows"]):
                 continue
             self._flows[way] = flow = Flow(
                 decoder=decoder,
-                carrier=Carrier(device, copy),
+                carrier=Transfer(device, copy),
                 clock=clock,
                 batch_size=config.batch_size,
                 carries_frames=way in (UINT8, KEPT),
@@ -166,16 +166,16 @@ class Flows(AbstractContextManager["Flows"]):
             if isinstance(flow, Flow)
         }
 
-    def carried(self, why_not: str | None) -> Iterator[Carried]:
+    def carried(self, why_not: str | None) -> Iterator[CopyStats]:
         """Yield what each variant copied so far; `why_not` says why none was timed."""
         is_gpu = self._device == "cuda"
         for way, flow in self._flows.items():
             if isinstance(flow, str):
-                yield Carried(way=way, why_not=why_not or flow)
+                yield CopyStats(way=way, why_not=why_not or flow)
                 continue
             is_counted = flow.frames > 0 and (is_gpu or way not in (DOWNLOADED, KEPT))
             most, mean = self._apart.get(way, (None, None))
-            yield Carried(
+            yield CopyStats(
                 way=way,
                 up_bytes=flow.carrier.moved_bytes / flow.frames if is_counted else None,
                 down_bytes=flow.brought_down_bytes / flow.frames if is_counted else None,

@@ -20,10 +20,10 @@ from headrace.measuring.interleaved import (
     AGAIN,
     MedianRange,
     NoiseCheck,
+    Repetition,
+    RepetitionRow,
     Stopwatch,
     Timed,
-    Turn,
-    TurnsRow,
     as_fast,
     fastest,
     grouped,
@@ -42,7 +42,7 @@ OF_MODEL_ALONE: Final = (
 )
 
 
-class VariantTurn(Turn):
+class VariantTurn(Repetition):
     """One variant, once."""
 
     way: str
@@ -79,7 +79,7 @@ Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Done:
+class SelfTimedWork:
     """What a variant did that was under way before its turn, and that knows when it began."""
 
     amount: float
@@ -87,7 +87,7 @@ class Done:
     """Since what is not counted was done."""
 
 
-Work = Callable[[], float | Done]
+Work = Callable[[], float | SelfTimedWork]
 """Does the work of one turn, and returns how much that was."""
 
 
@@ -136,8 +136,8 @@ def time_variants(
         with ready.settled(variant):
             watch = Stopwatch(context.clock)
             done = ready.variants[variant]()
-            if not isinstance(done, Done):
-                done = Done(amount=done, seconds=watch.seconds)
+            if not isinstance(done, SelfTimedWork):
+                done = SelfTimedWork(amount=done, seconds=watch.seconds)
             spent = watch.turn(done.seconds)
         return VariantTurn(way=variant, amount=done.amount, **spent.model_dump())
 
@@ -150,7 +150,7 @@ def time_variants(
 
 
 @dataclass(frozen=True, kw_only=True)
-class VariantRow(TurnsRow[VariantTurn], Generic[Facts]):
+class VariantRow(RepetitionRow[VariantTurn], Generic[Facts]):
     """One variant: its turns, none where it was not timed, and what else is known of it."""
 
     variant: str

@@ -25,7 +25,7 @@ from headrace.profiling.findings.finding import Finding
 from headrace.profiling.number_format import counted, percent, seconds
 from headrace.report.benchmark_page import Column
 from headrace.runtime.affinity import available_cores
-from headrace.sampling.boundary import Boundary
+from headrace.sampling.clip_shape import Boundary
 
 _BATCHES_PER_WORKER: Final = 4
 """An epoch in which each worker has fewer tells how long they take to start."""
@@ -80,8 +80,8 @@ WorkersRow = CountedRow[Epoch]
 
 def measure_workers(config: WorkersConfig, context: Context) -> WorkersRecord:
     """Time epochs of the same clips; one goes before them uncounted, in this process."""
+    from headrace.loaders.datasets import VideoDataset
     from headrace.measuring.loader_adapters import take_epoch
-    from headrace.training.datasets import VideoDataset
 
     def take(workers: int) -> Epoch:
         turn = take_epoch(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Self, TypeVar
 
-from headrace.cache.entry import Arrays, Entry, decode, encode
+from headrace.cache.entry import Arrays, CacheEntry, decode, encode
 from headrace.cache.key import ChunkKey
 from headrace.cache.store import CacheCounters, CircuitBreaker, Store
 from headrace.errors import CacheError, ConfigError, HeadraceError
@@ -105,7 +105,7 @@ class Cache:
             return
         entries: dict[str, bytes] = {}
         for key, arrays in results.items():
-            content = encode(Entry(key, arrays))
+            content = encode(CacheEntry(key, arrays))
             if len(content) > self._store.max_entry_bytes:
                 self._refuse(len(content), self._store.max_entry_bytes)
             else:

@@ -12,7 +12,7 @@ from headrace.cache.sqlite_store import SqliteStore
 from headrace.cache.store import Store
 from headrace.errors import ConfigError
 from headrace.extras import require
-from headrace.masking import masked
+from headrace.redaction import masked
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 
 DEFAULT: Final = "sqlite"

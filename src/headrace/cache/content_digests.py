@@ -11,7 +11,7 @@ from headrace.cache.memo_table import MemoTable
 from headrace.cache.sqlite_file import Schema
 from headrace.errors import OpenError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.video.content import content_digest
+from headrace.video.content_digest import content_digest
 from headrace.video.source import Source
 
 FILE: Final = "contents-2.sqlite"

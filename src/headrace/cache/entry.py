@@ -39,7 +39,7 @@ _TYPES: Final = {
 
 
 @dataclass(frozen=True, eq=False)
-class Entry:
+class CacheEntry:
     """What is kept of one chunk."""
 
     key: ChunkKey
@@ -48,7 +48,7 @@ class Entry:
     """The result."""
 
 
-def encode(entry: Entry) -> bytes:
+def encode(entry: CacheEntry) -> bytes:
     """Return the bytes of an entry; copies each array once.
 
     Raises:
@@ -74,7 +74,7 @@ def encode(entry: Entry) -> bytes:
     return body + _checksum(body)
 
 
-def decode(content: bytes, digest: str | None = None) -> Entry:
+def decode(content: bytes, digest: str | None = None) -> CacheEntry:
     """Return the entry that `content` is the bytes of.
 
     Sizes are held against the length of `content` before memory is taken for arrays. The arrays
@@ -104,7 +104,7 @@ def decode(content: bytes, digest: str | None = None) -> Entry:
         raise CacheError(f"has a header that cannot be read: {error}") from error
     if digest not in (None, key.digest):
         raise CacheError(f"is the entry of another key, {key.digest}")
-    return Entry(key, arrays)
+    return CacheEntry(key, arrays)
 
 
 def _arrays(tables: list[dict[str, Any]], payload: memoryview) -> Arrays:

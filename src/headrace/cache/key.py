@@ -8,7 +8,7 @@ from importlib.metadata import version
 from numbers import Integral
 from typing import Any, Final
 
-from headrace.decode.decoding import Decoding
+from headrace.decode.decoder_config import DecoderConfig
 from headrace.errors import ConfigError
 
 FORMAT: Final = 1
@@ -168,7 +168,7 @@ def _start_of(text: str | bytes) -> str:
     return ascii(text[:60]) + ("…" if len(text) > 60 else "")
 
 
-def decode_facts(decoding: Decoding, *, on_error: str) -> dict[str, Any]:
+def decode_facts(decoding: DecoderConfig, *, on_error: str) -> dict[str, Any]:
     """What decides the pixels: `ChunkKey.decode`.
 
     PyAV's version stands for FFmpeg's, which comes inside it; torchcodec's does not, and frames by

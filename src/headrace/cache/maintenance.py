@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import isnan
 from typing import Final
 
-from headrace.cache.entry import Entry, decode
+from headrace.cache.entry import CacheEntry, decode
 from headrace.cache.key import ChunkKey, KeyDifference, differences
 from headrace.cache.store import EntryInfo, Store
 from headrace.errors import CacheError, ConfigError
@@ -122,7 +122,7 @@ def prune(
     return Pruning(store.where, len(gone), size, len(kept) - len(gone), left, dry_run)
 
 
-def find(store: Store, beginning: str) -> Entry | None:
+def find(store: Store, beginning: str) -> CacheEntry | None:
     """Return the entry whose digest begins so; None where there is none.
 
     Raises:
@@ -161,7 +161,7 @@ def nearest(store: Store, key: ChunkKey, *, on_progress: Progress = unseen) -> N
     """
     best: Nearest | None = None
     for _, found in _decoded(store, on_progress):
-        if isinstance(found, Entry):
+        if isinstance(found, CacheEntry):
             differing = differences(key, found.key)
             if best is None or len(differing) < len(best.differences):
                 best = Nearest(found.key, tuple(differing))
@@ -181,7 +181,7 @@ def _going(
     return gone
 
 
-def _decoded(store: Store, on_progress: Progress) -> Iterator[tuple[str, Entry | CacheError]]:
+def _decoded(store: Store, on_progress: Progress) -> Iterator[tuple[str, CacheEntry | CacheError]]:
     """Every entry that is still there when it is its turn, or what is wrong with it."""
     kept, done = list(store.kept()), 0
     for group in _groups(kept):

@@ -25,7 +25,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         check_extra("run", "the command")
         from headrace.cli.app import main as run
-        from headrace.cli.stopping import INTERRUPTED, TERMINATED
+        from headrace.cli.signals import INTERRUPTED, TERMINATED
     except BackendError as error:
         sys.exit(f"headrace: {error}")
     finally:

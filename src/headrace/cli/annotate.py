@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from headrace.cli.config_flags import DRY_RUN, SESSION_JSON, configured, parameters, with_parameters
 from headrace.cli.live_run import run_live
-from headrace.cli.options import DRY_RUN, SESSION_JSON, configured, parameters, with_parameters
 from headrace.cli.progress import waiting
 from headrace.cli.run import conclude_run, run_files
 from headrace.cli.save_session import saying_when_interrupted
+from headrace.cli.signals import ending_at_once, ending_on_sigterm
 from headrace.cli.sources import check_present
-from headrace.cli.stopping import ending_at_once, ending_on_sigterm
 from headrace.live.address import is_camera_or_address
 from headrace.models.results import BoxChoice
-from headrace.runs.options import (
+from headrace.runs.run_options import (
     ComputeOptions,
     DetectionOptions,
     ExecutionOptions,

@@ -11,10 +11,10 @@ import typer
 
 from headrace.cli import watch
 from headrace.cli.progress import silenced
-from headrace.cli.stopping import INTERRUPTED, TERMINATED, end_at_once
+from headrace.cli.signals import INTERRUPTED, TERMINATED, end_at_once
 from headrace.cli.usage_errors import CommandList, UsageError, in_our_words
 from headrace.errors import ConfigError, HeadraceError
-from headrace.masking import without_secrets
+from headrace.redaction import without_secrets
 
 FAILED = 1
 """Exit code when something asked for could not be done."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from headrace.cli.bench_all import OUT, command_of_all
-from headrace.cli.options import JSON, configured, parameters, with_parameters
+from headrace.cli.config_flags import JSON, configured, parameters, with_parameters
 from headrace.cli.progress import progress
 from headrace.cli.sources import check_videos
 from headrace.cli.usage_errors import CommandList

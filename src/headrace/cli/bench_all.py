@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from headrace.cli.options import JSON, configured, option, parameters, with_parameters
-from headrace.cli.stopping import ending_on_sigterm
+from headrace.cli.config_flags import JSON, configured, option, parameters, with_parameters
+from headrace.cli.signals import ending_on_sigterm
 
 if TYPE_CHECKING:
     from headrace.bench.suite.suite_record import SuiteRecord

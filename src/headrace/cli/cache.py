@@ -93,7 +93,7 @@ def prune(
     """Remove results: until the rest fits, what is old, or everything."""
     from headrace.cache.maintenance import prune as pruned
     from headrace.errors import ConfigError
-    from headrace.sizes import parse_bytes, parse_seconds
+    from headrace.units import parse_bytes, parse_seconds
 
     if sum((to is not None, older_than is not None, all_)) != 1:
         raise ConfigError("give one of --to SIZE, --older-than TIME and --all")

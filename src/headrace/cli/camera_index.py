@@ -10,7 +10,7 @@ import typer
 from headrace.cli.progress import progress
 
 if TYPE_CHECKING:
-    from headrace.sampling.alignment import Sync
+    from headrace.sampling.moment_windows import Sync
     from headrace.video.camera_layout import CameraLayout
 
 
@@ -27,10 +27,10 @@ def index_cameras(
 ) -> None:
     """Write the index of folders, or check an index file; say what is wrong, and exit with 1."""
     from headrace.decode.index_store import IndexStore
-    from headrace.decode.indexing import scan_ahead
+    from headrace.decode.parallel_scan import scan_ahead
     from headrace.errors import ConfigError
-    from headrace.training.cameras.alignment import LONGEST, Alignment, check_alignment
-    from headrace.training.cameras.problems import camera_problems
+    from headrace.loaders.cameras.camera_alignment import LONGEST, Alignment, check_alignment
+    from headrace.loaders.cameras.layout_check import camera_problems
     from headrace.video.camera_layout import CameraLayout, camera_names
     from headrace.video.source import Source
 

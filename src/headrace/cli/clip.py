@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from headrace.cli.options import shown_option
+from headrace.cli.config_flags import shown_option
 from headrace.cli.sources import STREAM, source_of
 from headrace.video.image_sequence import RATE_OPTION
 
@@ -36,7 +36,7 @@ def clip(
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Read one clip; print its indices and times, show its first and last frame."""
-    from headrace.decode.clips import load_clip
+    from headrace.decode.read_clip import load_clip
 
     found = load_clip(
         source_of(file, rate=rate, stream=stream),

@@ -58,9 +58,9 @@ def compare(
     json: Annotated[bool, typer.Option("--json", help="Print JSON, nothing else.")] = False,
 ) -> None:
     """Compare recorded runs: what differs around them, then their figures."""
+    from headrace.atomic_file import write_whole
     from headrace.profiling.comparison.comparison import compare as compared
     from headrace.report.comparison import render_comparison, render_comparison_text
-    from headrace.text_file import write_whole
 
     found = compared(_sessions(runs), any_input=any_input)
     if out is not None:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.cli.options import shown_option
+from headrace.cli.config_flags import shown_option
 from headrace.cli.progress import waiting
 from headrace.cli.sources import STREAM, sources_of
-from headrace.masking import masked
+from headrace.redaction import masked
 from headrace.video.image_sequence import RATE_OPTION
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _describe(json: bool) -> None:
     import torch  # noqa: F401 - GPUs are listed through it once it is loaded
 
     from headrace.decode.index_store import IndexStore
-    from headrace.decode.open import usable_backends
+    from headrace.decode.open_decoder import usable_backends
     from headrace.extras import extras
     from headrace.profiling.machine import describe_machine, versions
     from headrace.report.text import render_setup
@@ -94,7 +94,7 @@ def _describe(json: bool) -> None:
 
 
 def _parity(sources: "list[Source]", num_frames: int, json: bool) -> None:
-    from headrace.decode.parity import check_parity
+    from headrace.decode.seek_check import check_parity
     from headrace.errors import MediaError
 
     results: list[dict[str, Any]] = []

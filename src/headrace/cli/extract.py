@@ -5,20 +5,20 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from headrace.cli.extract_end import PICTURES
+from headrace.cli.config_flags import flags, with_parameters
 from headrace.cli.extract_features import extract_features
 from headrace.cli.extract_options import (
+    ClusterFlags,
     DecodeFlags,
-    HowFlags,
     ModelFlags,
     PictureFlags,
-    PlaceFlags,
     SampleFlags,
-    WhichFlags,
+    SelectionFlags,
+    WorkerFlags,
 )
 from headrace.cli.extract_read import aggregate, export
 from headrace.cli.extract_run import run_extraction
-from headrace.cli.options import flags, with_parameters
+from headrace.cli.extract_summary import PICTURES
 from headrace.cli.sources import (
     frame_crop,
     frame_size,
@@ -43,24 +43,24 @@ def _group() -> None:
 
 
 def _frames(**typed: Any) -> None:
-    from headrace.extraction.frame_extraction import FrameExtraction, FrameOptions
-    from headrace.extraction.image_encoder import Pictures
-    from headrace.video.shape import FrameShape
+    from headrace.extraction.frame_extraction import FrameExtraction, FrameExtractionOptions
+    from headrace.extraction.image_encoder import ImageEncoder
+    from headrace.video.frame_format import FrameFormat
 
     refuse_streams(typed["sources"], "frames")
-    options = FrameOptions(
+    options = FrameExtractionOptions(
         sources=tuple(map(str, paths_of(typed["sources"], typed["rate"]))),
         rate=typed["rate"],
         selection=selection_of_flags(
             typed["fps"], typed["every"], typed["at"], is_keyframes=typed["keyframes"]
         ),
         out=typed["out"],
-        pictures=Pictures(
+        pictures=ImageEncoder(
             format=typed["format"],
             quality=typed["quality"],
             prefix=typed["prefix"],
         ),
-        shape=FrameShape(size=frame_size(typed["size"]), crop=frame_crop(typed["crop"])),
+        shape=FrameFormat(size=frame_size(typed["size"]), crop=frame_crop(typed["crop"])),
         decode=typed["decode"],
         workers=typed["workers"],
         on_error=typed["on_error"],
@@ -72,7 +72,7 @@ def _frames(**typed: Any) -> None:
 extract.command("frames")(
     with_parameters(
         _frames,
-        flags(WhichFlags, PictureFlags, DecodeFlags, HowFlags),
+        flags(SelectionFlags, PictureFlags, DecodeFlags, WorkerFlags),
         "Extract frames of videos as pictures, with a table of them. Resumable: run it again.",
     )
 )
@@ -83,7 +83,7 @@ extract.command("export")(export)
 extract.command("features")(
     with_parameters(
         extract_features,
-        flags(WhichFlags, SampleFlags, ModelFlags, DecodeFlags, PlaceFlags, HowFlags),
+        flags(SelectionFlags, SampleFlags, ModelFlags, DecodeFlags, ClusterFlags, WorkerFlags),
         "Keep what a model gives for frames or clips of videos, as tables. Resumable.",
     )
 )

@@ -3,13 +3,18 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headrace.cli.extract_end import Words
 from headrace.cli.extract_run import run_extraction
+from headrace.cli.extract_summary import OutputNouns
 from headrace.cli.sources import frame_crop, paths_of, refuse_streams, selection_of_flags
 
 if TYPE_CHECKING:
     from headrace.extraction.features.feature_extraction import FeatureEstimate
-    from headrace.extraction.features.model_spec import Effort, FeatureModelSpec, Numerics, Sampling
+    from headrace.extraction.features.model_spec import (
+        FeatureModelSpec,
+        Numerics,
+        Sampling,
+        WorkerResources,
+    )
     from headrace.extraction.ray.settings import RaySettings
 
 
@@ -17,7 +22,7 @@ def extract_features(**typed: Any) -> None:
     """Run the command with what was typed."""
     from headrace.extraction.features.feature_extraction import FeatureExtraction
     from headrace.extraction.features.feature_options import FeatureOptions
-    from headrace.video.shape import FrameShape
+    from headrace.video.frame_format import FrameFormat
 
     refuse_streams(typed["sources"], "features")
     sources = paths_of(typed["sources"], typed["rate"])
@@ -29,7 +34,7 @@ def extract_features(**typed: Any) -> None:
         sources=tuple(map(str, sources)),
         rate=typed["rate"],
         decode=typed["decode"],
-        shape=FrameShape(crop=frame_crop(typed["crop"])),
+        shape=FrameFormat(crop=frame_crop(typed["crop"])),
         model=model,
         out=typed["out"],
         sampling=sampling,
@@ -42,20 +47,20 @@ def extract_features(**typed: Any) -> None:
         on_error=typed["on_error"],
         retry=typed["retry"],
     )
-    words = Words(noun="feature", sample=options.sampling.noun, none="gave no feature")
+    words = OutputNouns(noun="feature", sample=options.sampling.noun, none="gave no feature")
     run_extraction(FeatureExtraction, options, words, typed, forecast_words=_forecast_words)
 
 
 def _model(typed: dict[str, Any]) -> "FeatureModelSpec":
     from headrace.errors import ConfigError
-    from headrace.extraction.features.model_spec import ListedModel, OwnModel
+    from headrace.extraction.features.model_spec import OwnModel, TorchvisionModelSpec
 
     name, build = typed["model_name"], typed["model"]
     if (name is None) == (build is None):
         found = "got none" if name is None else "got both"
         raise ConfigError(f"say which model by one of --model-name and --model; {found}")
     if build is None:
-        return ListedModel(
+        return TorchvisionModelSpec(
             name=name,
             weights=typed["weights"],
             layer=typed["layer"],
@@ -107,23 +112,23 @@ def _numerics(typed: dict[str, Any]) -> "Numerics":
 
 def _cluster(address: str | None, device: str, most: int | None) -> "RaySettings | None":
     """Return the cluster that is asked for, with what it has; it must be there."""
-    from headrace.extraction.ray.open import sized
-    from headrace.extraction.ray.settings import RaySettings, Slot
+    from headrace.extraction.ray.open_cluster import sized
+    from headrace.extraction.ray.settings import ActorResources, RaySettings
 
     if address is None:
         return None
-    return sized(RaySettings(address=address, slot=Slot.of(device), most_actors=most))
+    return sized(RaySettings(address=address, slot=ActorResources.of(device), most_actors=most))
 
 
-def _effort(batch_size: str) -> "Effort":
+def _effort(batch_size: str) -> "WorkerResources":
     from headrace.errors import ConfigError
-    from headrace.extraction.features.model_spec import Effort
+    from headrace.extraction.features.model_spec import WorkerResources
 
     if batch_size == "auto":
-        return Effort(batch_size="auto")
+        return WorkerResources(batch_size="auto")
     if not batch_size.isdecimal():
         raise ConfigError(f"--batch-size takes a number >= 1, or auto, got {batch_size!r}")
-    return Effort(batch_size=int(batch_size))
+    return WorkerResources(batch_size=int(batch_size))
 
 
 def _forecast_words(found: "FeatureEstimate", out: Path) -> str:

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from headrace.cli.options import shown_option
-from headrace.decode.decoding import DECODE_OPTION
+from headrace.cli.config_flags import shown_option
+from headrace.decode.decoder_config import DECODE_OPTION
 from headrace.video.image_sequence import RATE_OPTION
 
 Sources = Annotated[
@@ -32,7 +32,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @dataclass(frozen=True, kw_only=True)
-class WhichFlags:
+class SelectionFlags:
     """Which frames of what, and where to."""
 
     sources: Sources
@@ -158,7 +158,7 @@ class DecodeFlags:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlaceFlags:
+class ClusterFlags:
     """Where it is done."""
 
     ray: Annotated[
@@ -171,7 +171,7 @@ class PlaceFlags:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HowFlags:
+class WorkerFlags:
     """How it is done."""
 
     workers: Workers = None

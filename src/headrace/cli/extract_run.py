@@ -9,25 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from headrace.cli.extract_end import Words, conclude, with_progress
+from headrace.cli.extract_summary import OutputNouns, conclude, with_progress
 from headrace.cli.progress import progress, waiting
-from headrace.cli.stopping import NOTHING_RECORDED, ending_on_sigterm
+from headrace.cli.signals import NOTHING_RECORDED, ending_on_sigterm
 
 if TYPE_CHECKING:
     from headrace.extraction.extraction import Extraction
-    from headrace.extraction.options import ExtractionOptions
-    from headrace.extraction.plan import Extracted
+    from headrace.extraction.extraction_options import ExtractionOptions
+    from headrace.extraction.extraction_plan import ExtractionResult
 
 
 def run_extraction(
     kind: "type[Extraction[Any]]",
     options: "ExtractionOptions",
-    words: Words,
+    words: OutputNouns,
     typed: Mapping[str, Any],
     *,
     forecast_words: Callable[[Any, Path], str],
     once_begun: str = NOTHING_RECORDED,
-    more: "Callable[[Extracted, Any], Sequence[str]]" = lambda extracted, prepared: (),
+    more: "Callable[[ExtractionResult, Any], Sequence[str]]" = lambda extracted, prepared: (),
 ) -> None:
     """Run an extraction, or foretell it where --dry-run was typed.
 
@@ -41,7 +41,7 @@ def run_extraction(
             was begun.
         more: Returns what else there is to say at the end; given what came, and the extraction.
     """
-    from headrace.video.manifest import OUTPUT_HOME
+    from headrace.video.find_videos import OUTPUT_HOME
 
     is_quiet = typed["json"]
     with ending_on_sigterm() as ending:

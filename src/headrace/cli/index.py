@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from headrace.cli.camera_index import index_cameras
-from headrace.cli.options import shown_option
+from headrace.cli.config_flags import shown_option
 from headrace.cli.progress import progress
 from headrace.cli.sources import STREAM, read_text, sources_of
 from headrace.config_fields import CAMERAS
-from headrace.masking import masked
+from headrace.redaction import masked
 from headrace.video.image_sequence import RATE_OPTION
 
 if TYPE_CHECKING:
@@ -77,9 +77,9 @@ def index(
     if layout == "cameras":
         index_cameras(paths, out, sync, tolerance_ms, rate, cameras, reference, as_json=json)
         return
+    from headrace.atomic_file import write_whole
     from headrace.decode.index_store import IndexStore
     from headrace.errors import ConfigError, MediaError
-    from headrace.text_file import write_whole
     from headrace.video.frame_mappings import check_frame_mappings, to_frame_mappings
 
     files = sources_of(paths, rate=rate, stream=stream)
@@ -130,7 +130,7 @@ def _opened(
     files: "list[Source]", store: "IndexStore", *, verify: bool, is_quiet: bool
 ) -> "Iterator[tuple[Source, StreamIndex | MediaError]]":
     """Yield each file's index, or why it has none; to verify, everything is decoded."""
-    from headrace.decode.indexing import scan_ahead
+    from headrace.decode.parallel_scan import scan_ahead
     from headrace.errors import MediaError
 
     with progress(is_quiet=is_quiet) as on_progress:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli.stopping import NOTHING_RECORDED, ending_on_sigterm
+from headrace.cli.signals import NOTHING_RECORDED, ending_on_sigterm
 
 if TYPE_CHECKING:
     from headrace.runs.launch.launch_record import LaunchRecord
@@ -65,7 +65,7 @@ def launch(
     if config is None:
         raise typer.BadParameter("give a file, or --example to see one", param_hint="CONFIG")
     from headrace.cli.launch_flags import RunVocabulary
-    from headrace.cli.launch_screen import LaunchScreen
+    from headrace.cli.launch_progress import LaunchScreen
     from headrace.cli.run import run
     from headrace.runs.launch.launch_config import read_config
     from headrace.runs.launch.launching import Launch

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Literal
 
 from headrace.cli.progress import progress_line, write_line
 from headrace.cli.save_session import execute, run_as_launched
-from headrace.cli.stopping import Ending
+from headrace.cli.signals import Ending
 
 if TYPE_CHECKING:
     from headrace.profiling.session import Session
     from headrace.profiling.steps import Step
     from headrace.runs.live.runner import LiveRunner
     from headrace.runs.live.status_board import Notice
-    from headrace.runs.options import RunOptions
-    from headrace.sinks.web.options import WebOptions
+    from headrace.runs.run_options import RunOptions
+    from headrace.sinks.web.web_options import WebOptions
 
 LogFormat = Literal["text", "json"]
 _RECENT = 60
@@ -56,7 +56,7 @@ def _watched(
     runner: "LiveRunner", web: "WebOptions | None", *, is_quiet: bool
 ) -> "Iterator[LiveRunner]":
     """The runner with what it is watched by, as long as the block runs."""
-    from headrace.sinks.web.open import open_web_view
+    from headrace.sinks.web.open_page import open_web_view
     from headrace.sinks.window import WindowView
 
     names = tuple(source.name for source in runner.sources)

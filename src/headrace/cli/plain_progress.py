@@ -8,7 +8,7 @@ from rich.progress import MofNCompleteColumn, Progress, ProgressColumn, Task, Ta
 
 from headrace.profiling.number_format import count, seconds
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.thread_lock import ThreadLock
+from headrace.runtime.fork_safety import ForkSafeLock
 
 LINE_SECONDS: Final = 10.0
 """Between two lines, at least, and before the first one."""
@@ -25,7 +25,7 @@ class ProgressLines:
         """Nothing is done yet; `write` is given each line, without its end."""
         self._write = write
         self._clock = clock
-        self._lock = ThreadLock()
+        self._lock = ForkSafeLock()
         self._words = "starting"
         self._began_ns = self._written_ns = clock.now_ns()
         self._first = self._done = self._of = 0.0

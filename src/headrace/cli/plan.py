@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli.options import (
+from headrace.cli.config_flags import (
     configured,
     keyword,
     option,

@@ -84,7 +84,7 @@ def waiting(what: str, *, is_quiet: bool) -> Iterator[Callable[[str, int, int], 
 def progress_lines() -> "Iterator[ProgressLines]":
     """Yield lines on stderr, looked at each second."""
     from headrace.cli.plain_progress import ProgressLines
-    from headrace.runtime.ticker import ticking
+    from headrace.runtime.threads import ticking
 
     lines = ProgressLines(write_line)
     with ticking(lines.look, _LOOK_SECONDS):

@@ -5,14 +5,13 @@ from typing import Annotated, Any, Final, Literal
 
 import typer
 
-from headrace.cli.extract_end import Words
+from headrace.cli.config_flags import flags, with_parameters
 from headrace.cli.extract_options import DryRun, Json, Out, Retry, Sources, Workers
 from headrace.cli.extract_run import run_extraction
-from headrace.cli.options import flags, with_parameters
-from headrace.cli.proxy_end import forecast_words, what_came
+from headrace.cli.extract_summary import OutputNouns, forecast_words, what_came
 from headrace.cli.sources import refuse_streams
 
-FRAMES: Final = Words(noun="frame", sample="frame", none="without a proxy")
+FRAMES: Final = OutputNouns(noun="frame", sample="frame", none="without a proxy")
 _GO_ON: Final = (
     "headrace: interrupted; proxies that are done stay; run the same command again to go on"
 )
@@ -59,7 +58,7 @@ class ProxyFlags:
 def _proxy(**typed: Any) -> None:
     from headrace.extraction.proxies.proxy_extraction import ProxyMaking
     from headrace.extraction.proxies.proxy_options import ProxyOptions, originals_of, proxy_size
-    from headrace.video.manifest import find_videos
+    from headrace.video.find_videos import find_videos
 
     refuse_streams(typed["sources"], "proxies")
     options = ProxyOptions(

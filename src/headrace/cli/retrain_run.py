@@ -6,7 +6,7 @@ from functools import partial
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from headrace.cli.options import configured, flag_of, option, parameters, with_parameters
+from headrace.cli.config_flags import configured, flag_of, option, parameters, with_parameters
 from headrace.cli.progress import progress_line, waiting
 from headrace.cli.run_options import run_options
 from headrace.cli.save_session import (
@@ -15,10 +15,10 @@ from headrace.cli.save_session import (
     run_as_launched,
     saying_when_interrupted,
 )
+from headrace.cli.signals import ending_on_sigterm
 from headrace.cli.sources import check_videos, frame_size
-from headrace.cli.stopping import ending_on_sigterm
 from headrace.errors import ConfigError
-from headrace.runs.retrain.options import LabelledInput, RetrainOptions, TrainOptions
+from headrace.runs.retrain.retrain_options import LabelledInput, RetrainOptions, TrainOptions
 
 if TYPE_CHECKING:
     from headrace.profiling.session import Session
@@ -114,7 +114,7 @@ def _retrain(*, dry_run: bool, json: bool, **typed: Any) -> None:
 
 
 def _options(**typed: Any) -> RetrainOptions:
-    from headrace.video.manifest import find_videos
+    from headrace.video.find_videos import find_videos
 
     plain = run_options(typed)
     if plain.compute.execution.fit_batch:

@@ -17,17 +17,17 @@ from headrace.cli.save_session import (
     run_as_launched,
     saying_when_interrupted,
 )
+from headrace.cli.signals import Ending, ending_at_once, ending_on_sigterm
 from headrace.cli.sources import check_videos
-from headrace.cli.stopping import Ending, ending_at_once, ending_on_sigterm
 from headrace.errors import ConfigError
 
 if TYPE_CHECKING:
     from headrace.cli.live_run import LogFormat
     from headrace.profiling.session import Session
     from headrace.profiling.steps import Step
-    from headrace.runs.options import RunOptions
     from headrace.runs.run import Runner
-    from headrace.sinks.web.options import WebOptions
+    from headrace.runs.run_options import RunOptions
+    from headrace.sinks.web.web_options import WebOptions
 
 _NAMES: Final = {
     "boxes.parquet": "Boxes",

@@ -9,21 +9,28 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import typer
 
-from headrace.cli.options import DRY_RUN, SESSION_JSON, checking, configured, option, parameters
+from headrace.cli.config_flags import (
+    DRY_RUN,
+    SESSION_JSON,
+    checking,
+    configured,
+    option,
+    parameters,
+)
 from headrace.errors import ConfigError
 from headrace.models.compute import LARGEST
-from headrace.runs.options import (
-    ClipOptions,
+from headrace.runs.run_options import (
     ComputeOptions,
     ExecutionOptions,
     FlowOptions,
     InputOptions,
+    LiveClipOptions,
     MarkOptions,
     OutputOptions,
     RunOptions,
 )
-from headrace.sinks.web.options import WebOptions
-from headrace.sizes import parse_seconds
+from headrace.sinks.web.web_options import WebOptions
+from headrace.units import parse_seconds
 
 if TYPE_CHECKING:
     from headrace.models.compute import Device
@@ -63,7 +70,7 @@ PARAMETERS: Final = (
     option("infer_on_gpu", bool, False, "The same as --device cuda.", "--infer-on-gpu"),
     *parameters(ExecutionOptions),
     *(each for each in parameters(FlowOptions) if each.name != "view"),
-    *parameters(ClipOptions),
+    *parameters(LiveClipOptions),
     *parameters(OutputOptions),
     *parameters(FlowOptions, only="view"),
     *parameters(WebOptions),
@@ -127,7 +134,7 @@ def run_options(typed: dict[str, Any]) -> RunOptions:
         output=configured(OutputOptions, typed),
         marks=configured(MarkOptions, typed),
         flow=configured(FlowOptions, typed),
-        clips=configured(ClipOptions, typed),
+        clips=configured(LiveClipOptions, typed),
     )
 
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import typer
 
-from headrace.cli.stopping import NOTHING_RECORDED, Ending
+from headrace.cli.signals import NOTHING_RECORDED, Ending
 from headrace.errors import ConfigError
-from headrace.runtime.child import LAUNCH_VARIABLE
+from headrace.runtime.child_spec import LAUNCH_VARIABLE
 
 if TYPE_CHECKING:
     from headrace.profiling.session import Session
@@ -147,7 +147,7 @@ def run_as_launched(runner: "AnyRunner", on_step: "Callable[[Step], None]", out:
     """
     from headrace.report.folder import write_checkpoint
     from headrace.runs.launch.launching import began, progress, ready
-    from headrace.runtime.rendezvous import Participant
+    from headrace.runtime.rank_processes import Participant
 
     runner = replace(runner, on_record=partial(write_checkpoint, folder=out))
     address = os.environ.get(LAUNCH_VARIABLE)

@@ -10,7 +10,7 @@ from headrace.errors import ConfigError, HeadraceError, OpenError
 
 if TYPE_CHECKING:
     from headrace.sampling.selection import Selection
-    from headrace.video.shape import Crop
+    from headrace.video.frame_format import Crop
     from headrace.video.source import Source
 
 STREAM: Final = "Which stream of a file: its number among all streams, or v:1, the second video."
@@ -56,7 +56,7 @@ def paths_of(paths: Iterable[str | Path], rate: str | None) -> list[Path]:
     Raises:
         ConfigError: a folder or list holds no video.
     """
-    from headrace.video.manifest import find_videos
+    from headrace.video.find_videos import find_videos
 
     return find_videos(paths) if rate is None else [Path(path) for path in paths]
 
@@ -90,7 +90,7 @@ def check_present(paths: Iterable[str]) -> None:
 
 def frame_crop(text: str | None) -> "Crop | None":
     """`256x456+10+20`: see `Crop.parse`."""
-    from headrace.video.shape import Crop
+    from headrace.video.frame_format import Crop
 
     return None if text is None else Crop.parse(text)
 

@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 import typer
 from typer.core import TyperGroup
 
-from headrace.masking import without_secrets
+from headrace.redaction import without_secrets
 
 UsageError: Final = cast(type[Exception], typer.BadParameter.__base__)
 """What typer raises of a command line; it has a name for one kind only."""

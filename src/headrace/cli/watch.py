@@ -90,7 +90,7 @@ def _with_headrace(python: str) -> str:
 
     if Path(python).parent.resolve() == Path(sys.executable).parent.resolve():
         return str(Path(__file__).parents[1] / "watching" / "script.py")
-    asked = "import headrace.watching as w; print(w.__path__[0])"
+    asked = "import headrace.instrumentation as w; print(w.__path__[0])"
     done = subprocess.run([python, "-c", asked], capture_output=True, text=True)
     if done.returncode:
         raise ConfigError(

@@ -4,11 +4,11 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from headrace.cli.options import configured
+from headrace.cli.config_flags import configured
 from headrace.errors import ConfigError
 
 if TYPE_CHECKING:
-    from headrace.sinks.web.options import WebOptions
+    from headrace.sinks.web.web_options import WebOptions
 
 TOKEN_VARIABLE: Final = "HEADRACE_WEB_TOKEN"
 """Of the environment. A token that is typed would be seen by everybody who lists processes."""
@@ -22,8 +22,8 @@ def web_options(typed: dict[str, Any]) -> "WebOptions | None":
         ConfigError: a value is not possible, says nothing of what is asked for, or names a file
             without a token.
     """
-    from headrace.sinks.web.options import WebOptions
-    from headrace.sizes import parse_seconds
+    from headrace.sinks.web.web_options import WebOptions
+    from headrace.units import parse_seconds
 
     view, token_file = typed["view"], typed["web_token_file"]
     options = configured(

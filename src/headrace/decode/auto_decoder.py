@@ -6,11 +6,11 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Generic
 
-from headrace.decode.chooser import CPU, Chooser, Sent
-from headrace.decode.pixels import Out, Pixels
+from headrace.decode.device_scheduler import CPU, DeviceScheduler, ScheduledJob
+from headrace.decode.frame_outputs import Out, Pixels
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
 from headrace.errors import BackendError, MediaError
-from headrace.video.shape import FrameShape
+from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
 
 
@@ -43,8 +43,8 @@ class AutoDecoder(Generic[Pixels]):
     def __init__(
         self,
         index: StreamIndex,
-        shape: FrameShape | None,
-        chooser: Chooser,
+        shape: FrameFormat | None,
+        chooser: DeviceScheduler,
         open_on: Callable[[str], Decoder[Pixels]],
     ) -> None:
         """Open nothing yet.
@@ -58,7 +58,7 @@ class AutoDecoder(Generic[Pixels]):
         """
         self.index = index
         """The frames there are."""
-        self.shape = shape or FrameShape()
+        self.shape = shape or FrameFormat()
         """What each frame is made into."""
         self._chooser = chooser
         self._open_on: Callable[[str], Decoder[Pixels]] = open_on
@@ -66,7 +66,7 @@ class AutoDecoder(Generic[Pixels]):
         """What decoding cost so far, on all ways."""
         self._decoders: dict[str, Decoder[Pixels]] = {CPU: open_on(CPU)}
         self._concealed: frozenset[int] = frozenset()
-        self._sent: Sent | None = None
+        self._sent: ScheduledJob | None = None
 
     @property
     def concealed(self) -> frozenset[int]:
@@ -74,7 +74,7 @@ class AutoDecoder(Generic[Pixels]):
         return self._concealed
 
     @property
-    def chooser(self) -> Chooser:
+    def chooser(self) -> DeviceScheduler:
         """What sends the jobs, and tells what became of them."""
         return self._chooser
 
@@ -114,7 +114,7 @@ class AutoDecoder(Generic[Pixels]):
     def _name(self) -> str:
         return str(self.index.source)
 
-    def _send(self, job: DecodeJob, *, by_cpu: bool = False) -> Sent:
+    def _send(self, job: DecodeJob, *, by_cpu: bool = False) -> ScheduledJob:
         """Return where a job goes. One that others may follow stands for the rest of the file."""
         index = self.index
         first, _ = index.gop_range(index.gop_of(job.wanted[0]))
@@ -141,7 +141,7 @@ class AutoDecoder(Generic[Pixels]):
         return self.index.info.height * self.index.info.width / 1e6
 
     def _on_gpu(
-        self, sent: Sent, job: DecodeJob, out: Out[Pixels] | None, came: set[int]
+        self, sent: ScheduledJob, job: DecodeJob, out: Out[Pixels] | None, came: set[int]
     ) -> Generator[tuple[int, Pixels], None, _Trouble | None]:
         """Yield what the GPU delivers, up to where it passes over a frame; note it in `came`."""
         is_damaged, left = self.index.verdicts.is_damaged, deque(job.wanted)
@@ -162,7 +162,7 @@ class AutoDecoder(Generic[Pixels]):
 
     def _on_cpu(
         self,
-        sent: Sent,
+        sent: ScheduledJob,
         job: DecodeJob,
         out: Out[Pixels] | None,
         came: set[int],
@@ -181,7 +181,7 @@ class AutoDecoder(Generic[Pixels]):
                     yield number, pixels
 
     def _working(
-        self, sent: Sent, job: DecodeJob, out: Out[Pixels] | None, work: _Work
+        self, sent: ScheduledJob, job: DecodeJob, out: Out[Pixels] | None, work: _Work
     ) -> Generator[tuple[int, Pixels], None, None]:
         """Yield what the decoder of a way gives, and tell the chooser what it took."""
         decoder, clock = self._decoders[sent.way], self._chooser.clock

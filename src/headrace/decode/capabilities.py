@@ -1,15 +1,52 @@
 """What a backend can decode on a kind of device: a value, asked before anything is opened."""
 
 from dataclasses import dataclass
-from typing import get_args
+from typing import Final, get_args
 
-from headrace.decode.decoding import Decoding
+import numpy as np
+
+from headrace.decode.decoder_config import DecoderConfig
+from headrace.decode.frame_outputs import Array
 from headrace.decode.proxy_index import ProxyIndex
 from headrace.errors import BackendError
-from headrace.video.entry import Trust
+from headrace.video.frame_format import FrameFormat, PixelType
 from headrace.video.image_sequence import ImageSequence
-from headrace.video.shape import FrameShape, PixelType
+from headrace.video.random_access import RandomAccess
 from headrace.video.stream_index import StreamIndex
+
+MEAN_APART: Final = 2.0
+"""Levels of 255, over all numbers of a picture."""
+FAR_APART: Final = 16
+"""Levels of 255 from which a number is far off."""
+FAR_SHARE: Final = 0.03
+"""Share of all numbers that may be far off: edges of colour in 10-bit video came to 0.014."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PixelDifference:
+    """How far two pictures are from each other, in levels of 255."""
+
+    mean: float
+    most: int
+    far_share: float
+    """Share of the numbers that are more than `FAR_APART` off."""
+
+    @classmethod
+    def between(cls, found: Array, expected: Array) -> "PixelDifference | None":
+        """Return how far uint8 arrays are from each other; None where they differ in shape."""
+        if found.shape != expected.shape:
+            return None
+        apart = np.abs(found.astype(np.int16) - expected)
+        return cls(
+            mean=float(apart.mean()),
+            most=int(apart.max()),
+            far_share=float((apart > FAR_APART).mean()),
+        )
+
+    @property
+    def is_same(self) -> bool:
+        """Whether they are the same picture: 0, where both are by the same arithmetic."""
+        return self.mean <= MEAN_APART and self.far_share <= FAR_SHARE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +76,7 @@ class Capabilities:
     """Whether frames may stay on a device that decoded them; on the CPU they always do."""
 
     def check(
-        self, decoding: Decoding, index: StreamIndex, shape: FrameShape | None = None
+        self, decoding: DecoderConfig, index: StreamIndex, shape: FrameFormat | None = None
     ) -> None:
         """Do nothing if a video can be decoded that way, into that shape.
 
@@ -80,7 +117,7 @@ class Capabilities:
             )
 
     def _check_way(
-        self, asked: str, cure: str, index: StreamIndex, shape: FrameShape | None
+        self, asked: str, cure: str, index: StreamIndex, shape: FrameFormat | None
     ) -> None:
         """Refuse a file whose frames are not found that way, or not shown as asked for."""
         why = None
@@ -119,7 +156,7 @@ def _needs_more_than_packets(index: StreamIndex) -> str | None:
         return "its packets do not tell which frames there are"
     if index.problems:
         return index.problems[0]
-    if index.gop_trust.min() < Trust.ANNOUNCED:
+    if index.gop_trust.min() < RandomAccess.ANNOUNCED:
         return "a keyframe of it is not certain to be a place to begin at"
     if len(index.told) or index.is_told_once:
         return "it changes on the way how it is to be decoded"

@@ -14,15 +14,15 @@ import numpy as np
 from av.video.frame import PictureType, VideoFrame
 from av.video.stream import VideoStream
 
-from headrace.decode.by_pynvvideocodec import PyNvVideoCodecs
-from headrace.decode.decoding import Decoding
+from headrace.decode.codec_pool import RESTING
+from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.nvdec import Nvdec
-from headrace.decode.planar import Planar
 from headrace.decode.protocol import DecodeCounters
-from headrace.decode.resting_codecs import RESTING
+from headrace.decode.pynvvideocodec_decoder import PyNvVideoCodecs
+from headrace.decode.yuv_to_rgb import Planar
 from headrace.errors import BackendError
-from headrace.video.codec import Codec, Shown, VideoPacket, frame_alone, new_codec
-from headrace.video.planes import rows_of
+from headrace.video.codec import Codec, DecodedFrame, VideoPacket, frame_alone, new_codec
+from headrace.video.content_digest import rows_of
 from headrace.video.stream_index import StreamIndex
 
 
@@ -59,7 +59,7 @@ class GpuFrames:
 
     def __init__(
         self,
-        decoding: Decoding,
+        decoding: DecoderConfig,
         index: StreamIndex,
         counters: DecodeCounters | None = None,
         codecs: GpuCodecs | None = None,
@@ -97,7 +97,7 @@ class GpuFrames:
         if not is_sound:
             RESTING.release()  # They may hold the memory that it lacked.
 
-    def check(self, ordinal: int, packet: VideoPacket | None, came: Sequence[Shown]) -> None:
+    def check(self, ordinal: int, packet: VideoPacket | None, came: Sequence[DecodedFrame]) -> None:
         """Check frames that came out after `packet` went in.
 
         All must be as large as the stream began. FFmpeg rounds odd sizes up, and does not always
@@ -167,7 +167,7 @@ class GpuFrames:
         return alone
 
 
-def _codecs_of(decoding: Decoding, index: StreamIndex) -> GpuCodecs:
+def _codecs_of(decoding: DecoderConfig, index: StreamIndex) -> GpuCodecs:
     if decoding.backend == "pynvvideocodec":
         return PyNvVideoCodecs(decoding, index)
     return Nvdec(decoding, index)

@@ -14,11 +14,11 @@ import platformdirs
 from numpy.typing import NDArray
 
 from headrace.errors import CacheError
-from headrace.video.packets import StreamInfo
-from headrace.video.shape import Orientation
-from headrace.video.source import Fingerprint, Source
+from headrace.video.frame_format import Orientation
+from headrace.video.frame_status import VERDICT, FrameStatus
+from headrace.video.packet_table import StreamInfo
+from headrace.video.source import FileStat, Source
 from headrace.video.stream_index import CountBy, StreamIndex
-from headrace.video.verdicts import VERDICT, Verdicts
 
 VERSION = 4
 """Raised whenever an index of the same file would come out different; older entries are rebuilt."""
@@ -116,11 +116,11 @@ def keep_verdicts(index: StreamIndex) -> None:
         _write(index.kept_in, index)
 
 
-def _key(fingerprint: Fingerprint) -> dict[str, Any]:
+def _key(fingerprint: FileStat) -> dict[str, Any]:
     return {"version": VERSION, **asdict(fingerprint)}
 
 
-def _read(path: Path, source: Source, fingerprint: Fingerprint) -> StreamIndex | None:
+def _read(path: Path, source: Source, fingerprint: FileStat) -> StreamIndex | None:
     """Return the stored index, or None when there is none for this version of the file.
 
     Raises:
@@ -162,9 +162,9 @@ def index_of(stored: Any, header: dict[str, Any], source: Source) -> StreamIndex
     key = header["key"]
     return StreamIndex(
         source=source,
-        fingerprint=Fingerprint(size=key["size"], mtime_ns=key["mtime_ns"]),
+        fingerprint=FileStat(size=key["size"], mtime_ns=key["mtime_ns"]),
         info=_info(header["info"]),
-        verdicts=Verdicts(len(arrays["pts"]), known),
+        verdicts=FrameStatus(len(arrays["pts"]), known),
         **arrays,
         **facts,
     )

@@ -13,20 +13,20 @@ from av.video.codeccontext import VideoCodecContext
 from av.video.stream import VideoStream
 
 from headrace.decode.capabilities import Capabilities
-from headrace.decode.decoding import Decoding
-from headrace.decode.resting_codecs import RESTING
+from headrace.decode.codec_pool import RESTING
+from headrace.decode.decoder_config import DecoderConfig
 from headrace.errors import BackendError
-from headrace.runtime.forks import check_cuda_after_fork
+from headrace.runtime.fork_safety import check_cuda_after_fork
 from headrace.video import nal
 from headrace.video.codec import (
     CODECS_MADE_ANEW,
     Codec,
-    PlainCodec,
+    FfmpegCodec,
     VideoPacket,
     facts_of,
     new_codec,
 )
-from headrace.video.door import describe
+from headrace.video.ffmpeg_errors import describe
 from headrace.video.stream_index import StreamIndex
 
 CAPABILITIES = Capabilities(
@@ -56,7 +56,7 @@ class Nvdec:
     _look: tuple[object, ...]
     """All that its codecs are told of the stream."""
 
-    def __init__(self, decoding: Decoding, index: StreamIndex) -> None:
+    def __init__(self, decoding: DecoderConfig, index: StreamIndex) -> None:
         """Touch no GPU yet.
 
         Args:
@@ -68,16 +68,16 @@ class Nvdec:
         self._index = index
         self._asked = f"{decoding.in_words} was asked for to decode {index.source}"
 
-    def codec(self, stream: VideoStream, first: VideoPacket | None) -> PlainCodec:
+    def codec(self, stream: VideoStream, first: VideoPacket | None) -> FfmpegCodec:
         """Return a codec of the stream, on the GPU: see `GpuCodecs.codec`."""
         check_cuda_after_fork(self._asked)
         self._look = self._decoding, facts_of(stream), self._sets_of(stream, first)
         resting = RESTING.take(self._look, VideoCodecContext)
-        return PlainCodec(self._new_codec(stream) if resting is None else resting)
+        return FfmpegCodec(self._new_codec(stream) if resting is None else resting)
 
     def let_rest(self, codec: Codec, *, is_sound: bool) -> None:
         """Take back a codec that this one made: see `GpuCodecs.let_rest`."""
-        assert isinstance(codec, PlainCodec)
+        assert isinstance(codec, FfmpegCodec)
         if is_sound and codec.context.is_open and self._goes_on(codec.context):
             num_bytes = SURFACES * bytes_of_picture(self._index)
             RESTING.put(self._look, codec.context, num_bytes)
@@ -122,7 +122,7 @@ class Nvdec:
 
 
 @contextmanager
-def cuda_started(decoding: Decoding, asked: str) -> Iterator[None]:
+def cuda_started(decoding: DecoderConfig, asked: str) -> Iterator[None]:
     """Make torch's CUDA context of a GPU that decodes the one of this thread.
 
     Raises:
@@ -165,7 +165,7 @@ def _reason(error: Exception) -> str:
     """Return why CUDA did not start, and what to do."""
     import torch
 
-    from headrace.runtime.gpus import why_no_gpu
+    from headrace.runtime.cuda_diagnostics import why_no_gpu
 
     count = torch.cuda.device_count()
     if not count:
@@ -175,7 +175,7 @@ def _reason(error: Exception) -> str:
     return f"{first_line}; give a number from 0 to {count - 1}"
 
 
-def _check_decoder(decoding: Decoding, asked: str) -> None:
+def _check_decoder(decoding: DecoderConfig, asked: str) -> None:
     try:
         ctypes.CDLL(_DECODER)
     except OSError as error:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, Protocol, get_args
 
-from headrace.decode.pixels import Out, Pixels
+from headrace.decode.frame_outputs import Out, Pixels
 from headrace.errors import ConfigError
-from headrace.sizes import one_of
-from headrace.video.shape import FrameShape
+from headrace.units import one_of
+from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
 
 OnError = Literal["raise", "skip", "conceal"]
@@ -99,7 +99,7 @@ class Decoder(Protocol[Pixels]):
         ...
 
     @property
-    def shape(self) -> FrameShape:
+    def shape(self) -> FrameFormat:
         """What each frame is made into."""
         ...
 

@@ -4,25 +4,83 @@ from __future__ import annotations
 
 import os
 import zlib
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import BinaryIO, cast
+from typing import BinaryIO, Final, cast
 
+import av
 import numpy as np
 from av.packet import Packet
+from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
 
-from headrace.decode.conversion import Conversion
-from headrace.decode.pixels import Array, Out
+from headrace.decode.converter import ArrayConverter, Conversion
+from headrace.decode.frame_outputs import Array, Out
 from headrace.decode.protocol import DecodeCounters, DecodeJob
-from headrace.decode.proxy_codecs import ProxyCodec, ProxyCodecs
-from headrace.decode.proxy_index import ProxyIndex
+from headrace.decode.proxy_index import ProxyIndex, ProxyPackets
 from headrace.errors import DecodeError, OpenError, file_errors
-from headrace.video.codec import VideoPacket
-from headrace.video.door import at_the_door
-from headrace.video.proxy_source import AGAIN
-from headrace.video.shape import FrameShape
+from headrace.video.codec import FfmpegCodec, VideoPacket, prepare
+from headrace.video.container import MAX_PIXELS
+from headrace.video.ffmpeg_errors import at_the_door
+from headrace.video.frame_format import FrameFormat, Orientation
+from headrace.video.source import AGAIN
+
+_DECODERS: Final = {"av1": "libdav1d"}
+"""Where FFmpeg's decoder of the codec's own name needs hardware."""
+_MOST: Final = 8
+"""Looks of which a codec is kept: a set of proxies has one for each size and colour."""
+
+
+@dataclass(eq=False)
+class ProxyCodec:
+    """What decodes proxies of one look, and where it stands."""
+
+    codec: FfmpegCodec
+    converter: ArrayConverter
+    at: tuple[object, int] | None = None
+    """Who decoded last, and the frame whose packet is due next; None: it must be flushed."""
+
+
+class ProxyCodecs:
+    """Keeps a codec for each look of proxies: codec, size, colour and what it must be told.
+
+    For one thread. In a process that was forked it must not be used.
+    """
+
+    def __init__(self) -> None:
+        """None yet."""
+        self._kept: OrderedDict[object, ProxyCodec] = OrderedDict()
+
+    def of(self, table: ProxyPackets, shape: FrameFormat) -> ProxyCodec:
+        """Return the codec for a proxy; valid until that of another is asked for."""
+        key = (table.codec, table.size, table.colour, table.extradata, shape)
+        found = self._kept.get(key)
+        if found is None:
+            converter = ArrayConverter(shape, Orientation(), "")
+            found = self._kept[key] = ProxyCodec(FfmpegCodec(_new(table)), converter)
+            while len(self._kept) > _MOST:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return found
+
+    def clear(self) -> None:
+        """Release them."""
+        self._kept.clear()
+
+
+def _new(table: ProxyPackets) -> VideoCodecContext:
+    context = av.CodecContext.create(_DECODERS.get(table.codec, table.codec), "r")
+    assert isinstance(context, VideoCodecContext)
+    if table.extradata:
+        context.extradata = table.extradata
+    context.height, context.width = table.size
+    context.colorspace, context.color_range = table.colour
+    prepare(context)
+    context.options = {**context.options, "max_pixels": str(MAX_PIXELS)}
+    return context
 
 
 class ProxyDecoder:
@@ -34,7 +92,7 @@ class ProxyDecoder:
     """
 
     def __init__(
-        self, index: ProxyIndex, shape: FrameShape | None = None, codecs: ProxyCodecs | None = None
+        self, index: ProxyIndex, shape: FrameFormat | None = None, codecs: ProxyCodecs | None = None
     ) -> None:
         """Open nothing yet; `codecs` are those of this thread, its own unless they are given.
 
@@ -43,7 +101,7 @@ class ProxyDecoder:
         """
         self.index = index
         """The frames there are."""
-        self.shape = shape or FrameShape()
+        self.shape = shape or FrameFormat()
         """What each frame is made into."""
         index.check_fit(self.shape.fit)
         self._codecs = codecs or ProxyCodecs()

@@ -9,22 +9,20 @@ from typing import Any, Generic, overload
 
 from av.video.frame import VideoFrame
 
-from headrace.decode.conceal import concealed
-from headrace.decode.conversion import Conversion, Converter
-from headrace.decode.convert import FrameConverter
-from headrace.decode.decoding import ON_CPU, Decoding
-from headrace.decode.feed import WrongPacketError
+from headrace.decode.converter import ArrayConverter, Conversion, Converter
+from headrace.decode.decode_session import DecodeSession, concealed
+from headrace.decode.decoder_config import ON_CPU, DecoderConfig
+from headrace.decode.demuxer import WrongPacketError
+from headrace.decode.frame_outputs import Array, Out, Pixels
+from headrace.decode.gop_verification import certain_span, find_out
 from headrace.decode.gpu_frames import GpuFrames
 from headrace.decode.index_store import keep_verdicts
-from headrace.decode.passage import Passage
-from headrace.decode.pixels import Array, Out, Pixels
 from headrace.decode.protocol import DecodeCounters, DecodeJob
-from headrace.decode.witness import certain_span, find_out
 from headrace.errors import BackendError, DecodeError
-from headrace.video.door import at_the_door
-from headrace.video.entry import Trust
-from headrace.video.planes import digest_of
-from headrace.video.shape import FrameShape
+from headrace.video.content_digest import digest_of
+from headrace.video.ffmpeg_errors import at_the_door
+from headrace.video.frame_format import FrameFormat
+from headrace.video.random_access import RandomAccess
 from headrace.video.stream_index import StreamIndex
 
 _GOPS_BACK = (1, 3)
@@ -46,38 +44,38 @@ class PyavDecoder(Generic[Pixels]):
     def __init__(
         self: PyavDecoder[Array],
         index: StreamIndex,
-        shape: FrameShape | None = None,
-        decoding: Decoding = ...,
+        shape: FrameFormat | None = None,
+        decoding: DecoderConfig = ...,
     ) -> None: ...
 
     @overload
     def __init__(
         self,
         index: StreamIndex,
-        shape: FrameShape | None,
-        decoding: Decoding,
+        shape: FrameFormat | None,
+        decoding: DecoderConfig,
         converter: Converter[Pixels],
     ) -> None: ...
 
     def __init__(
         self,
         index: StreamIndex,
-        shape: FrameShape | None = None,
-        decoding: Decoding = ON_CPU,
+        shape: FrameFormat | None = None,
+        decoding: DecoderConfig = ON_CPU,
         converter: Converter[Pixels] | None = None,
     ) -> None:
         """Open nothing yet; `converter` makes the pixels, arrays unless it is given."""
         self.index = index
         """The frames there are."""
-        self.shape = shape or FrameShape()
+        self.shape = shape or FrameFormat()
         """What each frame is made into."""
         self.counters = DecodeCounters()
         """What decoding cost so far."""
         self._gpu = None if decoding.gpu is None else GpuFrames(decoding, index, self.counters)
         upright = index.info.orientation
-        made: Any = converter or FrameConverter(self.shape, upright, str(index.source))
+        made: Any = converter or ArrayConverter(self.shape, upright, str(index.source))
         self._converter: Converter[Pixels] = made
-        self._passage = Passage(index, self.counters, self._gpu)
+        self._passage = DecodeSession(index, self.counters, self._gpu)
         self._depth = 0
         """GOPs before its own at which decoding a frame last had to begin."""
         self._concealed: set[int] = set()
@@ -210,7 +208,7 @@ class PyavDecoder(Generic[Pixels]):
         """
         index, gop = self.index, self.index.gop_of(number)
         entry = self._back(gop, self._depth)
-        if not index.verdicts.knows(number) and index.gop_trust[entry] != Trust.DOUBTFUL:
+        if not index.verdicts.knows(number) and index.gop_trust[entry] != RandomAccess.DOUBTFUL:
             if index.can_skip:
                 yield entry, True
             yield entry, False

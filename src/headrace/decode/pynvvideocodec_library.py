@@ -1,18 +1,140 @@
-"""PyNvVideoCodec as far as it is used: its import, one decoder of packets, its errors."""
+"""Frames of PyNvVideoCodec, copied out of its memory before its next call writes over them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import av
+import numpy as np
 from av.packet import Packet
+from av.video.frame import CudaContext, VideoFrame
+from av.video.reformatter import VideoReformatter
+from numpy.typing import NDArray
 
-from headrace.decode.decoding import Decoding
-from headrace.decode.pynvvideocodec_frames import OwnStream
+from headrace.decode.decoder_config import DecoderConfig
+from headrace.decode.yuv_to_rgb import Planar
 from headrace.errors import BackendError, first_line
 from headrace.extras import require
+from headrace.video.content_digest import rows_of
+
+if TYPE_CHECKING:
+    import torch
+
+
+_NAMES: Final = {1: "nv12", 2: "p010le"}
+"""Bytes of a number -> the pixel format."""
+
+
+class DecoderStream:
+    """The CUDA stream of one decoder: it writes frames there, and they are copied there.
+
+    So a copy comes behind the frame that it is of, and before what the next call writes over it,
+    without anybody waiting. (On the default stream, which is the library's without it, its source
+    waits for all that was asked of that stream: also for a model at work there.)
+    """
+
+    def __init__(self, gpu: int) -> None:
+        import torch
+
+        self._stream = torch.cuda.Stream(gpu)  # type: ignore[no-untyped-call]
+        self._default = torch.cuda.default_stream(gpu)
+
+    @property
+    def handle(self) -> int:
+        """What CUDA calls it."""
+        return int(self._stream.cuda_stream)
+
+    @contextmanager
+    def asked(self) -> Iterator[None]:
+        """Have what PyTorch is asked inside done on it; what comes on the default stream waits."""
+        import torch
+
+        with torch.cuda.stream(self._stream):
+            yield
+        self._default.wait_stream(self._stream)
+
+    def copy(self, picture: torch.Tensor, *, stays: bool) -> torch.Tensor:
+        """Return a copy of a picture: on the GPU, or on the CPU where it is done at once."""
+        if not stays:
+            return picture.cpu()
+        copy = picture.clone()
+        # Read on the default stream, or on one that waits for it and that it waits for.
+        copy.record_stream(self._default)
+        return copy
+
+    def wait(self) -> None:
+        """Return when all is done that was asked of it."""
+        self._stream.synchronize()
+
+
+def picture_of(frame: Any) -> torch.Tensor:
+    """Return a decoded frame where it lies: [H * 3 / 2, W], the rows of NV12 or P016.
+
+    Raises:
+        ValueError: it lies otherwise.
+    """
+    from torch.utils.dlpack import from_dlpack
+
+    picture: torch.Tensor = from_dlpack(frame)
+    if picture.dim() != 2 or picture.shape[0] % 3:
+        raise ValueError(
+            f"it gives pictures of {picture.dtype} {list(picture.shape)}, not rows of NV12 or P016"
+        )
+    return picture
+
+
+class Nv12FrameBuilder:
+    """Makes rows of NV12 or P016 into frames that say of their colours what FFmpeg's say.
+
+    Where colour lies PyAV neither tells nor lets be set, and swscale goes by it; but what it makes
+    of a frame says the same. So those that come down go through one that was made of FFmpeg's.
+    """
+
+    _rows: VideoFrame
+    _row_bytes: int
+    _planar: Planar
+
+    def __init__(self, gpu: int) -> None:
+        """Know nothing yet."""
+        self.shape: tuple[int, int] | None = None
+        """Of the rows; None until it has learnt them."""
+        self._matrix = self._range = 0
+        # PyTorch's, which is current where frames lie on the GPU.
+        self._context = CudaContext(gpu, primary_ctx=False, current_ctx=True)
+
+    def learn(self, frame: VideoFrame | None) -> None:
+        """Take a frame that the CPU decoded, if it did."""
+        if frame is None:
+            return
+        is_8_bit = frame.format.components[0].bits == 8
+        self.shape = (frame.height // 2 * 3, frame.width)
+        self._matrix, self._range = frame.colorspace, frame.color_range
+        self._rows = VideoReformatter().reformat(frame, format=_NAMES[1 if is_8_bit else 2])
+        self._rows.colorspace, self._rows.color_range = self._matrix, self._range
+        self._row_bytes = frame.width if is_8_bit else 2 * frame.width
+        self._planar = Planar(frame.format.name)
+
+    def planar(self, rows: NDArray[Any]) -> VideoFrame:
+        """Return rows of that `shape` as the CPU decodes frames, in memory of their own."""
+        height = 0
+        for plane in self._rows.planes:
+            ours = rows_of(plane, self._row_bytes)
+            ours[:] = rows[height : height + len(ours)].view(np.uint8)
+            height += len(ours)
+        return self._planar.of(self._rows)
+
+    def as_it_lies(self, rows: torch.Tensor) -> VideoFrame:
+        """Return rows as NV12 or P010, in their memory, on the GPU or the CPU."""
+        height = rows.shape[0] // 3 * 2
+        frame = VideoFrame.from_dlpack(
+            [rows[:height], rows[height:]],
+            format=_NAMES[rows.element_size()],
+            cuda_context=self._context,
+        )
+        frame.colorspace, frame.color_range = self._matrix, self._range
+        return frame
 
 
 def check_installed() -> Any:
@@ -42,7 +164,7 @@ def errors_of(library: Any) -> tuple[type[Exception], ...]:
 
 
 @contextmanager
-def as_backend_errors(library: Any, asked: str, decoding: Decoding) -> Iterator[None]:
+def as_backend_errors(library: Any, asked: str, decoding: DecoderConfig) -> Iterator[None]:
     """Raise what the library raises as an error that begins with what was asked.
 
     Raises:
@@ -62,7 +184,7 @@ class LibraryDecoder:
     It raises `errors_of` the library, and is told of its stream by packets alone.
     """
 
-    def __init__(self, library: Any, codec: str, gpu: int, order: OwnStream) -> None:
+    def __init__(self, library: Any, codec: str, gpu: int, order: DecoderStream) -> None:
         """Start it.
 
         Args:

@@ -1,11 +1,101 @@
-"""Resizing RGB pictures as torchvision does: antialiased, bilinear or bicubic."""
+"""Resizing along one side as sums: which samples each result is made of, and how much of each."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
-from headrace.decode.pixels import Array
+from headrace.decode.frame_outputs import Array
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Taps:
+    """Result k of a side is the sum of `weights[k] * samples[index[k]]`."""
+
+    index: NDArray[np.int64]
+    """int64 [results, taps], in the samples there are."""
+    weights: Numbers
+    """float64 [results, taps]; those of a result are 1 together."""
+
+
+def area(samples: int, results: int, shift: float = 0) -> Taps:
+    """Shrink by averages, to which samples at the border of two results go in part.
+
+    Results lie `shift` samples further on than where both sides begin and end together.
+    """
+    half = samples / results / 2
+
+    def overlap(distance: Numbers) -> Numbers:
+        return np.clip(half + 0.5 - np.abs(distance), 0, 1)
+
+    return _taps(samples, results, half + 0.5, overlap, shift)
+
+
+def linear(samples: int, results: int, shift: float = 0) -> Taps:
+    """Grow by straight lines from sample to sample; `shift` as of `area`."""
+    return _taps(samples, results, 1, _triangle, shift)
+
+
+def cubic(samples: int, results: int, shift: float = 0) -> Taps:
+    """Grow or shrink by swscale's bicubic, whose parameter is 0.6; `shift` as of `area`."""
+    wide = max(1.0, samples / results)
+    return _taps(samples, results, 2 * wide, lambda d: _cubic(d / wide, -0.6), shift)
+
+
+def antialiased_linear(samples: int, results: int, shift: float = 0) -> Taps:
+    """Grow or shrink by Pillow's bilinear, which torchvision follows."""
+    wide = max(1.0, samples / results)
+    return _taps(samples, results, wide, lambda d: _triangle(d / wide), shift, leaves_out=True)
+
+
+def antialiased_cubic(samples: int, results: int, shift: float = 0) -> Taps:
+    """Grow or shrink by Pillow's bicubic, whose parameter is 0.5."""
+    wide = max(1.0, samples / results)
+    return _taps(
+        samples, results, 2 * wide, lambda d: _cubic(d / wide, -0.5), shift, leaves_out=True
+    )
+
+
+def _taps(
+    samples: int,
+    results: int,
+    reach: float,
+    weight: Callable[[Numbers], Numbers],
+    shift: float = 0,
+    *,
+    leaves_out: bool = False,
+) -> Taps:
+    """Return the taps of a kernel by the distance from the middle of a result, in samples.
+
+    What it reaches beyond the border is the border again, or with `leaves_out` does not count.
+    """
+    middle = (np.arange(results) + 0.5) * samples / results - 0.5 + shift
+    first = np.floor(middle - reach).astype(np.int64)
+    index = first[:, None] + np.arange(int(np.ceil(2 * reach)) + 2)
+    weights = weight(index - middle[:, None])
+    if leaves_out:
+        weights = np.where((index >= 0) & (index < samples), weights, 0)
+    weights = weights / weights.sum(1, keepdims=True)
+    used = (weights != 0).any(0)
+    return Taps(np.clip(index[:, used], 0, samples - 1), weights[:, used])
+
+
+def _triangle(distance: Numbers) -> Numbers:
+    found: Numbers = np.maximum(1 - np.abs(distance), 0)
+    return found
+
+
+def _cubic(distance: Numbers, slope: float) -> Numbers:
+    x = np.abs(distance)
+    near = ((slope + 2) * x - (slope + 3)) * x * x + 1
+    far = slope * (((x - 5) * x + 8) * x - 4)
+    return np.where(x < 1, near, np.where(x < 2, far, 0.0))
+
 
 _KERNELS: Final = {
     "bilinear": Image.Resampling.BILINEAR,

@@ -11,27 +11,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.argument_names import answers_names
-from headrace.decode.chooser import device_of
-from headrace.decode.decoded_by import DecodedBy
-from headrace.decode.decoding import ON_CPU, Decoding
-from headrace.decode.device_memory import device_memory
+from headrace.decode.decoder_config import ON_CPU, DecoderConfig
+from headrace.decode.decoder_pool import DecoderPool
+from headrace.decode.device_scheduler import DeviceCounters, device_of
+from headrace.decode.frame_outputs import Array, device_memory
 from headrace.decode.index_store import IndexStore
-from headrace.decode.open import check_opens, open_index
-from headrace.decode.pixels import Array
-from headrace.decode.pool import DecoderPool
+from headrace.decode.job_result import read_whole
+from headrace.decode.open_decoder import check_opens, open_index
 from headrace.decode.protocol import DecodeCounters, DecodeJob, check_on_error
-from headrace.decode.reading import read_whole
 from headrace.errors import ConfigError
-from headrace.planning.stretches import stretches
-from headrace.runtime.thread_lock import ThreadLock
-from headrace.sampling.boundary import Boundary, clip_indices
-from headrace.sizes import check_integers, parse_bytes
-from headrace.video.fitting import Fit
+from headrace.planning.gop_ranges import stretches
+from headrace.runtime.fork_safety import ForkSafeLock
+from headrace.sampling.clip_shape import Boundary, clip_indices
+from headrace.units import check_integers, parse_bytes
+from headrace.video.frame_format import Crop, Fit, FrameFormat, Interpolation, PixelType
 from headrace.video.frames import Clip
-from headrace.video.held import HeldSource
+from headrace.video.frames_played import Seconds, shown_at, shown_between
+from headrace.video.memory_source import MemorySource
 from headrace.video.metadata import VideoMetadata, read_metadata
-from headrace.video.shape import Crop, FrameShape, Interpolation, PixelType
-from headrace.video.shown import Seconds, shown_at, shown_between
 from headrace.video.source import Source, Stream
 from headrace.video.stream_index import StreamIndex
 
@@ -55,7 +52,7 @@ def open(  # which is how one says it: headrace.open("a.mp4")
     dtype: PixelType = "uint8",
     on_error: Literal["raise", "conceal"] = "raise",
     memory_budget: int | str = "4GiB",
-    decoding: Decoding = ON_CPU,
+    decoding: DecoderConfig = ON_CPU,
     store: IndexStore | None = None,
 ) -> "VideoReader":
     """Return a reader of one video, which stays open until it is closed. Audio is not read.
@@ -89,7 +86,7 @@ def open(  # which is how one says it: headrace.open("a.mp4")
         OpenError, ScanError: it is no video, or a bad one.
     """
     check_on_error(on_error, ("raise", "conceal"))
-    shape = FrameShape(size=size, crop=crop, fit=fit, interpolation=interpolation, dtype=dtype)
+    shape = FrameFormat(size=size, crop=crop, fit=fit, interpolation=interpolation, dtype=dtype)
     budget = parse_bytes(memory_budget)
     index = open_index(Source.of(_source(video), stream), store)
     shape.output_size(index.info.upright_size)  # refuses a crop that lies outside
@@ -116,11 +113,11 @@ class VideoReader:
     def __init__(
         self,
         index: StreamIndex,
-        shape: FrameShape,
+        shape: FrameFormat,
         *,
         conceals: bool = False,
         memory_budget: int = 1 << 32,
-        decoding: Decoding = ON_CPU,
+        decoding: DecoderConfig = ON_CPU,
         is_read_once: bool = False,
     ) -> None:
         """Read a video whose index is known; opens nothing yet. Arguments as for `open`.
@@ -136,7 +133,7 @@ class VideoReader:
         Raises:
             BackendError: such video cannot be decoded that way.
         """
-        decoding = Decoding.chosen(decoding)
+        decoding = DecoderConfig.chosen(decoding)
         check_opens([index], shape, decoding)
         self.index = index
         """The frames there are, when each is shown, and where decoding may start."""
@@ -145,7 +142,7 @@ class VideoReader:
         self._budget = memory_budget
         self._decoding = decoding
         self._pool = DecoderPool(shape, max_open=1, decoding=decoding)
-        self._lock = ThreadLock()
+        self._lock = ForkSafeLock()
         self._is_read_once = is_read_once
         self._is_closed = False
 
@@ -231,7 +228,7 @@ class VideoReader:
         return self._pool.counters
 
     @property
-    def decoded_by(self) -> DecodedBy | None:
+    def decoded_by(self) -> DeviceCounters | None:
         """Which of CPU and GPU decoded in this process, and why; None unless decoding is `auto`."""
         return self._pool.decoded_by
 
@@ -336,7 +333,7 @@ class VideoReader:
 
 def _source(video: Video) -> Source:
     if isinstance(video, bytes | bytearray | memoryview) or hasattr(video, "read"):
-        return HeldSource.holding(video)  # type: ignore[arg-type]
+        return MemorySource.holding(video)  # type: ignore[arg-type]
     if not isinstance(video, Source | str | os.PathLike):
         raise ConfigError(
             "a video is opened by its path, its bytes or a file object, got "

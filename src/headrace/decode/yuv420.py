@@ -5,10 +5,9 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import ColorRange, VideoReformatter
 from numpy.typing import NDArray
 
-from headrace.decode.colours import matrix_and_range
-from headrace.video.fitting import Fitting
-from headrace.video.planes import rows_of
-from headrace.video.shape import TAG_BYTES, Orientation
+from headrace.decode.yuv_to_rgb import matrix_and_range
+from headrace.video.content_digest import rows_of
+from headrace.video.frame_format import TAG_BYTES, Orientation, ResizeFit
 
 _AREA, _BICUBIC, _ROUNDED = 0x20, 0x4, 0x40000
 """swscale flags: with the last, a frame is on average as bright as one that went to RGB at once."""
@@ -29,7 +28,7 @@ class Yuv420Packer:
     def pack(
         self,
         frame: VideoFrame,
-        fitting: Fitting,
+        fitting: ResizeFit,
         orientation: Orientation,
         out: NDArray[np.uint8],
     ) -> None:

@@ -6,21 +6,20 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from headrace.decode.decoding import Decoding
+from headrace.decode.decoder_config import DecoderConfig, in_option_words
+from headrace.decode.frame_outputs import Array
 from headrace.decode.index_store import IndexStore
-from headrace.decode.option_words import in_option_words
-from headrace.decode.pixels import Array
 from headrace.decode.protocol import DecodeCounters, Decoder
 from headrace.errors import HeadraceError, MediaError
 from headrace.extraction.decode_jobs import Decoders
-from headrace.extraction.journal import Entry, Journal
-from headrace.extraction.options import shape_of_asked
+from headrace.extraction.extraction_options import shape_of_asked
+from headrace.extraction.journal import Journal, JournalEntry
 from headrace.extraction.videos import reopened
 from headrace.planning.chunks import Chunk
-from headrace.runtime.child import Json
+from headrace.runtime.child_spec import Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.speaker import Speaker, chunks_to_do
-from headrace.video.shape import FrameShape
+from headrace.runtime.worker_protocol import ChunkReporter, chunks_to_do
+from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
 
 
@@ -54,20 +53,20 @@ class ChunkWorker(ABC):
         self.journal, self.clock = journal, clock
         self.raises = bool(argument["raises"])
         self.request = journal.request()
-        self.decoders = Decoders(Decoding.named(str(argument["decode"])))
+        self.decoders = Decoders(DecoderConfig.named(str(argument["decode"])))
         self._store = IndexStore(Path(str(argument["store"])))
         self._decoder: Decoder[Array] | None = None
         self._video = -1
 
     @abstractmethod
-    def do(self, speaker: Speaker) -> None:
+    def do(self, speaker: ChunkReporter) -> None:
         """Do one chunk, `chunk_of(speaker.told)`: its files, then its entry in the journal.
 
         Raises:
             HeadraceError: it cannot be done.
         """
 
-    def shape_of(self, index: StreamIndex) -> FrameShape:
+    def shape_of(self, index: StreamIndex) -> FrameFormat:
         """Return what frames of a video are decoded to: as the options say."""
         return shape_of_asked(self.request.asked)
 
@@ -79,7 +78,9 @@ class ChunkWorker(ABC):
             self._video, self._decoder = video, self.decoders.open(index, self.shape_of(index))
         return self._decoder
 
-    def finish(self, speaker: Speaker, entry: Entry, cost: DecodeCounters, *, lost: int) -> None:
+    def finish(
+        self, speaker: ChunkReporter, entry: JournalEntry, cost: DecodeCounters, *, lost: int
+    ) -> None:
         """Note that a chunk is done, whose files are there, and send what it took."""
         self.journal.write(speaker.chunk, entry)
         spent: Json = dict(vars(cost))

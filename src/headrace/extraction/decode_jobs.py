@@ -4,20 +4,19 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
-from headrace.decode.chooser import Chooser
-from headrace.decode.decoding import ON_CPU, Decoding
-from headrace.decode.open import capabilities_of, open_decoder
-from headrace.decode.option_words import saying_option
-from headrace.decode.pixels import Array
+from headrace.decode.decoder_config import ON_CPU, DecoderConfig, saying_option
+from headrace.decode.device_scheduler import DeviceScheduler
+from headrace.decode.frame_outputs import Array
+from headrace.decode.open_decoder import capabilities_of, open_decoder
 from headrace.decode.protocol import DecodeJob, Decoder, OnError
 from headrace.errors import ConfigError
-from headrace.planning.stretches import Stretch
-from headrace.video.shape import FrameShape
+from headrace.planning.gop_ranges import GopRange
+from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
 
 
 def jobs(
-    planned: Sequence[Stretch], *, conceals: bool, goes_on: bool = False
+    planned: Sequence[GopRange], *, conceals: bool, goes_on: bool = False
 ) -> Iterator[DecodeJob]:
     """Yield a job for each stretch of one video; only where the next one follows does it read on.
 
@@ -36,7 +35,7 @@ def jobs(
         yield DecodeJob(stretch.wanted, goes_on=follows, conceals=conceals)
 
 
-class JobLine:
+class JobQueue:
     """Jobs that are taken by a number of frames, cut where that is needed."""
 
     def __init__(self, line: Iterator[DecodeJob]) -> None:
@@ -64,7 +63,7 @@ def check_way(way: str, *, rate: str | None, on_error: OnError) -> None:
     Raises:
         ConfigError: it does not, or it names no device; BackendError: no backend.
     """
-    decoding = Decoding.named(way)
+    decoding = DecoderConfig.named(way)
     if rate is not None and decoding != ON_CPU:
         raise ConfigError(
             f"--decode {way} is for videos, and sources are pictures (--rate); leave --decode out"
@@ -82,10 +81,10 @@ def check_decoder(way: str, indexes: Iterable[StreamIndex] = ()) -> None:
     Raises:
         BackendError: it is not, or does not.
     """
-    decoding = Decoding.named(way)
+    decoding = DecoderConfig.named(way)
     if decoding == ON_CPU:
         return
-    from headrace.training.devices import check_decoding
+    from headrace.loaders.devices import check_decoding
 
     with saying_option():
         check_decoding(decoding)
@@ -96,7 +95,7 @@ def check_decoder(way: str, indexes: Iterable[StreamIndex] = ()) -> None:
 
 def backend_facts(way: str) -> dict[str, str]:
     """Return what of a way to decode decides what comes out; PyAV gives the same bits anywhere."""
-    backend = Decoding.named(way).backend
+    backend = DecoderConfig.named(way).backend
     return {} if backend == ON_CPU.backend else {"decoded_by": backend}
 
 
@@ -106,14 +105,14 @@ class Decoders:
     Threads may open decoders at the same time; one of them asks for `frames` and `reasons`.
     """
 
-    def __init__(self, decoding: Decoding, *, threads: int = 1, gpu: int = 0) -> None:
+    def __init__(self, decoding: DecoderConfig, *, threads: int = 1, gpu: int = 0) -> None:
         """Open nothing yet; `threads` decode at a time, and `gpu` is the one that `auto` takes."""
         self._decoding = decoding
-        self._chooser = Chooser(cores=threads, gpu=gpu) if decoding.is_auto else None
+        self._chooser = DeviceScheduler(cores=threads, gpu=gpu) if decoding.is_auto else None
         self._told: dict[str, int] = {}
         self._said: set[str] = set()
 
-    def open(self, index: StreamIndex, shape: FrameShape) -> Decoder[Array]:
+    def open(self, index: StreamIndex, shape: FrameFormat) -> Decoder[Array]:
         """Return a decoder of a video; the caller closes it. Raises as `open_decoder` does."""
         with saying_option():
             return open_decoder(index, shape, self._decoding, chooser=self._chooser)

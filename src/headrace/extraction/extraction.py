@@ -16,17 +16,17 @@ from headrace.decode.index_store import IndexStore
 from headrace.errors import file_errors
 from headrace.extraction.chunk_worker import chunk_message
 from headrace.extraction.decode_jobs import check_decoder
-from headrace.extraction.journal import Entry, Journal, Lost, Outcome
-from headrace.extraction.options import ExtractionOptions
-from headrace.extraction.plan import (
-    Extracted,
+from headrace.extraction.extraction_options import ExtractionOptions
+from headrace.extraction.extraction_plan import (
     ExtractionPlan,
+    ExtractionResult,
+    KindSummary,
     Progress,
-    Remarks,
     Wanted,
     startup_parts,
     whole_video,
 )
+from headrace.extraction.journal import Journal, JournalEntry, Lost, Outcome
 from headrace.extraction.progress_recorder import ProgressRecorder
 from headrace.extraction.videos import Videos
 from headrace.planning.chunks import Chunk
@@ -37,10 +37,10 @@ from headrace.profiling.recorder import Recorder
 from headrace.profiling.run_records import Setup, StartUpPart
 from headrace.profiling.session import Outcome as RunOutcome
 from headrace.profiling.stage_records import Role
-from headrace.runtime.child import ChildFunction, Json
+from headrace.runtime.child_spec import ChildFunction, Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.workers import RunRound, Work, WorkOutcome, work_through
-from headrace.video.loss import Loss
+from headrace.runtime.worker_pool import PoolBackend, PoolResult, PoolTask, work_through
+from headrace.video.frame_loss import FrameLoss
 from headrace.video.stream_index import StreamIndex
 
 OptionsT = TypeVar("OptionsT", bound=ExtractionOptions)
@@ -171,10 +171,10 @@ class Extraction(ABC, Generic[OptionsT]):
         return np.arange(len(index)), [whole_video(video, index, len(index))]
 
     @abstractmethod
-    def outcome_of(self, entry: Entry) -> Outcome:
+    def outcome_of(self, entry: JournalEntry) -> Outcome:
         """Return what became of a chunk, by its entry in the journal."""
 
-    def came_in(self, entry: Entry) -> Collection[int]:
+    def came_in(self, entry: JournalEntry) -> Collection[int]:
         """Return the wanted frames that are there of a chunk that was begun."""
         return ()
 
@@ -203,7 +203,7 @@ class Extraction(ABC, Generic[OptionsT]):
         on_settled: Callable[[int], None] = lambda count: None,
         on_warning: Callable[[str], None] = lambda warning: None,
         on_phase: Callable[[str], None] = lambda what: None,
-    ) -> Extracted:
+    ) -> ExtractionResult:
         """Extract what is missing in the folder, and put together all that it holds then.
 
         An interrupt or an error ends it early; what is done stays, and the next run goes on.
@@ -258,7 +258,7 @@ class Extraction(ABC, Generic[OptionsT]):
             entries={**done, **noted},
         )
 
-    def do(self, journal: Journal, progress: Progress, recorder: ProgressRecorder) -> WorkOutcome:
+    def do(self, journal: Journal, progress: Progress, recorder: ProgressRecorder) -> PoolResult:
         """Do the chunks that are not done, the dearest first where each is a video."""
         todo = progress.without(self.plan.chunks)
         if self.is_by_video:
@@ -274,17 +274,19 @@ class Extraction(ABC, Generic[OptionsT]):
     def finish(self, journal: Journal, progress: Progress) -> None:
         """Put together what there is, however the work ended."""
 
-    def remarks(self, recorder: ProgressRecorder, outcome: RunOutcome) -> Remarks:
+    def remarks(self, recorder: ProgressRecorder, outcome: RunOutcome) -> KindSummary:
         """Return what the record of the run says of this kind alone."""
-        return Remarks(
+        return KindSummary(
             setup=Setup(batch_size=max([step.frames for step in recorder.steps], default=1)),
             outputs=self.outputs if outcome == "complete" else (),
             notes=recorder.notes_on_decoding(),
         )
 
-    def work(self, journal: Journal, workers: int, more: Mapping[str, Json] | None = None) -> Work:
+    def work(
+        self, journal: Journal, workers: int, more: Mapping[str, Json] | None = None
+    ) -> PoolTask:
         """Return what so many workers do for a folder; `more`: what else they are sent."""
-        return Work(
+        return PoolTask(
             function=self.function,
             argument={
                 "folder": str(journal.folder.absolute()),
@@ -304,8 +306,8 @@ class Extraction(ABC, Generic[OptionsT]):
         journal: Journal,
         recorder: ProgressRecorder,
         *,
-        run: RunRound | None = None,
-    ) -> WorkOutcome:
+        run: PoolBackend | None = None,
+    ) -> PoolResult:
         """Have workers do `chunks`, name of each → its message; `run`: where, if not here."""
         return work_through(
             self.work(journal, self.options.processes),
@@ -324,7 +326,7 @@ class Extraction(ABC, Generic[OptionsT]):
                 continue
             index, place = plan.indexes[chunk.video], plan.places[chunk.video]
             if self.is_by_video and outcome.lost:
-                whole = Loss(source=str(index.source), index=None, cause=outcome.lost[0].cause)
+                whole = FrameLoss(source=str(index.source), index=None, cause=outcome.lost[0].cause)
                 yield lost_frame(whole, place)
                 continue
             found = [
@@ -332,10 +334,10 @@ class Extraction(ABC, Generic[OptionsT]):
                 *((lost.index, lost.cause, False) for lost in outcome.lost),
             ]
             for number, cause, is_concealed in sorted(found):
-                loss = Loss.at(index, number, cause, is_concealed=is_concealed)
+                loss = FrameLoss.at(index, number, cause, is_concealed=is_concealed)
                 yield lost_frame(loss, place)
 
-    def _run(self, journal: Journal, recorder: ProgressRecorder) -> Extracted:
+    def _run(self, journal: Journal, recorder: ProgressRecorder) -> ExtractionResult:
         record = recorder.record
         before = self.progress(journal, {}).came
         recorder.on_frames(before)
@@ -370,4 +372,6 @@ class Extraction(ABC, Generic[OptionsT]):
             notes=(*plan.notes, *remarks.notes, *([there] if before else [])),
             outputs=remarks.outputs,
         )
-        return Extracted(session=session, came=progress.came, were_there=before, wanted=self.wanted)
+        return ExtractionResult(
+            session=session, came=progress.came, were_there=before, wanted=self.wanted
+        )

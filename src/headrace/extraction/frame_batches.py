@@ -5,12 +5,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from headrace.decode.pixels import Array, Stack
+from headrace.decode.frame_outputs import Array, StackedOutput
+from headrace.decode.job_result import JobResult, read
 from headrace.decode.protocol import DecodeJob, Decoder
-from headrace.decode.reading import Reading, read
 from headrace.errors import ConfigError
-from headrace.planning.batches import BatchPart, batch_parts
-from headrace.planning.stretches import Stretch
+from headrace.planning.gop_ranges import BatchPart, GopRange, batch_parts
 from headrace.runtime.affinity import available_cores
 from headrace.runtime.clock import Clock
 from headrace.video.frames import FrameBatch
@@ -22,7 +21,7 @@ _JOBS_WAITING = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadingRoom:
+class ReadBudget:
     """What may be decoded before its turn."""
 
     job_frames: int
@@ -35,7 +34,7 @@ class ReadingRoom:
     @classmethod
     def of(
         cls, size: tuple[int, int], *, batch_size: int | None, workers: int | None, budget: int
-    ) -> "ReadingRoom":
+    ) -> "ReadBudget":
         """Share out a budget.
 
         Args:
@@ -57,7 +56,7 @@ class ReadingRoom:
                 "smaller batch_size or size"
             )
         if workers is None:
-            # One stretch is delivered while `workers` more run or wait: runtime/ordered.py.
+            # One stretch is delivered while `workers` more run or wait: runtime/imap.py.
             most = budget // (job * frame_bytes) - 1
             workers = max(1, min(len(available_cores()), most))
         share = budget // (frame_bytes * (workers + 1))
@@ -76,14 +75,14 @@ class ReadingRoom:
 class ReadingTask:
     """A stretch in parts, each of one batch."""
 
-    stretch: Stretch
+    stretch: GopRange
     parts: list[BatchPart]
     shared: dict[int, Array]
     """Number of a batch → uint8 [N, H, W, 3], where frames of other stretches go too."""
 
 
 def batches_of_one_stretch(
-    stretches: Iterable[Stretch], *, batch_size: int
+    stretches: Iterable[GopRange], *, batch_size: int
 ) -> Iterator[ReadingTask]:
     """Cut every stretch into batches of at most `batch_size` that it has for itself."""
     for stretch in stretches:
@@ -93,7 +92,7 @@ def batches_of_one_stretch(
 
 
 def batches_over_stretches(
-    stretches: Iterable[Stretch],
+    stretches: Iterable[GopRange],
     num_frames: int,
     *,
     batch_size: int,
@@ -135,7 +134,7 @@ class FilledPart:
 
     video: int
     """Place of the video in the list that was asked for."""
-    reading: Reading
+    reading: JobResult
     """What became of its frames."""
     batch: Array | None
     """uint8 [N, H, W, 3]: memory of the whole batch; None where no frame came."""
@@ -187,7 +186,7 @@ def fill_by_size(
     parts: list[FilledPart] = []
     while wanted:
         began_ns = clock.now_ns()
-        stack: Stack[Array] = Stack(len(wanted), take)
+        stack: StackedOutput[Array] = StackedOutput(len(wanted), take)
         reading = read(decoder, DecodeJob(wanted, conceals=conceals), stack)
         finish()
         # From the first of another size on, all belong in a later batch.

@@ -7,22 +7,22 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from headrace.decode.decoding import Decoding
+from headrace.decode.decoder_config import DecoderConfig
 from headrace.errors import ConfigError
 from headrace.extraction.extraction import Extraction
+from headrace.extraction.extraction_options import ExtractionOptions
+from headrace.extraction.extraction_plan import ExtractionPlan, Progress, Wanted
 from headrace.extraction.frame_table import NAME, write_table
 from headrace.extraction.frame_worker import extract_frames, rows_of
-from headrace.extraction.image_encoder import Pictures
-from headrace.extraction.journal import Entry, Journal, Lost, Outcome
-from headrace.extraction.options import ExtractionOptions
+from headrace.extraction.image_encoder import ImageEncoder
+from headrace.extraction.journal import Journal, JournalEntry, Lost, Outcome
 from headrace.extraction.pilot import pilot, pixels_of
-from headrace.extraction.plan import ExtractionPlan, Progress, Wanted
 from headrace.extraction.videos import frame_file
 from headrace.extras import check_extra
 from headrace.planning.chunks import Chunk, chunks_of
 from headrace.profiling.provenance import Scalar
 from headrace.profiling.stage_records import Role
-from headrace.runtime.child import ChildFunction
+from headrace.runtime.child_spec import ChildFunction
 from headrace.sampling.selection import Selection
 from headrace.video.stream_index import StreamIndex
 
@@ -33,20 +33,24 @@ _SAMPLES: Final = 6
 
 
 @dataclass(frozen=True, kw_only=True)
-class FrameOptions(ExtractionOptions):
+class FrameExtractionOptions(ExtractionOptions):
     """Which frames of which videos, as which pictures, and how it is done."""
 
     kind: ClassVar[str] = "frames"
     selection: Selection
     """Which frames."""
-    pictures: Pictures = field(default_factory=Pictures)
+    pictures: ImageEncoder = field(default_factory=ImageEncoder)
 
     def _asked(self) -> dict[str, Scalar]:
         first = dict.fromkeys(("format", "quality", "size"))
         return {"frames": str(self.selection), **first, **self.pictures.asked()}
 
     def _means(self) -> dict[str, Scalar]:
-        return {**super()._means(), "rate": self.rate, "decode": Decoding.named(self.decode).name}
+        return {
+            **super()._means(),
+            "rate": self.rate,
+            "decode": DecoderConfig.named(self.decode).name,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +75,7 @@ class FrameEstimate:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class FrameExtraction(Extraction[FrameOptions]):
+class FrameExtraction(Extraction[FrameExtractionOptions]):
     """An extraction of pictures that can begin: `FrameExtraction.prepare(options).run()`."""
 
     noun: ClassVar[str] = "picture"
@@ -81,14 +85,14 @@ class FrameExtraction(Extraction[FrameOptions]):
     function: ChildFunction = field(default=extract_frames)
 
     @classmethod
-    def check(cls, options: FrameOptions) -> None:
+    def check(cls, options: FrameExtractionOptions) -> None:
         """Check that pictures and their table can be written: see `Extraction.check`."""
         check_extra("parquet", f"the table of the frames, {NAME},")
         options.pictures.check()
 
     @classmethod
     def cut(
-        cls, options: FrameOptions, video: int, index: StreamIndex
+        cls, options: FrameExtractionOptions, video: int, index: StreamIndex
     ) -> tuple[Wanted, list[Chunk]]:
         """Return the frames that were selected, and chunks of about the same work."""
         wanted, size = options.selection.of(index), index.info.upright_size
@@ -104,7 +108,7 @@ class FrameExtraction(Extraction[FrameOptions]):
                 f"{str(self.options.selection)!r}; ask for others, as with --every 1"
             )
 
-    def outcome_of(self, entry: Entry) -> Outcome:
+    def outcome_of(self, entry: JournalEntry) -> Outcome:
         """Return what became of a chunk, by its entry in the journal."""
         return Outcome(
             came=len(entry.files),
@@ -112,7 +116,7 @@ class FrameExtraction(Extraction[FrameOptions]):
             concealed=tuple(row.index for row in rows_of(entry) if row.is_concealed),
         )
 
-    def came_in(self, entry: Entry) -> Collection[int]:
+    def came_in(self, entry: JournalEntry) -> Collection[int]:
         """Return the frames that there are pictures of."""
         return [row.index for row in rows_of(entry)]
 

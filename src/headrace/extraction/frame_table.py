@@ -5,9 +5,9 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 
+from headrace.atomic_file import write_bytes_whole
+from headrace.extraction.extraction_options import RequestedVideo
 from headrace.extraction.frame_worker import FrameRow
-from headrace.extraction.options import AskedVideo
-from headrace.text_file import write_bytes_whole
 from headrace.video.stream_index import StreamIndex
 from headrace.video.timebase import to_seconds
 
@@ -19,7 +19,7 @@ def write_table(
     path: Path,
     rows: Iterable[tuple[int, FrameRow]],
     indexes: Mapping[int, StreamIndex],
-    videos: Sequence[AskedVideo],
+    videos: Sequence[RequestedVideo],
 ) -> None:
     """Write a row for each picture; the file appears whole or not at all. The same rows give the
     same bytes with the same pyarrow. Some 300 bytes of memory a row.
@@ -44,7 +44,7 @@ def write_table(
     write_bytes_whole(path, file.getvalue())
 
 
-def _row(video: AskedVideo, index: StreamIndex, row: FrameRow) -> dict[str, Any]:
+def _row(video: RequestedVideo, index: StreamIndex, row: FrameRow) -> dict[str, Any]:
     time_base = index.info.time_base
     return {
         "video": _encodable(video.name),

@@ -6,20 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from headrace.decode.pixels import Array
+from headrace.atomic_file import write_bytes_whole
+from headrace.decode.frame_outputs import Array
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
 from headrace.errors import MediaError
 from headrace.extraction.chunk_worker import ChunkWorker, chunk_of, do_chunks
 from headrace.extraction.decode_jobs import jobs
-from headrace.extraction.image_encoder import Pictures
-from headrace.extraction.journal import Entry, Journal, Lost
+from headrace.extraction.image_encoder import ImageEncoder
+from headrace.extraction.journal import Journal, JournalEntry, Lost
 from headrace.extraction.progress_recorder import StepTimer
 from headrace.extraction.videos import frame_file
-from headrace.planning.stretches import stretches
-from headrace.runtime.child import Json
-from headrace.runtime.speaker import Speaker
+from headrace.planning.gop_ranges import stretches
+from headrace.runtime.child_spec import Json
+from headrace.runtime.worker_protocol import ChunkReporter
 from headrace.sampling.selection import selection_of
-from headrace.text_file import write_bytes_whole
 
 
 @dataclass(frozen=True)
@@ -41,16 +41,16 @@ class FrameRow:
     """Of the file."""
 
 
-def entry_of(rows: Sequence[FrameRow], lost: Sequence[Lost]) -> Entry:
+def entry_of(rows: Sequence[FrameRow], lost: Sequence[Lost]) -> JournalEntry:
     """Return the entry of a chunk, in order of its frames."""
     rows = sorted(rows, key=lambda row: row.index)
-    return Entry(
+    return JournalEntry(
         files=tuple((row.file, row.num_bytes) for row in rows),
         facts={"frames": [astuple(row)[:-2] for row in rows], "lost": [list(row) for row in lost]},
     )
 
 
-def rows_of(entry: Entry) -> Iterator[FrameRow]:
+def rows_of(entry: JournalEntry) -> Iterator[FrameRow]:
     """Yield the pictures of a chunk, in order."""
     for facts, (file, num_bytes) in zip(entry.facts["frames"], entry.files, strict=True):
         index, pts, height, width, is_concealed = facts
@@ -70,9 +70,9 @@ class FrameWorker(ChunkWorker):
         """Open nothing yet: see `ChunkWorker`."""
         super().__init__(argument, journal)
         self._selection = selection_of(str(self.request.asked["frames"]))
-        self._pictures = Pictures.of_asked(self.request.asked)
+        self._pictures = ImageEncoder.of_asked(self.request.asked)
 
-    def do(self, speaker: Speaker) -> None:
+    def do(self, speaker: ChunkReporter) -> None:
         """Do one chunk: what an earlier run noted of it is not done again."""
         chunk, _ = chunk_of(speaker.told)
         decoder = self.opened(chunk.video)

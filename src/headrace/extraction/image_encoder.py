@@ -44,7 +44,7 @@ _PNG_LEVEL: Final = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pictures:
+class ImageEncoder:
     """What pictures frames are made into. The same frame gives the same bytes, whoever encodes it.
 
     Raises:
@@ -84,7 +84,7 @@ class Pictures:
         return {name: found[name] for name in chosen}
 
     @classmethod
-    def of_asked(cls, asked: Mapping[str, Any]) -> "Pictures":
+    def of_asked(cls, asked: Mapping[str, Any]) -> "ImageEncoder":
         """Return what `asked` told, which may hold other options too."""
         return cls(**{f.name: asked[f.name] for f in fields(cls) if f.name in asked})
 

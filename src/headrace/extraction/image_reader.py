@@ -7,19 +7,19 @@ from fractions import Fraction
 
 import numpy as np
 
-from headrace.decode.pictures import PictureFile, read_picture
+from headrace.decode.image_files import ImageFile, read_picture
 from headrace.decode.protocol import DecodeCounters, OnError
 from headrace.errors import MediaError, OpenError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.video.frame_loss import FrameLoss
 from headrace.video.frames import FrameBatch
-from headrace.video.loss import Loss
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PictureBatch(FrameBatch):
     """Pictures of one size that follow each other; `index` is the place among all, times are 0."""
 
-    pictures: tuple[PictureFile, ...]
+    pictures: tuple[ImageFile, ...]
     """The file of each."""
 
 
@@ -34,7 +34,7 @@ class PictureReader:
 
     def __init__(
         self,
-        pictures: Sequence[PictureFile],
+        pictures: Sequence[ImageFile],
         *,
         batch_size: int,
         stride: int = 1,
@@ -57,7 +57,7 @@ class PictureReader:
         self._batches = _batches([(k, pictures[k]) for k in places], batch_size)[:max_batches]
         self._on_error = on_error
         self._clock = clock
-        self.losses: list[Loss] = []
+        self.losses: list[FrameLoss] = []
         """What was left out so far, in order."""
         self.counters = DecodeCounters()
         """What reading cost so far."""
@@ -82,7 +82,7 @@ class PictureReader:
                     if self._on_error == "raise":
                         error = bad
                         break
-                    self.losses.append(Loss(source=bad.source, index=None, cause=str(bad)))
+                    self.losses.append(FrameLoss(source=bad.source, index=None, cause=str(bad)))
             if read:
                 places, pictures, pixels = zip(*read, strict=True)
                 yield PictureBatch(
@@ -97,7 +97,7 @@ class PictureReader:
             if error is not None:
                 raise error
 
-    def _read(self, picture: PictureFile) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+    def _read(self, picture: ImageFile) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
         pixels = read_picture(picture.path)
         if pixels.shape[:2] != picture.size:
             raise OpenError(
@@ -114,9 +114,9 @@ class PictureReader:
 
 
 def _batches(
-    pictures: Sequence[tuple[int, PictureFile]], batch_size: int
-) -> list[list[tuple[int, PictureFile]]]:
-    batches: list[list[tuple[int, PictureFile]]] = []
+    pictures: Sequence[tuple[int, ImageFile]], batch_size: int
+) -> list[list[tuple[int, ImageFile]]]:
+    batches: list[list[tuple[int, ImageFile]]] = []
     for place, picture in pictures:
         last = batches[-1] if batches else []
         if last and len(last) < batch_size and last[-1][1].size == picture.size:

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from headrace.atomic_file import partial_of, write_whole
 from headrace.errors import ConfigError, file_errors, reason_of
-from headrace.extraction.options import Request
+from headrace.extraction.extraction_options import OutputSpec
 from headrace.profiling.machine import decoder_version
 from headrace.records import from_dict, recorded, to_dict
-from headrace.runtime.lock import file_lock
-from headrace.text_file import partial_of, write_whole
-from headrace.video.manifest import OUTPUT_HOME
+from headrace.runtime.posix import file_lock
+from headrace.video.find_videos import OUTPUT_HOME
 from headrace.video.source import refuse_address
 
 RETRY: Final = "--retry tries it again"
@@ -37,7 +37,7 @@ class Fallen:
 
 
 @dataclass(frozen=True)
-class Quarantine:
+class DeadLetters:
     """The chunks of one output folder that ended two workers each, with the reason.
 
     It holds for one version of the decoder: another one may not crash of the same file. Written by
@@ -118,7 +118,7 @@ class Outcome:
 
 @recorded
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class JournalEntry:
     """What became of one chunk."""
 
     files: tuple[tuple[str, int], ...]
@@ -137,7 +137,7 @@ class Journal:
         self._request = self._home / "request.json"
         self._entries = self._home / "chunks"
 
-    def before(self) -> Request | None:
+    def before(self) -> OutputSpec | None:
         """Return what was asked of the folder before; None where it is new or empty.
 
         Raises:
@@ -155,7 +155,7 @@ class Journal:
                 f"{fault}; give another folder with -o, or delete {self.folder}"
             ) from error
 
-    def check(self, request: Request) -> None:
+    def check(self, request: OutputSpec) -> None:
         """Do nothing if the folder is new, or was begun for this request.
 
         Raises:
@@ -171,7 +171,7 @@ class Journal:
             )
 
     @contextmanager
-    def held(self, request: Request) -> Iterator[None]:
+    def held(self, request: OutputSpec) -> Iterator[None]:
         """Keep the folder for this run, and note what is asked of it.
 
         Raises:
@@ -201,15 +201,15 @@ class Journal:
         with file_lock(self._home / "workers.lock", is_shared=True, waits=True):
             yield
 
-    def request(self) -> Request:
+    def request(self) -> OutputSpec:
         """Return what is asked of the folder that this run has.
 
         Raises:
             OSError, ValueError: it cannot be read.
         """
-        return Request.parse(self._request.read_text(encoding="utf-8"), self._request)
+        return OutputSpec.parse(self._request.read_text(encoding="utf-8"), self._request)
 
-    def write(self, chunk: str, entry: Entry) -> None:
+    def write(self, chunk: str, entry: JournalEntry) -> None:
         """Note that a chunk is done; its files lie there already.
 
         Raises:
@@ -219,7 +219,7 @@ class Journal:
         with suppress(OSError):
             self._entry(_begun(chunk)).unlink()
 
-    def note(self, chunk: str, entry: Entry) -> None:
+    def note(self, chunk: str, entry: JournalEntry) -> None:
         """Note what there is of a chunk that is not done; its files lie there already.
 
         Raises:
@@ -227,12 +227,12 @@ class Journal:
         """
         self.write(_begun(chunk), entry)
 
-    def noted(self, chunks: Iterable[str]) -> dict[str, Entry]:
+    def noted(self, chunks: Iterable[str]) -> dict[str, JournalEntry]:
         """Return what was noted of chunks that are not done, where all of it is there."""
         found = {chunk: self._read(_begun(chunk)) for chunk in chunks}
         return {chunk: entry for chunk, entry in found.items() if entry is not None}
 
-    def done(self, chunks: Iterable[str]) -> dict[str, Entry]:
+    def done(self, chunks: Iterable[str]) -> dict[str, JournalEntry]:
         """Return the entries of those chunks that are done. Asks for the size of every file."""
         found = {chunk: self._read(chunk) for chunk in chunks}
         return {chunk: entry for chunk, entry in found.items() if entry is not None}
@@ -249,9 +249,9 @@ class Journal:
                 (self.folder / name).unlink(missing_ok=True)
             self._entry(chunk).unlink(missing_ok=True)
 
-    def quarantine(self) -> Quarantine:
+    def quarantine(self) -> DeadLetters:
         """Return the chunks that earlier runs gave up, for what decodes now."""
-        return Quarantine(self._home / "quarantine.json", decoder_version())
+        return DeadLetters(self._home / "quarantine.json", decoder_version())
 
     def claims(self) -> Path:
         """Return the folder in which workers of this run claim chunks.
@@ -287,10 +287,10 @@ class Journal:
         """Return the text that the run left for its workers."""
         return (self._home / _TOLD).read_text(encoding="utf-8", errors="surrogateescape")
 
-    def _read(self, chunk: str) -> Entry | None:
+    def _read(self, chunk: str) -> JournalEntry | None:
         try:
             file = self._entry(chunk)
-            entry = from_dict(Entry, json.loads(file.read_text(encoding="utf-8")), file=file)
+            entry = from_dict(JournalEntry, json.loads(file.read_text(encoding="utf-8")), file=file)
             sizes = ((self.folder / name).stat().st_size == size for name, size in entry.files)
             return entry if all(sizes) else None
         except (OSError, ValueError):

@@ -11,10 +11,10 @@ from headrace.cache.cache_url import NONE
 from headrace.errors import StageError
 from headrace.extraction.chunk_worker import chunk_message
 from headrace.extraction.extraction import Extraction
-from headrace.extraction.journal import Entry, Journal
+from headrace.extraction.journal import Journal, JournalEntry
 from headrace.planning.chunks import Chunk
-from headrace.runtime.child import Json
-from headrace.runtime.workers import work_through
+from headrace.runtime.child_spec import Json
+from headrace.runtime.worker_pool import work_through
 
 _SECONDS: Final = 5.0
 """After so long no further piece is begun."""
@@ -114,7 +114,7 @@ def pilot(
     return found
 
 
-def _left_out(extraction: Extraction[Any], entries: Mapping[str, Entry]) -> dict[str, str]:
+def _left_out(extraction: Extraction[Any], entries: Mapping[str, JournalEntry]) -> dict[str, str]:
     """Return the cause of each piece that was done and gave nothing, by its name."""
     lost = {n: extraction.outcome_of(entry).lost for n, entry in entries.items() if not entry.files}
     return {name: found[0].cause for name, found in lost.items() if found}

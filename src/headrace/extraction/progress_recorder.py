@@ -6,12 +6,12 @@ from typing import Any
 
 from headrace.decode import protocol
 from headrace.errors import ConfigError, MediaError
-from headrace.profiling.input_records import DecodeCounters
+from headrace.profiling.input_records import DecodeStats
 from headrace.profiling.recorder import Recorder
 from headrace.profiling.run_records import WorkerRecord
 from headrace.profiling.stage_records import Role, StageRecord
 from headrace.profiling.steps import LatestSteps, Step
-from headrace.runtime.child import Json
+from headrace.runtime.child_spec import Json
 from headrace.runtime.clock import Clock
 
 PARTS = ("decode", "encode", "write")
@@ -138,9 +138,9 @@ class ProgressRecorder:
                 raise ConfigError(why)
 
     @property
-    def decode(self) -> DecodeCounters:
+    def decode(self) -> DecodeStats:
         """What decoding cost, of chunks that were done."""
-        return DecodeCounters(**vars(self._costs))
+        return DecodeStats(**vars(self._costs))
 
     def notes_on_decoding(self) -> tuple[str, ...]:
         """Return which way decoded how much, where there was a choice, and what workers noted."""

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Final
 
 from headrace.decode.index_store import IndexStore
-from headrace.decode.open import open_index
-from headrace.decode.scanning import scan_in_workers, scan_videos
+from headrace.decode.open_decoder import open_index
+from headrace.decode.parallel_scan import scan_in_workers, scan_videos
 from headrace.errors import MediaError, OpenError
-from headrace.extraction.image_encoder import Pictures
-from headrace.extraction.options import AskedVideo
-from headrace.runtime.child import ChildFunction
+from headrace.extraction.extraction_options import RequestedVideo
+from headrace.extraction.image_encoder import ImageEncoder
+from headrace.runtime.child_spec import ChildFunction
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.video.frame_loss import FrameLoss
 from headrace.video.image_sequence import Rate, rate_of, source_at, without_number
-from headrace.video.loss import Loss
-from headrace.video.source import Fingerprint, Source
+from headrace.video.source import FileStat, Source
 from headrace.video.stream_index import StreamIndex
 from headrace.video.timebase import to_seconds
 
@@ -57,7 +57,7 @@ def picture_name(
     return f"{prefix}{video}_{index:0{digits}d}_{float(seconds):.3f}s.{suffix}"
 
 
-def frame_file(pictures: Pictures, video: str, index: StreamIndex, number: int) -> str:
+def frame_file(pictures: ImageEncoder, video: str, index: StreamIndex, number: int) -> str:
     """Return what the picture of frame `number` of a video is called; `video` is its name."""
     seconds = to_seconds(int(index.pts[number]), index.info.time_base)
     return picture_name(pictures.prefix, video, number, seconds, len(index), pictures.format)
@@ -142,11 +142,11 @@ def _loaded(source: Source, store: IndexStore) -> StreamIndex | MediaError:
 class Videos:
     """What there is to extract from."""
 
-    asked: tuple[AskedVideo, ...]
+    asked: tuple[RequestedVideo, ...]
     """In order; a number of a video is a place here."""
     indexes: dict[int, StreamIndex]
     """Number of a video → its frames; without those that cannot be opened."""
-    left_out: tuple[Loss, ...]
+    left_out: tuple[FrameLoss, ...]
     """Videos that cannot be opened."""
     notes: tuple[str, ...]
     """What was decided, in words."""
@@ -197,7 +197,7 @@ class Videos:
             asked=_asked(list(found), indexes),
             indexes=indexes,
             left_out=tuple(
-                Loss(source=error.source, index=None, cause=str(error)) for error in errors
+                FrameLoss(source=error.source, index=None, cause=str(error)) for error in errors
             ),
             notes=(f"{twice} of the paths named a video again; each is read once",)
             if twice
@@ -205,14 +205,14 @@ class Videos:
         )
 
 
-def reopened(asked: AskedVideo, store: IndexStore) -> StreamIndex:
+def reopened(asked: RequestedVideo, store: IndexStore) -> StreamIndex:
     """Return the frames of a video, as they were when the extraction was planned.
 
     Raises:
         MediaError: it cannot be opened any more, or has changed.
     """
     index = open_index(source_at(asked.path, rate=asked.rate), store)
-    if index.fingerprint != Fingerprint(asked.size or 0, asked.mtime_ns or 0):
+    if index.fingerprint != FileStat(asked.size or 0, asked.mtime_ns or 0):
         raise OpenError(
             f"{asked.path} has changed since the extraction was planned; "
             "extract it into another folder",
@@ -221,12 +221,12 @@ def reopened(asked: AskedVideo, store: IndexStore) -> StreamIndex:
     return index
 
 
-def _asked(sources: list[Source], indexes: dict[int, StreamIndex]) -> tuple[AskedVideo, ...]:
+def _asked(sources: list[Source], indexes: dict[int, StreamIndex]) -> tuple[RequestedVideo, ...]:
     names = video_names(
         [each.path if rate_of(each) is None else without_number(each.path) for each in sources]
     )
     return tuple(
-        AskedVideo(
+        RequestedVideo(
             name=name,
             path=str(source.path),
             size=indexes[number].fingerprint.size if number in indexes else None,

@@ -14,10 +14,10 @@ from typing import Final
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from headrace.errors import ConfigError
-from headrace.live.trust import Trust, trust_of
-from headrace.masking import HOW_TO_WRITE, is_ambiguous, masked
+from headrace.live.tls import TlsTrust, trust_of
+from headrace.redaction import HOW_TO_WRITE, is_ambiguous, masked
+from headrace.video.find_videos import find_videos
 from headrace.video.image_sequence import Rate, source_at
-from headrace.video.manifest import find_videos
 from headrace.video.source import Source
 
 NETWORK_SCHEMES: Final = ("rtsp", "rtsps", "http", "https", "udp")
@@ -75,7 +75,7 @@ class NetworkAddress:
     url: str = field(repr=False)
     """As the user gave it, secrets and all: show `name`. Its scheme is in lower case, as FFmpeg
     knows no other."""
-    trust: Trust | None = None
+    trust: TlsTrust | None = None
     """How the certificate of the host is verified; None: it is not."""
 
     @property

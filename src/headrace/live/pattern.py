@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.live.address import PatternAddress
-from headrace.live.events import Event
-from headrace.live.frame import LiveFrame
+from headrace.live.source import Event, LiveFrame
 from headrace.profiling.session import Pace
-from headrace.runtime.item import Dropped
-from headrace.runtime.waiter import Waiter
-from headrace.video.number_code import DARK, LIGHT, blocks_of, grid_of
+from headrace.runtime.item import DroppedItem
+from headrace.runtime.waitable_source import Waiter
+from headrace.video.frame_barcode import DARK, LIGHT, blocks_of, grid_of
 
 _PERIOD = 256
 """Columns after which what moves repeats."""
@@ -50,7 +49,7 @@ class PatternSource:
 
     def frames(
         self, number: int, waiter: Waiter, note: Callable[[Event], None]
-    ) -> Iterator[LiveFrame | Dropped]:
+    ) -> Iterator[LiveFrame | DroppedItem]:
         """Yield a frame whenever one is due. See `LiveSource`."""
         address = self._address
         start_ns = waiter.clock.now_ns()

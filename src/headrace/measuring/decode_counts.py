@@ -7,12 +7,12 @@ from typing import Any, Final, TypeVar
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from headrace.decode.protocol import DecodeCounters
-from headrace.measuring.interleaved import Timed, Turn, TurnsRow
+from headrace.measuring.interleaved import Repetition, RepetitionRow, Timed
 from headrace.profiling.number_format import decimal
 from headrace.report.benchmark_page import Column
 
 
-class CountedTurn(Turn):
+class CountedTurn(Repetition):
     """A turn that delivered frames; counts are those of all processes."""
 
     frames: PositiveInt
@@ -42,7 +42,7 @@ Counting = TypeVar("Counting", bound=CountedTurn)
 
 
 @dataclass(frozen=True, kw_only=True)
-class CountedRow(TurnsRow[Counting]):
+class CountedRow(RepetitionRow[Counting]):
     """The turns of one contender, and what a frame that was delivered cost."""
 
     @property
@@ -84,12 +84,12 @@ def rate_columns(unit: str) -> tuple[Column[Timed], ...]:
 
 def median_column(
     head: str, figure: Callable[[Any], float], shown: Callable[[float], str] = decimal
-) -> Column[TurnsRow[Any]]:
+) -> Column[RepetitionRow[Any]]:
     """Return the column of a figure of turns: its median, as `shown` writes it."""
     return Column(head, lambda row: shown(row.median(figure)))
 
 
-def counted_turn(turn: Turn, frames: int, spent: DecodeCounters) -> dict[str, Any]:
+def counted_turn(turn: Repetition, frames: int, spent: DecodeCounters) -> dict[str, Any]:
     """Return the fields of a `CountedTurn`, for one that has more of them."""
     return {
         **turn.model_dump(),

@@ -5,8 +5,8 @@ from numpy.typing import NDArray
 
 from headrace.sampling.bias import LAGS, design_effect, long_run_inflation, mate_lags
 from headrace.sampling.bursts import Bursts
-from headrace.sampling.estimate import measured_mate_lags
 from headrace.sampling.population import Population
+from headrace.sampling.rho_estimate import measured_mate_lags
 from headrace.sampling.sampler import Sampler
 
 _BATCHES_FOR_A_LAG = 2

@@ -10,7 +10,7 @@ from pydantic import NonNegativeFloat, PositiveFloat
 
 from headrace.profiling.number_format import counted, decimal, percent
 from headrace.profiling.provenance import Record
-from headrace.profiling.usage import cpu_seconds, machine_cpu_seconds
+from headrace.profiling.resource_usage import cpu_seconds, machine_cpu_seconds
 from headrace.runtime.clock import Clock
 
 ALIKE: Final = 0.95
@@ -42,7 +42,7 @@ Taken = TypeVar("Taken")
 Key = TypeVar("Key", bound=Hashable)
 
 
-class Turn(Record):
+class Repetition(Record):
     """What one turn took; what else it came to, each benchmark adds."""
 
     seconds: PositiveFloat
@@ -78,10 +78,12 @@ class Stopwatch:
         """Wall time so far."""
         return (self._clock.now_ns() - self._started_ns) / 1e9
 
-    def turn(self, seconds: float) -> Turn:
+    def turn(self, seconds: float) -> Repetition:
         """Return what was taken so far; `seconds` is the wall time when the work was done."""
         own, everything = cpu_seconds() - self._own, machine_cpu_seconds() - self._all
-        return Turn(seconds=seconds, cpu_seconds=own, others_cpu_seconds=max(0.0, everything - own))
+        return Repetition(
+            seconds=seconds, cpu_seconds=own, others_cpu_seconds=max(0.0, everything - own)
+        )
 
 
 def take_turns(
@@ -140,7 +142,7 @@ def grouped(turns: Sequence[Taken], key: Callable[[Taken], Key]) -> dict[Key, li
     return groups
 
 
-def cores_of_others(turns: Sequence[Turn]) -> float | None:
+def cores_of_others(turns: Sequence[Repetition]) -> float | None:
     """Cores that other programs kept busy meanwhile, the median turn; None if that is unknown."""
     known = [t.others_cpu_seconds / t.seconds for t in turns if t.others_cpu_seconds is not None]
     return median(known) if known else None
@@ -156,11 +158,11 @@ def disturbance(others: float, cores: int) -> list[str]:
     ]
 
 
-Timing = TypeVar("Timing", bound=Turn)
+Timing = TypeVar("Timing", bound=Repetition)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TurnsRow(Generic[Timing]):
+class RepetitionRow(Generic[Timing]):
     """The turns of one contender, at least one, and medians over them."""
 
     turns: Sequence[Timing]

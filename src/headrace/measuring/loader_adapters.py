@@ -13,16 +13,16 @@ from torch.utils.data import DataLoader, default_collate, get_worker_info
 
 from headrace.decode.protocol import DecodeCounters
 from headrace.errors import StageError, in_one_line
+from headrace.loaders.batch import Batch
+from headrace.loaders.cameras.camera_dataset import CameraStreamDataset
+from headrace.loaders.datasets import FrameDataset, VideoDataset
+from headrace.loaders.epoch_sampler import EpochSampler
+from headrace.loaders.frame_loader import FrameLoader
 from headrace.measuring.decode_counts import EpochTurn, counted_turn
 from headrace.measuring.interleaved import Stopwatch
 from headrace.measuring.seek_baseline import SeekPerFrame
-from headrace.profiling.usage import memory_bytes
+from headrace.profiling.resource_usage import memory_bytes
 from headrace.runtime.clock import Clock
-from headrace.training.batch import Batch
-from headrace.training.cameras.datasets import CameraStreamDataset
-from headrace.training.datasets import FrameDataset, VideoDataset
-from headrace.training.epoch_sampler import EpochSampler
-from headrace.training.loader import FrameLoader
 
 _PREFETCHED: Final = 2
 """Batches that each worker of a DataLoader makes ahead, by default."""

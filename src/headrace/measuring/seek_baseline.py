@@ -7,7 +7,7 @@ from torch.utils.data import Dataset
 
 from headrace.decode.protocol import DecodeCounters
 from headrace.errors import DecodeError
-from headrace.training.video_set import VideoSet
+from headrace.loaders.video_set import VideoSet
 from headrace.video.container import open_container
 from headrace.video.stream_index import StreamIndex
 

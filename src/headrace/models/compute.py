@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from headrace.config_fields import Option
 from headrace.errors import ConfigError, file_errors
-from headrace.sizes import check_integers, one_of
+from headrace.units import check_integers, one_of
 
 Device = Literal["cpu", "cuda"]
 Precision = Literal["float32", "float16", "bfloat16"]

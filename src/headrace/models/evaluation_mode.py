@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 from headrace.errors import ConfigError
 from headrace.models.feature_extraction import no_such_layer
-from headrace.runtime.thread_lock import ThreadLock
+from headrace.runtime.fork_safety import ForkSafeLock
 
 
 @dataclass
@@ -24,7 +24,7 @@ class _Held:
 
 
 _held: WeakKeyDictionary[nn.Module, _Held] = WeakKeyDictionary()
-_lock = ThreadLock()
+_lock = ForkSafeLock()
 
 
 def is_training(model: Any) -> bool:

@@ -14,7 +14,7 @@ from headrace.models.value_words import value_words
 _SHOWN = 3
 
 
-class LayerTap(nn.Module):
+class FeatureExtractor(nn.Module):
     """A model that gives what some of its layers give, and does not run further than needed.
 
     Layers are taken by name, as `named_modules()` tells them: "layer4" of a ResNet, "features.18"

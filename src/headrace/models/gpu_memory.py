@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import torch
 
-from headrace.decode.resting_codecs import RESTING
+from headrace.decode.codec_pool import RESTING
 from headrace.errors import BackendError, ConfigError, in_one_line
 
 

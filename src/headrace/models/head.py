@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from headrace.errors import ConfigError
-from headrace.sampling.random import Draws, Purpose
+from headrace.sampling.counter_rng import CounterRng, RngStream
 
 _SCORING = (nn.Linear, nn.Conv2d, nn.Conv3d)
 
@@ -70,7 +70,7 @@ def _like(old: nn.Module, num_classes: int) -> nn.Module:
 
 
 def _drawn(shape: torch.Size, seed: int) -> torch.Tensor:
-    draws = Draws(seed=seed, epoch=0, purpose=Purpose.HEAD)
+    draws = CounterRng(seed=seed, epoch=0, purpose=RngStream.HEAD)
     within = 1 / math.sqrt(math.prod(shape[1:]))
     values = within * (2 * draws.fractions(np.arange(math.prod(shape))) - 1)
     return torch.from_numpy(values.astype(np.float32)).reshape(shape)

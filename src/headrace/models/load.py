@@ -7,10 +7,10 @@ from typing import Final
 from headrace.errors import ConfigError
 from headrace.models.catalogue import FACE_DETECTOR, check_name, task_of
 from headrace.models.faces import face_detector
-from headrace.models.feature_extraction import LayerTap
+from headrace.models.feature_extraction import FeatureExtractor
 from headrace.models.load_weights import with_weights
 from headrace.models.model import Model, Result
-from headrace.models.outputs import ToBoxes, ToLabels, to_features
+from headrace.models.outputs import BoxDecoder, ToLabels, to_features
 from headrace.models.results import BoxChoice, Boxes, Features, Labels
 
 _ALL_SURE: Final = BoxChoice()
@@ -64,7 +64,7 @@ def load_detector(
         name=name,
         module=built.module,
         input=built.input,
-        output=ToBoxes(class_names=built.class_names, choice=choice),
+        output=BoxDecoder(class_names=built.class_names, choice=choice),
         origin=built.origin,
     )
 
@@ -74,7 +74,7 @@ def load_features(name: str, layers: Sequence[str], weights: str = "DEFAULT") ->
 
     Args:
         name: torchvision's name of the model.
-        layers: Names of the layers: see `LayerTap`.
+        layers: Names of the layers: see `FeatureExtractor`.
         weights: As `load_classifier` takes them.
 
     Raises:
@@ -84,7 +84,7 @@ def load_features(name: str, layers: Sequence[str], weights: str = "DEFAULT") ->
     built = with_weights(name, weights)
     return Model(
         name=name,
-        module=LayerTap(built.module, layers).eval(),
+        module=FeatureExtractor(built.module, layers).eval(),
         input=built.input,
         output=to_features,
         origin=built.origin,

@@ -10,9 +10,9 @@ from typing import Final
 
 import platformdirs
 
+from headrace.atomic_file import write_whole
 from headrace.decode.index_store import IndexStore
 from headrace.records import from_dict, to_dict
-from headrace.text_file import write_whole
 
 VERSION: Final = 1
 """Raised whenever the same figures would mean something else; older tables are ignored."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from headrace.models.results import BoxChoice, Boxes, ClassNames, Features, Labels
-from headrace.sizes import check_integers
+from headrace.units import check_integers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class ToLabels:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ToBoxes:
+class BoxDecoder:
     """Takes the boxes from what torchvision's detectors return."""
 
     class_names: ClassNames

@@ -8,7 +8,7 @@ import torch
 
 from headrace.errors import BackendError
 from headrace.models.compute import Compute, Precision
-from headrace.runtime.gpus import why_no_gpu
+from headrace.runtime.cuda_diagnostics import why_no_gpu
 
 
 def autocast_dtype(compute: Compute) -> torch.dtype:

@@ -9,8 +9,8 @@ from typing import Any, Final
 import torch
 from torch import nn
 
+from headrace.atomic_file import partial_of
 from headrace.errors import ConfigError, first_line
-from headrace.text_file import partial_of
 
 _FORMAT: Final = "headrace_head"
 _VERSION: Final = 1

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.decode.open import open_decoder
-from headrace.decode.pixels import Array
+from headrace.decode.frame_outputs import Array
+from headrace.decode.open_decoder import open_decoder
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
 from headrace.errors import MediaError
+from headrace.loaders.planned_loader import MAX_OPEN_FILES
+from headrace.loaders.video_set import VideoSet
 from headrace.measuring.interleaved import Stopwatch, cores_of_others
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.ordered import ordered_streams
-from headrace.sampling.speed import Speed
-from headrace.training.open_files import MAX_OPEN_FILES
-from headrace.training.video_set import VideoSet
-from headrace.video.shape import FrameShape
+from headrace.runtime.imap import ordered_streams
+from headrace.sampling.decode_cost import Speed
+from headrace.video.frame_format import FrameFormat
 
 _PROBES = 24
 _SECONDS = 4.0
@@ -134,7 +134,7 @@ def _probe(
     video, first = (int(each[0]) for each in population.locate(start))
     length = int(min(population.gop_lengths[gop], _LONGEST_STRETCH))
     last = first + length - 1
-    decoder = open_decoder(videos.indexes[video], FrameShape(size=size))
+    decoder = open_decoder(videos.indexes[video], FrameFormat(size=size))
     try:
         return [
             _run(decoder, wanted, clock)

@@ -5,8 +5,8 @@ from typing import Annotated, Final, Literal
 
 from headrace.config_fields import FrameSize, Option, check_options
 from headrace.errors import ConfigError
-from headrace.sampling.rho import TAKEN_RHO
-from headrace.sizes import parse_bytes
+from headrace.sampling.rho_estimate import TAKEN_RHO
+from headrace.units import parse_bytes
 
 _FRAMES: Final = 128
 _CLIPS: Final = 8

@@ -6,21 +6,20 @@ from dataclasses import dataclass
 from functools import partial
 
 from headrace.decode.index_store import IndexStore
+from headrace.loaders.batch import Batch
+from headrace.loaders.frame_loader import ClipLoader, FrameLoader
+from headrace.loaders.video_set import VideoSet
 from headrace.measuring.design_effect import DesignEffectMeter
 from headrace.measuring.interleaved import cores_of_others
 from headrace.measuring.loader_adapters import LoaderDelivery
 from headrace.measuring.steady_state import take_turn
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.sampling.rho import TAKEN_RHO
+from headrace.sampling.rho_estimate import TAKEN_RHO
 from headrace.sampling.sampler import Sampler
-from headrace.training.batch import Batch
-from headrace.training.clip_loader import ClipLoader
-from headrace.training.loader import FrameLoader
-from headrace.training.video_set import VideoSet
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trial:
+class PlanProbe:
     """What a loader did, after it had filled its window."""
 
     frames_per_second: float
@@ -63,7 +62,7 @@ def run_trial(
     seconds: float = 10.0,
     store: IndexStore | None = None,
     clock: Clock = SYSTEM_CLOCK,
-) -> Trial:
+) -> PlanProbe:
     """Deliver batches until the window has been filled, then measure for `seconds`.
 
     Filling may take six times as long and no longer. Bad frames are replaced.
@@ -95,7 +94,7 @@ def run_trial(
 
     delivery = LoaderDelivery(loader, count)
     turn = take_turn(type(sampler).__name__, delivery, seconds, clock)
-    return Trial(
+    return PlanProbe(
         memory_bytes=turn.held_bytes + 2 * batch_size * (num_frames or 1) * math.prod(size) * 3,
         design_effect=None if noise is None else noise.design_effect(rho),
         inflation=None if noise is None else noise.inflation(rho),

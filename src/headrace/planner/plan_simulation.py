@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.planning.lookahead import look_ahead
-from headrace.sampling.costs import DecodeCost
+from headrace.sampling.decode_cost import DecodeCost
 from headrace.sampling.population import Population
 from headrace.sampling.sampler import Sampler
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from headrace.planner.plan_probe import Trial
+from headrace.planner.plan_probe import PlanProbe
 from headrace.planner.planner import Plan
 from headrace.profiling.number_format import decimal
 from headrace.report.benchmark_page import Column
@@ -15,7 +15,7 @@ def columns_of(made: Plan) -> Columns:
     """Return the columns: with `made.trials`, what was measured beside what is predicted."""
     batch = made.config.samples_per_batch
 
-    def measured(head: str, cell: Callable[[Trial], str]) -> Columns:
+    def measured(head: str, cell: Callable[[PlanProbe], str]) -> Columns:
         def of(row: Strategy) -> str:
             return cell(made.trials[row.name]) if row.name in made.trials else "-"
 
@@ -55,7 +55,7 @@ def _bias(row: Strategy) -> str:
     return f"≤ {row.bias_bound:.1f} σ" if row.bias_bound else "none"
 
 
-def _filled(figure: float, trial: Trial) -> str:
+def _filled(figure: float, trial: PlanProbe) -> str:
     """A figure, with a star where the window was still filling."""
     return decimal(figure) + ("" if trial.is_filled else "*")
 

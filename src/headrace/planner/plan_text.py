@@ -23,7 +23,7 @@ from headrace.profiling.number_format import (
     seconds,
 )
 from headrace.report.benchmark_page import table
-from headrace.sampling.rho import TAKEN_RHO
+from headrace.sampling.rho_estimate import TAKEN_RHO
 
 _WIDTH: Final = 132
 """Columns of the table, where the output is no terminal."""
@@ -174,7 +174,7 @@ def _how_to_read(made: Plan) -> Iterator[str]:
     if made.trials:
         yield f"  {batch} and many, measured: the same of a batch and of many, by the frames of one"
         yield "    GOP that met in the batches that were run; - where these were too few to tell"
-    yield "  rho: taken, not measured; `headrace.sampling.estimate.burst_correlation` measures it."
+    yield "  rho: assumed; headrace.sampling.rho_estimate.burst_correlation measures it."
     yield f"    Features of 8 neighbouring frames gave {TAKEN_RHO:g} on real clips; gradients"
     yield "    usually correlate less, and then bursts are worth more (docs/sampling.md)"
 

@@ -8,27 +8,38 @@ import numpy as np
 
 from headrace.decode.index_store import IndexStore
 from headrace.errors import MediaError
+from headrace.loaders.lookahead_window import LookaheadWindow
+from headrace.loaders.planned_loader import max_open_files
+from headrace.loaders.video_set import VideoSet
 from headrace.measuring.interleaved import OnProgress, take_turns, unseen
 from headrace.planner.decode_speed import MeasuredSpeed, measure_speed
 from headrace.planner.plan_config import PlanConfig
-from headrace.planner.plan_probe import Trial, run_trial
+from headrace.planner.plan_probe import PlanProbe, run_trial
 from headrace.planner.plan_simulation import rehearse
 from headrace.profiling.machine import describe_machine
 from headrace.runtime.affinity import available_cores
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.sampling.clip_strategies import compare_clips
-from headrace.sampling.clips import RandomClips
-from headrace.sampling.costs import DecodeCost
+from headrace.sampling.clip_samplers import RandomClips
+from headrace.sampling.decode_cost import DecodeCost, Speed
 from headrace.sampling.population import Population
-from headrace.sampling.recommendation import Recommendation, recommend
-from headrace.sampling.reencode import Reencode, reencode, short_gops
+from headrace.sampling.recommendation import (
+    Recommendation,
+    Reencode,
+    recommend,
+    reencode,
+    short_gops,
+)
 from headrace.sampling.sampler import Sampler
-from headrace.sampling.speed import Speed
-from headrace.sampling.strategies import Budget, CostOf, Noise, Strategy, check_batch, compare
-from headrace.sizes import parse_bytes
-from headrace.training.open_files import max_open_files
-from headrace.training.video_set import VideoSet
-from headrace.training.window import Window
+from headrace.sampling.strategies import (
+    Budget,
+    CostOf,
+    Noise,
+    Strategy,
+    check_batch,
+    compare,
+    compare_clips,
+)
+from headrace.units import parse_bytes
 from headrace.video.source import Source
 
 
@@ -55,7 +66,7 @@ class Plan:
     contents: Contents
     decoding: MeasuredSpeed
     strategies: tuple[Strategy, ...]
-    trials: dict[str, Trial]
+    trials: dict[str, PlanProbe]
     """Name of a strategy → what it did; empty unless trials were asked for."""
     recommendation: Recommendation
     reencode: Reencode
@@ -188,7 +199,7 @@ def _budget(config: PlanConfig, videos: VideoSet, workers: int) -> Budget:
     """Return what a `FrameLoader` would make of the memory."""
     frame_bytes = config.size[0] * config.size[1] * 3
     window, once = (
-        Window.of(
+        LookaheadWindow.of(
             videos.population.gop_lengths,
             memory_budget=parse_bytes(config.memory_budget),
             frame_bytes=frame_bytes,
@@ -254,17 +265,17 @@ def _copies(
 
 
 def _trials(
-    run: Callable[..., Trial],
+    run: Callable[..., PlanProbe],
     strategies: tuple[Strategy, ...],
     config: PlanConfig,
     on_progress: OnProgress,
-) -> dict[str, Trial]:
+) -> dict[str, PlanProbe]:
     """Run what can be run; the first arguments of `run` are given already."""
     if config.trial_seconds is None:
         return {}
     runnable = [row for row in strategies if row.is_feasible and row.sampler is not None]
 
-    def take(row: Strategy) -> Trial:
+    def take(row: Strategy) -> PlanProbe:
         return run(
             row.sampler,
             lookahead=row.lookahead,

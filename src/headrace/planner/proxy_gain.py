@@ -10,20 +10,20 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.atomic_file import write_whole
 from headrace.decode.index_store import IndexStore
-from headrace.decode.proxy_rows import ProxyRow
+from headrace.decode.proxies import ProxyRow
 from headrace.extraction.proxies.totals import ProxyTotals
+from headrace.loaders.lookahead_window import LookaheadWindow
+from headrace.loaders.planned_loader import max_open_files
+from headrace.loaders.video_set import VideoSet
 from headrace.planner.decode_speed import MeasuredSpeed, measure_speed
 from headrace.planner.plan_config import PlanConfig
 from headrace.runtime.affinity import available_cores
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.sampling.speed import Speed
+from headrace.sampling.decode_cost import Speed
 from headrace.sampling.strategies import Budget, Strategy, compare
-from headrace.sizes import parse_bytes
-from headrace.text_file import write_whole
-from headrace.training.open_files import max_open_files
-from headrace.training.video_set import VideoSet
-from headrace.training.window import Window
+from headrace.units import parse_bytes
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
@@ -139,7 +139,7 @@ def _predicted(
     """Return the strategies for videos of those GOPs."""
     memory, frame_bytes = parse_bytes(config.memory_budget), config.size[0] * config.size[1] * 3
     window, once = (
-        Window.of(
+        LookaheadWindow.of(
             gops,
             memory_budget=memory,
             frame_bytes=frame_bytes,

@@ -18,7 +18,7 @@ with. Less, and GOPs are decoded again and again until it is wide; more, and the
 next wait for later ones."""
 
 
-class Gops(Protocol):
+class GopLookup(Protocol):
     """What says which frames are decoded together, such as a `Population`."""
 
     def gop_of(self, frame_ids: NDArray[np.int64], /) -> NDArray[np.int64]:
@@ -50,7 +50,7 @@ class PlannedBatch:
 
 def look_ahead(
     batches: Iterable[NDArray[np.int64]],
-    population: Gops,
+    population: GopLookup,
     *,
     lookahead: int,
     capacity: int,
@@ -119,7 +119,7 @@ class _Window:
     def __init__(
         self,
         batches: Iterable[NDArray[np.int64]],
-        population: Gops,
+        population: GopLookup,
         lookahead: int,
         first: int,
     ) -> None:

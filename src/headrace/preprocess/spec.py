@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from headrace.errors import ConfigError
-from headrace.sizes import check_integers
+from headrace.units import check_integers
 
 PrepLevel = Literal["simple", "medium", "complex"]
 """How much is done to a picture before the model sees it: see `build_preprocess`."""

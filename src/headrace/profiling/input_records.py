@@ -8,8 +8,8 @@ from typing import Final, Literal
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from headrace.profiling.provenance import Record, Text, record_of
-from headrace.video.content import content_digest
-from headrace.video.loss import Loss
+from headrace.video.content_digest import content_digest
+from headrace.video.frame_loss import FrameLoss
 from headrace.video.stream_index import StreamIndex
 
 
@@ -58,7 +58,7 @@ def with_content(videos: Sequence[SourceSummary]) -> tuple[SourceSummary, ...]:
     return tuple(video.model_copy(update={"content": ids[video.path]}) for video in videos)
 
 
-class DecodeCounters(Record):
+class DecodeStats(Record):
     """What the decoder was made to do."""
 
     packets_read: NonNegativeInt
@@ -74,7 +74,7 @@ class DecodeCounters(Record):
     """Bytes of frames that came down from a GPU that decoded them."""
 
 
-NOT_COUNTED: Final = DecodeCounters(
+NOT_COUNTED: Final = DecodeStats(
     packets_read=0, bytes_read=0, frames_decoded=0, frames_delivered=0, seeks=0, opens=0
 )
 """Of what is not read as a file."""
@@ -138,7 +138,7 @@ class EventRecord(Record):
     """How many frames it cost, where that is known."""
 
 
-def lost_frame(loss: Loss, number: int) -> LostFrame:
+def lost_frame(loss: FrameLoss, number: int) -> LostFrame:
     """Return a frame of input `number` that was left out, or shown in spite of damage."""
     return record_of(LostFrame, loss, input=number)
 

@@ -14,7 +14,7 @@ from pydantic import (
     PositiveInt,
 )
 
-from headrace.masking import masked
+from headrace.redaction import masked
 
 Scalar = str | int | float | bool | None
 UtcTime = Annotated[AwareDatetime, AfterValidator(lambda moment: moment.astimezone(UTC))]

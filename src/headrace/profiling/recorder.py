@@ -7,10 +7,10 @@ from typing import Any, Final
 from headrace.errors import ConfigError, HeadraceError, first_line
 from headrace.profiling.input_records import NOT_COUNTED
 from headrace.profiling.provenance import Provenance
+from headrace.profiling.resource_usage import ProcessorShare
 from headrace.profiling.run_records import StartUpPart
 from headrace.profiling.session import Kind, Outcome, Session
 from headrace.profiling.steps import LatestSteps, Step, Steps
-from headrace.profiling.usage import ProcessorShare
 from headrace.runtime.clock import Clock
 
 OnRecord = Callable[[Session], None]

@@ -9,15 +9,17 @@ from typing import Final, Literal, Self
 
 from pydantic import NonNegativeFloat, NonNegativeInt, ValidationError
 
+from headrace.atomic_file import write_whole
 from headrace.errors import ConfigError, file_errors
 from headrace.profiling.input_records import (
-    DecodeCounters,
+    DecodeStats,
     EventRecord,
     LostFrame,
     SourceRecord,
     SourceSummary,
 )
 from headrace.profiling.provenance import Provenance, Record, Text, UtcTime
+from headrace.profiling.resource_usage import Usage
 from headrace.profiling.run_records import (
     Alternative,
     LoaderRecord,
@@ -28,9 +30,7 @@ from headrace.profiling.run_records import (
 )
 from headrace.profiling.stage_records import ItemCounts, QueueRecord, Share, StageRecord
 from headrace.profiling.steps import Steps
-from headrace.profiling.usage import Usage
 from headrace.records import fault_of
-from headrace.text_file import write_whole
 
 Kind = Literal["run", "live", "retrain", "extract", "loader"]
 """A model on files; on what comes as it comes; training a head; writing frames or features; a
@@ -89,7 +89,7 @@ class Session(Record):
     """What happened to the sources and sinks, in order."""
     loader: LoaderRecord | None = None
     """What a training loop took its batches from; None in sessions of any other kind."""
-    decode: DecodeCounters
+    decode: DecodeStats
     lost: tuple[LostFrame, ...] = ()
     """In order of output."""
     alternatives: tuple[Alternative, ...] = ()

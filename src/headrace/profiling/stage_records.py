@@ -7,9 +7,9 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from headrace.models.compute import Device
 from headrace.profiling.provenance import Record, record_of
-from headrace.runtime.flow import FlowStatistics
+from headrace.runtime.flow_statistics import FlowStatistics
+from headrace.runtime.queue import QueueStatistics
 from headrace.runtime.stage import StageStatistics
-from headrace.runtime.statistics import QueueStatistics
 
 Role = Literal["decode", "preprocess", "transfer", "model", "sink"]
 """What a stage does to a frame, whatever it is called."""

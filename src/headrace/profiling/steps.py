@@ -15,7 +15,7 @@ from pydantic import (
     model_validator,
 )
 
-from headrace.runtime.recent import Recent
+from headrace.runtime.distribution import RingBuffer
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -143,12 +143,12 @@ class LatestSteps:
     def __init__(self, most: int) -> None:
         """None yet."""
         self._most = most
-        self._columns = {name: Recent(most) for name in _NUMBERS}
-        self._work: dict[str, Recent] = {}
+        self._columns = {name: RingBuffer(most) for name in _NUMBERS}
+        self._work: dict[str, RingBuffer] = {}
 
     def append(self, step: Step) -> None:
         """Keep a step; all of them have the same stages."""
-        self._work = self._work or {stage: Recent(self._most) for stage in step.work_ms}
+        self._work = self._work or {stage: RingBuffer(self._most) for stage in step.work_ms}
         for name, column in self._columns.items():
             value = getattr(step, name)
             column.append(math.nan if value is None else value)

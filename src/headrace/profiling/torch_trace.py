@@ -11,9 +11,9 @@ from torch._C._profiler import _ExperimentalConfig
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from headrace.errors import BackendError
-from headrace.profiling.trace import Event, Journey, metadata, row_names, trace_events
+from headrace.profiling.trace import Event, ItemTrace, metadata, row_names, trace_events
 from headrace.runtime.clock import Clock
-from headrace.runtime.marks import RangeRecorder
+from headrace.runtime.tracing import RangeRecorder
 
 _READING: Final = "headrace clock"
 """Name of the ranges inside which the clock was read."""
@@ -161,7 +161,7 @@ class StepTrace:
         self._clock = clock
         self._steps = steps
         self._torch = TorchEvents(clock)
-        self._journeys: list[Journey] = []
+        self._journeys: list[ItemTrace] = []
         self._is_over = False
 
     @property
@@ -169,7 +169,7 @@ class StepTrace:
         """Steps whose work of PyTorch was recorded."""
         return max(0, len(self._journeys) - WARMUP_STEPS)
 
-    def add(self, journey: Journey) -> None:
+    def add(self, journey: ItemTrace) -> None:
         """One step has come out."""
         if self._is_over:
             return

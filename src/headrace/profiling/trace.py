@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from headrace.atomic_file import partial_of
 from headrace.errors import ConfigError, reason_of
-from headrace.runtime.marks import Mark, TimedRange
-from headrace.text_file import partial_of
+from headrace.runtime.tracing import Range, TimedRange
 
 Event = dict[str, Any]
 """One trace event; `ts` and `dur` in microseconds."""
@@ -27,7 +27,7 @@ _SHORTEST_US: Final = 0.001
 
 
 @dataclass(frozen=True, kw_only=True)
-class Journey:
+class ItemTrace:
     """The way of one item that came out."""
 
     number: int
@@ -40,7 +40,7 @@ class Journey:
 
 def trace_events(
     ranges: Sequence[TimedRange],
-    journeys: Sequence[Journey] = (),
+    journeys: Sequence[ItemTrace] = (),
     parts: Mapping[tuple[str, int], Sequence[int]] | None = None,
     *,
     origin_ns: int,
@@ -138,7 +138,7 @@ def _names(
 
 
 def _ways(
-    journey: Journey, parts: Mapping[tuple[str, int], Sequence[int]]
+    journey: ItemTrace, parts: Mapping[tuple[str, int], Sequence[int]]
 ) -> Iterator[tuple[int, list[tuple[str, int]]]]:
     """Yield (number at the source, stops), for each item of the source that went into it."""
     ways: list[list[tuple[str, int]]] = [[]]
@@ -190,7 +190,7 @@ class NvtxMarks:
         """Ranges go to this domain: `nvtx.get_domain("headrace")`."""
         self._domain = domain
 
-    def range(self, stage: str, number: int) -> Mark:
+    def range(self, stage: str, number: int) -> Range:
         """Return a range of the domain."""
         return _NvtxRange(self._domain, stage, number)
 

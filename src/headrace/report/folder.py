@@ -6,11 +6,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from headrace.atomic_file import write_whole
 from headrace.errors import ConfigError
 from headrace.profiling.metrics_csv import metrics_csv, metrics_file_name
 from headrace.profiling.session import Session
 from headrace.report.html import render_html
-from headrace.text_file import write_whole
 
 SESSION = "session.json"
 REPORT = "report.html"

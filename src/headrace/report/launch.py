@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from headrace.atomic_file import write_whole
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.findings.verdict import busy_banner
 from headrace.profiling.number_format import (
@@ -30,11 +31,10 @@ from headrace.report.losses import counted_by_kind
 from headrace.runs.launch.launch_record import (
     Figures,
     LaunchRecord,
-    WorkerRecord,
+    LaunchWorkerRecord,
     end_words,
     failed,
 )
-from headrace.text_file import write_whole
 
 RECORD: Final = "launch.json"
 TABLE: Final = "workers.csv"
@@ -138,7 +138,7 @@ def _together(record: LaunchRecord) -> Iterator[Finding]:
     )
 
 
-def _finding(worker: WorkerRecord) -> Finding:
+def _finding(worker: LaunchWorkerRecord) -> Finding:
     found = worker.figures
     end = f"{worker.name} {end_words(worker)}" if failed([worker]) else ""
     if found is None:
@@ -237,7 +237,7 @@ def _cells(record: LaunchRecord) -> dict[str, Any]:
     return {"heads": across[0], "rows": across[1:]}
 
 
-def _row(worker: WorkerRecord, record: LaunchRecord) -> tuple[str, ...]:
+def _row(worker: LaunchWorkerRecord, record: LaunchRecord) -> tuple[str, ...]:
     cells = [
         worker.outcome if cell is None else cell(worker.figures) if worker.figures else _NONE
         for _, cell in _columns(record)

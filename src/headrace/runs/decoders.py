@@ -5,15 +5,14 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from typing import Final
 
-from headrace.decode.decoding import ON_CPU, Decoding
-from headrace.decode.open import capabilities_of
-from headrace.decode.option_words import in_option_words, saying_option
+from headrace.decode.decoder_config import ON_CPU, DecoderConfig, in_option_words, saying_option
+from headrace.decode.open_decoder import capabilities_of
 from headrace.errors import BackendError, ConfigError, MediaError
 from headrace.extraction.image_reader import PictureReader
+from headrace.loaders.devices import check_gpu
 from headrace.runs.model_setup import StartWatch
-from headrace.runs.options import RunOptions
-from headrace.runs.run_inputs import Media, Reader, batches_of
-from headrace.training.devices import check_gpu
+from headrace.runs.run_inputs import Reader, RunInputs, batches_of
+from headrace.runs.run_options import RunOptions
 from headrace.video.stream_index import StreamIndex
 
 _NAMED: Final = 100
@@ -44,7 +43,7 @@ def check_decoder(options: RunOptions) -> None:
         capabilities_of(decoding)
 
 
-def check_media(media: Media, options: RunOptions) -> None:
+def check_media(media: RunInputs, options: RunOptions) -> None:
     """Check that all that is to be read can be decoded that way, as far as the indexes tell.
 
     Raises:
@@ -70,7 +69,7 @@ def check_media(media: Media, options: RunOptions) -> None:
             raise BackendError(in_option_words(str(error))) from error
 
 
-def try_decoder(indexes: Sequence[StreamIndex], decoding: Decoding, watch: StartWatch) -> None:
+def try_decoder(indexes: Sequence[StreamIndex], decoding: DecoderConfig, watch: StartWatch) -> None:
     """Decode a frame of the first video of each codec; nothing where the CPU is there for it.
 
     So a driver that lacks something, or a GPU that does not decode such video, is told of before

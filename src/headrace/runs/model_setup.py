@@ -18,7 +18,7 @@ from headrace.preprocess.spec import PrepLevel
 from headrace.profiling.machine import describe_machine, versions
 from headrace.profiling.provenance import Provenance
 from headrace.profiling.run_records import Setup, StartUpPart
-from headrace.runs.options import ComputeOptions
+from headrace.runs.run_options import ComputeOptions
 from headrace.runtime.affinity import bound, parse_cores
 from headrace.runtime.clock import Clock
 
@@ -202,7 +202,7 @@ def fitted_batch(
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Fitted(Generic[Result]):
+class ReadyModel(Generic[Result]):
     """A model that is ready for batches of a size that fits."""
 
     model: Model[Result]
@@ -211,7 +211,7 @@ class Fitted(Generic[Result]):
     """A sentence for each size that did not fit."""
 
 
-def backing_off(attempt: Callable[[int], Model[Result]], batch_size: int) -> Fitted[Result]:
+def backing_off(attempt: Callable[[int], Model[Result]], batch_size: int) -> ReadyModel[Result]:
     """Return what `attempt` makes of a batch size, halved as often as memory runs out.
 
     Raises:
@@ -220,7 +220,7 @@ def backing_off(attempt: Callable[[int], Model[Result]], batch_size: int) -> Fit
     notes: list[str] = []
     while True:
         try:
-            return Fitted(model=attempt(batch_size), batch_size=batch_size, notes=tuple(notes))
+            return ReadyModel(model=attempt(batch_size), batch_size=batch_size, notes=tuple(notes))
         except BackendError as error:
             if batch_size == 1 or not is_out_of_memory(error.__cause__):
                 raise

@@ -5,14 +5,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from headrace.atomic_file import partial_of
 from headrace.config_fields import Option
 from headrace.errors import ConfigError, HeadraceError, file_errors
 from headrace.profiling import trace
-from headrace.sinks import annotated_pictures, box_table, coco, prediction_table
+from headrace.sinks import annotated as annotated_pictures
+from headrace.sinks import box_table, coco, prediction_table
 from headrace.sinks.annotated import annotated_names
+from headrace.sinks.batch_results import SinkOf
 from headrace.sinks.own_sink import open_own
-from headrace.sinks.seen import SinkOf
-from headrace.text_file import partial_of
 from headrace.video.source import refuse_address
 
 HEAD: Final = "head.pt"

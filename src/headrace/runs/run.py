@@ -8,10 +8,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from headrace.decode.decoding import Decoding
+from headrace.decode.decoder_config import DecoderConfig, in_option_words
+from headrace.decode.image_files import ImageFile
 from headrace.decode.index_store import IndexStore
-from headrace.decode.option_words import in_option_words
-from headrace.decode.pictures import PictureFile
 from headrace.errors import BackendError, HeadraceError, first_line
 from headrace.models.catalogue import check_name
 from headrace.models.gpu_memory import is_out_of_memory, release_memory
@@ -19,7 +18,7 @@ from headrace.models.memory_table import MemoryTables
 from headrace.models.model import Model
 from headrace.models.prepare import Compiler, compile_module, refitted
 from headrace.preprocess.levels import Preprocess, build_preprocess
-from headrace.profiling.input_records import DecodeCounters, lost_frame, summarize
+from headrace.profiling.input_records import DecodeStats, lost_frame, summarize
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Scalar
 from headrace.profiling.recorder import Recorder
@@ -37,19 +36,19 @@ from headrace.runs.model_setup import (
     ready_model,
     setup_of,
 )
-from headrace.runs.options import MarkOptions, RunOptions
 from headrace.runs.outputs import claim, finishing
-from headrace.runs.run_inputs import Media, open_media
+from headrace.runs.run_inputs import RunInputs, open_media
+from headrace.runs.run_options import MarkOptions, RunOptions
 from headrace.runs.runner import AnyRunner, line_records, timed_step
-from headrace.runs.stages import SOURCE, Carrier, Carriers, Shown, stages_of
+from headrace.runs.stages import SOURCE, Carriers, Shown, Transfer, stages_of
 from headrace.runs.task import Task, with_task
-from headrace.runs.tracers import Instruments, prepare_marks
+from headrace.runs.tracers import RunTracers, prepare_marks
 from headrace.runs.what_if import changed_options, with_alternatives
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.item import Item
 from headrace.runtime.pipeline import Pipeline
+from headrace.sinks.batch_results import SinkOf
 from headrace.sinks.own_sink import any_needs_frames
-from headrace.sinks.seen import SinkOf
 from headrace.video.stream_index import StreamIndex
 
 
@@ -62,13 +61,13 @@ class Runner(AnyRunner["FileFeed"]):
     indexes: tuple[StreamIndex, ...]
     """Of the videos, in order."""
     model: Model[Any]
-    pictures: tuple[PictureFile, ...] = ()
+    pictures: tuple[ImageFile, ...] = ()
     """Read in place of videos, in order; where boxes are wanted."""
     notes: tuple[str, ...] = ()
     """What was decided before the run, in words."""
     carriers: Carriers = field(default_factory=Carriers)
     """What takes frames and batches to their devices."""
-    decoding: Decoding | None = None
+    decoding: DecoderConfig | None = None
     """What decodes; None means that of the options."""
     preprocess: Preprocess | None = None
     """From frames to what the model takes; None means that of the options."""
@@ -164,9 +163,9 @@ class Runner(AnyRunner["FileFeed"]):
         )
 
     @property
-    def media(self) -> Media:
+    def media(self) -> RunInputs:
         """What is read."""
-        return Media(indexes=self.indexes, pictures=self.pictures)
+        return RunInputs(indexes=self.indexes, pictures=self.pictures)
 
     @property
     def frames_planned(self) -> int:
@@ -266,7 +265,7 @@ class FileFeed:
         """
         options, made = runner.options, recorder.provenance
         self._runner, self._recorder = runner, recorder
-        self._tracers = Instruments(options.marks, options.output.out, made, runner.clock)
+        self._tracers = RunTracers(options.marks, options.output.out, made, runner.clock)
         names, marks = runner.media.names, self._tracers.marks
         own = Task(options).sinks(runner.model, names, indexes=runner.indexes)
         self._sinks = (*own, *runner.sinks)
@@ -276,7 +275,7 @@ class FileFeed:
             # Frames that stay on a device come down where a sink shows them.
             output = options.output
             is_shown = output.video or runner.sinks or any_needs_frames(output.sinks)
-            pictures = (self._carriers.pictures or Carrier("cpu")) if is_shown else None
+            pictures = (self._carriers.pictures or Transfer("cpu")) if is_shown else None
             self._carriers = replace(self._carriers, pictures=pictures)
         level, model = options.compute.prep_level, runner.model
         preprocess = runner.preprocess or build_preprocess(level, model.input)
@@ -323,7 +322,7 @@ class FileFeed:
             "queues": queues,
             "items": ItemCounts.of(self._run.flow()),
             "events": self._tracers.events(),
-            "decode": DecodeCounters(**vars(batches.counters)),
+            "decode": DecodeStats(**vars(batches.counters)),
             "lost": tuple(lost_frame(loss, names.index(loss.source)) for loss in batches.losses),
             "notes": (*runner.notes, *notes_on_decoding(batches)),
             "outputs": (

@@ -6,26 +6,26 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from headrace.decode.decoding import ON_CPU, Decoding
-from headrace.decode.index_store import IndexStore
-from headrace.decode.indexing import scan_ahead
-from headrace.decode.pictures import (
+from headrace.decode.decoder_config import ON_CPU, DecoderConfig
+from headrace.decode.image_files import (
     SUFFIXES,
-    PictureFile,
+    ImageFile,
     find_pictures,
     upright_size,
 )
+from headrace.decode.index_store import IndexStore
+from headrace.decode.parallel_scan import scan_ahead
 from headrace.decode.protocol import OnError
 from headrace.errors import ConfigError, MediaError
-from headrace.extraction.frames import FrameReader
+from headrace.extraction.frame_reader import FrameReader
 from headrace.extraction.image_reader import PictureReader
-from headrace.masking import masked
-from headrace.runs.options import RunOptions
+from headrace.redaction import masked
+from headrace.runs.run_options import RunOptions
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.marks import NO_MARKS, Marks
-from headrace.sinks.annotated_pictures import FOLDER
+from headrace.runtime.tracing import NO_MARKS, Tracer
+from headrace.sinks.annotated import FOLDER
+from headrace.video.find_videos import find_videos
 from headrace.video.image_sequence import Rate, source_at
-from headrace.video.manifest import find_videos
 from headrace.video.stream_index import StreamIndex
 
 Reader = FrameReader | PictureReader
@@ -33,12 +33,12 @@ Reader = FrameReader | PictureReader
 
 
 @dataclass(frozen=True, kw_only=True)
-class Media:
+class RunInputs:
     """What a run reads; one of both is empty."""
 
     indexes: tuple[StreamIndex, ...] = ()
     """Of the videos, in order."""
-    pictures: tuple[PictureFile, ...] = ()
+    pictures: tuple[ImageFile, ...] = ()
     """In order."""
 
     @property
@@ -58,9 +58,9 @@ class Media:
     def reader(
         self,
         options: RunOptions,
-        decoding: Decoding | None = None,
+        decoding: DecoderConfig | None = None,
         clock: Clock = SYSTEM_CLOCK,
-        marks: Marks = NO_MARKS,
+        marks: Tracer = NO_MARKS,
     ) -> Reader:
         """Return what reads them in batches, as the options say; `decoding` in place of theirs."""
         given, batch_size = options.input, options.compute.batch_size
@@ -85,7 +85,7 @@ class Media:
         )
 
 
-def open_media(options: RunOptions, store: IndexStore | None) -> tuple[Media, tuple[str, ...]]:
+def open_media(options: RunOptions, store: IndexStore | None) -> tuple[RunInputs, tuple[str, ...]]:
     """Return what the sources of a run name, and a sentence for each that was left out.
 
     Pictures are read where boxes are wanted, one by one, but for those in order with a rate.
@@ -107,12 +107,12 @@ def open_media(options: RunOptions, store: IndexStore | None) -> tuple[Media, tu
             pictures, notes = open_pictures(named, on_error)
             if options.output.video:
                 _check_kept(pictures, options.output.out / FOLDER)
-            return Media(pictures=pictures), (*_sizes(pictures), *notes)
+            return RunInputs(pictures=pictures), (*_sizes(pictures), *notes)
     indexes, notes = open_videos(sources, on_error, store, rate=rate)
-    return Media(indexes=indexes), notes
+    return RunInputs(indexes=indexes), notes
 
 
-def _sizes(pictures: tuple[PictureFile, ...]) -> Iterator[str]:
+def _sizes(pictures: tuple[ImageFile, ...]) -> Iterator[str]:
     sizes = len({picture.size for picture in pictures})
     if sizes > 1:
         yield (
@@ -121,7 +121,7 @@ def _sizes(pictures: tuple[PictureFile, ...]) -> Iterator[str]:
         )
 
 
-def _check_kept(pictures: tuple[PictureFile, ...], folder: Path) -> None:
+def _check_kept(pictures: tuple[ImageFile, ...], folder: Path) -> None:
     for picture in pictures:
         copy = folder / picture.name
         if copy.exists() and copy.samefile(picture.path):
@@ -212,7 +212,7 @@ def _videos(sources: Sequence[str], pictures: Collection[Path]) -> Iterator[Path
 
 def open_pictures(
     named: Sequence[tuple[Path, str]], on_error: OnError
-) -> tuple[tuple[PictureFile, ...], tuple[str, ...]]:
+) -> tuple[tuple[ImageFile, ...], tuple[str, ...]]:
     """Return the pictures with their sizes, and a sentence for each that was left out.
 
     Raises:
@@ -222,7 +222,7 @@ def open_pictures(
     first: MediaError | None = None
     for path, name in named:
         try:
-            found.append(PictureFile(path=path, name=name, size=upright_size(path)))
+            found.append(ImageFile(path=path, name=name, size=upright_size(path)))
         except MediaError as error:
             if on_error == "raise":
                 raise
@@ -279,9 +279,9 @@ def batches_of(
     stride: int = 1,
     max_batches: int | None = None,
     on_error: OnError = "raise",
-    decoding: Decoding = ON_CPU,
+    decoding: DecoderConfig = ON_CPU,
     clock: Clock = SYSTEM_CLOCK,
-    marks: Marks = NO_MARKS,
+    marks: Tracer = NO_MARKS,
 ) -> FrameReader:
     """Return what reads the videos one after the other, in batches: see `FrameReader`.
 

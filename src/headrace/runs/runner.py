@@ -17,7 +17,7 @@ from headrace.profiling.session import Kind, Session
 from headrace.profiling.stage_records import QueueRecord, StageRecord
 from headrace.profiling.steps import Step
 from headrace.runs.model_setup import computing_place
-from headrace.runs.stages import STAGE_ROLES, Carrier
+from headrace.runs.stages import STAGE_ROLES, Transfer
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.item import Span
 from headrace.runtime.pipeline import Run
@@ -157,7 +157,7 @@ def timed_step(spans: tuple[Span, ...], number: int, start_ns: int, **known: Any
 
 
 def line_records(
-    run: Run, carriers: dict[str, Carrier]
+    run: Run, carriers: dict[str, Transfer]
 ) -> tuple[tuple[StageRecord, ...], tuple[QueueRecord, ...]]:
     """Return what every stage and queue of a pipeline did, in the order the frames take.
 

@@ -15,7 +15,7 @@ from headrace.models.transfer import Copy, copy_for, transfer
 from headrace.preprocess.levels import Preprocess
 from headrace.profiling.stage_records import Role
 from headrace.runtime.stage import Stage
-from headrace.sinks.seen import Found, Seen, SinkOf, seen_in
+from headrace.sinks.batch_results import ClassifiedBatch, DetectedBatch, SinkOf, seen_in
 from headrace.video.frames import FrameBatch
 
 SOURCE: Final[Role] = "decode"
@@ -42,7 +42,7 @@ STAGE_ROLES: Final[dict[str, Role]] = {
 """What the stages of a run are called, and do; the last two those of a live one alone."""
 
 
-class Carrier:
+class Transfer:
     """Takes frames, batches or what is inside a model to a device, and counts their bytes."""
 
     def __init__(self, device: Device, copy: Copy | None = None) -> None:
@@ -69,13 +69,13 @@ class Carrier:
 class Carriers:
     """Where something is carried to another device; None where it lies there already."""
 
-    frames: Carrier | None = None
+    frames: Transfer | None = None
     """Before preprocessing: decoded frames, one byte a number."""
-    batches: Carrier | None = None
+    batches: Transfer | None = None
     """Between preprocessing and the model, four bytes a number."""
-    crossing: Carrier | None = None
+    crossing: Transfer | None = None
     """Between the parts of a model that is split; there, even if both run on the CPU."""
-    pictures: Carrier | None = None
+    pictures: Transfer | None = None
     """Behind preprocessing: frames that stayed where they were decoded, for sinks that show them.
     None: no sink does."""
 
@@ -95,12 +95,12 @@ class Carriers:
         entry = model.compute.entry_device
         is_split = model.compute.split_layer is not None
         return cls(
-            frames=Carrier("cuda") if prep_on_gpu and not are_kept else None,
-            batches=None if entry == prep_device else Carrier(entry),
-            crossing=Carrier(model.compute.device) if is_split else None,
+            frames=Transfer("cuda") if prep_on_gpu and not are_kept else None,
+            batches=None if entry == prep_device else Transfer(entry),
+            crossing=Transfer(model.compute.device) if is_split else None,
         )
 
-    def by_stage(self) -> dict[str, Carrier]:
+    def by_stage(self) -> dict[str, Transfer]:
         """Return name of the stage -> what carries there."""
         batches = "transfer" if self.frames is None else TO_MODEL
         named = {
@@ -117,7 +117,7 @@ class Carriers:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Prepared:
+class PreparedBatch:
     """A batch on its way to the model."""
 
     batch: FrameBatch
@@ -129,7 +129,7 @@ class Prepared:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Halfway:
+class SplitBatch:
     """A batch between the two parts of a model."""
 
     batch: FrameBatch
@@ -161,19 +161,19 @@ def stages_of(
     brought down. The sinks are of the kind of the model's results: labels or boxes.
     """
 
-    def prepare(given: FrameBatch | Prepared) -> Prepared:
+    def prepare(given: FrameBatch | PreparedBatch) -> PreparedBatch:
         frames: Any = given.frames if isinstance(given, FrameBatch) else given.tensor
         tensor = preprocess(frames)
         if tensor.is_cuda:  # the work is done when this returns, so that it is timed here
             torch.cuda.current_stream(tensor.device).synchronize()
-        if isinstance(given, Prepared):
-            return Prepared(batch=given.batch, tensor=tensor)
+        if isinstance(given, PreparedBatch):
+            return PreparedBatch(batch=given.batch, tensor=tensor)
         if isinstance(frames, np.ndarray):
-            return Prepared(batch=given, tensor=tensor)
+            return PreparedBatch(batch=given, tensor=tensor)
         kept = frames if carriers.pictures else None
-        return Prepared(batch=given.places, tensor=tensor, kept=kept)
+        return PreparedBatch(batch=given.places, tensor=tensor, kept=kept)
 
-    def show(seen: Seen | Found) -> Shown:
+    def show(seen: ClassifiedBatch | DetectedBatch) -> Shown:
         for sink in sinks:
             sink.write(seen)
         batch = seen.batch
@@ -203,24 +203,24 @@ def stages_of(
     ]
 
 
-def _uploading(carrier: Carrier) -> Callable[[FrameBatch], Prepared]:
-    return lambda batch: Prepared(batch=batch, tensor=carrier.carry(batch.frames))
+def _uploading(carrier: Transfer) -> Callable[[FrameBatch], PreparedBatch]:
+    return lambda batch: PreparedBatch(batch=batch, tensor=carrier.carry(batch.frames))
 
 
-def _showing(carrier: Carrier) -> Callable[[Prepared], Prepared]:
-    def bring_down(given: Prepared) -> Prepared:
+def _showing(carrier: Transfer) -> Callable[[PreparedBatch], PreparedBatch]:
+    def bring_down(given: PreparedBatch) -> PreparedBatch:
         assert given.kept is not None
         frames = carrier.carry(given.kept).numpy()
-        return Prepared(batch=replace(given.batch, frames=frames), tensor=given.tensor)
+        return PreparedBatch(batch=replace(given.batch, frames=frames), tensor=given.tensor)
 
     return bring_down
 
 
-def _carrying(carrier: Carrier) -> Callable[[Prepared], Prepared]:
-    return lambda given: Prepared(batch=given.batch, tensor=carrier.carry(given.tensor))
+def _carrying(carrier: Transfer) -> Callable[[PreparedBatch], PreparedBatch]:
+    return lambda given: PreparedBatch(batch=given.batch, tensor=carrier.carry(given.tensor))
 
 
-def _inference(model: Model[Any], crossing: Carrier | None) -> list[Stage[Any, Any]]:
+def _inference(model: Model[Any], crossing: Transfer | None) -> list[Stage[Any, Any]]:
     split = model.module
     if crossing is None or not isinstance(split, SplitModule):
         return [
@@ -230,18 +230,18 @@ def _inference(model: Model[Any], crossing: Carrier | None) -> list[Stage[Any, A
             )
         ]
 
-    def begin(given: Prepared) -> Halfway:
+    def begin(given: PreparedBatch) -> SplitBatch:
         with model.computing():
-            return Halfway(batch=given.batch, values=split.begin(given.tensor))
+            return SplitBatch(batch=given.batch, values=split.begin(given.tensor))
 
-    def cross(given: Halfway) -> Halfway:
+    def cross(given: SplitBatch) -> SplitBatch:
         values = tuple(
             crossing.carry(value) if isinstance(value, torch.Tensor) else value
             for value in given.values
         )
-        return Halfway(batch=given.batch, values=values)
+        return SplitBatch(batch=given.batch, values=values)
 
-    def finish(given: Halfway) -> Seen | Found:
+    def finish(given: SplitBatch) -> ClassifiedBatch | DetectedBatch:
         with model.computing():
             return seen_in(given.batch, model.output(split.finish(given.values)))
 

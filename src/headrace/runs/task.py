@@ -14,18 +14,16 @@ from headrace.models.load import (
     with_clip_length,
 )
 from headrace.models.model import Model
-from headrace.models.outputs import ToBoxes
-from headrace.runs.options import DetectionOptions, RunOptions
-from headrace.sinks.annotated import AnnotatedVideo
-from headrace.sinks.annotated_parts import AnnotatedParts
-from headrace.sinks.annotated_pictures import AnnotatedPictures
+from headrace.models.outputs import BoxDecoder
+from headrace.runs.run_options import DetectionOptions, RunOptions
+from headrace.sinks.annotated import AnnotatedParts, AnnotatedPictures, AnnotatedVideo
+from headrace.sinks.batch_results import SinkOf
 from headrace.sinks.box_table import BoxLines, BoxTable, check_table
 from headrace.sinks.coco import CocoFile
 from headrace.sinks.own_sink import any_needs_frames, own_sinks
 from headrace.sinks.painting import BoxPainter, LabelPainter
 from headrace.sinks.prediction_table import check_table as check_prediction_table
 from headrace.sinks.prediction_table import open_predictions
-from headrace.sinks.seen import SinkOf
 from headrace.video.stream_index import StreamIndex
 
 TaskName = Literal["classification", "video", "detection"]
@@ -131,7 +129,7 @@ class Task:
                     )
                 )
             else:
-                assert isinstance(model.output, ToBoxes)
+                assert isinstance(model.output, BoxDecoder)
                 keep(CocoFile(out, names, model.output.class_names))
                 if found.lines:
                     keep(BoxLines(out, names))

@@ -13,13 +13,13 @@ from headrace.profiling.provenance import Provenance
 from headrace.profiling.steps import Step
 from headrace.profiling.tensorboard_log import TensorBoardLog, writing
 from headrace.profiling.torch_trace import WARMUP_STEPS, StepTrace, warm_up
-from headrace.profiling.trace import NAME, Journey, NvtxMarks, write_trace
+from headrace.profiling.trace import NAME, ItemTrace, NvtxMarks, write_trace
 from headrace.runs.model_setup import StartWatch
-from headrace.runs.options import TRACE_STEPS, MarkOptions
+from headrace.runs.run_options import TRACE_STEPS, MarkOptions
 from headrace.runtime.clock import Clock
 from headrace.runtime.item import Item
-from headrace.runtime.marks import NO_MARKS, Marks, SeveralMarks
 from headrace.runtime.pipeline import Run
+from headrace.runtime.tracing import NO_MARKS, MultiTracer, Tracer
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -75,7 +75,7 @@ TENSORBOARD_TRACE: Final = "headrace.pt.trace.json.gz"
 """A name that TensorBoard's profiler looks for."""
 
 
-class Instruments:
+class RunTracers:
     """Those of one run, around it: `with Instruments(...) as instruments: ...`.
 
     However the block ends, what they recorded is written then; a trace whole or not at all.
@@ -104,10 +104,10 @@ class Instruments:
         self._trace = (
             StepTrace(options.trace_steps or TRACE_STEPS, clock) if options.trace else None
         )
-        listeners: list[Marks] = [self._trace.marks] if self._trace else []
+        listeners: list[Tracer] = [self._trace.marks] if self._trace else []
         if options.nvtx:
             listeners.append(nvtx_marks())
-        self.marks: Marks = SeveralMarks(listeners) if len(listeners) > 1 else NO_MARKS
+        self.marks: Tracer = MultiTracer(listeners) if len(listeners) > 1 else NO_MARKS
         """What the run is to tell of its work."""
         if len(listeners) == 1:
             self.marks = listeners[0]
@@ -131,14 +131,16 @@ class Instruments:
             item: As the pipeline gave it.
             step: Its record.
             run: That it came out of.
-            source_number: See `Journey`.
+            source_number: See `ItemTrace`.
 
         Raises:
             ConfigError: it cannot be written.
         """
         if self._trace is not None:
             stages = tuple(span.stage for span in item.spans)
-            self._trace.add(Journey(number=item.index, stages=stages, source_number=source_number))
+            self._trace.add(
+                ItemTrace(number=item.index, stages=stages, source_number=source_number)
+            )
         if self._log is not None:
             self._log.add(step, {queue.name: queue.depth for queue in run.queues()})
 
@@ -157,7 +159,7 @@ class Instruments:
             ),
         )
 
-    def __enter__(self) -> "Instruments":
+    def __enter__(self) -> "RunTracers":
         if self._logs is not None:
             self._log = TensorBoardLog(opened_log(self._logs))
         return self

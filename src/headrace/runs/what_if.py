@@ -14,7 +14,7 @@ from headrace.profiling.number_format import times
 from headrace.profiling.provenance import Scalar
 from headrace.profiling.run_records import Alternative
 from headrace.profiling.session import Session
-from headrace.runs.options import RunOptions
+from headrace.runs.run_options import RunOptions
 from headrace.runtime.clock import Clock
 
 Rehearse = Callable[[Mapping[str, Scalar], int], float | None]
@@ -146,7 +146,7 @@ FOLDER: Final = "tried"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trial:
+class AdvisedChange:
     """A change of options that a run advises."""
 
     change: Change
@@ -154,7 +154,7 @@ class Trial:
     """Of the run before, with the change; results go to `FOLDER` in its folder."""
 
 
-def trial_of(options: RunOptions, session: Session) -> Trial | None:
+def trial_of(options: RunOptions, session: Session) -> AdvisedChange | None:
     """Return the first change advised that options can make; None where there is none.
 
     Another model is not tried with a checkpoint, which would not fit.
@@ -166,7 +166,7 @@ def trial_of(options: RunOptions, session: Session) -> Trial | None:
             continue
         if "model_name" in change.options and has_checkpoint:
             continue
-        return Trial(
+        return AdvisedChange(
             change=change,
             options=changed_options(options, change.options, options.output.out / FOLDER),
         )
@@ -185,7 +185,7 @@ def measured_gain(before: Session, after: Session) -> float | None:
     return rates[1] / rates[0]
 
 
-def in_words(trial: Trial, before: Session, after: Session) -> str:
+def in_words(trial: AdvisedChange, before: Session, after: Session) -> str:
     """`--no-video: 1.9 times as fast; 2.1 times were predicted.`"""
     measured = measured_gain(before, after)
     change = trial.change

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from operator import attrgetter
 
-from headrace.runtime.child import Call, Json
+from headrace.runtime.child_spec import FunctionSpec, Json
 
 _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
@@ -16,7 +16,7 @@ _START = (
 """The child finds modules where its parent does."""
 
 
-def command_line(call: Call, pipe: int) -> list[str]:
+def command_line(call: FunctionSpec, pipe: int) -> list[str]:
     """Return the program and arguments that run a call; it writes to the file number `pipe`.
 
     Raises:

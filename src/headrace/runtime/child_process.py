@@ -10,11 +10,10 @@ from pathlib import Path
 from selectors import EVENT_READ, BaseSelector
 from typing import IO, Final, cast
 
-from headrace.runtime.child import Child, Command, Ending, Json
 from headrace.runtime.child_main import command_line
+from headrace.runtime.child_spec import Child, CommandSpec, CompletedChild, Json
 from headrace.runtime.clock import Clock
-from headrace.runtime.interrupts import held_interrupts
-from headrace.runtime.parent_end import kill_at_hangup
+from headrace.runtime.posix import held_interrupts, kill_at_hangup
 
 _TAIL_BYTES: Final = 8192
 _CHUNK: Final = 65_536
@@ -57,7 +56,7 @@ class ChildProcess:
         self._line = bytearray()
         self._messages: list[Json] = []
         self._result: Json = None
-        self._has_result = isinstance(child, Command)  # a program has none to give
+        self._has_result = isinstance(child, CommandSpec)  # a program has none to give
         self._error: str | None = None
         self._has_timed_out = False
         self._kill_at_ns: int | None = None
@@ -90,7 +89,7 @@ class ChildProcess:
             self._close_pipe(pipe)
         return bool(chunk)
 
-    def look(self) -> Ending | None:
+    def look(self) -> CompletedChild | None:
         """How it ended; None while it runs, and then it is ended when its time is over."""
         if self._process.poll() is None:
             self._keep_time()
@@ -103,7 +102,7 @@ class ChildProcess:
         self.close()
         if not (self._has_result or self._error or self._has_timed_out or self._process.returncode):
             self._error = "it ended without a result"
-        return Ending(
+        return CompletedChild(
             name=self._child.name,
             exit_code=self._process.returncode,
             has_timed_out=self._has_timed_out,
@@ -190,7 +189,7 @@ class ChildProcess:
 def _started(child: Child) -> tuple["subprocess.Popen[bytes]", int, int | None, IO[bytes]]:
     """Return the process, where its output comes from, where a function's results do, and what
     is closed after its end: see `_popen`."""
-    if isinstance(child, Command):
+    if isinstance(child, CommandSpec):
         process, output, lifeline = _popen(child.arguments, child.folder, child.environment)
         return process, output, None, lifeline
     ours, theirs = os.pipe()

@@ -1,10 +1,11 @@
 """Where the samples of one quantity lie: the one type of percentile."""
 
+from array import array
 from dataclasses import dataclass
 from typing import Final, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 P95_SAMPLES: Final = 90
 """Fewer samples cannot show a p95: with 99 % confidence the largest of 90 is above it
@@ -48,3 +49,31 @@ class Distribution:
             p99=float(p99) if len(values) >= P99_SAMPLES else None,
             maximum=float(values.max()),
         )
+
+
+class RingBuffer:
+    """Keeps the last `most` numbers; memory grows until then, and no more.
+
+    Integers come back as floats: exact up to 2**53, which nanoseconds reach after 104 days.
+    """
+
+    def __init__(self, most: int) -> None:
+        """None yet."""
+        self._most = most
+        self._numbers = array("d")
+        self._oldest = 0
+
+    def append(self, number: float) -> None:
+        """Keep a number, in place of the oldest where there are as many as are kept."""
+        if len(self._numbers) < self._most:
+            self._numbers.append(number)
+            return
+        self._numbers[self._oldest] = number
+        self._oldest = (self._oldest + 1) % self._most
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def values(self) -> NDArray[np.float64]:
+        """Return them, float64 [n], the oldest first."""
+        return np.roll(np.array(self._numbers), -self._oldest)

@@ -8,15 +8,14 @@ from typing import Final, Generic, TypeVar
 
 from headrace.errors import ConfigError, HeadraceError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.desk import OVERFLOW, explained
-from headrace.runtime.flow import FlowMeter
+from headrace.runtime.flow_statistics import FlowMeter
 from headrace.runtime.item import Item
-from headrace.runtime.marks import NO_MARKS, Marks
-from headrace.runtime.queue import BoundedQueue, Cancelled, Overflow
+from headrace.runtime.queue import BoundedQueue, Cancelled, Overflow, QueueStatistics
 from headrace.runtime.stage import StageStatistics
-from headrace.runtime.statistics import QueueStatistics
+from headrace.runtime.stage_executor import OVERFLOW, explained
 from headrace.runtime.threads import ThreadGroup
-from headrace.runtime.waiter import Waiter
+from headrace.runtime.tracing import NO_MARKS, Tracer
+from headrace.runtime.waitable_source import Waiter
 
 T = TypeVar("T")
 
@@ -27,7 +26,7 @@ UNFINISHED: Final = "unfinished"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outlet(Generic[T]):
+class SinkSpec(Generic[T]):
     """A place where results go."""
 
     name: str
@@ -55,11 +54,11 @@ class FanOut(Generic[T]):
 
     def __init__(
         self,
-        sinks: Sequence[Outlet[T]],
+        sinks: Sequence[SinkSpec[T]],
         *,
         drain_seconds: float | None = None,
         clock: Clock = SYSTEM_CLOCK,
-        marks: Marks = NO_MARKS,
+        marks: Tracer = NO_MARKS,
     ) -> None:
         """No thread runs before the block begins.
 
@@ -152,7 +151,7 @@ class _Line(Generic[T]):
     """One sink with its queue."""
 
     def __init__(
-        self, sink: Outlet[T], clock: Clock, marks: Marks, on_change: Callable[[], None]
+        self, sink: SinkSpec[T], clock: Clock, marks: Tracer, on_change: Callable[[], None]
     ) -> None:
         self.sink = sink
         self._marks = marks

@@ -8,7 +8,7 @@ from typing import Final, Generic, Literal, Protocol, TypeVar
 
 from headrace.errors import ConfigError
 from headrace.runtime.item import Item
-from headrace.sizes import check_integers
+from headrace.units import check_integers
 
 T = TypeVar("T")
 
@@ -53,12 +53,13 @@ class _Series(Generic[T]):
 
 
 @dataclass(kw_only=True, eq=False)
-class Windows(Generic[T]):
+class SlidingWindows(Generic[T]):
     """Groups of `length` items, each `stride` after the one before, begun every `hop` items.
 
-    `Windows(length=8)` are batches of 8; `Windows(length=16, stride=2, hop=16, rest="drop")` are
-    clips of every second item, of which each shares half with the next. Holds what is not complete,
-    so each run takes a new one.
+    `SlidingWindows(length=8)` are batches of 8.
+    `SlidingWindows(length=16, stride=2, hop=16, rest="drop")` are clips of every second item, each
+    sharing half of its items with the next. Incomplete groups are held, so each run takes a new
+    object.
     """
 
     length: int

@@ -29,7 +29,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
+class DroppedItem:
     """The value of an item that ended on its way; it keeps its place, and no stage sees it.
 
     A stage's function returns one to end an item. The stage that did is the last of its spans.
@@ -49,7 +49,7 @@ class Item(Generic[T]):
     """Its place in the order of the stage it comes from, from 0: that of the source, until items
     are gathered or scattered and numbered anew."""
     value: T
-    """`Dropped` for an item that ended."""
+    """`DroppedItem` for an item that ended."""
     spans: tuple[Span, ...]
     """One per stage so far, the source first. From the end of one span to the start of the next
     the item waited: for its turn, for room, and in the queue."""
@@ -62,7 +62,7 @@ class Item(Generic[T]):
     @property
     def is_dropped(self) -> bool:
         """It ended on its way."""
-        return isinstance(self.value, Dropped)
+        return isinstance(self.value, DroppedItem)
 
 
 def spans_over(items: Sequence[Item[Any]]) -> tuple[Span, ...]:

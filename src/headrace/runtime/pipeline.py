@@ -14,18 +14,16 @@ from typing import Any
 
 from headrace.errors import ConfigError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.desk import Desk, Failure
-from headrace.runtime.feed import AnySource, Merged, merged
-from headrace.runtime.flow import FlowMeter, FlowStatistics
+from headrace.runtime.flow_statistics import FlowMeter, FlowStatistics
 from headrace.runtime.item import Item
-from headrace.runtime.marks import NO_MARKS, Marks
-from headrace.runtime.queue import Overflow
-from headrace.runtime.stage import AnyStage, Gather, StageStatistics
-from headrace.runtime.statistics import QueueStatistics
+from headrace.runtime.queue import Overflow, QueueStatistics
+from headrace.runtime.stage import Aggregate, AnyStage, StageStatistics
+from headrace.runtime.stage_executor import FailedItem, StageExecutor
+from headrace.runtime.stage_loops import run_feed, run_stage, work_of
 from headrace.runtime.threads import ThreadGroup
-from headrace.runtime.waiter import Waiter
-from headrace.runtime.work import run_feed, run_stage, work_of
-from headrace.sizes import check_integers
+from headrace.runtime.tracing import NO_MARKS, Tracer
+from headrace.runtime.waitable_source import AnySource, MergedSource, Waiter, merged
+from headrace.units import check_integers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +32,7 @@ class Pipeline:
 
     source: AnySource
     """Read in a thread of its own; a generator is closed there. One that waits is a `Feed`, so
-    that it can be woken: a pipeline that ends waits for its source. Several are `Merged`."""
+    that it can be woken: a pipeline that ends waits for its source. Several are `MergedSource`."""
     stages: Sequence[AnyStage[Any, Any]] = ()
     capacity: int = 2
     """Items that may wait behind the source and behind each stage. 2 evens out small differences
@@ -61,7 +59,7 @@ class Pipeline:
             raise ConfigError(f"stages need different names, got {', '.join(names)}")
         check_integers(1, capacity=self.capacity, source_capacity=self.source_capacity)
 
-    def run(self, *, clock: Clock = SYSTEM_CLOCK, marks: Marks = NO_MARKS) -> "Run":
+    def run(self, *, clock: Clock = SYSTEM_CLOCK, marks: Tracer = NO_MARKS) -> "Run":
         """Runs it: `with pipeline.run() as run: for item in run: ...`.
 
         Each run iterates the source anew, so a generator is good for one. `marks` hear of each
@@ -83,11 +81,11 @@ class Run:
             names the stage, so that a MediaError stays a MediaError.
     """
 
-    def __init__(self, pipeline: Pipeline, clock: Clock, marks: Marks) -> None:
+    def __init__(self, pipeline: Pipeline, clock: Clock, marks: Tracer) -> None:
         self._flow = FlowMeter()
         source = merged(pipeline.source)
         desks = [
-            Desk(
+            StageExecutor(
                 pipeline.source_name,
                 len(source.feeds),
                 pipeline.source_capacity or pipeline.capacity,
@@ -97,7 +95,7 @@ class Run:
                 pipeline.lanes,
             ),
             *(
-                Desk(stage.name, stage.workers, pipeline.capacity, self._flow, clock)
+                StageExecutor(stage.name, stage.workers, pipeline.capacity, self._flow, clock)
                 for stage in pipeline.stages
             ),
         ]
@@ -105,7 +103,7 @@ class Run:
             desk.marks = marks
         desks[0].waiters = [Waiter(clock) for _ in source.feeds]
         for stage, desk in zip(pipeline.stages, desks[1:], strict=True):
-            if isinstance(stage, Gather):
+            if isinstance(stage, Aggregate):
                 desk.room, desk.sheds = stage.room, stage.sheds
         self._desks = desks
         # Gets no reference to this object, so that a forgotten run is closed at once.
@@ -149,7 +147,10 @@ class Run:
 
 
 def _deliver(
-    source: Merged, stages: Sequence[AnyStage[Any, Any]], desks: Sequence[Desk], flow: FlowMeter
+    source: MergedSource,
+    stages: Sequence[AnyStage[Any, Any]],
+    desks: Sequence[StageExecutor],
+    flow: FlowMeter,
 ) -> Generator[Item[Any], None, None]:
     def cancel() -> None:
         for desk in desks:
@@ -165,7 +166,7 @@ def _deliver(
             for worker in range(stage.workers):
                 threads.start(f"{stage.name}-{worker}", work)
         for item in desks[-1].outbox:
-            if isinstance(item, Failure):
+            if isinstance(item, FailedItem):
                 raise item.error
             if not item.is_dropped:
                 flow.deliver(item.parts)

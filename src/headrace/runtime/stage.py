@@ -6,8 +6,8 @@ from typing import Generic, TypeVar
 
 from headrace.errors import ConfigError
 from headrace.runtime.grouping import Grouping
-from headrace.runtime.item import Dropped
-from headrace.runtime.room import Room
+from headrace.runtime.item import DroppedItem
+from headrace.runtime.synchronization import CapacityLimiter
 
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -18,9 +18,9 @@ class Stage(Generic[In, Out]):
     """A named step of a pipeline: one item in, one out, in the order of the source."""
 
     name: str
-    function: Callable[[In], Out | Dropped]
+    function: Callable[[In], Out | DroppedItem]
     """Runs in the stage's own threads; with several workers it must be thread-safe. Never called
-    with `Dropped`: what ended before passes by."""
+    with `DroppedItem`: what ended before passes by."""
     workers: int = 1
     """Threads that run it. More than 1 never changes the order: a result waits for its turn."""
 
@@ -30,7 +30,7 @@ class Stage(Generic[In, Out]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gather(Generic[In, Out]):
+class Aggregate(Generic[In, Out]):
     """A step with many items in, one or none out, such as clips or batches; one thread runs it.
 
     What comes out is numbered anew, and its spans cover those of its parts. What is held when the
@@ -41,7 +41,7 @@ class Gather(Generic[In, Out]):
     grouping: Callable[[], Grouping[In]]
     """Makes the one that decides which items go together, new for each run:
     `lambda: Windows(length=16)`."""
-    function: Callable[[list[In]], Out | Dropped]
+    function: Callable[[list[In]], Out | DroppedItem]
     """What becomes of the values of a group, in their order."""
     waits: bool = True
     """False: what is held is flushed as soon as no more items are there to take, so that a batch is
@@ -49,7 +49,7 @@ class Gather(Generic[In, Out]):
     sheds: bool = False
     """Whether what ends here never waits for room: so it keeps taking what comes, and drops it,
     while what comes after it is stuck."""
-    room: Room | None = None
+    room: CapacityLimiter | None = None
     """Of one run: a group takes a place before its first item is taken, so that what comes
     meanwhile stays in the queue before, and may be dropped there. Whoever gets the group gives the
     place back; of a group that this stage drops the next has it."""
@@ -58,20 +58,20 @@ class Gather(Generic[In, Out]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scatter(Generic[In, Out]):
+class Disaggregate(Generic[In, Out]):
     """A step with one item in, any number out, numbered anew; one thread runs it.
 
     An item that nothing comes of ends as dropped, with the cause "empty".
     """
 
     name: str
-    function: Callable[[In], Iterable[Out | Dropped]]
+    function: Callable[[In], Iterable[Out | DroppedItem]]
     """Best a generator: each value is handed on before the next is asked for."""
 
     workers = 1
 
 
-AnyStage = Stage[In, Out] | Gather[In, Out] | Scatter[In, Out]
+AnyStage = Stage[In, Out] | Aggregate[In, Out] | Disaggregate[In, Out]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

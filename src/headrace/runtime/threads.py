@@ -3,9 +3,13 @@
 import atexit
 import threading
 import warnings
-from collections.abc import Callable, Generator, Iterable
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
 from typing import TypeVar
+
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.queue import Cancelled
+from headrace.runtime.waitable_source import Waiter
 
 T = TypeVar("T")
 
@@ -80,3 +84,21 @@ def iterating(iterable: Iterable[T]) -> closing[Generator[T, None, None]]:
 
 def _each(iterable: Iterable[T]) -> Generator[T, None, None]:
     yield from iterable
+
+
+@contextmanager
+def ticking(
+    look: Callable[[], None], seconds: float, clock: Clock = SYSTEM_CLOCK
+) -> Iterator[None]:
+    """Call `look` every `seconds` from a thread, as long as the block runs; it must not raise."""
+    waiter = Waiter(clock)
+
+    def tick() -> None:
+        with suppress(Cancelled):
+            while True:
+                waiter.pause(seconds)
+                look()
+
+    with ThreadGroup(waiter.wake) as threads:
+        threads.start("ticker", tick)
+        yield

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
 from headrace.sampling.bursts import Bursts
-from headrace.sampling.costs import DecodeCost, burst_cost, lookahead_cost
-from headrace.sampling.frames import Permutation, Uniform
-from headrace.sampling.rho import TAKEN_RHO
+from headrace.sampling.decode_cost import DecodeCost, burst_cost, lookahead_cost
+from headrace.sampling.frame_samplers import ShuffledFrames, UniformFrames
+from headrace.sampling.rho_estimate import TAKEN_RHO
 from headrace.sampling.sampler import Sampler
 
 LAGS: Final = 8
@@ -66,7 +66,7 @@ def assess(
     Takes milliseconds for a million GOPs. A limit on what may be held is left out.
 
     Args:
-        sampler: `Uniform()`, `Permutation()` or `Bursts(...)`.
+        sampler: `UniformFrames()`, `ShuffledFrames()` or `Bursts(...)`.
         gop_lengths: int64 [GOPs], those of all indexes: `StreamIndex.gop_lengths`, put together.
         batch_size: Frames in a batch, of all ranks together.
         lookahead: Requests that are planned together; None means as few as the sampler is served
@@ -84,7 +84,7 @@ def assess(
     if isinstance(sampler, Bursts):
         size, least = sampler.frames_per_burst, (sampler.frames_per_burst - 1) * sampler.lanes + 1
         lags = mate_lags(size, sampler.lanes, batch_size)
-    elif not isinstance(sampler, Uniform | Permutation) or sampler.over != "frames":
+    elif not isinstance(sampler, UniformFrames | ShuffledFrames) or sampler.over != "frames":
         raise ConfigError(
             f"only Uniform, Permutation and Bursts over frames can be assessed, got {sampler}; "
             "`bias_bound` tells the bias of other frequencies"
@@ -94,7 +94,7 @@ def assess(
         raise ConfigError(f"lookahead must be >= {least} for {sampler}, got {lookahead}")
     inflation = inflation_at = long_run_inflation(rho, lags)
     correlation = autocorrelation(rho, lags, LAGS)
-    if not isinstance(sampler, Uniform) and frames > size and frames >= batch_size:
+    if not isinstance(sampler, UniformFrames) and frames > size and frames >= batch_size:
         epoch = {"frames": frames, "batch_size": batch_size}
         inflation_at = epoch_inflation(rho, lags, **epoch, contraction=contraction)
         correlation = epoch_autocorrelation(rho, lags, LAGS, **epoch)
@@ -227,7 +227,7 @@ def epoch_autocorrelation(
 def epoch_inflation(
     rho: float, lags: NDArray[np.float64], *, frames: int, batch_size: int, contraction: float
 ) -> float:
-    """Return `sgd_inflation` where each frame comes once an epoch: `Bursts`, `Permutation`.
+    """Return `sgd_inflation` where each frame comes once an epoch: `Bursts`, `ShuffledFrames`.
 
     Drawing without replacement makes frames that are not mates repel each other. With T = F/B
     batches in an epoch, N_0 = B - 1, N_k = 2B(1 - k/T), D = 1 + ρ Σ p and m = 1 + Σ p:
@@ -235,7 +235,7 @@ def epoch_inflation(
         1 + Σ (1-a)^k [ρ p_k - D/(F-m) · (N_k - p_k)]
 
     averaged over the epoch; exact for a quadratic loss, an epoch of whole batches and the same
-    bursts every epoch. `lags=[0]` is `Permutation`. Below 1: less noise than i.i.d. frames.
+    bursts every epoch. `lags=[0]` is `ShuffledFrames`. Below 1: less noise than i.i.d. frames.
     """
     terms = _epoch_terms(rho, lags, frames, batch_size)
     return float(1 + (1 - contraction) ** np.arange(len(terms)) @ terms)

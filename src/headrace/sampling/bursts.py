@@ -8,12 +8,11 @@ from numpy.typing import NDArray
 
 from headrace.argument_names import answers_names
 from headrace.errors import ConfigError
-from headrace.sampling.feistel import Feistel
-from headrace.sampling.order import Order
+from headrace.sampling.counter_rng import CounterRng, Feistel, RngStream
+from headrace.sampling.epoch_order import EpochOrder
 from headrace.sampling.population import Population
-from headrace.sampling.random import Draws, Purpose
-from headrace.sampling.sampler import SamplerTraits, SamplerUse
-from headrace.sizes import check_integers
+from headrace.sampling.sampler import SamplerContext, SamplerTraits
+from headrace.units import check_integers
 
 
 @answers_names
@@ -61,7 +60,7 @@ class Bursts:
             identity=repr(self), is_random=True, has_replacement=False, seed=self.seed
         )
 
-    def adapt(self, use: SamplerUse) -> Self:
+    def adapt(self, use: SamplerContext) -> Self:
         """Return this with the seed asked for.
 
         Raises:
@@ -76,7 +75,7 @@ class Bursts:
             self.check_step(use.batch_size, use.ranks)
         return replace(self, seed=use.seed_for(self.seed))
 
-    def order(self, population: Population, epoch: int) -> Order:
+    def order(self, population: Population, epoch: int) -> EpochOrder:
         """Return the order of one epoch: as many slots as frames. Reads every GOP length once.
 
         Raises:
@@ -94,10 +93,10 @@ class Bursts:
         bursts = _Bursts.of(population, self.frames_per_burst)
         # The last, shorter burst keeps its place at the end; on a circle no place is special.
         shuffle = Feistel(
-            size=frames // self.frames_per_burst, draws=self._draws(epoch, Purpose.SHUFFLE)
+            size=frames // self.frames_per_burst, draws=self._draws(epoch, RngStream.SHUFFLE)
         )
         rounds, longer = divmod(frames, self.lanes)
-        start = int(self._draws(epoch, Purpose.ROTATION).integers(0, frames))
+        start = int(self._draws(epoch, RngStream.ROTATION).integers(0, frames))
 
         def frames_at(slots: NDArray[np.int64]) -> NDArray[np.int64]:
             dealt, lane = np.divmod(slots, self.lanes)
@@ -108,7 +107,7 @@ class Bursts:
             burst[is_full] = shuffle.at(burst[is_full])
             return bursts.frames_at(burst * self.frames_per_burst + step)
 
-        return Order(length=frames, frames_at=frames_at)
+        return EpochOrder(length=frames, frames_at=frames_at)
 
     def check_step(self, batch_size: int, ranks: int = 1) -> None:
         """Check that no step holds two frames of a burst: `batch_size` on each of `ranks`.
@@ -128,8 +127,8 @@ class Bursts:
             f"{smaller if self.lanes >= ranks else ''}"
         )
 
-    def _draws(self, epoch: int, purpose: Purpose) -> Draws:
-        return Draws(seed=self.seed, epoch=epoch, purpose=purpose)
+    def _draws(self, epoch: int, purpose: RngStream) -> CounterRng:
+        return CounterRng(seed=self.seed, epoch=epoch, purpose=purpose)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
-from headrace.sizes import check_integers, check_numbers, is_number
+from headrace.units import check_integers, check_numbers, is_number
 
 _SLACK_SECONDS = 1e-6
 _ALIKE = 1.01

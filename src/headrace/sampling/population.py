@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
-from headrace.sampling.times import FrameTimes, Seconds
+from headrace.sampling.frame_times import FrameTimes, Seconds
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

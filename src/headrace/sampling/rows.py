@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.sampling.order import Order
+from headrace.sampling.epoch_order import EpochOrder
 from headrace.sampling.population import Population
 from headrace.sampling.sampler import Sampler, SamplerTraits
 
@@ -69,7 +69,7 @@ class RowSampler:
             frames_needed=1,
         )
 
-    def order(self, population: Population, epoch: int) -> Order:
+    def order(self, population: Population, epoch: int) -> EpochOrder:
         """Return the order of one epoch: which frames of `population`, that of the videos.
 
         Raises:

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
-from headrace.sampling.order import Order
+from headrace.sampling.epoch_order import EpochOrder
 from headrace.sampling.population import Population
-from headrace.sizes import check_integers
+from headrace.units import check_integers
 
 SampleKind = Literal["single frames", "clips"]
 """What a sampler gives: samples of one frame each, or of `SamplerTraits.num_frames`."""
@@ -56,7 +56,7 @@ class SamplerTraits:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SamplerUse:
+class SamplerContext:
     """What a sampler is about to be used for."""
 
     videos: NDArray[np.int64]
@@ -89,14 +89,14 @@ class Sampler(Protocol):
                 return Order(length=-(-population.num_frames // 10), frames_at=lambda n: n * 10)
 
     One that is to take a loader's `seed`, has something for each video, or limits batches is an
-    `AdaptableSampler` too.
+    `BindableSampler` too.
     """
 
     @property
     def traits(self) -> SamplerTraits:
         """What it says of itself."""
 
-    def order(self, population: Population, epoch: int) -> Order:
+    def order(self, population: Population, epoch: int) -> EpochOrder:
         """Return the order of one epoch: how many samples it has, and which.
 
         Args:
@@ -109,10 +109,10 @@ class Sampler(Protocol):
 
 
 @runtime_checkable
-class AdaptableSampler(Sampler, Protocol):
+class BindableSampler(Sampler, Protocol):
     """A sampler that depends on what it is used for."""
 
-    def adapt(self, use: SamplerUse) -> Sampler:
+    def adapt(self, use: SamplerContext) -> Sampler:
         """Return the sampler for this use: with its seed, and what belongs to its videos.
 
         Raises:
@@ -120,7 +120,7 @@ class AdaptableSampler(Sampler, Protocol):
         """
 
 
-def adapted(sampler: Sampler, use: SamplerUse) -> Sampler:
+def adapted(sampler: Sampler, use: SamplerContext) -> Sampler:
     """Return a sampler for a use, after a look at whether it is one.
 
     Raises:
@@ -134,14 +134,14 @@ def adapted(sampler: Sampler, use: SamplerUse) -> Sampler:
             f"seed={use.seed} was asked for beside {_name(sampler)}(seed={own}); leave out one of "
             "the two"
         )
-    if isinstance(sampler, AdaptableSampler):
+    if isinstance(sampler, BindableSampler):
         sampler = sampler.adapt(use)
         check_members(sampler)
     traits = sampler.traits
     if traits.is_random and use.seed not in (None, traits.seed):
         raise ConfigError(
             f"seed={use.seed} was asked for, and {_name(sampler)} takes none; give it that seed "
-            "itself, or a method `adapt` that returns one with the seed (see AdaptableSampler)"
+            "itself, or a method `adapt` that returns one with the seed (see BindableSampler)"
         )
     return sampler
 
@@ -166,14 +166,14 @@ def check_kind(sampler: Sampler, kind: SampleKind, *, taker: str, instead: str) 
         )
 
 
-def check_order(order: Order, sampler: Sampler, population: Population) -> None:
+def check_order(order: EpochOrder, sampler: Sampler, population: Population) -> None:
     """Check that an order is one, by its length and its first sample.
 
     Raises:
         ConfigError: it is none, has no sample, or its samples are not what the sampler says.
     """
     name = _name(sampler)
-    if not isinstance(order, Order):
+    if not isinstance(order, EpochOrder):
         raise ConfigError(f"{name}.order must return an Order, got {type(order).__name__}")
     if not len(order):
         raise ConfigError(f"{name} has no sample in an epoch; it must have one or more")

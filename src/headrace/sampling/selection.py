@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
-from headrace.sizes import check_integers
-from headrace.video.shown import grid_bounds
+from headrace.units import check_integers
+from headrace.video.frames_played import grid_bounds
 from headrace.video.stream_index import StreamIndex
 from headrace.video.timebase import to_ticks
 

@@ -1,19 +1,113 @@
 """Slots: which sequence is read at which place of the batch, from its first frame to its last."""
 
 import heapq
+import sys
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, count, repeat
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
-from headrace.sampling.endless import EndlessPlan
-from headrace.sampling.feistel import Feistel
-from headrace.sampling.random import Draws, Purpose
-from headrace.sampling.tail import Tail, TailCounts
-from headrace.sizes import check_integers, one_of
+from headrace.sampling.counter_rng import CounterRng, Feistel, RngStream
+from headrace.units import check_integers, one_of
+
+Tail = Literal["pad", "drop", "refill", "endless"]
+"""What happens at the end of an epoch, when some slots have nothing left to read: `pad` leaves them
+empty, so that each frame comes exactly once; `drop` ends the epoch with the first of them; `refill`
+lets them read sequences again, so that every batch is full. With `endless` there is no end: a slot
+goes on to the next sequence of the next epoch's order, for ever."""
+
+NO_LENGTH = "with tail='endless' has no length, as it never ends; count the steps of training"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TailCounts:
+    """What the end of an epoch does to some slots, in moments: one slot in one step."""
+
+    empty: int = 0
+    """Nothing is left to read: `pad`."""
+    repeated: int = 0
+    """Read again: `refill`."""
+    dropped: int = 0
+    """Never read: `drop`. Counted with the last step."""
+
+    def __add__(self, other: "TailCounts") -> "TailCounts":
+        return TailCounts(
+            empty=self.empty + other.empty,
+            repeated=self.repeated + other.repeated,
+            dropped=self.dropped + other.dropped,
+        )
+
+
+@dataclass(kw_only=True, eq=False)
+class EndlessPlan:
+    """Each slot that has read its sequence takes the next of a queue that never ends.
+
+    The queue has every sequence once for each epoch, in the order of that epoch, so no sequence
+    comes more than once oftener than another. For one thread: it deals when it is asked. Some
+    microseconds and 100 bytes for each sequence that was dealt.
+    """
+
+    lengths: NDArray[np.int64]
+    """int64 [sequences]: steps that each takes."""
+    queue: Iterator[tuple[int, int]]
+    """(epoch, sequence), one after the other."""
+    slots: int
+    num_steps: int = sys.maxsize
+    """No end."""
+    _dealt: list["_Slot"] = field(init=False)
+    _free: list[tuple[int, int]] = field(init=False)
+    """A heap of (step that a slot is free from, slot)."""
+
+    def __post_init__(self) -> None:
+        self._dealt = [_Slot() for _ in range(self.slots)]
+        self._free = [(0, slot) for slot in range(self.slots)]
+
+    def at(self, slot: int, step: int) -> tuple[int, int]:
+        """Return (sequence, step inside it)."""
+        mine, place = self._place(slot, step)
+        return mine.sequences[place], step - mine.starts[place]
+
+    def epoch_at(self, slot: int, step: int) -> int:
+        """Return the epoch whose order the sequence there is of."""
+        mine, place = self._place(slot, step)
+        return mine.epochs[place]
+
+    def tail(self, slots: Iterable[int], start: int, stop: int) -> TailCounts:
+        """Return what the tail does: nothing, as there is none."""
+        return TailCounts()
+
+    def _place(self, slot: int, step: int) -> tuple["_Slot", int]:
+        mine = self._dealt[slot]
+        while mine.end <= step:
+            self._deal()
+        return mine, bisect_right(mine.starts, step) - 1
+
+    def _deal(self) -> None:
+        """Give the next sequence of the queue to the slot that is free first."""
+        start, slot = heapq.heappop(self._free)
+        epoch, sequence = next(self.queue)
+        mine = self._dealt[slot]
+        mine.starts.append(start)
+        mine.sequences.append(sequence)
+        mine.epochs.append(epoch)
+        mine.end = start + int(self.lengths[sequence])
+        heapq.heappush(self._free, (mine.end, slot))
+
+
+@dataclass(kw_only=True, eq=False)
+class _Slot:
+    """What one slot reads so far."""
+
+    starts: list[int] = field(default_factory=list)
+    sequences: list[int] = field(default_factory=list)
+    epochs: list[int] = field(default_factory=list)
+    end: int = 0
+
 
 EMPTY = -1
 
@@ -112,7 +206,7 @@ class SlotSchedule:
         """
         if self.tail == "endless":
             return EndlessPlan(lengths=self.lengths, queue=self._queue(epoch), slots=self.slots)
-        order = self._order(len(self.lengths), epoch, Purpose.SHUFFLE)
+        order = self._order(len(self.lengths), epoch, RngStream.SHUFFLE)
         free = self._free(epoch)
         dealt: list[list[int]] = [[] for _ in free]
         place = {sequence: k for k, sequence in enumerate(order)}
@@ -142,12 +236,12 @@ class SlotSchedule:
     def _queue(self, first_epoch: int) -> Iterator[tuple[int, int]]:
         """Yield (epoch, sequence): all sequences of one epoch after the other, in its order."""
         for epoch in count(first_epoch):
-            for sequence in self._order(len(self.lengths), epoch, Purpose.SHUFFLE):
+            for sequence in self._order(len(self.lengths), epoch, RngStream.SHUFFLE):
                 yield epoch, sequence
 
     def _free(self, epoch: int) -> list[tuple[int, int, int, int]]:
         """Return a heap of all slots: (steps dealt, place in its group, turn, slot)."""
-        turns = self._order(self.slots, epoch, Purpose.SLOT)
+        turns = self._order(self.slots, epoch, RngStream.SLOT)
         free = []
         for first in range(0, self.slots, self.group):
             mine = range(first, min(first + self.group, self.slots))
@@ -156,10 +250,10 @@ class SlotSchedule:
         heapq.heapify(free)
         return free
 
-    def _order(self, size: int, epoch: int, purpose: Purpose) -> list[int]:
+    def _order(self, size: int, epoch: int, purpose: RngStream) -> list[int]:
         places = np.arange(size)
         if self.shuffle:
-            draws = Draws(seed=self.seed, epoch=epoch, purpose=purpose)
+            draws = CounterRng(seed=self.seed, epoch=epoch, purpose=purpose)
             places = Feistel(size=size, draws=draws).at(places)
         order: list[int] = places.tolist()
         return order

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from headrace.errors import ConfigError
 from headrace.sampling.bias import LAGS, Assessment, assess, autocorrelation, bias_bound, mate_lags
 from headrace.sampling.bursts import Bursts
-from headrace.sampling.costs import DecodeCost
-from headrace.sampling.frames import Permutation, Uniform
-from headrace.sampling.rho import TAKEN_RHO
+from headrace.sampling.clip_samplers import RandomClips
+from headrace.sampling.decode_cost import DecodeCost, Speed
+from headrace.sampling.frame_samplers import ShuffledFrames, UniformFrames
+from headrace.sampling.rho_estimate import TAKEN_RHO
 from headrace.sampling.sampler import Sampler
-from headrace.sampling.speed import Speed
-from headrace.sizes import check_integers
+from headrace.units import check_integers
 
 _BATCHES_SET_ASIDE = 3
 """Batches in memory besides what is held for later: the caller's, the next, the one being made."""
@@ -192,20 +192,20 @@ class _Table:
         return [
             self._row(
                 "naive",
-                Uniform(),
+                UniformFrames(),
                 1,
                 "each frame sought and decoded by itself: what every other row is held against",
             ),
             self._row(
                 "look-ahead",
-                Uniform(),
+                UniformFrames(),
                 ahead,
                 f"the very same batches; a GOP is decoded once for all of the next {ahead:,} "
                 "requests",
             ),
             self._row(
                 "look-ahead, shuffled",
-                Permutation(),
+                ShuffledFrames(),
                 once,
                 f"an epoch is a shuffle of all frames, planned {once:,} requests ahead",
             ),
@@ -323,3 +323,63 @@ def _best_bursts(rows: Iterable[Strategy], target: float | None) -> Strategy:
                 break
     assert best is not None
     return best
+
+
+def compare_clips(
+    clips: RandomClips, budget: Budget, speed: Speed, cost_of: CostOf
+) -> tuple[Strategy, ...]:
+    """Return the ways to draw these clips, the plainest first.
+
+    Clips are drawn for themselves, so that a batch of them is worth as many; what a strategy is
+    off by, beside others, is not asked: each draws what its words say, without bias.
+
+    Args:
+        clips: Which clips; each video once an epoch.
+        budget: What batches are made in; its batch is of all frames of a batch of clips.
+        speed: What decoding costs.
+        cost_of: Tells what a sampler costs under a look-ahead.
+
+    Raises:
+        ConfigError: a video is too short for a clip, and is not to be left out.
+    """
+    ahead = budget.lookahead_once
+    starts = replace(clips, each_once="starts")
+    rows = (
+        (
+            "naive",
+            clips,
+            clips.num_frames,
+            "each clip sought and decoded by itself: what every other row is held against",
+        ),
+        (
+            "look-ahead",
+            clips,
+            ahead,
+            "the very same batches, one clip of each video an epoch; a GOP is decoded once for all "
+            f"of the next {ahead:,} frames",
+        ),
+        (
+            "look-ahead, every start",
+            starts,
+            ahead,
+            "an epoch is a shuffle of all starts, so that long videos give more clips, planned "
+            f"{ahead:,} frames ahead",
+        ),
+    )
+    return tuple(
+        Strategy(
+            name=name,
+            sampler=sampler,
+            lookahead=lookahead,
+            cost=cost_of(sampler, lookahead),
+            budget=budget,
+            speed=speed,
+            bias_bound=0.0,
+            design_effect=1.0,
+            inflation=1.0,
+            autocorrelation=(0.0,) * LAGS,
+            inflation_at=1.0,
+            words=words,
+        )
+        for name, sampler, lookahead, words in rows
+    )

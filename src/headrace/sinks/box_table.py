@@ -1,15 +1,94 @@
 """Boxes as a Parquet table, a row for each, or as JSON lines, one for each frame."""
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from headrace.sinks.box_rows import frame_rows
+from headrace.extraction.image_reader import PictureBatch
+from headrace.sinks.batch_results import Arrival, DetectedBatch
 from headrace.sinks.parquet_file import ParquetFile, check_parquet
 from headrace.sinks.prediction_table import OF_LIVE
 from headrace.sinks.predictions import PredictionLines
-from headrace.sinks.seen import Found
+from headrace.video.frames import FrameBatch
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoxRow:
+    """One box."""
+
+    label_id: int
+    label: str
+    score: float
+    """0 to 1."""
+    xyxy: tuple[float, float, float, float]
+    """Left, top, right, bottom, in pixels of the upright frame."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetectionRow:
+    """One frame of a video, or one picture."""
+
+    source: str
+    """Path of the video or picture; bytes of it that are no text spelt out, as `\\udcff`."""
+    index: int | None
+    """Place of the frame in its video; None: a picture, which has none."""
+    pts: int | None
+    """Ticks of the video's time base."""
+    pts_seconds: float | None
+    size: tuple[int, int]
+    """(height, width) of the upright frame, pixels."""
+    boxes: tuple[BoxRow, ...]
+    """The surest first."""
+    arrival: Arrival | None
+    """Of a live run; None at full speed."""
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """Source, index, pts and pts_seconds; in a live run also what `Arrival` holds."""
+        return {
+            "source": self.source,
+            "index": self.index,
+            "pts": self.pts,
+            "pts_seconds": self.pts_seconds,
+            **({} if self.arrival is None else asdict(self.arrival)),
+        }
+
+
+def frame_rows(found: DetectedBatch, sources: Sequence[str]) -> Iterator[DetectionRow]:
+    """Yield a row for each frame of a batch; `sources` are the videos by their places."""
+    batch = found.batch
+    height, width = batch.frames.shape[1:3]
+    for k in range(len(batch)):
+        is_picture = isinstance(batch, PictureBatch)
+        yield DetectionRow(
+            source=_source(batch, k, sources),
+            index=None if is_picture else int(batch.index[k]),
+            pts=None if is_picture else int(batch.pts[k]),
+            pts_seconds=None if is_picture else round(float(batch.pts_seconds[k]), 6),
+            size=(height, width),
+            boxes=tuple(_boxes(found, k)),
+            arrival=found.arrival,
+        )
+
+
+def _source(batch: FrameBatch, k: int, sources: Sequence[str]) -> str:
+    name = str(batch.pictures[k].path) if isinstance(batch, PictureBatch) else sources[batch.video]
+    # A name may hold bytes that no text has; as a session writes them.
+    return name.encode(errors="backslashreplace").decode()
+
+
+def _boxes(found: DetectedBatch, k: int) -> Iterator[BoxRow]:
+    boxes = found.boxes
+    for number, label, score, (left, top, right, bottom) in zip(
+        boxes.classes[k].tolist(),
+        boxes.labels[k],
+        boxes.scores[k].tolist(),
+        boxes.xyxy[k].tolist(),
+        strict=True,
+    ):
+        yield BoxRow(label_id=number, label=label, score=score, xyxy=(left, top, right, bottom))
+
 
 NAME: Final = "boxes.parquet"
 """The table in the folder of a run."""
@@ -50,7 +129,7 @@ class BoxTable:
         self._sources = tuple(sources)
         self._was_fed = self._is_there = False
 
-    def write(self, seen: Found) -> None:
+    def write(self, seen: DetectedBatch) -> None:
         """Append the boxes of a batch: see `SinkOf.write`."""
         self._was_fed = True
         self._file.write(
@@ -86,7 +165,7 @@ class BoxLines(PredictionLines):
 
     _name = LINES
 
-    def _rows(self, seen: Found) -> list[dict[str, Any]]:
+    def _rows(self, seen: DetectedBatch) -> list[dict[str, Any]]:
         return [
             frame.place | {"boxes": [asdict(box) for box in frame.boxes]}
             for frame in frame_rows(seen, self._sources)

@@ -7,11 +7,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TextIO
 
+from headrace.atomic_file import partial_of
 from headrace.models.results import ClassNames
-from headrace.sinks.box_rows import BoxRow, FrameRow, frame_rows
+from headrace.sinks.batch_results import DetectedBatch
+from headrace.sinks.box_table import BoxRow, DetectionRow, frame_rows
 from headrace.sinks.predictions import json_line, writing
-from headrace.sinks.seen import Found
-from headrace.text_file import partial_of
 
 NAME: Final = "coco.json"
 """The file in the folder of a run."""
@@ -56,7 +56,7 @@ class CocoFile:
                 self._files.append(part.open("w+", encoding="utf-8"))
             self._files[0].write(f'{{"info": {json.dumps(_INFO)}, "images": [')
 
-    def write(self, seen: Found) -> None:
+    def write(self, seen: DetectedBatch) -> None:
         """Append the frames of a batch: see `SinkOf.write`."""
         images, annotations = self._files
         with self._writing():
@@ -115,7 +115,7 @@ def _entry(value: dict[str, Any], number: int) -> str:
     return f"{',' if number > 1 else ''}\n{json_line(value)}"
 
 
-def _image(frame: FrameRow, number: int) -> dict[str, Any]:
+def _image(frame: DetectionRow, number: int) -> dict[str, Any]:
     height, width = frame.size
     size = {"width": width, "height": height}
     if frame.index is None:

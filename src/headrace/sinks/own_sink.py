@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from headrace.errors import ConfigError, StageError, in_words
 from headrace.extraction.image_reader import PictureBatch
 from headrace.models.results import Boxes, Labels
-from headrace.sinks.seen import Arrival, Found, Seen
+from headrace.sinks.batch_results import Arrival, ClassifiedBatch, DetectedBatch
 from headrace.video.frames import FrameBatch
 
 _METHODS: Final = ("open", "write", "close")
@@ -117,7 +117,7 @@ class OwnSink:
         self._call("open", sink.open, self._context)
         self._sink = sink
 
-    def write(self, seen: Seen | Found) -> None:
+    def write(self, seen: ClassifiedBatch | DetectedBatch) -> None:
         """Hand over one batch.
 
         Raises:
@@ -131,8 +131,8 @@ class OwnSink:
             sources=_sources(batch, self._context.sources),
             index=None if is_of_pictures else batch.index,
             pts_seconds=None if is_of_pictures else batch.pts_seconds,
-            labels=seen.labels if isinstance(seen, Seen) else None,
-            boxes=seen.boxes if isinstance(seen, Found) else None,
+            labels=seen.labels if isinstance(seen, ClassifiedBatch) else None,
+            boxes=seen.boxes if isinstance(seen, DetectedBatch) else None,
             frames=batch.frames if _needs_frames(self._kind) else None,
             arrival=getattr(seen, "arrival", None),
         )

@@ -1,6 +1,8 @@
 """What a model saw, drawn onto its frames: the label along the top, or boxes."""
 
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
@@ -8,9 +10,72 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from headrace.models.results import Boxes
-from headrace.sinks.caption import caption_of
-from headrace.sinks.overlay import Overlay
-from headrace.sinks.seen import Found, Seen, Taken
+from headrace.sinks.batch_results import ClassifiedBatch, DetectedBatch, Taken
+
+
+@dataclass(frozen=True)
+class Caption:
+    """The two texts of an `Overlay`."""
+
+    label: str
+    """`street sign`: the likeliest class; of a detector what was found, `dog, person ×2`."""
+    note: str
+    """`93%   #120`; of a detector, `#120`."""
+
+
+def caption_of(seen: ClassifiedBatch | DetectedBatch, k: int) -> Caption:
+    """Return what is written on frame `k` of a batch."""
+    index = seen.batch.index[k]
+    if isinstance(seen, DetectedBatch):
+        counts = Counter(seen.boxes.labels[k])
+        label = ", ".join(name if n == 1 else f"{name} ×{n}" for name, n in counts.items())
+        return Caption(label, f"#{index}")
+    found = seen.labels
+    return Caption(found.names[k][0], f"{found.confidence[k][0]:.0%}   #{index}")
+
+
+_MIN_TEXT_PIXELS = 10
+_DIMMED = 5
+_MORE = "…"
+
+
+class Overlay:
+    """Draws one line of text on a dimmed band along the top of frames of one size."""
+
+    def __init__(self, size: tuple[int, int]) -> None:
+        """Choose letters that fit frames of `size`, (height, width); 10 pixels at least."""
+        height, width = size
+        self._letter = max(_MIN_TEXT_PIXELS, min(height // 18, width // 24))
+        self._margin = self._letter // 2
+        self._font = ImageFont.load_default(size=self._letter)
+
+    def draw(self, frame: NDArray[np.uint8], label: str, note: str) -> NDArray[np.uint8]:
+        """Return a copy of `frame`, uint8 [H, W, 3] RGB, with `label` on the left, `note` right.
+
+        Where both do not fit, the label is shortened.
+        """
+        drawn = frame.copy()
+        band = drawn[: self._letter + 2 * self._margin]
+        image = Image.fromarray(band // _DIMMED)
+        canvas, baseline = ImageDraw.Draw(image), self._margin + self._letter
+        right = image.width - self._margin
+        room = right - self._font.getlength(note) - 3 * self._margin
+        for left, anchor, text in (
+            (self._margin, "ls", self._shortened(label, room)),
+            (right, "rs", note),
+        ):
+            canvas.text((left, baseline), text, fill="white", font=self._font, anchor=anchor)
+        band[:] = np.asarray(image)
+        return drawn
+
+    def _shortened(self, text: str, room: float) -> str:
+        """Return as much of `text` as fits into `room` pixels."""
+        if self._font.getlength(text) <= room:
+            return text
+        while text and self._font.getlength(text + _MORE) > room:
+            text = text[:-1]
+        return text + _MORE if text else ""
+
 
 _SMALLEST: Final = 10
 _COLOURS: Final = (
@@ -39,11 +104,11 @@ class LabelPainter:
         """Take frames of `size`, (height, width)."""
         self._overlay = Overlay(size)
 
-    def paint(self, seen: Seen) -> Iterator[NDArray[np.uint8]]:
+    def paint(self, seen: ClassifiedBatch) -> Iterator[NDArray[np.uint8]]:
         """Yield each frame with its label: see `Painter.paint`."""
         return (self.paint_one(seen, k) for k in range(len(seen.batch)))
 
-    def paint_one(self, seen: Seen, k: int) -> NDArray[np.uint8]:
+    def paint_one(self, seen: ClassifiedBatch, k: int) -> NDArray[np.uint8]:
         """Return frame `k` with its label: see `Painter.paint_one`."""
         caption = caption_of(seen, k)
         return self._overlay.draw(seen.batch.frames[k], caption.label, caption.note)
@@ -58,11 +123,11 @@ class BoxPainter:
         self._width = max(1, min(size) // 240)
         self._font = ImageFont.load_default(size=self._letter)
 
-    def paint(self, seen: Found) -> Iterator[NDArray[np.uint8]]:
+    def paint(self, seen: DetectedBatch) -> Iterator[NDArray[np.uint8]]:
         """Yield each frame with its boxes: see `Painter.paint`. The surest lie on top."""
         return (self.paint_one(seen, k) for k in range(len(seen.batch)))
 
-    def paint_one(self, seen: Found, k: int) -> NDArray[np.uint8]:
+    def paint_one(self, seen: DetectedBatch, k: int) -> NDArray[np.uint8]:
         """Return frame `k` with its boxes: see `Painter.paint_one`."""
         return self.draw(seen.batch.frames[k], seen.boxes, k)
 

@@ -6,9 +6,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+from headrace.atomic_file import partial_of
 from headrace.extras import check_extra, require
 from headrace.sinks.predictions import writing
-from headrace.text_file import partial_of
 
 _GROUP: Final = 20_000
 """Rows that are written together: what is read at a time later, and some MB of memory now."""

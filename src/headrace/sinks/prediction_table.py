@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from headrace.sinks.batch_results import ClassifiedBatch, Sink
 from headrace.sinks.parquet_file import ParquetFile, check_parquet
 from headrace.sinks.predictions import PredictionFormat, PredictionLines, prediction_rows
-from headrace.sinks.seen import Seen, Sink
 
 NAME = "predictions.parquet"
 """The file in the folder of a run."""
@@ -54,7 +54,7 @@ class PredictionTable:
         self._top_k = top_k
         self._has_rows = self._is_there = False
 
-    def write(self, seen: Seen) -> None:
+    def write(self, seen: ClassifiedBatch) -> None:
         """Append a row for each frame: see `Sink.write`."""
         rows = prediction_rows(seen, self._sources, self._top_k)
         self._has_rows = self._has_rows or bool(rows)

@@ -9,14 +9,16 @@ from typing import Any, Literal, TextIO
 
 from headrace.errors import file_errors
 from headrace.runtime.clock import iso_text
-from headrace.sinks.seen import Seen
+from headrace.sinks.batch_results import ClassifiedBatch
 
 PredictionFormat = Literal["jsonl", "parquet"]
 NAME = "predictions.jsonl"
 """The file in the folder of a run."""
 
 
-def prediction_rows(seen: Seen, sources: Sequence[str], top_k: int) -> list[dict[str, Any]]:
+def prediction_rows(
+    seen: ClassifiedBatch, sources: Sequence[str], top_k: int
+) -> list[dict[str, Any]]:
     """Return what was predicted for each frame of a batch.
 
     {"source": "a.mp4", "index": 7, "pts": 21000, "pts_seconds": 0.233333, "label": "cat",

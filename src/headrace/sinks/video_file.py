@@ -18,8 +18,8 @@ from av.video.reformatter import ColorRange, Colorspace
 from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
+from headrace.atomic_file import partial_of
 from headrace.errors import BackendError, ConfigError
-from headrace.text_file import partial_of
 
 _HEAD: Final = 8
 _LONG_HEAD: Final = 16

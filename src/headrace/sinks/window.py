@@ -6,10 +6,10 @@ from typing import Final
 
 from headrace.errors import BackendError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.fan_out import FanOut, Outlet
-from headrace.runtime.fed_process import FedProcess
-from headrace.sinks.gallery import Gallery
-from headrace.sinks.seen import Found, Seen
+from headrace.runtime.fan_out import FanOut, SinkSpec
+from headrace.runtime.persistent_child import LineRpcProcess
+from headrace.sinks.batch_results import ClassifiedBatch, DetectedBatch
+from headrace.sinks.latest_images import LatestImages
 
 _PROGRAM: Final = "headrace.sinks.window_main"
 
@@ -32,8 +32,8 @@ class WindowView:
         Raises:
             BackendError: there is no display, or Python came without Tk.
         """
-        self._gallery = Gallery(names, clock)
-        self._process = FedProcess(_PROGRAM, title)
+        self._gallery = LatestImages(names, clock)
+        self._process = LineRpcProcess(_PROGRAM, title)
         with ExitStack() as stack:
             stack.callback(self._process.close)
             found = self._process.answer()
@@ -43,12 +43,14 @@ class WindowView:
                     f"{found or 'this Python came without Tk (python3-tk)'}; "
                     "watch in a browser instead, with --view web"
                 )
-            outlet = Outlet(name="window", function=self._show, capacity=1, overflow="drop_oldest")
+            outlet = SinkSpec(
+                name="window", function=self._show, capacity=1, overflow="drop_oldest"
+            )
             self._newest = stack.enter_context(FanOut([outlet], clock=clock))
             stack.callback(self._process.close)  # first: nobody waits for it any more
             self._stack = stack.pop_all()
 
-    def write(self, seen: Seen | Found) -> None:
+    def write(self, seen: ClassifiedBatch | DetectedBatch) -> None:
         """Show the newest frame of a batch: see `Sink.write`; nothing once the window is closed."""
         self._newest.put(seen)
 
@@ -61,7 +63,7 @@ class WindowView:
         """No files."""
         return ()
 
-    def _show(self, seen: Seen | Found) -> None:
+    def _show(self, seen: ClassifiedBatch | DetectedBatch) -> None:
         self._gallery.show(seen)
         file = io.BytesIO()
         self._gallery.picture().save(file, "PPM")

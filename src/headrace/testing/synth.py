@@ -27,7 +27,7 @@ from headrace.testing.synth_encoders import encoder_of
 from headrace.testing.synth_kinds import KINDS
 from headrace.testing.synth_outside import is_outside, write_outside
 from headrace.testing.synth_pixels import BARS, draw_picture, read_bars, read_number
-from headrace.video.planes import rows_of
+from headrace.video.content_digest import rows_of
 
 __all__ = [
     "BARS",

@@ -10,7 +10,7 @@ from headrace.errors import ConfigError
 from headrace.testing.synth_codecs import CODECS_WITH_B_FRAMES, Codec
 from headrace.testing.synth_colour import Colour
 from headrace.testing.synth_containers import Container
-from headrace.video.number_code import MIN_SIDE, NUMBERS
+from headrace.video.frame_barcode import MIN_SIDE, NUMBERS
 
 Structure = Literal["b_pyramid", "intra_refresh", "hidden_packets", "interlaced"]
 

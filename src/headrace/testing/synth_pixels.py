@@ -1,6 +1,6 @@
 """Pictures that carry their own number, and reading it back from decoded pixels.
 
-The upper five eighths hold the number (`headrace.video.number_code`). Below moves a texture, or
+The upper five eighths hold the number (`headrace.video.frame_barcode`). Below moves a texture, or
 stand six bars of known colours. Everything is whole-number arithmetic, so a picture is the same on
 every machine.
 """
@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.video.number_code import (
+from headrace.video.frame_barcode import (
     COLUMNS,
     DARK,
     LIGHT,

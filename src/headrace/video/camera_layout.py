@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from headrace.atomic_file import write_whole
 from headrace.errors import ConfigError, MediaError, file_errors
-from headrace.text_file import write_whole
 from headrace.video.image_sequence import ImageSequence, Rate, source_at
 from headrace.video.source import Source
-from headrace.video.suffixes import is_video_name
+from headrace.video.video_table import is_video_name
 
 _LARGEST_BYTES = 1 << 28
 _LONGEST_NAME = 255

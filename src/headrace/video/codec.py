@@ -24,7 +24,7 @@ from av.video.stream import VideoStream
 
 from headrace.errors import ScanError
 from headrace.video import nal
-from headrace.video.door import at_the_door
+from headrace.video.ffmpeg_errors import at_the_door
 
 VideoPacket: TypeAlias = "Packet[VideoStream]"
 
@@ -41,7 +41,7 @@ _STREAM_FACTS = (
 )
 
 
-class Shown(NamedTuple):
+class DecodedFrame(NamedTuple):
     """A frame that came out."""
 
     ordinal: int
@@ -49,10 +49,10 @@ class Shown(NamedTuple):
     frame: VideoFrame
 
 
-class Decoded(NamedTuple):
+class PacketResult(NamedTuple):
     """What one packet brought about."""
 
-    shown: list[Shown]
+    shown: list[DecodedFrame]
     reported: list[int]
     """Ordinals of packets at which FFmpeg reports damage: refused, or their frame is marked."""
 
@@ -78,7 +78,7 @@ class Codec(Protocol):
         """
         ...
 
-    def decode(self, ordinal: int, packet: VideoPacket | None) -> Decoded:
+    def decode(self, ordinal: int, packet: VideoPacket | None) -> PacketResult:
         """Decode one packet, or with None what is still held back.
 
         Args:
@@ -92,7 +92,7 @@ class Codec(Protocol):
         ...
 
 
-class PlainCodec:
+class FfmpegCodec:
     """FFmpeg's codec: a `Codec`. Not thread-safe."""
 
     def __init__(self, context: VideoCodecContext, doubled: Iterable[int] = ()) -> None:
@@ -145,21 +145,21 @@ class PlainCodec:
             context.decode(packet)
         context.flush_buffers()
 
-    def decode(self, ordinal: int, packet: VideoPacket | None) -> Decoded:
+    def decode(self, ordinal: int, packet: VideoPacket | None) -> PacketResult:
         """Decode one packet, or with None what the codec still holds: see `Codec.decode`."""
         if packet is not None:
             mark(packet, ordinal)
         try:
             frames = self.context.decode(packet)
         except (av.error.FFmpegError, ValueError):
-            return Decoded([], [ordinal])
+            return PacketResult([], [ordinal])
         # One that holds nothing back gives the frame of the packet, also if it decoded it before.
         is_own = packet is not None and not self._has_delay
         shown = [
-            Shown(self._place(ordinal if is_own else ordinal_of(each, ordinal)), each)
+            DecodedFrame(self._place(ordinal if is_own else ordinal_of(each, ordinal)), each)
             for each in frames
         ]
-        return Decoded(shown, [each.ordinal for each in shown if each.frame.is_corrupt])
+        return PacketResult(shown, [each.ordinal for each in shown if each.frame.is_corrupt])
 
     def _place(self, ordinal: int) -> int:
         if ordinal not in self._doubled:

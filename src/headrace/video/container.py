@@ -14,7 +14,7 @@ from av.stream import Disposition
 from av.video.stream import VideoStream
 
 from headrace.errors import ConfigError, OpenError
-from headrace.video.door import at_the_door, describe
+from headrace.video.ffmpeg_errors import at_the_door, describe
 from headrace.video.source import NO_AUDIO, Source, Stream
 
 MAX_PIXELS = 1 << 27

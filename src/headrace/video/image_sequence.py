@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Final
 
 from headrace.config_fields import Option
 from headrace.errors import ConfigError, OpenError, reason_of
-from headrace.video.source import Fingerprint, Source, Stream, refuse_address
+from headrace.video.source import FileStat, Source, Stream, refuse_address
 from headrace.video.timebase import exact_number
 
 _SUFFIXES = frozenset([".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"])
@@ -97,7 +97,7 @@ class ImageSequence(Source):
         """Return what reads the first picture; the caller closes it. Raises OSError."""
         return self.pictures[0].open("rb")
 
-    def fingerprint(self) -> Fingerprint:
+    def fingerprint(self) -> FileStat:
         """Return what tells one state of the pictures from the next: names, the first, the last.
 
         Other files that come and go in the folder change nothing.
@@ -112,7 +112,7 @@ class ImageSequence(Source):
             raise self._cannot_open(reason_of(error)) from error
         names = zlib.crc32("/".join(each.name for each in pictures).encode(errors="replace"))
         size = sum(each.st_size for each in found) + names
-        return Fingerprint(size, max(each.st_mtime_ns for each in found))
+        return FileStat(size, max(each.st_mtime_ns for each in found))
 
     def content_id(self) -> str:
         """Return an id of the content that survives copying: of all names and sizes.

@@ -6,9 +6,9 @@ from typing import Any
 
 from headrace.errors import OpenError
 from headrace.video.container import open_container
-from headrace.video.door import at_the_door
-from headrace.video.packets import length_of
-from headrace.video.shown import shown_range
+from headrace.video.ffmpeg_errors import at_the_door
+from headrace.video.frames_played import shown_range
+from headrace.video.packet_table import length_of
 from headrace.video.stream_index import StreamIndex
 
 _MATRIX = {0: "rgb", 1: "bt709", 4: "fcc", 5: "bt470bg", 6: "smpte170m", 7: "smpte240m"}

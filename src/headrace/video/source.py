@@ -5,13 +5,13 @@ import os
 import re
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 from headrace.errors import ConfigError, OpenError, reason_of
-from headrace.masking import masked
-from headrace.sizes import check_integers
+from headrace.redaction import masked
+from headrace.units import check_integers
 
 _CONTENT_SAMPLE_BYTES = 1 << 16
 _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/+(.*)", re.ASCII | re.IGNORECASE | re.DOTALL)
@@ -28,7 +28,7 @@ Stream = int | str
 
 
 @dataclass(frozen=True)
-class Fingerprint:
+class FileStat:
     """What tells one version of a file from the next without reading it."""
 
     size: int
@@ -118,7 +118,7 @@ class Source:
         """Return what FFmpeg opens: a name, never to be taken for an address, or what reads it."""
         return f"file:{self.path.absolute()}"
 
-    def fingerprint(self) -> Fingerprint:
+    def fingerprint(self) -> FileStat:
         """Return size and time of change.
 
         Raises:
@@ -144,7 +144,7 @@ class Source:
                 f"cannot open {self}: the file is empty (0 bytes); copy or record it again",
                 source=str(self),
             )
-        return Fingerprint(found.st_size, found.st_mtime_ns)
+        return FileStat(found.st_size, found.st_mtime_ns)
 
     def content_id(self) -> str:
         """Return an id of the content that survives copying and renaming.
@@ -242,3 +242,47 @@ def _stream(stream: Stream | None) -> Stream | None:
 def _reason(error: OSError) -> str:
     """Return the operating system's own words, without number or path."""
     return reason_of(error)
+
+
+AGAIN: Final = "copy it again, or delete it and give the same headrace proxy command again"
+"""What is to be done about a file of a proxy that is not as it was made, in words."""
+
+
+@dataclass(frozen=True)
+class ProxySource(Source):
+    """A video by its own path and name, whose pictures come from a proxy.
+
+    What it is called, its frames, their times and its GOPs are the original's, so that labels,
+    samples and states are the same. The original need not be there: `Proxies.of` has checked it.
+    """
+
+    proxy: Path = field(kw_only=True)
+    """The MP4 that is read."""
+    entry: Path = field(kw_only=True)
+    """What is known of it: see `decode.packet_table`."""
+    proxy_bytes: int = field(kw_only=True)
+    """Size of the MP4 when it was made."""
+    known: FileStat = field(kw_only=True)
+    """Of the original when the proxy was made."""
+
+    @property
+    def key(self) -> bytes:
+        """What its index would be known by."""
+        return super().key + f"@{self.proxy.absolute()}".encode(errors="surrogateescape")
+
+    @property
+    def stream_in_file(self) -> int | None:
+        """Number of the stream in the proxy: it has one."""
+        return None
+
+    def open_bytes(self) -> BinaryIO:
+        """Return what reads the proxy from its start; the caller closes it. Raises OSError."""
+        return self.proxy.open("rb")
+
+    def for_ffmpeg(self) -> str:
+        """Return the proxy, as a name that is never taken for an address."""
+        return f"file:{self.proxy.absolute()}"
+
+    def fingerprint(self) -> FileStat:
+        """Return that of the original, as it was when the proxy was made; looks at no file."""
+        return self.known

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError, OpenError, ScanError
-from headrace.video.ascending import ascending
-from headrace.video.counting import needs_decoding
-from headrace.video.entry import BELIEVED, Trust
-from headrace.video.packets import PacketTable, StreamInfo, read_packets
-from headrace.video.reference import Reference, read_reference, true_keyframes
-from headrace.video.source import Fingerprint, Source
+from headrace.video.frame_status import FrameStatus, ReferenceResult, undamaged
+from headrace.video.monotonic_pts import ascending
+from headrace.video.packet_table import PacketTable, StreamInfo, read_packets
+from headrace.video.random_access import BELIEVED, RandomAccess
+from headrace.video.reference_decode import ReferenceDecode, read_reference, true_keyframes
+from headrace.video.scan_check import needs_decoding
+from headrace.video.source import FileStat, Source
 from headrace.video.timebase import NO_PTS, float_seconds
-from headrace.video.verdicts import Verdicts, Witnessed, undamaged
 
 CountBy = Literal["packets", "decode"]
 
@@ -35,7 +35,7 @@ class StreamIndex:
     """
 
     source: Source
-    fingerprint: Fingerprint
+    fingerprint: FileStat
     """Tells whether the file is still the one that was scanned."""
     info: StreamInfo
     pts: NDArray[np.int64]
@@ -57,7 +57,7 @@ class StreamIndex:
     gop_position: NDArray[np.int64]
     """int64 [GOPs]: byte of the file where that packet begins; -1 where the container is silent."""
     gop_trust: NDArray[np.uint8]
-    """uint8 [GOPs]: `Trust`, how far decoding from that packet is believed to give right frames."""
+    """uint8 [GOPs]: `RandomAccess`: whether decoding from that packet gives right frames."""
     signature: NDArray[np.int64]
     """int64 [packets]: what tells each packet from others after a seek: `signature_of`."""
     told: NDArray[np.uint8]
@@ -77,7 +77,7 @@ class StreamIndex:
     """Whether the stream can be entered anywhere but at its start."""
     problems: tuple[str, ...] = ()
     """What is wrong with the file, in words."""
-    verdicts: Verdicts = field(default_factory=lambda: Verdicts(0))
+    verdicts: FrameStatus = field(default_factory=lambda: FrameStatus(0))
     """What plain decodes found out so far; grows while the file is read."""
     kept_in: Path | None = None
     """The entry of the index store where it is kept, and what is found out later; None: nowhere."""
@@ -103,7 +103,7 @@ class StreamIndex:
             pts = table.shown_pts
             ordinal = shown[np.argsort(pts[shown], kind="stable")]
             return _build(source, fingerprint, table, ordinal, pts[ordinal], "packets")
-        is_doubtful = bool((table.trust[table.is_keyframe] == Trust.DOUBTFUL).any())
+        is_doubtful = bool((table.trust[table.is_keyframe] == RandomAccess.DOUBTFUL).any())
         reference = read_reference(source, table, twice=count_by == "decode")
         if reference.reported:
             damage = f"damage is reported at {len(reference.reported)} of {len(table)} packets"
@@ -291,9 +291,9 @@ class StreamIndex:
         return index
 
 
-def _note(index: StreamIndex, reference: Reference) -> None:
+def _note(index: StreamIndex, reference: ReferenceDecode) -> None:
     """Keep what the plain decode that counted the frames saw of each."""
-    witnessed = Witnessed(
+    witnessed = ReferenceResult(
         digests=dict(enumerate(reference.digest.tolist())),
         reported=set(reference.reported),
         unreferenced=set(np.flatnonzero(reference.is_unreferenced).tolist()),
@@ -303,7 +303,7 @@ def _note(index: StreamIndex, reference: Reference) -> None:
 
 def _build(
     source: Source,
-    fingerprint: Fingerprint,
+    fingerprint: FileStat,
     table: PacketTable,
     ordinal: NDArray[np.int64],
     pts: NDArray[np.int64],
@@ -335,13 +335,13 @@ def _build(
         gop_pts=table.pts[at],
         gop_dts=table.dts[at],
         gop_position=table.position[at],
-        gop_trust=np.append(np.uint8(Trust.CERTAIN), table.trust[at[1:]]),
+        gop_trust=np.append(np.uint8(RandomAccess.CERTAIN), table.trust[at[1:]]),
         signature=table.signature,
         told=np.frombuffer(table.told, np.uint8),
         gop_told=table.told_range[at],
         doubled=np.array(doubled, np.int64),
         is_told_once=table.is_told_once,
-        verdicts=Verdicts(len(ordinal)),
+        verdicts=FrameStatus(len(ordinal)),
         packets=len(table),
         counted_by=count_by,
         is_seekable=is_timed,
@@ -368,7 +368,7 @@ def _gops(
         keyframes, start = keyframes[~hidden], start[~hidden]
     rows = np.stack([start, keyframes], axis=1)[start < len(ordinal)]
     # Frames before the first keyframe, or with it, are decoded from the start unless it is certain.
-    is_entry = (rows[:, 0] > 0) | (table.trust[rows[:, 1]] == Trust.CERTAIN)
+    is_entry = (rows[:, 0] > 0) | (table.trust[rows[:, 1]] == RandomAccess.CERTAIN)
     rows = np.concatenate([np.zeros((1, 2), np.int64), rows[is_entry]])
     is_last_of_start = np.append(np.diff(rows[:, 0]) > 0, True)
     if not (np.diff(rows[:, 0]) >= 0).all():

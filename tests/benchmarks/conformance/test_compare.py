@@ -17,7 +17,7 @@ from benchmarks.conformance.verdict import Plan, Verdict
 from conformance_fakes import grey, reference_of
 from headrace.decode.protocol import DecodeJob
 from headrace.errors import DecodeError
-from headrace.video.shape import Orientation
+from headrace.video.frame_format import Orientation
 
 
 def ranges(index: list[int], reference: list[int], *, is_whole: bool = True) -> list[list[int]]:

@@ -14,7 +14,7 @@ from benchmarks.gpu_check import loading, overlap
 from benchmarks.gpu_check.overlap import overlap_in
 from decode.doubles_of_gpu import Double, stands_in
 from decode.pynvvideocodec_played import plays
-from headrace import Decoding
+from headrace import DecoderConfig
 from headrace.testing.synth import SynthClip, write_clip
 
 FEW = "--batch-size 4 --batches 3 --repeats 2 --seconds 0.1 --size 32 48".split()  # noqa: SIM905
@@ -54,14 +54,17 @@ def test_without_a_gpu_it_is_rehearsed_on_the_cpu_and_says_why(timed):
 
 def test_without_auto_there_are_two(timed):
     assert [row[0] for row in timed()["rows"]] == ["CPU", "CPU again"]
-    assert loading.entrants(1, with_auto=False) == {"CPU": Decoding(), "NVDEC": Decoding.on_gpu(1)}
+    assert loading.entrants(1, with_auto=False) == {
+        "CPU": DecoderConfig(),
+        "NVDEC": DecoderConfig.on_gpu(1),
+    }
 
 
 def test_frames_that_stay_are_timed_beside_those_that_come_down(timed):
     assert [row[0] for row in timed("--kept")["rows"]] == ["CPU", "CPU again", "CPU again, kept"]
     there = loading.entrants(0, with_auto=True, with_kept=True)
     assert [*there] == ["CPU", "NVDEC", "NVDEC, kept", "auto"]
-    assert there["NVDEC, kept"] == Decoding(device="cuda:0", keeps_on_device=True)
+    assert there["NVDEC, kept"] == DecoderConfig(device="cuda:0", keeps_on_device=True)
 
 
 def test_pynvvideocodec_is_timed_beside_nvdec_both_ways(timed, monkeypatch):
@@ -71,7 +74,7 @@ def test_pynvvideocodec_is_timed_beside_nvdec_both_ways(timed, monkeypatch):
     there = loading.entrants(0, with_auto=False, with_kept=True, with_pynvvideocodec=True)
     names = ["CPU", "NVDEC", "PyNvVideoCodec", "NVDEC, kept", "PyNvVideoCodec, kept"]
     assert [*there] == names
-    by_nvidia = Decoding(backend="pynvvideocodec", device="cuda:0", keeps_on_device=True)
+    by_nvidia = DecoderConfig(backend="pynvvideocodec", device="cuda:0", keeps_on_device=True)
     assert there["PyNvVideoCodec, kept"] == by_nvidia
     plays(monkeypatch)
     monkeypatch.setattr(

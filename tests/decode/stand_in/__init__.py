@@ -18,18 +18,18 @@ from av.codec.context import Flags2
 from av.video.frame import VideoFrame
 from av.video.reformatter import VideoReformatter
 
-from headrace import Decoding, FrameShape, StreamIndex
+from headrace import DecoderConfig, FrameFormat, StreamIndex
 from headrace.decode.nvdec import Nvdec
 from headrace.video.codec import mark, new_codec, ordinal_of, packets_of
 from headrace.video.container import open_container
-from headrace.video.planes import rows_of
+from headrace.video.content_digest import rows_of
 
 CAN_BE_BUILT = Path("/usr/include/ffnvcodec").exists() and shutil.which("gcc") is not None
 
 SHAPES = {
-    "as it is": FrameShape(),
-    "small": FrameShape(size=(32, 48)),
-    "small yuv420": FrameShape(size=(32, 48), layout="yuv420"),
+    "as it is": FrameFormat(),
+    "small": FrameFormat(size=(32, 48)),
+    "small yuv420": FrameFormat(size=(32, 48), layout="yuv420"),
 }
 
 _CODE = Path(__file__).with_name("driver.c")
@@ -83,7 +83,7 @@ def _names(index: StreamIndex) -> list[list[int]]:
     container, stream = open_container(index.source)
     _driver().stand_in_record(1)
     with container:
-        codec = Nvdec(Decoding.on_gpu(0), index).codec(stream, None).context
+        codec = Nvdec(DecoderConfig.on_gpu(0), index).codec(stream, None).context
         for packet in packets_of(container, stream, "clip"):
             codec.decode(packet)
             found.append(list(asked[: _driver().stand_in_asked(asked)]))

@@ -19,29 +19,29 @@ from torch.utils.data import DataLoader
 from decode import stand_in
 from decode.stand_in.failures import failures
 from headrace.decode import nvdec
-from headrace.decode.convert import FrameConverter
-from headrace.decode.decoding import Decoding
+from headrace.decode.converter import ArrayConverter
+from headrace.decode.decoder_config import DecoderConfig
+from headrace.decode.frame_outputs import Array
 from headrace.decode.gpu_frames import GpuFrames
 from headrace.decode.index_store import IndexStore
-from headrace.decode.open import open_decoder
-from headrace.decode.pixels import Array
+from headrace.decode.open_decoder import open_decoder
 from headrace.decode.protocol import DecodeJob, Decoder
 from headrace.decode.pyav import PyavDecoder
 from headrace.errors import HeadraceError
+from headrace.loaders.cameras.camera_dataset import CameraStreamDataset
+from headrace.loaders.cameras.camera_loader import CameraLoader
+from headrace.loaders.cameras.stream_sampler import CameraStreamSampler
 from headrace.testing.synth import KINDS, write_clip
-from headrace.training.cameras.datasets import CameraStreamDataset
-from headrace.training.cameras.loader import CameraLoader
-from headrace.training.cameras.stream_sampler import CameraStreamSampler
 from headrace.video.camera_layout import CameraLayout
-from headrace.video.shape import FrameShape
+from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
-from training.cameras.clips import SIZE, write_layout
+from loaders.cameras.clips import SIZE, write_layout
 
 # CUDA itself has no stand-in. Workers that are spawned come by here, too.
 torch.cuda.device_count = lambda: 1
 torch.set_num_threads(1)
 nvdec.context_of_torch = stand_in.context
-KEPT = Decoding(device="cuda:0", keeps_on_device=True)
+KEPT = DecoderConfig(device="cuda:0", keeps_on_device=True)
 
 
 def main() -> None:
@@ -53,7 +53,7 @@ def main() -> None:
         stand_in.learn(index, work / "pictures")
         for name, shape in stand_in.SHAPES.items():
             found[f"{kind}, {name}"] = outcome(lambda i=index, s=shape: is_equal(i, s))
-        found[f"{kind}, kept"] = outcome(lambda i=index: is_equal(i, FrameShape(), is_kept=True))
+        found[f"{kind}, kept"] = outcome(lambda i=index: is_equal(i, FrameFormat(), is_kept=True))
     found |= failures(work)
     layout = write_layout(work / "videos")
     for clip in layout.clips:
@@ -74,14 +74,14 @@ def outcome(compare: Callable[[], bool]) -> str:
         return f"{type(error).__name__}: {error}"
 
 
-def is_equal(index: StreamIndex, shape: FrameShape, *, is_kept: bool = False) -> bool:
+def is_equal(index: StreamIndex, shape: FrameFormat, *, is_kept: bool = False) -> bool:
     """Compare all frames in order, then jobs that seek or read on: twenty, five of another shape.
 
     What the CPU gives after seeks is compared with what it gives in order elsewhere.
     """
     chance = random.Random(len(index))
     jobs = [DecodeJob(tuple(range(len(index))), goes_on=False)]
-    for _ in range(20 if shape == FrameShape() else 5):
+    for _ in range(20 if shape == FrameFormat() else 5):
         count = min(len(index), chance.randint(1, 6))
         wanted = sorted(chance.sample(range(len(index)), count))
         jobs.append(DecodeJob(tuple(wanted), goes_on=chance.random() < 0.5))
@@ -92,10 +92,10 @@ def is_equal(index: StreamIndex, shape: FrameShape, *, is_kept: bool = False) ->
     return all(np.array_equal(frame, expected[number]) for number, frame in found)
 
 
-class _BringsDown(FrameConverter):
+class _BringsDown(ArrayConverter):
     """Brings frames that stay on a GPU down one by one, where there is no CUDA."""
 
-    def __init__(self, index: StreamIndex, shape: FrameShape) -> None:
+    def __init__(self, index: StreamIndex, shape: FrameFormat) -> None:
         super().__init__(shape, index.info.orientation, str(index.source))
         self._gpu = GpuFrames(KEPT, index)
 
@@ -106,7 +106,9 @@ class _BringsDown(FrameConverter):
         return super().convert(self._gpu.planar(frame), out)
 
 
-def open_decoder_of_kept(index: StreamIndex, shape: FrameShape) -> "PyavDecoder[NDArray[np.uint8]]":
+def open_decoder_of_kept(
+    index: StreamIndex, shape: FrameFormat
+) -> "PyavDecoder[NDArray[np.uint8]]":
     """Return a decoder whose frames stay on GPU 0 until they are converted."""
     return PyavDecoder(index, shape, KEPT, _BringsDown(index, shape))
 

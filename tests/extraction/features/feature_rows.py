@@ -8,7 +8,7 @@ import pyarrow.parquet
 from headrace.extraction.features.feature_result import (
     ChunkResult,
     Lost,
-    Made,
+    ResultInfo,
     Samples,
     Times,
     VideoName,
@@ -51,7 +51,9 @@ def row(name, start, stop, *, shape=(4,), dtype="float32", step=2, **given):
                 features=features.astype(dtype),
             ),
             "lost": (Lost(index=stop + 1, cause="damaged"),),
-            "made": Made(times=Times(decode_ms=1.5, model_ms=2.5), is_cached=True, worker="w-1"),
+            "made": ResultInfo(
+                times=Times(decode_ms=1.5, model_ms=2.5), is_cached=True, worker="w-1"
+            ),
             **given,
         }
     )

@@ -16,14 +16,20 @@ from headrace.errors import MediaError
 from headrace.extraction.features import feature_options
 from headrace.extraction.features.feature_extraction import FeatureExtraction, FeaturePlan
 from headrace.extraction.features.feature_options import FeatureOptions
-from headrace.extraction.features.feature_result import ChunkResult, Lost, Made, Samples, Times
+from headrace.extraction.features.feature_result import (
+    ChunkResult,
+    Lost,
+    ResultInfo,
+    Samples,
+    Times,
+)
 from headrace.extraction.features.feature_worker import do_features
-from headrace.extraction.features.model_signature import FeatureFacts
+from headrace.extraction.features.model_signature import ModelSignature
 from headrace.extraction.features.model_spec import OwnModel, Sampling
 from headrace.extraction.videos import Videos
 from headrace.sampling.selection import selection_of
 
-FACTS = FeatureFacts(
+FACTS = ModelSignature(
     shape=(2,),
     layer="",
     origin="the tests",
@@ -56,7 +62,9 @@ class Arithmetic:
         try:
             index = self.needs.index_of(chunk.video)
         except MediaError as error:
-            return ChunkResult.failed(chunk, str(error), shape=(2,), dtype="float32", made=Made())
+            return ChunkResult.failed(
+                chunk, str(error), shape=(2,), dtype="float32", made=ResultInfo()
+            )
         starts = chunk.of(self.sampling.starts(index))
         lost = tuple(Lost(index=int(n), cause="damaged") for n in starts if n == 25)
         starts = starts[starts != 25]
@@ -71,7 +79,7 @@ class Arithmetic:
                 features=np.stack([starts, starts + 1000 * chunk.video], 1).astype(np.float32),
             ),
             lost=lost,
-            made=Made(times=Times(decode_ms=2.0, queue_ms=1.0, model_ms=1.0), worker="w"),
+            made=ResultInfo(times=Times(decode_ms=2.0, queue_ms=1.0, model_ms=1.0), worker="w"),
         )
 
 

@@ -6,17 +6,17 @@ from contextlib import closing
 import numpy as np
 
 from decode.linear import linear_frames
-from headrace.decode.open import open_index
+from headrace.decode.open_decoder import open_index
 from headrace.extraction.features.engine import NO_HOOKS, FeatureEngine
 from headrace.extraction.features.feature_options import feature_chunks
 from headrace.extraction.features.model import load_feature_model
 from headrace.extraction.features.model_spec import (
     ClipShape,
-    Effort,
-    ListedModel,
     Numerics,
     OwnModel,
     Sampling,
+    TorchvisionModelSpec,
+    WorkerResources,
 )
 from headrace.models.precision_support import operation_threads
 from headrace.sampling.selection import selection_of
@@ -36,7 +36,7 @@ def own(name):
 
 
 def listed(name="squeezenet1_1", **given):
-    return ListedModel(name=name, weights="none", **given)
+    return TorchvisionModelSpec(name=name, weights="none", **given)
 
 
 def loaded(spec, samples, numerics=CPU):
@@ -59,7 +59,7 @@ def running(spec, paths, samples, *, numerics=CPU, chunks=None, hooks=NO_HOOKS, 
     engine = FeatureEngine(
         spec if hasattr(spec, "prepare") else loaded(spec, samples, numerics),
         samples,
-        Effort(threads=1, **options),
+        WorkerResources(threads=1, **options),
         index_of=given.pop("index_of", indexes.__getitem__),
         hooks=hooks,
         **given,

@@ -23,8 +23,8 @@ from extraction.features.running import (
     running,
     sampling,
 )
-from headrace.decode.decoding import Decoding
-from headrace.decode.open import open_index
+from headrace.decode.decoder_config import DecoderConfig
+from headrace.decode.open_decoder import open_index
 from headrace.errors import BackendError, ConfigError, DecodeError, OpenError
 from headrace.extraction.features.engine import Hooks
 from headrace.extraction.features.model_spec import Numerics
@@ -260,7 +260,7 @@ def test_by_auto_features_are_equal_and_it_is_told_what_decoded(
     wanted = features(CORNERS, clips, sampling())
     stands_in(monkeypatch, double)
     ways, notes = Counter(), []
-    given = {"decoding": Decoding(device="auto"), "decoders": decoders}
+    given = {"decoding": DecoderConfig(device="auto"), "decoders": decoders}
     hooks = Hooks(on_note=notes.append, on_ways=ways.update)
     equal(features(CORNERS, clips, sampling(), hooks=hooks, **given), wanted)
     assert ways["cuda:0"] > 0

@@ -12,10 +12,10 @@ from webdataset.tariterators import group_by_keys, tar_file_expander
 
 from extraction.extracting import contents
 from extraction.features.feature_rows import names, row, wide_folder, write_folder
+from headrace.atomic_file import partial_of
 from headrace.errors import ConfigError
 from headrace.extraction.features.export import WebDatasetShards, export, whole_folder
 from headrace.extraction.features.folder import FeatureFolder, whole_video
-from headrace.text_file import partial_of
 from sinks.made import disk_full_after
 
 A = list(range(0, 40, 2))

@@ -11,7 +11,7 @@ from headrace.cache.content_digests import ContentDigests
 from headrace.errors import BackendError, ConfigError
 from headrace.extraction.features import signature_cache
 from headrace.extraction.features.model import load_feature_model
-from headrace.extraction.features.model_spec import ListedModel, Numerics, Sampling
+from headrace.extraction.features.model_spec import Numerics, Sampling, TorchvisionModelSpec
 from headrace.extraction.features.signature_cache import FILE, KnownFacts, feature_facts
 from headrace.extraction.features.signature_probe import measured_facts
 from headrace.testing.fake_clock import FakeClock
@@ -52,8 +52,8 @@ def test_a_child_finds_out_once_and_nobody_loads_pytorch(tmp_path, facts):
         "from headrace.extraction.features.signature_cache import feature_facts\n"
         "from headrace.extraction.features.signature_cache import KnownFacts\n"
         "from headrace.extraction.features.model_spec import Sampling\n"
-        "from headrace.extraction.features.model_spec import ListedModel, Numerics\n"
-        "spec = ListedModel(name='squeezenet1_1', weights='none')\n"
+        "from headrace.extraction.features.model_spec import TorchvisionModelSpec, Numerics\n"
+        "spec = TorchvisionModelSpec(name='squeezenet1_1', weights='none')\n"
         "with KnownFacts(Path(sys.argv[1])) as known:\n"
         "    found = feature_facts(spec, Sampling(), Numerics(), known)\n"
         "assert not {'torch', 'torchvision'} & set(sys.modules)\n"
@@ -97,7 +97,7 @@ def test_what_is_known_is_not_found_out_again(tmp_path, facts, monkeypatch):
 def test_other_weights_in_the_file_make_it_unknown(tmp_path, facts):
     file = tmp_path / "w.pth"
     file.write_bytes(b"these")
-    spec = ListedModel(name="squeezenet1_1", weights=str(file))
+    spec = TorchvisionModelSpec(name="squeezenet1_1", weights=str(file))
     clock = FakeClock(wall_seconds=file.stat().st_mtime + 100)
     with KnownFacts(tmp_path, ContentDigests(tmp_path, clock=clock)) as known:
         known.keep(spec, FRAMES, CPU, facts, [file])
@@ -121,7 +121,7 @@ def test_models_of_ones_own_and_gpus_are_not_remembered(known, facts):
 
 
 def test_a_checkpoint_is_known_by_its_file():
-    spec = ListedModel(name="mobilenet_v2", weights=str(mobilenet()))
+    spec = TorchvisionModelSpec(name="mobilenet_v2", weights=str(mobilenet()))
     facts, files = measured_facts(spec, FRAMES, CPU)
     assert files == [mobilenet()]
     assert facts.shape == (1280,)

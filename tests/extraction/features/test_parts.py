@@ -8,6 +8,7 @@ import pytest
 
 from extraction.features.feature_rows import facts
 from headrace.errors import ConfigError
+from headrace.extraction.extraction_options import OutputSpec, RequestedVideo
 from headrace.extraction.features.feature_result import (
     ChunkResult,
     Lost,
@@ -15,18 +16,17 @@ from headrace.extraction.features.feature_result import (
     Samples,
     VideoName,
 )
-from headrace.extraction.features.table_store import Parts, Tables, gather
+from headrace.extraction.features.table_store import PartFiles, TableStore, gather
 from headrace.extraction.journal import Journal
-from headrace.extraction.options import AskedVideo, Request
 from headrace.planning.chunks import Chunk
 from headrace.records import from_dict
 
 FACTS = facts(shape=(2,))
 CHUNKS = [Chunk(video=0, start=10 * k, stop=10 * k + 10, frames=3) for k in range(3)]
-REQUEST = Request(
+REQUEST = OutputSpec(
     kind="features",
     asked={},
-    videos=(AskedVideo(name="a", path="/a.mp4", size=1, mtime_ns=1),),
+    videos=(RequestedVideo(name="a", path="/a.mp4", size=1, mtime_ns=1),),
 )
 LOST = [(Lost(index=chunk.start + 9, cause="damaged"),) for chunk in CHUNKS]
 
@@ -53,7 +53,7 @@ def journal(tmp_path):
 
 @pytest.fixture
 def parts(journal):
-    parts = Parts(journal)
+    parts = PartFiles(journal)
     for number in range(len(CHUNKS)):
         assert parts.write(result(number)).made.times.write_ms > 0
     return parts
@@ -64,7 +64,7 @@ def gathered(journal, parts):
     """Gather the parts into tables; return them."""
 
     def gathered():
-        tables = Tables(journal.folder, FACTS)
+        tables = TableStore(journal.folder, FACTS)
         gather(tables, parts, CHUNKS, lambda _: VideoName(name="a", path="/a.mp4", content=None))
         return tables
 
@@ -99,7 +99,7 @@ def test_a_part_that_is_damaged_is_named_removed_and_the_others_are_gathered(
     path.write_bytes(content)
     with pytest.raises(ConfigError, match=f"{path} was damaged .* run the same command again"):
         gathered()
-    assert list(Tables(journal.folder, FACTS).outcomes()) == [CHUNKS[0].name, CHUNKS[2].name]
+    assert list(TableStore(journal.folder, FACTS).outcomes()) == [CHUNKS[0].name, CHUNKS[2].name]
     assert noted(journal) == {}
 
 
@@ -112,7 +112,7 @@ def test_parts_that_a_table_holds_already_are_swept(journal, gathered, parts):
 
 def test_a_table_of_something_else_is_no_table_of_this_folder(journal, gathered):
     gathered()
-    other = Tables(journal.folder, replace(FACTS, request="sha256:1"))
+    other = TableStore(journal.folder, replace(FACTS, request="sha256:1"))
     assert other.outcomes() == {}
     other.set_aside_damaged()
     assert "is of another extraction" in other.damaged[0]

@@ -11,10 +11,10 @@ from torch.utils.data import DataLoader
 from extraction.features.feature_rows import facts, failed, row, write_folder
 from headrace import read_features
 from headrace.errors import ConfigError
+from headrace.extraction.extraction_options import OutputSpec, RequestedVideo
 from headrace.extraction.features.feature_result import Lost
 from headrace.extraction.features.folder import FeatureFolder
 from headrace.extraction.features.table import write_tables
-from headrace.extraction.options import AskedVideo, Request
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -154,7 +154,7 @@ def test_a_head_is_trained_on_windows_by_a_data_loader(features, workers):
 
 
 VIDEOS = tuple(
-    AskedVideo(name=name, path=f"/data/{name}.mp4", size=1, mtime_ns=1)
+    RequestedVideo(name=name, path=f"/data/{name}.mp4", size=1, mtime_ns=1)
     for name in ("z", "a", "crashes", "hangs\udcff")
 )
 
@@ -166,7 +166,7 @@ def left_folder(tmp_path):
     list(write_tables(tmp_path, rows, facts()))
     home = tmp_path / ".extraction"
     (home / "parts").mkdir(parents=True)
-    request = Request(kind="features", asked={}, videos=VIDEOS)
+    request = OutputSpec(kind="features", asked={}, videos=VIDEOS)
     (home / "request.json").write_text(request.text())
     chunks = ["00000-00000008-00000016", "00000-00000016-00000024", "00002-00000000-00000008"]
     reasons = {

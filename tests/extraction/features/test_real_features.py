@@ -7,7 +7,7 @@ from extraction.features.running import equal, expected, listed, loaded, near, s
 from headrace.extraction.features.feature_extraction import FeatureExtraction
 from headrace.extraction.features.feature_options import FeatureOptions
 from headrace.extraction.features.feature_set import read_features
-from headrace.extraction.features.model_spec import Effort
+from headrace.extraction.features.model_spec import WorkerResources
 from headrace.testing.synth import SynthClip, write_clip
 
 SIZES = ((64, 96), (96, 64), (64, 96))
@@ -35,7 +35,7 @@ def extracted(clips, tmp_path, monkeypatch):
             model=MODEL,
             out=tmp_path / name,
             sampling=SAMPLES,
-            effort=Effort(batch_size=batch_size),
+            effort=WorkerResources(batch_size=batch_size),
             workers=workers,
             cache=str(tmp_path / "results.sqlite"),
         )

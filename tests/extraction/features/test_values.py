@@ -8,17 +8,23 @@ import pytest
 
 from cache.made import key
 from extraction.features.running import sampling
-from headrace.cache.entry import Entry, decode, encode
-from headrace.decode.open import open_index
+from headrace.cache.entry import CacheEntry, decode, encode
+from headrace.decode.open_decoder import open_index
 from headrace.errors import CacheError
 from headrace.extraction.features.feature_options import MOST_SAMPLES, feature_chunks
-from headrace.extraction.features.feature_result import ChunkResult, Lost, Made, Samples, Times
-from headrace.extraction.features.model_signature import FeatureFacts, KeyMaker
+from headrace.extraction.features.feature_result import (
+    ChunkResult,
+    Lost,
+    ResultInfo,
+    Samples,
+    Times,
+)
+from headrace.extraction.features.model_signature import KeyMaker, ModelSignature
 from headrace.extraction.features.model_spec import (
-    ListedModel,
     Numerics,
     OwnModel,
     Sampling,
+    TorchvisionModelSpec,
     asked_of,
     model_of_asked,
     numerics_of_asked,
@@ -53,8 +59,8 @@ def test_samples_begin_where_the_selection_says_and_fit(index, samples, starts, 
 
 MODELS = [
     OwnModel(build="a.b:c"),
-    ListedModel(name="resnet18", weights="/w.pth", layer="fc"),
-    ListedModel(name="resnet18", weights="none", prep_level="simple"),
+    TorchvisionModelSpec(name="resnet18", weights="/w.pth", layer="fc"),
+    TorchvisionModelSpec(name="resnet18", weights="none", prep_level="simple"),
 ]
 
 
@@ -69,7 +75,7 @@ def test_a_sampling_and_a_model_survive_being_told():
 
 def test_which_gpu_it_is_does_not_count_and_where_a_checkpoint_lies_does(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    spec = ListedModel(name="resnet18", weights="w.pth")
+    spec = TorchvisionModelSpec(name="resnet18", weights="w.pth")
     asked = asked_of(spec, Numerics(device="cuda:1"))
     assert asked == asked_of(spec, Numerics(device="cuda:3"))
     assert asked["weights"] == str(tmp_path / "w.pth")
@@ -96,18 +102,18 @@ def result(**given):
     )
     plain = {"size": (720, 1280), "time_base": Fraction(1, 12800), "samples": samples}
     lost = (Lost(index=5, cause="damaged: ä"),)
-    made = Made(times=Times(decode_ms=1.5), worker="worker 1", started_seconds=2.0)
+    made = ResultInfo(times=Times(decode_ms=1.5), worker="worker 1", started_seconds=2.0)
     return ChunkResult(chunk_id=CHUNK.name, **{**plain, "lost": lost, "made": made, **given})
 
 
-FACTS = FeatureFacts(
+FACTS = ModelSignature(
     shape=(2, 2), layer="fc", origin="here", preprocess={"a": 1}, model={"b": 2}, numerics={}
 )
 
 
 def test_a_result_survives_the_bytes_of_an_entry():
     before = result()
-    arrays = decode(encode(Entry(key(), before.arrays()))).arrays
+    arrays = decode(encode(CacheEntry(key(), before.arrays()))).arrays
     after = ChunkResult.of_arrays(CHUNK, arrays, before.made)
     for name in ("made", "size", "time_base", "lost"):
         assert getattr(after, name) == getattr(before, name)
@@ -121,15 +127,17 @@ def test_a_result_of_another_chunk_is_told_apart():
     arrays = result().arrays()
     other = Chunk(video=0, start=0, stop=50, frames=5)
     with pytest.raises(CacheError, match="it tells of 4 samples, not of 5"):
-        ChunkResult.of_arrays(other, arrays, Made())
+        ChunkResult.of_arrays(other, arrays, ResultInfo())
     nonsense, more = np.zeros(3, np.uint8), arrays["pts"]
     for broken in ({}, {**arrays, "facts": nonsense}, {**arrays, "more": more}):
         with pytest.raises(CacheError, match=f"is no result of chunk {CHUNK.name}"):
-            ChunkResult.of_arrays(CHUNK, broken, Made())
+            ChunkResult.of_arrays(CHUNK, broken, ResultInfo())
 
 
 def test_a_chunk_that_failed_has_no_samples():
-    found = ChunkResult.failed(CHUNK, "it is gone", shape=(512,), dtype="float16", made=Made())
+    found = ChunkResult.failed(
+        CHUNK, "it is gone", shape=(512,), dtype="float16", made=ResultInfo()
+    )
     assert (found.status, found.samples.features.shape) == ("failed", (0, 512))
     assert len(found.samples) == 0
 

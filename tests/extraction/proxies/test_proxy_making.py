@@ -11,12 +11,12 @@ import pytest
 from extraction.conftest import LENGTHS
 from extraction.proxies.proxying import make, plain_frames, plain_packets
 from headrace.decode.index_store import IndexStore
-from headrace.decode.open import open_decoder
-from headrace.decode.packet_table import read_proxy_entry
+from headrace.decode.open_decoder import open_decoder
 from headrace.decode.protocol import DecodeJob
-from headrace.decode.proxy_rows import read_rows
+from headrace.decode.proxies import read_rows
+from headrace.decode.proxy_index import read_proxy_entry
 from headrace.testing.synth import KINDS, SynthClip, Timing, read_bars, read_number, write_clip
-from headrace.video.shape import FrameShape
+from headrace.video.frame_format import FrameFormat
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 from tests.kit.synth_recipes import write_recipe
@@ -130,7 +130,7 @@ def test_every_frame_is_that_of_the_original(proxies_of_kinds, name):
 def test_colours_come_back_within_three_grey_levels(proxies_of_kinds, store, name):
     row, path = proxies_of_kinds[name]
     with closing(
-        open_decoder(row.path, FrameShape(size=(row.height, row.width)), store=IndexStore(store))
+        open_decoder(row.path, FrameFormat(size=(row.height, row.width)), store=IndexStore(store))
     ) as decoder:
         [(_, original)] = decoder.run(DecodeJob((0,), goes_on=False))
     assert np.abs(read_bars(rgb(path)[0]) - read_bars(original)).max() <= _GREY_LEVELS

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from headrace.errors import BackendError
-from headrace.extraction.proxies.encoder import Look, PlayTimes, ProxyFile, check_encoder
+from headrace.extraction.proxies.encoder import PlayTimes, ProxyFile, ProxyFormat, check_encoder
 from headrace.extraction.proxies.proxy_options import ExactSize, ShorterSide, proxy_size
-from headrace.extraction.proxies.quality import Likeness
+from headrace.extraction.proxies.quality import QualityMeter
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.video.stream_index import StreamIndex
 
@@ -32,7 +32,9 @@ def test_the_same_frames_are_encoded_to_the_same_bytes_each_time(tmp_path):
         small = [
             frame.reformat(width, height, "yuv420p").to_ndarray() for frame in container.decode()
         ]
-    look = Look(size=(height, width), codec="h264", gop=8, colour=BT601, pixel_aspect=Fraction(1))
+    look = ProxyFormat(
+        size=(height, width), codec="h264", gop=8, colour=BT601, pixel_aspect=Fraction(1)
+    )
     times = PlayTimes(ticks_per_second=25, pts=np.arange(25), duration=np.ones(25, np.int64))
     coded = set()
     for _ in range(60):
@@ -99,7 +101,7 @@ SIZE = (32, 48)
 
 def likeness_of(*pairs):
     """The likeness of pictures to others, each given by its brightness."""
-    likeness = Likeness(SIZE, "yuv420p")
+    likeness = QualityMeter(SIZE, "yuv420p")
     for pair in pairs:
         planes = np.full((2, SIZE[0] * 3 // 2, SIZE[1]), 128, np.uint8)
         for plane, luma in zip(planes, pair, strict=True):

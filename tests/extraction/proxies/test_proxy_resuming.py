@@ -10,7 +10,7 @@ from extraction.extracting import contents
 from extraction.faults import killed
 from extraction.proxies import proxying
 from extraction.proxies.proxying import make
-from headrace.decode.proxy_rows import LIST, read_rows
+from headrace.decode.proxies import LIST, read_rows
 from headrace.extraction.proxies.proxy_worker import make_proxies
 from headrace.testing import damage
 

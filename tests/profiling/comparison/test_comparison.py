@@ -6,7 +6,7 @@ from headrace.errors import ConfigError
 from headrace.profiling.comparison.comparison import Comparison, compare
 from headrace.profiling.comparison.environment_diff import has_same_input, warnings
 from headrace.profiling.input_records import SourceSummary
-from headrace.profiling.usage import Usage
+from headrace.profiling.resource_usage import Usage
 from profiling.comparison.simulated import session
 from report.recorded import MACHINE, SOURCE
 

@@ -12,8 +12,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from headrace.runs.launch.launching import began, progress, ready
-from headrace.runtime.child import LAUNCH_VARIABLE
-from headrace.runtime.rendezvous import Participant
+from headrace.runtime.child_spec import LAUNCH_VARIABLE
+from headrace.runtime.rank_processes import Participant
 from report.recorded import record
 
 

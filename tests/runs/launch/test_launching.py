@@ -9,9 +9,9 @@ import pytest
 from headrace.errors import BackendError, ConfigError
 from headrace.runs.launch.launch_config import LaunchConfig, WorkerConfig
 from headrace.runs.launch.launch_record import end_words, killed_words
-from headrace.runs.launch.launching import CalledOff, Launch, Watch
-from headrace.runtime.child import Ending
-from headrace.runtime.rendezvous import Rendezvous
+from headrace.runs.launch.launching import Launch, LaunchAborted, LaunchMonitor
+from headrace.runtime.child_spec import CompletedChild
+from headrace.runtime.rank_processes import Rendezvous
 from headrace.testing.fake_clock import FakeClock
 from report.recorded import record
 from runtime.in_time import in_time
@@ -163,11 +163,11 @@ def test_a_folder_that_cannot_be_written_is_said_before_anything_starts(tmp_path
 def watch(tmp_path):
     clock = FakeClock()
     place = Rendezvous(tmp_path, clock)
-    return Watch([*"abc"], place, clock, lambda _: None, lambda: None, lambda _: None)
+    return LaunchMonitor([*"abc"], place, clock, lambda _: None, lambda: None, lambda _: None)
 
 
 def ending(name, exit_code):
-    return Ending(name=name, exit_code=exit_code, has_timed_out=False, seconds=1, tail="")
+    return CompletedChild(name=name, exit_code=exit_code, has_timed_out=False, seconds=1, tail="")
 
 
 def test_those_that_cannot_begin_are_named_in_their_order_whoever_ended_first(watch):
@@ -181,7 +181,7 @@ def test_the_rest_is_called_off_once_all_are_heard_of(watch, tmp_path):
     watch.look()
     for name in "ab":
         (tmp_path / f"{name}.jsonl").write_text('{"ready": 7}\n')
-    with pytest.raises(CalledOff):
+    with pytest.raises(LaunchAborted):
         watch.look()
 
 

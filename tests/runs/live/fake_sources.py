@@ -4,11 +4,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from headrace.errors import HeadraceError
-from headrace.live.events import Event
-from headrace.live.frame import LiveFrame
+from headrace.live.source import Event, LiveFrame
 from headrace.profiling.session import Pace
-from headrace.runtime.item import Dropped
-from headrace.runtime.waiter import Waiter
+from headrace.runtime.item import DroppedItem
+from headrace.runtime.waitable_source import Waiter
 from live.live_frames import frame
 
 MS = 1_000_000
@@ -33,7 +32,7 @@ class FakeSource:
 
     def frames(
         self, number: int, waiter: Waiter, note: Callable[[Event], None]
-    ) -> Iterator[LiveFrame | Dropped]:
+    ) -> Iterator[LiveFrame | DroppedItem]:
         start_ns, run = waiter.clock.now_ns(), 0
         note(Event(at_ns=start_ns, source=number, kind="joined", words="joined 5 ms behind"))
         for k in range(self.count):
@@ -42,7 +41,7 @@ class FakeSource:
             waiter.until(due_ns)
             if k in self.dropped:
                 run += 1
-                yield Dropped("damaged")
+                yield DroppedItem("damaged")
                 continue
             segment = sum(first <= k for first in self.reconnects)
             made = frame(k, source=number, run=run, arrived_ns=due_ns, segment=segment)
@@ -57,6 +56,6 @@ class Endless(FakeSource):
 
     def frames(
         self, number: int, waiter: Waiter, note: Callable[[Event], None]
-    ) -> Iterator[LiveFrame | Dropped]:
+    ) -> Iterator[LiveFrame | DroppedItem]:
         yield from super().frames(number, waiter, note)
         waiter.wait_for(lambda: False)

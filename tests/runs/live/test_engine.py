@@ -6,7 +6,7 @@ import torch
 
 from decode.gpus import needs_gpu
 from headrace.models.results import Boxes, Features, Labels
-from headrace.runs.live.live_batches import Engine, answers_of
+from headrace.runs.live.live_batches import ModelRunner, answers_of
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_of_one_picture_anything_is_the_answer(output):
 
 
 def test_a_model_of_ones_own_gets_the_frames_themselves_channels_first():
-    engine = Engine.of_callable(len)
+    engine = ModelRunner.of_callable(len)
     pictures = np.arange(2 * 4 * 5 * 3, dtype=np.uint8).reshape(2, 4, 5, 3)
     tensor = engine.prepare(pictures)
     assert (tensor.shape, tensor.dtype) == ((2, 3, 4, 5), torch.uint8)
@@ -61,6 +61,6 @@ def test_on_a_gpu_a_model_of_ones_own_is_done_when_its_answer_is_there():
         done.record()
         return batch.float().mean(dim=(1, 2, 3))
 
-    engine = Engine.of_callable(slow, "cuda")
+    engine = ModelRunner.of_callable(slow, "cuda")
     engine.run(torch.zeros(2, 3, 4, 4, dtype=torch.uint8, device="cuda"))
     assert done.query()

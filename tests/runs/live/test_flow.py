@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.errors import OpenError, StageError
-from headrace.live.clips import ClipShape
-from headrace.live.overload import Overload
+from headrace.live.clip_windows import ClipWindow
+from headrace.live.drop_policy import DropPolicy
 from headrace.runs.live.flow import LiveFlow, LivePlan
-from headrace.runs.live.live_batches import Engine
-from headrace.runtime.item import Dropped
+from headrace.runs.live.live_batches import ModelRunner
+from headrace.runtime.item import DroppedItem
 from headrace.testing.fake_clock import FakeClock
 from runs.live.fake_sources import Endless, FakeSource
 from runtime.in_time import TIMEOUT_SECONDS, happens, in_time
@@ -26,8 +26,8 @@ def means(batch):
 
 
 def plan(*sources, run=means, overload="every-frame", staleness=None, **options):
-    chosen = Overload.chosen(overload, is_live=True, max_staleness_seconds=staleness)
-    engine = Engine.of_callable(run)
+    chosen = DropPolicy.chosen(overload, is_live=True, max_staleness_seconds=staleness)
+    engine = ModelRunner.of_callable(run)
     return LivePlan(sources=sources, engine=engine, overload=chosen, **options)
 
 
@@ -59,7 +59,7 @@ def test_every_frame_comes_out_once_in_order_with_its_answer():
     dropped=st.sets(st.integers(0, 30), max_size=8),
     overload=st.sampled_from(["every-frame", "freshest"]),
     staleness=st.none() | st.sampled_from([0.001, 0.02, 1.0]),
-    clips=st.none() | st.builds(ClipShape, num_frames=st.integers(1, 4), hop=st.integers(1, 6)),
+    clips=st.none() | st.builds(ClipWindow, num_frames=st.integers(1, 4), hop=st.integers(1, 6)),
     work_ms=st.sampled_from([0, 5, 40]),
 )
 def test_arrived_is_delivered_and_dropped_and_none_is_left(
@@ -150,7 +150,7 @@ def test_freshest_takes_the_newest_frame_and_counts_the_others():
 
 
 def test_clips_that_are_too_many_end_whole_and_tear_no_other():
-    clips, dropped = stuck(4, 36, clips=ClipShape(num_frames=4))
+    clips, dropped = stuck(4, 36, clips=ClipWindow(num_frames=4))
     for clip in clips:
         assert clip == list(range(clip[0], clip[0] + 4))
         assert clip[0] % 4 == 0
@@ -188,7 +188,7 @@ def test_a_fast_source_never_drops_the_frames_of_a_slow_one():
 
 
 def test_no_clip_holds_a_frame_before_and_one_behind_a_gap():
-    made = plan(FakeSource(count=12, dropped=(5,)), clips=ClipShape(num_frames=3, hop=1))
+    made = plan(FakeSource(count=12, dropped=(5,)), clips=ClipWindow(num_frames=3, hop=1))
     items, flow = flowed(made)
     assert numbers(items) == [[k, k + 1, k + 2] for k in (0, 1, 2, 6, 7, 8, 9)]
     assert flow.conserved().dropped == {("decode", "damaged"): 1}
@@ -251,7 +251,7 @@ def test_a_model_that_fails_ends_the_run():
 def test_a_damaged_frame_with_its_error_is_no_failure_of_its_source():
     class Damaged(FakeSource):
         def frames(self, number, waiter, note):
-            yield Dropped("damaged", GONE)
+            yield DroppedItem("damaged", GONE)
             yield from super().frames(number, waiter, note)
 
     items, flow = flowed(plan(Damaged(count=3)))

@@ -13,16 +13,15 @@ from torch import nn
 import headrace
 from decode.gpus import needs_no_gpu
 from headrace.errors import BackendError, OpenError, StageError
-from headrace.live.joining import BACKLOG
-from headrace.live.lag import LATE
-from headrace.live.overload import STALE
-from headrace.live.received import DAMAGED, NO_KEYFRAME
+from headrace.live.drop_policy import STALE
+from headrace.live.live_edge import BACKLOG, LATE
+from headrace.live.stream_reader import DAMAGED, NO_KEYFRAME
 from headrace.runs.live.flow import STRIDE
 from headrace.runs.live.loop import LiveResult
 from headrace.runtime.clock import iso_text
-from headrace.runtime.desk import OVERFLOW, SOURCE_FAILED
 from headrace.runtime.fan_out import SINK_FAILED, UNFINISHED
 from headrace.runtime.grouping import INCOMPLETE
+from headrace.runtime.stage_executor import OVERFLOW, SOURCE_FAILED
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import SynthClip, read_number, write_clip
 from runs.live.fake_sources import Endless, FakeSource

@@ -10,20 +10,20 @@ import pytest
 import torch
 
 from headrace.errors import DecodeError, OpenError
-from headrace.live.frame import LiveFrame
+from headrace.live.source import LiveFrame
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.session import Session
 from headrace.report.folder import write_run
 from headrace.report.text import render_text
 from headrace.runs.live.live_sources import open_sources
 from headrace.runs.live.runner import LiveRunner
-from headrace.runs.options import DetectionOptions, FlowOptions
+from headrace.runs.run_options import DetectionOptions, FlowOptions
 from headrace.runtime.clock import iso_text
-from headrace.runtime.waiter import Waiter
+from headrace.runtime.waitable_source import Waiter
 from headrace.testing.damage import damage_packets
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import SynthClip, write_clip
-from headrace.video.content import content_digest
+from headrace.video.content_digest import content_digest
 from runs.kit import SQUEEZENET, check_handed_out, options, predictions
 from runs.live.fake_sources import Endless, FakeSource
 from runs.tiny import tiny_classifier, tiny_detector

@@ -5,7 +5,7 @@ from collections import deque
 import pytest
 
 from headrace.errors import OpenError
-from headrace.live.events import Event
+from headrace.live.source import Event
 from headrace.runs.live.flow import LiveFlow, Reading
 from headrace.runs.live.showing import fan_out
 from headrace.runs.live.status_board import WINDOW_SECONDS, StatusBoard, source_state

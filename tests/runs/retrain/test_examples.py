@@ -7,15 +7,15 @@ from hypothesis import strategies as st
 
 from headrace.runs.retrain.frame_labels import (
     NO_CLASS,
-    Examples,
+    FrameLabels,
     dummies,
     held_out,
     labelled,
     read_labels,
 )
-from headrace.runs.retrain.labelled_dataset import ChosenFrames
+from headrace.runs.retrain.labelled_dataset import SubsetSampler
 from headrace.sampling.population import Population
-from headrace.sampling.sampler import SamplerUse, adapted, check_order
+from headrace.sampling.sampler import SamplerContext, adapted, check_order
 from runs.retrain.toy import write_labels
 
 INDICES = tuple(np.array(each) for each in ([0, 2], [1, 3, 4], [5]))
@@ -23,7 +23,7 @@ POPULATION = Population.of([np.array([6]), np.array([3, 4])])
 """Of the videos 0 and 2 of three: the second cannot be opened."""
 
 
-def found(videos, *lines: str) -> Examples:
+def found(videos, *lines: str) -> FrameLabels:
     """Return the examples that lines of labels beside the videos make."""
     heads = "path,label,start_seconds,end_seconds"
     path = write_labels(videos[0].source.path.parent / "labels.csv", lines, heads)
@@ -53,9 +53,9 @@ def test_dummy_classes_follow_from_the_seed(labelled_videos):
     assert set(np.concatenate(one.of_frame)) == set(range(10))
 
 
-def examples(*classes: tuple[int, ...]) -> Examples:
+def examples(*classes: tuple[int, ...]) -> FrameLabels:
     """Return examples of videos that have a frame of each of their classes."""
-    return Examples(classes=tuple("abcd"), of_frame=tuple(np.array(each) for each in classes))
+    return FrameLabels(classes=tuple("abcd"), of_frame=tuple(np.array(each) for each in classes))
 
 
 def test_a_share_of_the_videos_of_each_class_is_held_out():
@@ -97,16 +97,16 @@ def test_every_class_is_trained_on_and_copies_stay_together(drawn, share, seed):
     assert frozenset().union(*(videos.classes_of(v) for v in trained)) == every
 
 
-def opened(sampler: ChosenFrames) -> ChosenFrames:
-    use = SamplerUse(videos=np.array([0, 2]), videos_given=3, seed=5)
+def opened(sampler: SubsetSampler) -> SubsetSampler:
+    use = SamplerContext(videos=np.array([0, 2]), videos_given=3, seed=5)
     return adapted(sampler, use)
 
 
 def test_chosen_frames_come_in_order_or_shuffled_each_once():
-    in_order = opened(ChosenFrames(indices=INDICES, is_shuffled=False))
+    in_order = opened(SubsetSampler(indices=INDICES, is_shuffled=False))
     assert in_order.order(POPULATION, 0)[:].tolist() == [0, 2, 11]
     many = tuple(np.arange(6) for _ in INDICES)
-    shuffled = opened(ChosenFrames(indices=many))
+    shuffled = opened(SubsetSampler(indices=many))
     orders = [shuffled.order(POPULATION, epoch)[:].tolist() for epoch in (0, 0, 1)]
     assert orders[0] == orders[1] != orders[2]
     assert sorted(orders[2]) == list(range(12))
@@ -115,6 +115,6 @@ def test_chosen_frames_come_in_order_or_shuffled_each_once():
 
 def test_other_frames_are_another_identity():
     one, same, other = (
-        ChosenFrames(indices=each).traits.identity for each in (INDICES, INDICES, INDICES[::-1])
+        SubsetSampler(indices=each).traits.identity for each in (INDICES, INDICES, INDICES[::-1])
     )
     assert one == same != other

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from cli.kit import python
-from headrace.decode.clips import load_clip
+from headrace.decode.read_clip import load_clip
 from headrace.errors import ConfigError
 from headrace.models.load import load_classifier
 from headrace.profiling.findings.verdict import find
@@ -25,7 +25,7 @@ from weights import mobilenet
 
 PREDICTING = f"""
 import json, sys
-from headrace.decode.clips import load_clip
+from headrace.decode.read_clip import load_clip
 from headrace.models.load import load_classifier
 from headrace.preprocess.levels import build_preprocess
 model = load_classifier("mobilenet_v2", sys.argv[1])

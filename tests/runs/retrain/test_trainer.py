@@ -14,10 +14,10 @@ from headrace.models.outputs import ToLabels
 from headrace.models.results import ClassNames
 from headrace.preprocess.spec import InputSpec
 from headrace.runs.model_setup import StartWatch
-from headrace.runs.options import ComputeOptions
 from headrace.runs.retrain.learner import Learner, ready_learner
-from headrace.runs.retrain.options import TrainOptions
+from headrace.runs.retrain.retrain_options import TrainOptions
 from headrace.runs.retrain.trainer import Trainer
+from headrace.runs.run_options import ComputeOptions
 from headrace.testing.fake_clock import FakeClock
 
 PICTURES = InputSpec(resize=4, crop=4, mean=(0,) * 3, std=(1,) * 3, interpolation="bilinear")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headrace.decode.index_store import IndexStore
-from headrace.runs.retrain.options import RetrainOptions
+from headrace.runs.retrain.retrain_options import RetrainOptions
 from headrace.runs.retrain.runner import RetrainRunner
 from headrace.testing.synth import Look, SynthClip, write_clip
 from runs.kit import SQUEEZENET, options

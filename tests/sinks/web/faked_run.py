@@ -11,8 +11,7 @@ import numpy as np
 
 from headrace.models.results import Labels
 from headrace.profiling.stage_records import ItemCounts
-from headrace.sinks.seen import Seen
-from headrace.sinks.web.options import WebOptions
+from headrace.sinks.batch_results import ClassifiedBatch
 from headrace.sinks.web.status import (
     DropStatus,
     EventStatus,
@@ -22,7 +21,8 @@ from headrace.sinks.web.status import (
     SourceStatus,
     StageStatus,
 )
-from headrace.sinks.web.view import WebView
+from headrace.sinks.web.web_options import WebOptions
+from headrace.sinks.web.web_sink import WebView
 from headrace.testing.fake_clock import FakeClock
 from sinks.made import frames
 
@@ -88,13 +88,13 @@ def seen(
     shade: int = 96,
     size: tuple[int, int] = (72, 128),
     pts: int | None = None,
-) -> Seen:
+) -> ClassifiedBatch:
     """One frame in one shade of grey, of 30 in a second."""
     made = frames(number, 1, video=source, size=size)
     made.frames[:] = shade
     batch = made if pts is None else replace(made, pts=np.array([pts]))
     names, confidence = ("street sign", "traffic light"), (0.93, 0.04)
-    return Seen(batch=batch, labels=Labels(names=(names,), confidence=(confidence,)))
+    return ClassifiedBatch(batch=batch, labels=Labels(names=(names,), confidence=(confidence,)))
 
 
 class FakedRun:

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.live.overload import Overload
+from headrace.live.drop_policy import DropPolicy
 from headrace.models.results import Labels
 from headrace.runs.live.flow import LiveFlow, LivePlan
-from headrace.runs.live.live_batches import Engine
+from headrace.runs.live.live_batches import ModelRunner
 from headrace.runs.live.showing import fan_out, results_of
 from headrace.runtime.clock import SYSTEM_CLOCK
 from runs.live.fake_sources import FakeSource
@@ -65,8 +65,8 @@ def test_fifty_browsers_neither_hold_a_run_back_nor_lose_a_frame_nor_grow_its_me
 
     plan = LivePlan(
         sources=(Large(count=FRAMES, interval_ms=0, on_frame=on_frame),),
-        engine=Engine.of_callable(labels),
-        overload=Overload.chosen("every-frame", is_live=True),
+        engine=ModelRunner.of_callable(labels),
+        overload=DropPolicy.chosen("every-frame", is_live=True),
     )
 
     def run_it():

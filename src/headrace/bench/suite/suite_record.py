@@ -5,11 +5,11 @@ from typing import Any, Final, Literal, Self
 
 from pydantic import Field, NonNegativeFloat, ValidationError
 
+from headrace.atomic_file import write_whole
 from headrace.bench.benchmark import Benchmark, BenchmarkRecord
 from headrace.errors import ConfigError
 from headrace.profiling.provenance import Record, Text, UtcTime
 from headrace.records import fault_of
-from headrace.text_file import write_whole
 
 SUITE: Final = "all.json"
 

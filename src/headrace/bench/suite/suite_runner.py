@@ -25,10 +25,10 @@ from headrace.bench.suite.suite_selection import (
 )
 from headrace.errors import ConfigError, HeadraceError
 from headrace.profiling.machine import provenance
-from headrace.runtime.child import Call, ChildFunction, Ending, Json
-from headrace.runtime.children import run_children
+from headrace.runtime.child_spec import ChildFunction, CompletedChild, FunctionSpec, Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.video.content import content_digest
+from headrace.runtime.supervisor import run_children
+from headrace.video.content_digest import content_digest
 
 _TIMEOUT_SECONDS: Final = 3600.0
 """From here on a benchmark hangs, and the others are to have their turn."""
@@ -108,13 +108,13 @@ class Suite:
         observer: SuiteObserver,
         on_interrupt: Callable[[], None],
         clock: Clock,
-    ) -> Ending:
+    ) -> CompletedChild:
         def tell(name: str, message: Json) -> None:
             match message:
                 case [str(what), int(done), int(of)]:
                     observer.on_progress(what, done, of)
 
-        call = Call(
+        call = FunctionSpec(
             name=planned.benchmark.name,
             function=self.measure,
             argument={
@@ -135,7 +135,9 @@ class Suite:
         )
         return ending
 
-    def _chapter(self, planned: Planned, ending: Ending, *, was_stopped: bool) -> BenchmarkOutcome:
+    def _chapter(
+        self, planned: Planned, ending: CompletedChild, *, was_stopped: bool
+    ) -> BenchmarkOutcome:
         """Return what became of a benchmark whose process has ended."""
         update: dict[str, Any] = {"outcome": "measured", "why": None, "seconds": ending.seconds}
         if not ending.is_good:
@@ -150,7 +152,7 @@ class Suite:
         return planned.chapter.model_copy(update=update)
 
 
-def _fault(ending: Ending) -> dict[str, Any]:
+def _fault(ending: CompletedChild) -> dict[str, Any]:
     """What is said of a process that did not come to its end; its name is said before it."""
     why = ending.error or ending.describe().removeprefix(f"{ending.name} ")
     lines = tuple(ending.tail.rstrip().splitlines()[-_LINES:])

@@ -10,7 +10,7 @@ from headrace.cache.cache import Cache
 from headrace.cache.content_digests import ContentDigests
 from headrace.cache.key import ChunkKey
 from headrace.errors import CacheError, MediaError
-from headrace.extraction.features.feature_result import ChunkResult, Made
+from headrace.extraction.features.feature_result import ChunkResult, ResultInfo
 from headrace.extraction.features.model_signature import KeyMaker
 from headrace.planning.chunks import Chunk
 from headrace.video.source import Source
@@ -66,7 +66,7 @@ class Lookup:
             arrays = entries.get(keys[chunk.name]) if chunk.name in keys else None
             if arrays is not None:
                 try:
-                    made = Made(is_cached=True, worker=WORKER)
+                    made = ResultInfo(is_cached=True, worker=WORKER)
                     yield ChunkResult.of_arrays(chunk, arrays, made)
                 except CacheError:
                     continue  # of another layout: computed, and kept anew

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from headrace.extraction.features.chunk_reader import ChunkPlan, Piece
 from headrace.extraction.features.feature_result import (
     ChunkResult,
-    Made,
+    ResultInfo,
     Samples,
     Times,
     other_shape,
@@ -21,7 +21,7 @@ from headrace.extraction.journal import Lost
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Ready:
+class ReadySamples:
     """Samples of a chunk whose frames are all there."""
 
     rows: NDArray[np.int64]
@@ -37,7 +37,7 @@ class Ready:
 
 
 @dataclass(kw_only=True, eq=False)
-class Spent:
+class ChunkTimes:
     """Nanoseconds that a chunk took so far."""
 
     decode: float = 0
@@ -70,7 +70,7 @@ class Assembly:
     def __init__(self, plan: ChunkPlan, started_seconds: float) -> None:
         """Nothing is there yet."""
         self.plan = plan
-        self.spent = Spent()
+        self.spent = ChunkTimes()
         self._decoded = 0
         self._started_seconds = started_seconds
         self._features: NDArray[Any] | None = None
@@ -86,7 +86,7 @@ class Assembly:
         """Whether each sample came or is lost."""
         return self._is_read and int(self._is_there.sum()) + len(self._lost) == len(self._is_there)
 
-    def take(self, piece: Piece, prepared: torch.Tensor) -> Iterator[Ready]:
+    def take(self, piece: Piece, prepared: torch.Tensor) -> Iterator[ReadySamples]:
         """Yield the samples that are whole with a piece.
 
         Args:
@@ -104,7 +104,7 @@ class Assembly:
         for index, cause in piece.lost.items():
             self._lost[int(np.searchsorted(self.plan.starts, index))] = cause
         if len(rows):
-            yield Ready(rows=rows, parts=[prepared])
+            yield ReadySamples(rows=rows, parts=[prepared])
 
     def put(self, rows: NDArray[np.int64], features: NDArray[Any]) -> None:
         """Take the features of some samples.
@@ -149,7 +149,7 @@ class Assembly:
                 Lost(index=int(plan.starts[row]), cause=cause)
                 for row, cause in sorted(self._lost.items())
             ),
-            made=Made(
+            made=ResultInfo(
                 times=self.spent.times(),
                 frames_decoded=self._decoded,
                 worker=worker,
@@ -158,7 +158,7 @@ class Assembly:
             ),
         )
 
-    def _clips(self, piece: Piece, prepared: torch.Tensor) -> Iterator[Ready]:
+    def _clips(self, piece: Piece, prepared: torch.Tensor) -> Iterator[ReadySamples]:
         window, plan = self._window, self.plan
         window.frames |= dict(zip(piece.index.tolist(), prepared.unbind(), strict=True))
         window.lost |= piece.lost
@@ -173,7 +173,7 @@ class Assembly:
                 self._lost[row] = f"a frame of the clip is lost: {cause}"
             else:
                 self._is_concealed[row] = any(n in self._concealed for n in wanted)
-                yield Ready(
+                yield ReadySamples(
                     rows=np.array([row], np.int64), parts=[window.frames[n] for n in wanted]
                 )
             if window.next_row < len(plan.starts):
@@ -187,7 +187,7 @@ _MOST_BUCKETS = 4
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Share:
+class BatchSlice:
     """Samples of one chunk in a batch, one after the other."""
 
     assembly: Assembly
@@ -198,10 +198,10 @@ class Share:
 
 
 @dataclass(kw_only=True, eq=False)
-class Batch:
+class ModelBatch:
     """Samples of one size."""
 
-    shares: list[Share] = field(default_factory=list)
+    shares: list[BatchSlice] = field(default_factory=list)
     memory: torch.Tensor | None = None
     """[batch size, ...], where several shares are put together; used again."""
     whole: torch.Tensor | None = None
@@ -230,20 +230,20 @@ class Buckets:
         """No samples yet."""
         self.batch_size = batch_size
         """Samples in a batch; may be made smaller. Fewer where they are too large."""
-        self._batches: dict[tuple[int, ...], Batch] = {}
+        self._batches: dict[tuple[int, ...], ModelBatch] = {}
 
     def room(self, shape: tuple[int, ...]) -> int:
         """Return how many samples of a shape make its batch full."""
         batch = self._batches.get(shape)
         return max(1, self._full(shape, 4) - (0 if batch is None else len(batch)))
 
-    def add(self, ready: Ready, assembly: Assembly, now_ns: int) -> Iterator[Batch]:
+    def add(self, ready: ReadySamples, assembly: Assembly, now_ns: int) -> Iterator[ModelBatch]:
         """Take samples of a chunk; yield the batches that become full, to be run at once.
 
         A batch is cleared when the next is asked for. Tensors of `ready` are not kept.
         """
         shape, first = ready.shape, ready.parts[0]
-        batch = self._batches.setdefault(shape, Batch())
+        batch = self._batches.setdefault(shape, ModelBatch())
         full = self._full(shape, first.element_size())
         at = 0
         while at < len(ready.rows):
@@ -254,7 +254,7 @@ class Buckets:
             else:
                 self._copy(batch, ready, at, there, count, full)
             rows = ready.rows[at : at + count]
-            batch.shares.append(Share(assembly=assembly, rows=rows, came_ns=now_ns))
+            batch.shares.append(BatchSlice(assembly=assembly, rows=rows, came_ns=now_ns))
             at += count
             if len(batch) >= full:
                 yield batch
@@ -262,12 +262,12 @@ class Buckets:
         if len(self._batches) > _MOST_BUCKETS:
             yield from self._end(max(self._batches, key=lambda each: len(self._batches[each])))
 
-    def rest(self) -> Iterator[Batch]:
+    def rest(self) -> Iterator[ModelBatch]:
         """Yield what is left, however little; no memory is kept."""
         for shape in tuple(self._batches):
             yield from self._end(shape)
 
-    def _end(self, shape: tuple[int, ...]) -> Iterator[Batch]:
+    def _end(self, shape: tuple[int, ...]) -> Iterator[ModelBatch]:
         batch = self._batches.pop(shape)
         if batch.shares:
             yield batch
@@ -275,7 +275,9 @@ class Buckets:
     def _full(self, shape: tuple[int, ...], element_size: int) -> int:
         return max(1, min(self.batch_size, _BATCH_BYTES // (prod(shape) * element_size)))
 
-    def _copy(self, batch: Batch, ready: Ready, at: int, there: int, count: int, full: int) -> None:
+    def _copy(
+        self, batch: ModelBatch, ready: ReadySamples, at: int, there: int, count: int, full: int
+    ) -> None:
         shape, parts = ready.shape, ready.parts
         if batch.memory is None or len(batch.memory) < there + count:
             batch.memory = _memory(parts[0], (max(full, there + count), *shape))

@@ -7,17 +7,17 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.decode.pixels import Array
+from headrace.decode.frame_outputs import Array
+from headrace.decode.job_result import read
 from headrace.decode.protocol import DecodeJob, Decoder, OnError
-from headrace.decode.reading import read
 from headrace.errors import MediaError
-from headrace.extraction.decode_jobs import Decoders, JobLine, jobs
+from headrace.extraction.decode_jobs import Decoders, JobQueue, jobs
 from headrace.extraction.features.model_spec import Sampling
 from headrace.planning.chunks import Chunk
-from headrace.planning.stretches import stretches
+from headrace.planning.gop_ranges import stretches
+from headrace.runtime.buffer_pool import BatchBufferPool
 from headrace.runtime.clock import Clock
-from headrace.runtime.memory import BatchBuffers
-from headrace.video.shape import FrameShape
+from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
 
 _PIECE_BYTES = 48 << 20
@@ -98,7 +98,7 @@ class Piece:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Unread:
+class UnreadableChunk:
     """A chunk of a video that cannot be opened, or has changed."""
 
     chunk: Chunk
@@ -116,7 +116,7 @@ class ChunkReader:
         index_of: Callable[[int], StreamIndex],
         sampling: Sampling,
         *,
-        shape_of: Callable[[tuple[int, int]], FrameShape],
+        shape_of: Callable[[tuple[int, int]], FrameFormat],
         on_error: OnError,
         decoders: Decoders,
         most: Callable[[tuple[int, int]], int],
@@ -137,12 +137,12 @@ class ChunkReader:
         self._shape_of, self._on_error, self._most = shape_of, on_error, most
         self._decoders = decoders
         self._clock = clock
-        self._buffers = BatchBuffers(_BUFFERS)
+        self._buffers = BatchBufferPool(_BUFFERS)
         self._decoder: Decoder[Array] | None = None
         self._video = -1
         self._starts: NDArray[np.int64] = np.zeros(0, np.int64)
 
-    def read(self, chunk: Chunk) -> Iterator[Piece | Unread]:
+    def read(self, chunk: Chunk) -> Iterator[Piece | UnreadableChunk]:
         """Yield the frames of a chunk, in order, in pieces; the last one says so.
 
         Memory of frames is used again once nobody has them.
@@ -156,14 +156,14 @@ class ChunkReader:
         except MediaError as error:
             if self._on_error == "raise":
                 raise
-            yield Unread(chunk=chunk, error=error)
+            yield UnreadableChunk(chunk=chunk, error=error)
             return
         plan = ChunkPlan.of(chunk, decoder.index, self._sampling, self._starts)
         size = decoder.shape.output_size(decoder.index.info.upright_size)
         bound = max(1, _PIECE_BYTES // (3 * size[0] * size[1]))
         planned = list(stretches(chunk.video, plan.index, plan.wanted))
         conceals = self._on_error == "conceal"
-        line = JobLine(jobs(planned, conceals=conceals, goes_on=plan.goes_on))
+        line = JobQueue(jobs(planned, conceals=conceals, goes_on=plan.goes_on))
         while taken := line.take(max(1, min(bound, self._most(size)))):
             yield self._piece(decoder, plan, taken, size)
 

@@ -10,16 +10,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from headrace.decode.decoding import ON_CPU, Decoding
+from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.protocol import OnError, check_on_error
 from headrace.errors import BackendError, first_line
 from headrace.extraction.decode_jobs import Decoders
-from headrace.extraction.features.chunk_assembly import Assembly, Batch, Buckets
-from headrace.extraction.features.chunk_reader import ChunkReader, Piece, Unread
-from headrace.extraction.features.feature_result import ChunkResult, Made, other_shape
+from headrace.extraction.extraction_options import WHOLE_FRAMES
+from headrace.extraction.features.chunk_assembly import Assembly, Buckets, ModelBatch
+from headrace.extraction.features.chunk_reader import ChunkReader, Piece, UnreadableChunk
+from headrace.extraction.features.feature_result import ChunkResult, ResultInfo, other_shape
 from headrace.extraction.features.model import PROBED_SIZE, FeatureModel
-from headrace.extraction.features.model_spec import Effort, Sampling
-from headrace.extraction.options import WHOLE_FRAMES
+from headrace.extraction.features.model_spec import Sampling, WorkerResources
 from headrace.models.batch_size import choose_for
 from headrace.models.compute import LARGEST
 from headrace.models.gpu_memory import fitting_memory, is_out_of_memory, release_memory
@@ -27,8 +27,8 @@ from headrace.models.precision_support import operation_threads
 from headrace.models.transfer import copy_for, transfer
 from headrace.planning.chunks import Chunk
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.unordered import unordered_streams
-from headrace.video.shape import FrameShape
+from headrace.runtime.imap import unordered_streams
+from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
 
 _BUDGET_SECONDS: Final = 10.0
@@ -44,7 +44,7 @@ class Inference:
         self.most: int = LARGEST
         """Samples that the model takes at a time, as far as is known."""
 
-    def batch_size(self, effort: Effort, sampling: Sampling) -> int:
+    def batch_size(self, effort: WorkerResources, sampling: Sampling) -> int:
         """Return how many samples make a batch: as asked, or by measuring.
 
         Raises:
@@ -167,12 +167,12 @@ class FeatureEngine:
         self,
         model: FeatureModel,
         sampling: Sampling,
-        effort: Effort,
+        effort: WorkerResources,
         *,
         index_of: Callable[[int], StreamIndex],
         on_error: OnError = "skip",
-        decoding: Decoding = ON_CPU,
-        frame_shape: FrameShape = WHOLE_FRAMES,
+        decoding: DecoderConfig = ON_CPU,
+        frame_shape: FrameFormat = WHOLE_FRAMES,
         shape: tuple[int, ...] | None = None,
         worker: str = "",
         hooks: Hooks = NO_HOOKS,
@@ -239,7 +239,7 @@ class FeatureEngine:
         if ways:
             self._hooks.on_ways(ways)
 
-    def _pieces(self, chunks: Iterable[Chunk]) -> Generator[Piece | Unread, None, None]:
+    def _pieces(self, chunks: Iterable[Chunk]) -> Generator[Piece | UnreadableChunk, None, None]:
         begun = map(self._begun, chunks)
         if self._effort.decoders:
             return unordered_streams(
@@ -251,7 +251,7 @@ class FeatureEngine:
             )
         return self._inline(begun)
 
-    def _inline(self, chunks: Iterable[Chunk]) -> Generator[Piece | Unread, None, None]:
+    def _inline(self, chunks: Iterable[Chunk]) -> Generator[Piece | UnreadableChunk, None, None]:
         with self._opened(self._most_inline) as read:
             for chunk in chunks:
                 yield from read(chunk)
@@ -263,7 +263,7 @@ class FeatureEngine:
     @contextmanager
     def _opened(
         self, most: Callable[[tuple[int, int]], int]
-    ) -> Iterator[Callable[[Chunk], Iterator[Piece | Unread]]]:
+    ) -> Iterator[Callable[[Chunk], Iterator[Piece | UnreadableChunk]]]:
         reader = ChunkReader(
             self._index_of,
             self._sampling,
@@ -276,7 +276,7 @@ class FeatureEngine:
         with closing(reader):
             yield reader.read
 
-    def _shape_of(self, upright: tuple[int, int]) -> FrameShape:
+    def _shape_of(self, upright: tuple[int, int]) -> FrameFormat:
         """Return one size for all frames of a video, even where the stream changes its own."""
         asked = self._frame_shape
         return replace(asked, size=self._model.size or asked.output_size(upright))
@@ -290,8 +290,8 @@ class FeatureEngine:
     def _most_beside(self, size: tuple[int, int]) -> int:
         return _CLIP_PIECE if self._sampling.clip else self._buckets.batch_size
 
-    def _take(self, piece: Piece | Unread) -> Iterator[ChunkResult]:
-        if isinstance(piece, Unread):
+    def _take(self, piece: Piece | UnreadableChunk) -> Iterator[ChunkResult]:
+        if isinstance(piece, UnreadableChunk):
             self._hooks.on_read(piece.chunk)
             yield self._failed(piece)
             return
@@ -324,7 +324,7 @@ class FeatureEngine:
         assembly.spent.prepare += self._clock.now_ns() - moved_ns
         return prepared
 
-    def _run(self, batch: Batch) -> Iterator[ChunkResult]:
+    def _run(self, batch: ModelBatch) -> Iterator[ChunkResult]:
         began_ns = self._clock.now_ns()
         features = self._inference.run(batch.tensor)
         self._buckets.batch_size = min(self._buckets.batch_size, self._inference.most)
@@ -354,12 +354,12 @@ class FeatureEngine:
                     self._clock.wall_seconds(),
                 )
 
-    def _failed(self, piece: Unread) -> ChunkResult:
+    def _failed(self, piece: UnreadableChunk) -> ChunkResult:
         now = self._clock.wall_seconds()
         return ChunkResult.failed(
             piece.chunk,
             str(piece.error),
             shape=self._shape or (0,),
             dtype=self._model.numerics.dtype,
-            made=Made(worker=self._worker, started_seconds=now, ended_seconds=now),
+            made=ResultInfo(worker=self._worker, started_seconds=now, ended_seconds=now),
         )

@@ -12,13 +12,13 @@ from typing import Any, Final, Literal, Protocol
 
 import numpy as np
 
+from headrace.atomic_file import partial_of
 from headrace.errors import ConfigError, file_errors
 from headrace.extraction.features.folder import FeatureFolder, WholeVideo, whole_video
 from headrace.extraction.features.table_columns import TableFacts
 from headrace.extras import check_extra
 from headrace.records import to_dict
-from headrace.runtime.lock import file_lock
-from headrace.text_file import partial_of
+from headrace.runtime.posix import file_lock
 
 
 @contextmanager

@@ -11,10 +11,11 @@ import numpy as np
 
 from headrace.cache.cache import Cache, unheard
 from headrace.cache.cache_url import NONE, open_cache
-from headrace.decode.decoding import Decoding
+from headrace.decode.decoder_config import DecoderConfig
 from headrace.errors import ConfigError, HeadraceError
 from headrace.extraction.chunk_worker import chunk_message
 from headrace.extraction.extraction import Extraction
+from headrace.extraction.extraction_plan import ExtractionPlan, KindSummary, Progress
 from headrace.extraction.features.cache_lookup import Lookup
 from headrace.extraction.features.feature_options import (
     FeatureOptions,
@@ -23,24 +24,23 @@ from headrace.extraction.features.feature_options import (
     weights_digest_of,
 )
 from headrace.extraction.features.feature_result import VideoName
-from headrace.extraction.features.model_signature import FeatureFacts, KeyMaker
+from headrace.extraction.features.model_signature import KeyMaker, ModelSignature
 from headrace.extraction.features.signature_cache import KnownFacts, feature_facts
-from headrace.extraction.features.table_store import Parts, Tables, gather
-from headrace.extraction.journal import Entry, Journal, Outcome
+from headrace.extraction.features.table_store import PartFiles, TableStore, gather
+from headrace.extraction.journal import Journal, JournalEntry, Outcome
 from headrace.extraction.pilot import Pilot, pilot
-from headrace.extraction.plan import ExtractionPlan, Progress, Remarks
 from headrace.extraction.progress_recorder import ProgressRecorder
-from headrace.extraction.ray.open import on_ray
+from headrace.extraction.ray.open_cluster import on_ray
 from headrace.extraction.videos import Videos
 from headrace.extras import check_extra
 from headrace.profiling.run_records import Setup
 from headrace.profiling.session import Outcome as RunOutcome
 from headrace.profiling.stage_records import Role
 from headrace.records import from_dict, to_dict
-from headrace.runtime.child import ChildFunction, Json
+from headrace.runtime.child_spec import ChildFunction, Json
 from headrace.runtime.clock import Clock
-from headrace.runtime.workers import Work, WorkOutcome
-from headrace.video.loss import Loss
+from headrace.runtime.worker_pool import PoolResult, PoolTask
+from headrace.video.frame_loss import FrameLoss
 from headrace.video.stream_index import StreamIndex
 
 
@@ -48,11 +48,11 @@ from headrace.video.stream_index import StreamIndex
 class FeaturePlan(ExtractionPlan):
     """Which samples, in which chunks, by a model that is known."""
 
-    facts: FeatureFacts
+    facts: ModelSignature
     """Of the model."""
 
     @classmethod
-    def of(cls, options: FeatureOptions, videos: Videos, facts: FeatureFacts) -> Self:
+    def of(cls, options: FeatureOptions, videos: Videos, facts: ModelSignature) -> Self:
         """Share the samples of all videos out over chunks.
 
         Raises:
@@ -77,7 +77,7 @@ class FeaturePlan(ExtractionPlan):
             left_out=(
                 *videos.left_out,
                 *(
-                    Loss(source=str(i.source), index=None, cause=_no_sample(options, i))
+                    FrameLoss(source=str(i.source), index=None, cause=_no_sample(options, i))
                     for i in short
                 ),
             ),
@@ -199,10 +199,10 @@ class FeatureExtraction(Extraction[FeatureOptions]):
             yield replace(self, cache=cache)
 
     @cached_property
-    def tables(self) -> Tables:
+    def tables(self) -> TableStore:
         """The tables of the folder."""
         options, plan = self.options, self.plan
-        return Tables(options.out, table_facts(options, plan.request, plan.facts))
+        return TableStore(options.out, table_facts(options, plan.request, plan.facts))
 
     @cached_property
     def lookup(self) -> Lookup:
@@ -212,14 +212,16 @@ class FeatureExtraction(Extraction[FeatureOptions]):
             facts=plan.facts,
             sampling=options.sampling,
             on_error=options.on_error,
-            decoding=Decoding.named(options.decode),
+            decoding=DecoderConfig.named(options.decode),
             shape=options.shape,
         )
         return Lookup(
             plan.indexes, keys, self.cache, sample_bytes(options, plan.facts), self.contents
         )
 
-    def work(self, journal: Journal, workers: int, more: Mapping[str, Json] | None = None) -> Work:
+    def work(
+        self, journal: Journal, workers: int, more: Mapping[str, Json] | None = None
+    ) -> PoolTask:
         """Return what so many workers do; the cache may have a password: see `Journal.telling`."""
         options = self.options
         model: dict[str, Json] = {
@@ -229,7 +231,7 @@ class FeatureExtraction(Extraction[FeatureOptions]):
         }
         return super().work(journal, workers, {**model, **(more or {})})
 
-    def outcome_of(self, entry: Entry) -> Outcome:
+    def outcome_of(self, entry: JournalEntry) -> Outcome:
         """Return what became of a chunk that has a part; reads no feature."""
         return from_dict(Outcome, entry.facts["outcome"], file="an entry of the journal")
 
@@ -240,7 +242,7 @@ class FeatureExtraction(Extraction[FeatureOptions]):
         parted = super().progress(journal, failed)
         return replace(parted, done={**parted.done, **tabled})
 
-    def do(self, journal: Journal, progress: Progress, recorder: ProgressRecorder) -> WorkOutcome:
+    def do(self, journal: Journal, progress: Progress, recorder: ProgressRecorder) -> PoolResult:
         """Take from the cache what it has, and have workers make what is missing then."""
         options, plan, lookup = self.options, self.plan, self.lookup
         self.tables.set_aside_damaged()
@@ -267,7 +269,7 @@ class FeatureExtraction(Extraction[FeatureOptions]):
 
     def finish(self, journal: Journal, progress: Progress) -> None:
         """Put the parts that there are into tables."""
-        parts, tabled = Parts(journal), self.tables.outcomes()
+        parts, tabled = PartFiles(journal), self.tables.outcomes()
         parts.forget_all(tabled)
         done = [
             chunk
@@ -276,12 +278,12 @@ class FeatureExtraction(Extraction[FeatureOptions]):
         ]
         gather(self.tables, parts, done, self._video)
 
-    def remarks(self, recorder: ProgressRecorder, outcome: RunOutcome) -> Remarks:
+    def remarks(self, recorder: ProgressRecorder, outcome: RunOutcome) -> KindSummary:
         """Return how the model was run, the tables, and what there is to say of them and of it."""
         options = self.options
         model, size = options.model, options.effort.batch_size
         decoding = recorder.notes_on_decoding()
-        return Remarks(
+        return KindSummary(
             setup=Setup(
                 batch_size=size if isinstance(size, int) else 1,  # where it was measured
                 device=options.numerics.device,
@@ -339,7 +341,7 @@ class FeatureExtraction(Extraction[FeatureOptions]):
         return VideoName(name=asked.name, path=asked.path, content=self.lookup.content(number))
 
 
-def sample_bytes(options: FeatureOptions, facts: FeatureFacts) -> int:
+def sample_bytes(options: FeatureOptions, facts: ModelSignature) -> int:
     """Return the bytes of one feature."""
     return prod(facts.shape) * np.dtype(options.numerics.dtype).itemsize
 

@@ -7,19 +7,19 @@ from typing import ClassVar, Final
 import numpy as np
 
 from headrace.cache.cache_url import DEFAULT, NONE, shown
-from headrace.decode.decoding import Decoding
+from headrace.decode.decoder_config import DecoderConfig
 from headrace.errors import ConfigError
-from headrace.extraction.features.model_signature import FeatureFacts
+from headrace.extraction.extraction_options import ExtractionOptions, OutputSpec
+from headrace.extraction.features.model_signature import ModelSignature
 from headrace.extraction.features.model_spec import (
-    Effort,
     FeatureModelSpec,
     Numerics,
     OwnModel,
     Sampling,
+    WorkerResources,
     asked_of,
 )
 from headrace.extraction.features.table_columns import TableFacts
-from headrace.extraction.options import ExtractionOptions, Request
 from headrace.extraction.ray.settings import RaySettings
 from headrace.planning.chunks import Chunk, chunks_of
 from headrace.profiling.provenance import Scalar
@@ -84,7 +84,7 @@ class FeatureOptions(ExtractionOptions):
     sampling: Sampling = field(default_factory=Sampling)
     """Which frames or clips give a feature each."""
     numerics: Numerics = field(default_factory=Numerics)
-    effort: Effort = field(default_factory=Effort)
+    effort: WorkerResources = field(default_factory=WorkerResources)
     """Of one worker. Features are the same with any, but for rounding."""
     ray: RaySettings | None = None
     """The cluster whose machines work, in place of processes here: see `sized`."""
@@ -119,7 +119,7 @@ class FeatureOptions(ExtractionOptions):
         return 1 if is_one else max(1, len(list(_GPUS.iterdir())))
 
     @property
-    def effort_each(self) -> Effort:
+    def effort_each(self) -> WorkerResources:
         """What of one worker goes into it: cores are shared out over the workers."""
         share = max(1, len(available_cores()) // self.processes)
         if self.ray is not None:
@@ -148,7 +148,7 @@ class FeatureOptions(ExtractionOptions):
             "ray": None if self.ray is None else self.ray.address,
             "cache": shown(self.cache),
             "rate": self.rate,
-            "decode": Decoding.named(self.decode).name,
+            "decode": DecoderConfig.named(self.decode).name,
         }
 
 
@@ -157,13 +157,13 @@ def model_name_of(model: FeatureModelSpec) -> str:
     return model.build if isinstance(model, OwnModel) else model.name
 
 
-def weights_digest_of(facts: FeatureFacts) -> str | None:
+def weights_digest_of(facts: ModelSignature) -> str | None:
     """Return the digest of a model's weights; None where it is not known."""
     found = facts.model.get("weights")
     return None if found is None else str(found)
 
 
-def table_facts(options: FeatureOptions, request: Request, facts: FeatureFacts) -> TableFacts:
+def table_facts(options: FeatureOptions, request: OutputSpec, facts: ModelSignature) -> TableFacts:
     """Return what all rows of the tables have in common."""
     model, clip = options.model, options.sampling.clip
     return TableFacts(

@@ -70,7 +70,7 @@ class Times:
 
 @recorded
 @dataclass(frozen=True, kw_only=True)
-class Made:
+class ResultInfo:
     """How a result was made; of two runs it differs."""
 
     times: Times = field(default_factory=Times)
@@ -129,14 +129,14 @@ class ChunkResult:
     """Those that did not."""
     error: str | None = None
     """Why the chunk failed as a whole; then it has no samples."""
-    made: Made = field(default_factory=Made)
+    made: ResultInfo = field(default_factory=ResultInfo)
     """Read from a table, it does not tell when the chunk was begun and ended."""
     video: VideoName = VideoName()
     """Known once it is put into a table."""
 
     @classmethod
     def failed(
-        cls, chunk: Chunk, error: str, *, shape: tuple[int, ...], dtype: str, made: Made
+        cls, chunk: Chunk, error: str, *, shape: tuple[int, ...], dtype: str, made: ResultInfo
     ) -> "ChunkResult":
         """Return the result of a chunk of which nothing came.
 
@@ -200,7 +200,7 @@ class ChunkResult:
 
     @classmethod
     def of_arrays(
-        cls, chunk: Chunk, arrays: Mapping[str, NDArray[Any]], made: Made
+        cls, chunk: Chunk, arrays: Mapping[str, NDArray[Any]], made: ResultInfo
     ) -> "ChunkResult":
         """Return the result of a chunk that `arrays` holds.
 

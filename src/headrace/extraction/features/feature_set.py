@@ -22,7 +22,7 @@ from headrace.extraction.features.folder import (
 )
 from headrace.extraction.features.table_columns import TableFacts
 from headrace.extraction.journal import Lost
-from headrace.sizes import check_integers
+from headrace.units import check_integers
 
 
 class WindowItem(TypedDict):

@@ -13,31 +13,31 @@ import torch
 
 from headrace.cache.cache import Cache
 from headrace.cache.cache_url import open_cache
-from headrace.decode.decoding import Decoding
+from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import OnError
 from headrace.errors import HeadraceError, MediaError
 from headrace.extraction.chunk_worker import chunk_of
+from headrace.extraction.extraction_options import OutputSpec, shape_of_asked
 from headrace.extraction.features.engine import FeatureEngine, Hooks
 from headrace.extraction.features.feature_options import ALLOW_NAN
 from headrace.extraction.features.feature_result import ChunkResult
 from headrace.extraction.features.model import load_feature_model
-from headrace.extraction.features.model_signature import FeatureFacts, KeyMaker
+from headrace.extraction.features.model_signature import KeyMaker, ModelSignature
 from headrace.extraction.features.model_spec import (
-    Effort,
     Sampling,
+    WorkerResources,
     model_of_asked,
     numerics_of_asked,
 )
-from headrace.extraction.features.table_store import Parts
+from headrace.extraction.features.table_store import PartFiles
 from headrace.extraction.journal import Journal
-from headrace.extraction.options import Request, shape_of_asked
 from headrace.extraction.videos import reopened
 from headrace.planning.chunks import Chunk
 from headrace.records import from_dict
-from headrace.runtime.child import Json
-from headrace.runtime.lock import file_lock
-from headrace.runtime.speaker import Speaker, rounds_to_do
+from headrace.runtime.child_spec import Json
+from headrace.runtime.posix import file_lock
+from headrace.runtime.worker_protocol import ChunkReporter, rounds_to_do
 from headrace.video.stream_index import StreamIndex
 
 _INDEXES: Final = 7
@@ -47,7 +47,7 @@ PARTS: Final = ("decode", "prepare", "transfer", "model", "write")
 _ARGUMENT: Final = "what the workers are told"
 
 
-class Engine(Protocol):
+class EngineProtocol(Protocol):
     """Makes features of chunks: see `FeatureEngine`."""
 
     def run(self, chunks: Iterable[Chunk]) -> Generator[ChunkResult, None, None]:
@@ -58,9 +58,9 @@ class Engine(Protocol):
 class EngineNeeds:
     """What an engine is made of."""
 
-    request: Request
-    facts: FeatureFacts
-    effort: Effort
+    request: OutputSpec
+    facts: ModelSignature
+    effort: WorkerResources
     decode: str
     """What decodes, as it was asked for."""
     index_of: Callable[[int], StreamIndex]
@@ -72,7 +72,7 @@ class EngineNeeds:
 def do_features(
     argument: Mapping[str, Any],
     send: Callable[[Json], None],
-    engine_of: Callable[[EngineNeeds], Engine],
+    engine_of: Callable[[EngineNeeds], EngineProtocol],
 ) -> None:
     """Do chunks of features until none is left.
 
@@ -96,23 +96,23 @@ class _FeatureWork:
         argument: Mapping[str, Any],
         journal: Journal,
         cache: Cache,
-        engine_of: Callable[[EngineNeeds], Engine],
+        engine_of: Callable[[EngineNeeds], EngineProtocol],
     ) -> None:
         """Load nothing yet."""
         self._argument, self._request = argument, journal.request()
-        self._parts, self._cache, self._engine_of = Parts(journal), cache, engine_of
+        self._parts, self._cache, self._engine_of = PartFiles(journal), cache, engine_of
         self._store = IndexStore(Path(argument["store"]))
         self._sampling = Sampling.of_asked(self._request.asked)
-        self._facts = from_dict(FeatureFacts, argument["facts"], file=_ARGUMENT)
+        self._facts = from_dict(ModelSignature, argument["facts"], file=_ARGUMENT)
         self._keys = KeyMaker(
             facts=self._facts,
             sampling=self._sampling,
             on_error=self._on_error,
-            decoding=Decoding.named(self._decode),
+            decoding=DecoderConfig.named(self._decode),
             shape=shape_of_asked(self._request.asked),
         )
         self._indexes: dict[int, StreamIndex] = {}
-        self._at: dict[str, Speaker] = {}
+        self._at: dict[str, ChunkReporter] = {}
         self._warned: set[str] = set()
         self._unkept: str | None = None
         """Why results go under no key, as the model is not the one that keys tell of."""
@@ -128,12 +128,12 @@ class _FeatureWork:
         return "conceal" if self._request.conceals else "skip"
 
     @cached_property
-    def _engine(self) -> Engine:
+    def _engine(self) -> EngineProtocol:
         return self._engine_of(
             EngineNeeds(
                 request=self._request,
                 facts=self._facts,
-                effort=from_dict(Effort, self._argument["effort"], file=_ARGUMENT),
+                effort=from_dict(WorkerResources, self._argument["effort"], file=_ARGUMENT),
                 decode=self._decode,
                 index_of=self._index_of,
                 on_error=self._on_error,
@@ -149,7 +149,7 @@ class _FeatureWork:
             )
         )
 
-    def do(self, speakers: Iterator[Speaker]) -> None:
+    def do(self, speakers: Iterator[ChunkReporter]) -> None:
         """Do the chunks of a round; what ends the run is said of one of them."""
         first = next(speakers, None)
         if first is None:
@@ -163,7 +163,7 @@ class _FeatureWork:
             first.say({"failed": {"why": str(error), "source": source}})
             self._at.clear()
 
-    def _specs(self, speakers: Iterable[Speaker]) -> Iterator[Chunk]:
+    def _specs(self, speakers: Iterable[ChunkReporter]) -> Iterator[Chunk]:
         for speaker in speakers:
             self._at[speaker.chunk] = speaker
             yield chunk_of(speaker.told)[0]
@@ -188,7 +188,7 @@ class _FeatureWork:
         used = np.unique(self._sampling.frames(result.samples.index))
         return {"frames_decoded": result.made.frames_decoded, "frames_delivered": len(used)}
 
-    def _keep(self, result: ChunkResult, speaker: Speaker) -> None:
+    def _keep(self, result: ChunkResult, speaker: ChunkReporter) -> None:
         """Keep a result for other runs."""
         chunk, content = chunk_of(speaker.told)
         if content is None:
@@ -271,9 +271,9 @@ def _engine(device: str, needs: EngineNeeds) -> FeatureEngine:
     )
 
 
-def _decoding(way: str, device: str) -> Decoding:
+def _decoding(way: str, device: str) -> DecoderConfig:
     """Return what decodes for a worker on a device: on its own GPU, unless another is named."""
-    decoding = Decoding.named(way)
+    decoding = DecoderConfig.named(way)
     is_own = way.endswith("cuda") and device.startswith("cuda:")
     return replace(decoding, device=device) if is_own else decoding
 

@@ -17,7 +17,7 @@ from headrace.errors import ConfigError, file_errors
 from headrace.extraction.features.feature_result import ChunkResult, Samples, VideoName
 from headrace.extraction.features.table import PATTERN, Listed, TableFile
 from headrace.extraction.features.table_columns import TableFacts, encodable
-from headrace.extraction.features.table_store import Parts
+from headrace.extraction.features.table_store import PartFiles
 from headrace.extraction.journal import Journal, Lost
 from headrace.extras import check_extra
 
@@ -62,7 +62,7 @@ def read_record(folder: Path) -> FolderRecord:
     return FolderRecord(
         asked={encodable(video.name): encodable(video.path) for video in videos},
         failed=failed,
-        is_ended=_has_ended(folder, Parts(journal).path),
+        is_ended=_has_ended(folder, PartFiles(journal).path),
     )
 
 

@@ -11,20 +11,20 @@ from numpy.typing import NDArray
 from torch import nn
 
 from headrace.errors import BackendError, ConfigError, first_line, in_words
-from headrace.extraction.features.model_signature import FeatureFacts
+from headrace.extraction.features.model_signature import ModelSignature
 from headrace.extraction.features.model_spec import (
     FeatureModelSpec,
-    ListedModel,
     Numerics,
     OwnModel,
     Sampling,
+    TorchvisionModelSpec,
 )
 from headrace.extraction.features.own_state import OwnState, own_state
 from headrace.models.catalogue import task_of
 from headrace.models.checkpoint import weights_digest
 from headrace.models.compute import Compute
 from headrace.models.evaluation_mode import evaluation_mode
-from headrace.models.feature_extraction import LayerTap
+from headrace.models.feature_extraction import FeatureExtractor
 from headrace.models.gpu_memory import is_out_of_memory
 from headrace.models.head import HeadTap
 from headrace.models.load import with_clip_length
@@ -35,11 +35,11 @@ from headrace.models.prepare import placed
 from headrace.models.value_words import value_words
 from headrace.preprocess.levels import Preprocess, build_preprocess
 from headrace.preprocess.spec import InputSpec
-from headrace.sizes import check_integers
+from headrace.units import check_integers
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Own:
+class CustomModel:
     """What the user's function built."""
 
     name: str
@@ -52,7 +52,7 @@ class Own:
     """What it says of itself; None: nothing."""
 
 
-def own_model(spec: OwnModel) -> Own:
+def own_model(spec: OwnModel) -> CustomModel:
     """Import and call the user's function.
 
     Raises:
@@ -77,7 +77,7 @@ def own_model(spec: OwnModel) -> Own:
             f"{spec.build} must return a model, such as an nn.Module; got {type(call).__name__}"
         )
     size, version = getattr(call, "size", None), getattr(call, "version", None)
-    return Own(
+    return CustomModel(
         name=spec.build,
         call=call,
         size=None if size is None else _pair(spec.build, size),
@@ -180,7 +180,7 @@ def load_feature_model(
     spec: FeatureModelSpec,
     sampling: Sampling,
     numerics: Numerics,
-    facts: FeatureFacts | None = None,
+    facts: ModelSignature | None = None,
 ) -> FeatureModel:
     """Load a model, and take it to its device.
 
@@ -207,7 +207,7 @@ def load_feature_model(
     return loaded
 
 
-def _check_weights(name: str, weighted: nn.Module, facts: FeatureFacts) -> None:
+def _check_weights(name: str, weighted: nn.Module, facts: ModelSignature) -> None:
     if weights_digest(weighted) != facts.model["weights"]:
         raise ConfigError(
             f"{name} has other weights in this process than in the one before, so features would "
@@ -216,7 +216,7 @@ def _check_weights(name: str, weighted: nn.Module, facts: FeatureFacts) -> None:
 
 
 def _listed(
-    spec: ListedModel, sampling: Sampling, numerics: Numerics, compute: Compute
+    spec: TorchvisionModelSpec, sampling: Sampling, numerics: Numerics, compute: Compute
 ) -> FeatureModel:
     task_of(spec.name)
     made = with_weights(spec.name, spec.weights)
@@ -241,9 +241,9 @@ def _listed(
     )
 
 
-def _tapped(spec: ListedModel, module: nn.Module) -> tuple[nn.Module, str]:
+def _tapped(spec: TorchvisionModelSpec, module: nn.Module) -> tuple[nn.Module, str]:
     if spec.layer is not None:
-        return LayerTap(module, [spec.layer]), spec.layer
+        return FeatureExtractor(module, [spec.layer]), spec.layer
     if task_of(spec.name) == "detection":
         raise ConfigError(
             f"{spec.name} finds objects, and has no classifier whose input could be taken; give "
@@ -284,7 +284,7 @@ def _own(spec: OwnModel, numerics: Numerics, compute: Compute) -> FeatureModel:
 class _Guarded(nn.Module):
     """A model of the user's own, whose errors are told as such."""
 
-    def __init__(self, own: Own) -> None:
+    def __init__(self, own: CustomModel) -> None:
         super().__init__()
         self.call, self.name = own.call, own.name
 

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.cache.key import ChunkKey, decode_facts
-from headrace.decode.decoding import ON_CPU, Decoding
+from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.index_store import VERSION
 from headrace.decode.protocol import OnError
+from headrace.extraction.extraction_options import WHOLE_FRAMES, shape_asked
 from headrace.extraction.features.model_spec import (
     Sampling,
 )
-from headrace.extraction.options import WHOLE_FRAMES, shape_asked
 from headrace.planning.chunks import Chunk
 from headrace.records import recorded
-from headrace.video.shape import FrameShape
+from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
 
 _KIND = "features 2"
@@ -23,7 +23,7 @@ _KIND = "features 2"
 
 @recorded
 @dataclass(frozen=True, kw_only=True)
-class FeatureFacts:
+class ModelSignature:
     """What is known of a model, its layer and its numerics: see `feature_facts`."""
 
     shape: tuple[int, ...]
@@ -46,11 +46,11 @@ class FeatureFacts:
 class KeyMaker:
     """Makes the keys of chunks."""
 
-    facts: FeatureFacts
+    facts: ModelSignature
     sampling: Sampling
     on_error: OnError
-    decoding: Decoding = ON_CPU
-    shape: FrameShape = WHOLE_FRAMES
+    decoding: DecoderConfig = ON_CPU
+    shape: FrameFormat = WHOLE_FRAMES
     """What was chosen of it is part of the key."""
 
     def keys_of(

@@ -14,9 +14,9 @@ from headrace.models.compute import Device, Precision
 from headrace.preprocess.spec import PrepLevel
 from headrace.profiling.provenance import Scalar
 from headrace.records import recorded
-from headrace.sampling.boundary import clip_span
+from headrace.sampling.clip_shape import clip_span
 from headrace.sampling.selection import EveryNth, Selection, selection_of
-from headrace.sizes import check_integers, one_of
+from headrace.units import check_integers, one_of
 from headrace.video.stream_index import StreamIndex
 
 
@@ -114,7 +114,7 @@ _BUILD: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListedModel:
+class TorchvisionModelSpec:
     """A model of torchvision, and which of its layers gives the features."""
 
     name: str
@@ -158,7 +158,7 @@ class OwnModel:
             )
 
 
-FeatureModelSpec = ListedModel | OwnModel
+FeatureModelSpec = TorchvisionModelSpec | OwnModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +188,7 @@ class Numerics:
 
 @recorded
 @dataclass(frozen=True, kw_only=True)
-class Effort:
+class WorkerResources:
     """What of one process goes into the work; features are the same but for rounding."""
 
     batch_size: int | Literal["auto"] = 16
@@ -237,7 +237,7 @@ def model_of_asked(asked: Mapping[str, Scalar]) -> FeatureModelSpec:
     """
     if asked["model"] is not None:
         return OwnModel(build=str(asked["model"]))
-    return ListedModel(
+    return TorchvisionModelSpec(
         name=str(asked["model_name"]),
         weights=str(asked["weights"]),
         layer=None if asked["layer"] is None else str(asked["layer"]),

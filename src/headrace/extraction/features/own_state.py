@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch import fx, nn
 
-from headrace.video.content import content_digest
+from headrace.video.content_digest import content_digest
 
 _INSTALLED: Final = {"site-packages", "dist-packages"}
 """Folders that installers write packages to."""

@@ -13,19 +13,19 @@ from headrace.cache.content_digests import ContentDigests
 from headrace.cache.memo_table import MemoTable
 from headrace.cache.sqlite_file import Schema
 from headrace.errors import BackendError, ConfigError, HeadraceError, MediaError
-from headrace.extraction.features.model_signature import FeatureFacts
+from headrace.extraction.features.model_signature import ModelSignature
 from headrace.extraction.features.model_spec import (
     FeatureModelSpec,
-    ListedModel,
     Numerics,
     Sampling,
+    TorchvisionModelSpec,
     asked_of,
     model_of_asked,
     numerics_of_asked,
 )
 from headrace.records import from_dict, to_dict
-from headrace.runtime.child import Call, Json
-from headrace.runtime.children import run_children
+from headrace.runtime.child_spec import FunctionSpec, Json
+from headrace.runtime.supervisor import run_children
 from headrace.video.source import Source
 
 FILE: Final = "features-1.sqlite"
@@ -63,7 +63,7 @@ class KnownFacts:
 
     def find(
         self, spec: FeatureModelSpec, sampling: Sampling, numerics: Numerics
-    ) -> FeatureFacts | None:
+    ) -> ModelSignature | None:
         """Return what is known; None for what is new, a model of the user's own, and on a GPU.
 
         A file of weights that is gone or changed makes nothing known.
@@ -76,7 +76,7 @@ class KnownFacts:
             files, plain = json.loads(row[0]), json.loads(row[1])
             if files != self._digests([Path(path) for path in files]):
                 return None
-            return from_dict(FeatureFacts, plain, file=FILE)
+            return from_dict(ModelSignature, plain, file=FILE)
         except (ValueError, TypeError):
             return None
 
@@ -85,7 +85,7 @@ class KnownFacts:
         spec: FeatureModelSpec,
         sampling: Sampling,
         numerics: Numerics,
-        facts: FeatureFacts,
+        facts: ModelSignature,
         files: Sequence[Path],
     ) -> None:
         """Remember facts that follow from `files`; not those that `find` would not ask for."""
@@ -122,7 +122,7 @@ class KnownFacts:
 
 def _asked(spec: FeatureModelSpec, sampling: Sampling, numerics: Numerics) -> str | None:
     """Return all that decides the facts but the content of files; None where more does."""
-    if not isinstance(spec, ListedModel) or numerics.kind != "cpu":
+    if not isinstance(spec, TorchvisionModelSpec) or numerics.kind != "cpu":
         return None
     try:
         versions = {name: version(name) for name in _PACKAGES}
@@ -134,7 +134,7 @@ def _asked(spec: FeatureModelSpec, sampling: Sampling, numerics: Numerics) -> st
 
 def feature_facts(
     spec: FeatureModelSpec, sampling: Sampling, numerics: Numerics, known: KnownFacts
-) -> FeatureFacts:
+) -> ModelSignature:
     """Return what is to be known of a model before it runs, without loading PyTorch here.
 
     What is not known yet a child process finds out: it loads the model and runs it once, some
@@ -151,7 +151,9 @@ def feature_facts(
         return found
     asked: dict[str, Json] = {**asked_of(spec, numerics), **sampling.asked()}
     asked["device"] = numerics.device  # which of several
-    [ending] = run_children([Call(name="the model", function=measure_facts, argument=asked)])
+    [ending] = run_children(
+        [FunctionSpec(name="the model", function=measure_facts, argument=asked)]
+    )
     told: Any = ending.result
     if not ending.is_good:
         raise BackendError(
@@ -159,7 +161,7 @@ def feature_facts(
         )
     if "error" in told:
         raise (BackendError if told["is_backend"] else ConfigError)(told["error"])
-    facts = from_dict(FeatureFacts, told["facts"], file="what the model tells")
+    facts = from_dict(ModelSignature, told["facts"], file="what the model tells")
     known.keep(spec, sampling, numerics, facts, [Path(file) for file in told["files"]])
     return facts
 

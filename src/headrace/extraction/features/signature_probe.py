@@ -5,7 +5,7 @@ from typing import Any
 
 from headrace.cache.key_fields import model_facts, numerics_facts, preprocess_facts
 from headrace.extraction.features.model import FeatureModel, load_feature_model
-from headrace.extraction.features.model_signature import FeatureFacts
+from headrace.extraction.features.model_signature import ModelSignature
 from headrace.extraction.features.model_spec import FeatureModelSpec, Numerics, OwnModel, Sampling
 from headrace.extraction.features.own_state import imported_code
 from headrace.models.checkpoint import weights_digest
@@ -18,7 +18,7 @@ _NAMED = 3
 
 def measured_facts(
     spec: FeatureModelSpec, sampling: Sampling, numerics: Numerics
-) -> tuple[FeatureFacts, list[Path]]:
+) -> tuple[ModelSignature, list[Path]]:
     """Return what is to be known of a model, and the files that decide its weights.
 
     Reads all weights: a second for 1 GB.
@@ -34,7 +34,7 @@ def measured_facts(
         return _of_own(spec, loaded, shape, compute), []
     assert weighted is not None
     return (
-        FeatureFacts(
+        ModelSignature(
             shape=shape,
             layer=loaded.layer,
             origin=loaded.model.origin,
@@ -48,11 +48,11 @@ def measured_facts(
 
 def _of_own(
     spec: OwnModel, loaded: FeatureModel, shape: tuple[int, ...], compute: dict[str, Any]
-) -> FeatureFacts:
+) -> ModelSignature:
     module, state = loaded.weighted, loaded.state
     kinds = [] if module is None else map(type, module.modules())
     written = {spec.build.partition(":")[0], *(kind.__module__ for kind in kinds)}
-    return FeatureFacts(
+    return ModelSignature(
         shape=shape,
         layer="",
         origin=spec.build,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal, Self
 
+from headrace.atomic_file import partial_of
 from headrace.errors import ConfigError, file_errors
 from headrace.extraction.features.feature_result import ChunkResult
 from headrace.extraction.features.table_columns import (
@@ -19,7 +20,6 @@ from headrace.extraction.features.table_columns import (
     schema_of,
 )
 from headrace.extraction.journal import Lost, Outcome
-from headrace.text_file import partial_of
 
 
 class TableOutput:

@@ -14,7 +14,7 @@ from headrace.errors import ConfigError
 from headrace.extraction.features.feature_result import (
     TIMED,
     ChunkResult,
-    Made,
+    ResultInfo,
     Samples,
     Times,
     VideoName,
@@ -178,7 +178,7 @@ def row_of(columns: Any, place: int, facts: TableFacts) -> ChunkResult:
             for index, cause in zip(plain("lost_index"), plain("lost_cause"), strict=True)
         ),
         error=plain("error"),
-        made=Made(
+        made=ResultInfo(
             times=Times(**{name: plain(name) for name in TIMED}),
             is_cached=plain("cache_hit"),
             worker=plain("worker"),

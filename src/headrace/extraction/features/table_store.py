@@ -6,27 +6,27 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from headrace.cache.entry import Entry as Encoded
+from headrace.atomic_file import write_bytes_whole
+from headrace.cache.entry import CacheEntry as Encoded
 from headrace.cache.entry import decode, encode
 from headrace.cache.key import ChunkKey
 from headrace.errors import CacheError, ConfigError
 from headrace.extraction.features.feature_result import (
     ChunkResult,
-    Made,
+    ResultInfo,
     VideoName,
 )
 from headrace.extraction.features.table import PATTERN, TableFile, write_tables
 from headrace.extraction.features.table_columns import TableFacts
-from headrace.extraction.journal import HOME, Entry, Journal, Outcome
+from headrace.extraction.journal import HOME, Journal, JournalEntry, Outcome
 from headrace.planning.chunks import Chunk
 from headrace.records import from_dict, to_dict
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.text_file import write_bytes_whole
 
 _FOLDER: Final = f"{HOME}/parts"
 
 
-class Parts:
+class PartFiles:
     """The parts of one output folder: each in the encoding of the cache, with a checksum."""
 
     def __init__(self, journal: Journal, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -51,7 +51,7 @@ class Parts:
         write_ms = (self._clock.now_ns() - began_ns) / 1e6
         made = replace(made, times=replace(made.times, write_ms=write_ms))
         facts = {"outcome": to_dict(result.outcome), "made": to_dict(made)}
-        self._journal.write(chunk, Entry(files=((name, len(content)),), facts=facts))
+        self._journal.write(chunk, JournalEntry(files=((name, len(content)),), facts=facts))
         return replace(result, made=made)
 
     def read(self, chunks: Iterable[Chunk]) -> Iterator[ChunkResult | Chunk]:
@@ -62,7 +62,7 @@ class Parts:
             try:
                 content = (self._journal.folder / file).read_bytes()
                 arrays = decode(content, _key_of(chunk.name).digest).arrays
-                made = from_dict(Made, entry.facts["made"], file=file)
+                made = from_dict(ResultInfo, entry.facts["made"], file=file)
                 yield ChunkResult.of_arrays(chunk, arrays, made)
             except (OSError, ConfigError, CacheError):
                 yield chunk
@@ -95,7 +95,7 @@ def _key_of(chunk: str) -> ChunkKey:
 
 
 @dataclass(eq=False)
-class Tables:
+class TableStore:
     """The tables of a folder. Each is read once, and only which chunks it holds."""
 
     folder: Path
@@ -162,7 +162,7 @@ class Tables:
 
 
 def gather(
-    tables: Tables, parts: Parts, chunks: Iterable[Chunk], video: Callable[[str], VideoName]
+    tables: TableStore, parts: PartFiles, chunks: Iterable[Chunk], video: Callable[[str], VideoName]
 ) -> None:
     """Put the parts of `chunks` into tables, and remove each once a table holds it.
 

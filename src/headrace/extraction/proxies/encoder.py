@@ -20,9 +20,9 @@ from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
 from headrace.errors import BackendError, ConfigError
-from headrace.extraction.proxies.quality import Likeness
-from headrace.video.planes import digest_of
-from headrace.video.shape import TAG_BYTES
+from headrace.extraction.proxies.quality import QualityMeter
+from headrace.video.content_digest import digest_of
+from headrace.video.frame_format import TAG_BYTES
 from headrace.video.stream_index import StreamIndex
 
 _MOST: Final = (1 << 31) - 1
@@ -159,7 +159,7 @@ _EXACT: Final = 0x4 | 0x40000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
+class ProxyFormat:
     """What a proxy is made of, and how a decoder will see it."""
 
     size: tuple[int, int]
@@ -179,7 +179,7 @@ class Look:
         size: tuple[int, int],
         colour: tuple[int, int],
         pixel_aspect: Fraction,
-    ) -> "Look":
+    ) -> "ProxyFormat":
         """Return the look of a proxy whose original has that colour, where the codec can say so."""
         said = encoding_of(codec, gop).colour
         return cls(
@@ -195,7 +195,7 @@ class ProxyFile:
         file.finish()
     """
 
-    def __init__(self, path: Path, look: Look, times: PlayTimes) -> None:
+    def __init__(self, path: Path, look: ProxyFormat, times: PlayTimes) -> None:
         """Open the file.
 
         Raises:
@@ -208,7 +208,7 @@ class ProxyFile:
         """Of each frame as a decoder shows it."""
         self._times = times
         self._encoding = encoding_of(look.codec, look.gop)
-        self.likeness = Likeness(look.size, self._encoding.pixel_format)
+        self.likeness = QualityMeter(look.size, self._encoding.pixel_format)
         self._scaler = VideoReformatter()
         self._given: deque[VideoFrame] = deque()
         self._frames = self._written = 0

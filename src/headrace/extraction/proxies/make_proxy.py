@@ -15,18 +15,24 @@ from av.packet import Packet
 from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
-from headrace.decode.packet_table import ProxyPackets
-from headrace.decode.pixels import Array
+from headrace.decode.frame_outputs import Array
 from headrace.decode.protocol import Decoder
+from headrace.decode.proxy_index import ProxyPackets
 from headrace.errors import MediaError, StageError, first_line, reason_of
-from headrace.extraction.decode_jobs import JobLine, jobs
+from headrace.extraction.decode_jobs import JobQueue, jobs
 from headrace.extraction.progress_recorder import StepTimer
-from headrace.extraction.proxies.encoder import Codec, Look, PlayTimes, ProxyFile, new_decoder
-from headrace.planning.stretches import stretches
+from headrace.extraction.proxies.encoder import (
+    Codec,
+    PlayTimes,
+    ProxyFile,
+    ProxyFormat,
+    new_decoder,
+)
+from headrace.planning.gop_ranges import stretches
 from headrace.video.container import open_container
+from headrace.video.content_digest import digest_of
+from headrace.video.frame_format import TAG_BYTES
 from headrace.video.metadata import read_metadata
-from headrace.video.planes import digest_of
-from headrace.video.shape import TAG_BYTES
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
@@ -34,7 +40,7 @@ FAULTS: Final = (FFmpegError, MediaError, OSError)
 """Errors of a proxy that cannot be read."""
 
 
-def packets_of(path: Path, look: Look, lost: Sequence[int]) -> ProxyPackets:
+def packets_of(path: Path, look: ProxyFormat, lost: Sequence[int]) -> ProxyPackets:
     """Return where the packets of a proxy are. Reads the file.
 
     Args:
@@ -81,7 +87,7 @@ _SQUARE: Final = Fraction(1, 50)
 class MadeProxy:
     """What there is to know of a proxy that lies on disk."""
 
-    look: Look
+    look: ProxyFormat
     packets: ProxyPackets
     psnr: Mapping[str, float]
     ssim: Mapping[str, float]
@@ -120,7 +126,7 @@ def make_proxy(
     decoded = _timed(_frames(decoder, conceals, np.asarray(frames), lost), watch)
     first = next(decoded)
     matrix, span = first[1][-TAG_BYTES:].tolist()
-    look = Look.of(codec, gop, size, (matrix, span), _pixel_aspect(decoder))
+    look = ProxyFormat.of(codec, gop, size, (matrix, span), _pixel_aspect(decoder))
     with ProxyFile(path, look, PlayTimes.of(index)) as file:
         for number, packed in chain([first], decoded):
             with watch.part("encode"):
@@ -171,7 +177,7 @@ def _frames(
     (num_bytes,) = decoder.shape.array_shape(size)
     most = max(1, _JOB_BYTES // num_bytes)
     planned = list(stretches(0, decoder.index, wanted, at_least=most))
-    line = JobLine(jobs(planned, conceals=conceals))
+    line = JobQueue(jobs(planned, conceals=conceals))
     while taken := line.take(most):
         for job in taken:
             # Concealed ones come last.

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
 
-from headrace.decode.proxy_rows import LIST, ProxyRow, write_rows
+from headrace.decode.proxies import LIST, ProxyRow, write_rows
 from headrace.extraction.extraction import Extraction
-from headrace.extraction.journal import Entry, Journal, Lost, Outcome
+from headrace.extraction.extraction_plan import KindSummary, Progress
+from headrace.extraction.journal import Journal, JournalEntry, Lost, Outcome
 from headrace.extraction.pilot import pilot, pixels_of
-from headrace.extraction.plan import Progress, Remarks
 from headrace.extraction.progress_recorder import ProgressRecorder
 from headrace.extraction.proxies.encoder import check_encoder
 from headrace.extraction.proxies.proxy_options import ProxyOptions
@@ -16,7 +16,7 @@ from headrace.extraction.proxies.proxy_worker import make_proxies
 from headrace.profiling.run_records import Setup
 from headrace.profiling.session import Outcome as RunOutcome
 from headrace.profiling.stage_records import Role
-from headrace.runtime.child import ChildFunction
+from headrace.runtime.child_spec import ChildFunction
 
 _SAMPLES: Final = 4
 _FRAMES: Final = 64
@@ -59,7 +59,7 @@ class ProxyMaking(Extraction[ProxyOptions]):
         """Check that there is an encoder: see `Extraction.check`."""
         check_encoder(options.codec)
 
-    def outcome_of(self, entry: Entry) -> Outcome:
+    def outcome_of(self, entry: JournalEntry) -> Outcome:
         """Return what became of a video, by its entry in the journal."""
         if not entry.files:
             return Outcome(came=0, lost=(Lost(0, str(entry.facts["left_out"])),))
@@ -72,9 +72,9 @@ class ProxyMaking(Extraction[ProxyOptions]):
         rows = (ProxyRow.parse(entry.facts) for entry in entries if entry and entry.files)
         write_rows(journal.folder, rows)
 
-    def remarks(self, recorder: ProgressRecorder, outcome: RunOutcome) -> Remarks:
+    def remarks(self, recorder: ProgressRecorder, outcome: RunOutcome) -> KindSummary:
         """Return that frames are encoded one by one, and where the list is."""
-        return Remarks(setup=Setup(batch_size=1), outputs=self.outputs)
+        return KindSummary(setup=Setup(batch_size=1), outputs=self.outputs)
 
     def estimate(self) -> ProxyEstimate:
         """Return how large proxies will be, and how long they take.

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from headrace.errors import ConfigError
-from headrace.extraction.options import WHOLE_FRAMES, ExtractionOptions
+from headrace.extraction.extraction_options import WHOLE_FRAMES, ExtractionOptions
 from headrace.extraction.proxies.encoder import Codec
 from headrace.profiling.provenance import Scalar
-from headrace.sizes import check_counts, one_of
-from headrace.video.shape import FrameShape
+from headrace.units import check_counts, one_of
+from headrace.video.frame_format import FrameFormat
 
 _LEAST = 2
 _MOST = 8192
@@ -170,6 +170,6 @@ def originals_of(found: Iterable[Path], out: Path) -> tuple[str, ...]:
     return originals
 
 
-def proxy_shape(size: ProxySize, upright: tuple[int, int]) -> FrameShape:
+def proxy_shape(size: ProxySize, upright: tuple[int, int]) -> FrameFormat:
     """Return what frames of (height, width) `upright` are decoded to."""
-    return FrameShape(size=size.of(upright), layout="yuv420")
+    return FrameFormat(size=size.of(upright), layout="yuv420")

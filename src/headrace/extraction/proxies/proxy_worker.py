@@ -5,19 +5,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from headrace.decode.packet_table import write_proxy_entry
+from headrace.atomic_file import partial_of
 from headrace.decode.protocol import DecodeCounters
-from headrace.decode.proxy_rows import VIDEOS, ProxyRow
+from headrace.decode.proxies import VIDEOS, ProxyRow
+from headrace.decode.proxy_index import write_proxy_entry
 from headrace.errors import BackendError, DecodeError, file_errors
 from headrace.extraction.chunk_worker import ChunkWorker, chunk_of, do_chunks
-from headrace.extraction.journal import HOME, Entry, Journal
+from headrace.extraction.journal import HOME, Journal, JournalEntry
 from headrace.extraction.progress_recorder import StepTimer
 from headrace.extraction.proxies.make_proxy import PARTS, MadeProxy, make_proxy
 from headrace.extraction.proxies.proxy_options import proxy_shape, proxy_size
-from headrace.runtime.child import Json
-from headrace.runtime.speaker import Speaker
-from headrace.text_file import partial_of
-from headrace.video.shape import FrameShape
+from headrace.runtime.child_spec import Json
+from headrace.runtime.worker_protocol import ChunkReporter
+from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
 
 _STEP_FRAMES = 64
@@ -38,11 +38,11 @@ class ProxyWorker(ChunkWorker):
         self._asked = self.request.asked
         self._size = proxy_size(str(self._asked["size"]))
 
-    def shape_of(self, index: StreamIndex) -> FrameShape:
+    def shape_of(self, index: StreamIndex) -> FrameFormat:
         """Return the shape of a proxy's frames."""
         return proxy_shape(self._size, index.info.upright_size)
 
-    def do(self, speaker: Speaker) -> None:
+    def do(self, speaker: ChunkReporter) -> None:
         """Make one proxy: its files, then its entry in the journal.
 
         Raises:
@@ -71,13 +71,13 @@ class ProxyWorker(ChunkWorker):
         except (BackendError, DecodeError) as error:
             if self.raises:
                 raise
-            entry = Entry(files=(), facts={"left_out": str(error)})
+            entry = JournalEntry(files=(), facts={"left_out": str(error)})
         cost = decoder.counters - before
         self.finish(speaker, entry, cost, lost=0 if entry.files else len(index))
 
     def _kept(
         self, made: MadeProxy, partial: Path, name: str, index: StreamIndex, began_ns: int
-    ) -> Entry:
+    ) -> JournalEntry:
         """Put the files of a proxy where they belong; return the entry that names them."""
         folder = self.journal.folder
         proxy, facts = Path(VIDEOS) / f"{name}.mp4", Path(VIDEOS) / f"{name}.npz"
@@ -108,4 +108,4 @@ class ProxyWorker(ChunkWorker):
             seconds=round((self.clock.now_ns() - began_ns) / 1e9, 3),
         )
         files = ((str(proxy), num_bytes), (str(facts), (folder / facts).stat().st_size))
-        return Entry(files=files, facts=asdict(row))
+        return JournalEntry(files=files, facts=asdict(row))

@@ -14,7 +14,7 @@ _MOST_PSNR: Final = 100.0
 _TICK = Fraction(1, 25)
 
 
-class Likeness:
+class QualityMeter:
     """Compares pairs of frames of one size, at the size of the proxy. 0.1 ms for 256x456.
 
     SSIM is that of FFmpeg's filter `ssim`: windows of 8x8, 4 apart.

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from headrace.decode.proxy_rows import ProxyRow
+from headrace.decode.proxies import ProxyRow
 
 
 @dataclass(frozen=True, kw_only=True)

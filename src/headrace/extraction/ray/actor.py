@@ -16,13 +16,13 @@ from typing import Any
 
 import pyarrow
 
+from headrace.atomic_file import write_whole
 from headrace.profiling.machine import versions
 from headrace.records import from_dict, recorded, to_dict
-from headrace.runtime.child import Call, Ending, Json
+from headrace.runtime.child_spec import CompletedChild, FunctionSpec, Json
 from headrace.runtime.clock import Clock
-from headrace.runtime.fed_child import FedChild
-from headrace.runtime.speaker import BEGUN
-from headrace.text_file import write_whole
+from headrace.runtime.persistent_child import PersistentChild
+from headrace.runtime.worker_protocol import BEGUN
 
 CHUNK, TOLD = "chunk", "told"
 
@@ -36,7 +36,7 @@ class ChunkRow:
     """Whoever did it, by name; one that was begun anew after its end has another."""
     messages: tuple[Json, ...] = ()
     """What was sent of it, in order."""
-    ending: Ending | None = None
+    ending: CompletedChild | None = None
     """How the worker ended that was at it, or should have been."""
     unmet: str | None = None
     """Why the machine may not work."""
@@ -45,7 +45,7 @@ class ChunkRow:
     def lost(cls, chunk: str, worker: str) -> "ChunkRow":
         """Return that of a chunk of which nothing came back: whoever was at it is gone."""
         why = "its worker was lost, with its machine or because memory ran out there"
-        ending = Ending(
+        ending = CompletedChild(
             name=worker, exit_code=None, has_timed_out=False, seconds=0.0, tail="", error=why
         )
         return cls(chunk=chunk, worker=worker, messages=([BEGUN, chunk, None],), ending=ending)
@@ -75,7 +75,7 @@ def rows_of(columns: Mapping[str, list[str]]) -> Iterator[ChunkRow]:
         ending = plain.pop("ending")
         messages = tuple(plain.pop("messages"))
         if ending is not None:
-            ending = Ending(**{**ending, "messages": ()})  # a row has them by chunk
+            ending = CompletedChild(**{**ending, "messages": ()})  # a row has them by chunk
         yield ChunkRow(ending=ending, messages=messages, **plain)
 
 
@@ -84,7 +84,7 @@ _SEAL = "seal.txt"
 
 @recorded
 @dataclass(frozen=True, kw_only=True)
-class Terms:
+class NodeRequirements:
     """Held against each machine: a machine that differs would give other results, or lose them."""
 
     folder: str
@@ -95,7 +95,7 @@ class Terms:
     """Of what computes, by name; on the machine that the run was started on."""
 
     @classmethod
-    def set_in(cls, folder: Path, clock: Clock) -> "Terms":
+    def set_in(cls, folder: Path, clock: Clock) -> "NodeRequirements":
         """Set them for a round of this process; marks of an earlier one are removed.
 
         Raises:
@@ -135,7 +135,7 @@ class Terms:
 
 @recorded
 @dataclass(frozen=True, kw_only=True)
-class Order:
+class ActorArgs:
     """What actors are made for; plain values, because they come from another machine."""
 
     target: str
@@ -144,7 +144,7 @@ class Order:
     """Given to it."""
     alone: bool
     """Whether each chunk has a child of its own."""
-    terms: Terms
+    terms: NodeRequirements
     """What must hold on the machine."""
 
     def text(self) -> str:
@@ -152,7 +152,7 @@ class Order:
         return json.dumps(to_dict(self))
 
     @classmethod
-    def parse(cls, text: str) -> "Order":
+    def parse(cls, text: str) -> "ActorArgs":
         """Return what `text` was made of."""
         return from_dict(cls, json.loads(text), file="the order of an actor")
 
@@ -162,7 +162,7 @@ class ChunkActor:
 
     def __init__(self, order: str) -> None:
         """See whether this machine may work; the child begins with the first chunk."""
-        self._order = Order.parse(order)
+        self._order = ActorArgs.parse(order)
         self._unmet = self._order.terms.unmet()
         self._name = f"{platform.node()} {os.getpid()}"
         self._children = 0
@@ -204,12 +204,12 @@ class ChunkActor:
 class _Worker:
     """A child that lives from call to call, and what it says."""
 
-    def __init__(self, order: Order, name: str, known_as: str) -> None:
+    def __init__(self, order: ActorArgs, name: str, known_as: str) -> None:
         module, _, function = order.target.partition(":")
         self._name = name
         self._heard: list[Json] = []
-        self._child = FedChild(
-            Call(
+        self._child = PersistentChild(
+            FunctionSpec(
                 name=name,
                 function=attrgetter(function)(importlib.import_module(module)),
                 argument={**order.argument, "worker": known_as},

@@ -23,11 +23,18 @@ from ray.exceptions import RayError
 from ray.util.annotations import RayDeprecationWarning
 
 from headrace.errors import ConfigError, StageError, last_words
-from headrace.extraction.ray.actor import ChunkActor, ChunkRow, Order, Terms, asked, rows_of
-from headrace.extraction.ray.settings import AUTO, RaySettings, Slot, call_size
-from headrace.runtime.child import Call, Ending, Json
+from headrace.extraction.ray.actor import (
+    ActorArgs,
+    ChunkActor,
+    ChunkRow,
+    NodeRequirements,
+    asked,
+    rows_of,
+)
+from headrace.extraction.ray.settings import AUTO, ActorResources, RaySettings, call_size
+from headrace.runtime.child_spec import CompletedChild, FunctionSpec, Json
 from headrace.runtime.clock import Clock
-from headrace.runtime.workers import Work
+from headrace.runtime.worker_pool import PoolTask
 
 _QUIET: Final = ("ray", "ray.data")
 """Loggers: what matters of what they say, a run says in its own words."""
@@ -60,7 +67,7 @@ def machines() -> list[dict[str, float]]:
     return [each["Resources"] for each in ray.nodes() if each["Alive"]]
 
 
-def fitting(slot: Slot) -> int:
+def fitting(slot: ActorResources) -> int:
     """Return how many actors find a slot on the machines of the cluster.
 
     Raises:
@@ -130,21 +137,21 @@ _CALLS_AT_ONCE: Final = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class OnRay:
-    """A `RunRound`: `work_through(work, chunks, run=OnRay(settings=...))`."""
+class RayBackend:
+    """A `RunRound`: `work_through(work, chunks, run=RayBackend(settings=...))`."""
 
     settings: RaySettings
 
     def __call__(
         self,
-        work: Work,
+        work: PoolTask,
         chunks: Mapping[str, Json],
         *,
         alone: bool,
         on_message: Callable[[str, Json], None],
         on_interrupt: Callable[[], None],
         clock: Clock,
-    ) -> list[Ending]:
+    ) -> list[CompletedChild]:
         """Have a cluster do what it can of `chunks`; return how workers ended that did.
 
         What actors say of a chunk is heard when their call is over.
@@ -153,13 +160,13 @@ class OnRay:
             ConfigError: there is no cluster, or nothing of it fits.
             StageError: a machine may not work, or Ray failed.
         """
-        order = Order(
-            target=Call(name="chunk", function=work.function).target,
+        order = ActorArgs(
+            target=FunctionSpec(name="chunk", function=work.function).target,
             argument={**work.argument, "stall_seconds": work.stall_seconds},
             alone=alone,
-            terms=Terms.set_in(work.claims, clock),
+            terms=NodeRequirements.set_in(work.claims, clock),
         )
-        endings: dict[str, Ending] = {}
+        endings: dict[str, CompletedChild] = {}
         left = dict(chunks)
         try:
             with joined(self.settings.address):
@@ -180,7 +187,7 @@ class OnRay:
 
 
 def _hear(
-    row: ChunkRow, on_message: Callable[[str, Json], None], endings: dict[str, Ending]
+    row: ChunkRow, on_message: Callable[[str, Json], None], endings: dict[str, CompletedChild]
 ) -> None:
     for message in row.messages:
         on_message(row.worker, message)
@@ -188,7 +195,9 @@ def _hear(
         endings[row.ending.name] = row.ending
 
 
-def _rows(settings: RaySettings, order: Order, chunks: Mapping[str, Json]) -> Iterator[ChunkRow]:
+def _rows(
+    settings: RaySettings, order: ActorArgs, chunks: Mapping[str, Json]
+) -> Iterator[ChunkRow]:
     """Yield what came of chunks, a row for each that did not get lost, as they come."""
     actors = settings.actors_for(fitting(settings.slot), len(chunks))
     size = 1 if order.alone else call_size(len(chunks), actors)
@@ -217,7 +226,7 @@ def _context() -> Any:
 
 
 def _done(
-    settings: RaySettings, order: Order, tables: list[pyarrow.Table], actors: int
+    settings: RaySettings, order: ActorArgs, tables: list[pyarrow.Table], actors: int
 ) -> ray.data.Dataset:
     """Return what comes of tables, a call each; nothing runs before it is read.
 

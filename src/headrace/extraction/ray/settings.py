@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from headrace.errors import ConfigError
-from headrace.sizes import check_integers
+from headrace.units import check_integers
 
 AUTO: Final = "auto"
 """The address of the cluster that this machine is part of."""
@@ -17,18 +17,18 @@ _CALLS_PER_ACTOR: Final = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slot:
+class ActorResources:
     """What one actor takes up of a cluster."""
 
     num_cpus: float = 1.0
     num_gpus: float = 0.0
 
     @classmethod
-    def of(cls, device: str) -> "Slot":
+    def of(cls, device: str) -> "ActorResources":
         """Return that of one worker on a device, "cpu" or "cuda": a core, or a GPU and a core."""
         return cls(num_gpus=0.0 if device == "cpu" else 1.0)
 
-    def with_cores_of(self, machines: Sequence[Mapping[str, float]]) -> "Slot":
+    def with_cores_of(self, machines: Sequence[Mapping[str, float]]) -> "ActorResources":
         """Return this slot with the cores that a GPU has on each machine that has one.
 
         Args:
@@ -57,7 +57,7 @@ class RaySettings:
 
     address: str = AUTO
     """`auto`, or HOST:PORT of the head of a cluster that this machine is part of."""
-    slot: Slot = Slot()
+    slot: ActorResources = ActorResources()
     most_actors: int | None = None
     """None: as many as fit."""
 

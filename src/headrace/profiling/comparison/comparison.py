@@ -9,7 +9,7 @@ from pydantic import PositiveInt
 
 from headrace.errors import ConfigError
 from headrace.profiling.comparison.environment_diff import (
-    Circumstance,
+    EnvironmentDifference,
     circumstances,
     disturbances,
     has_same_input,
@@ -47,7 +47,7 @@ class RunComparison(Record):
     """One session against the first."""
 
     name: Text
-    circumstances: tuple[Circumstance, ...]
+    circumstances: tuple[EnvironmentDifference, ...]
     """What else differs; read it first."""
     warnings: tuple[Text, ...]
     disturbances: tuple[Text, ...] = ()

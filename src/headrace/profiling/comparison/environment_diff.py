@@ -15,7 +15,7 @@ _DIGITS: Final = 32
 """Of a digest of a video: records made before headrace kept all 64 have the first half."""
 
 
-class Circumstance(Record):
+class EnvironmentDifference(Record):
     """One thing that differs."""
 
     part: Text
@@ -25,7 +25,7 @@ class Circumstance(Record):
     other: Text
 
 
-def circumstances(first: Session, other: Session) -> tuple[Circumstance, ...]:
+def circumstances(first: Session, other: Session) -> tuple[EnvironmentDifference, ...]:
     """Return everything that differs between two sessions, but for what was measured."""
     made, others = first.provenance, other.provenance
     return surroundings(made, others) + _differing(
@@ -36,7 +36,7 @@ def circumstances(first: Session, other: Session) -> tuple[Circumstance, ...]:
     )
 
 
-def surroundings(first: Provenance, other: Provenance) -> tuple[Circumstance, ...]:
+def surroundings(first: Provenance, other: Provenance) -> tuple[EnvironmentDifference, ...]:
     """Return in which versions and in what of the machine two records differ."""
     return _differing(
         ("versions", _versions(first), _versions(other)),
@@ -44,9 +44,13 @@ def surroundings(first: Provenance, other: Provenance) -> tuple[Circumstance, ..
     )
 
 
-def _differing(*parts: tuple[str, dict[str, str], dict[str, str]]) -> tuple[Circumstance, ...]:
+def _differing(
+    *parts: tuple[str, dict[str, str], dict[str, str]],
+) -> tuple[EnvironmentDifference, ...]:
     return tuple(
-        Circumstance(part=part, name=name, first=a.get(name, _ABSENT), other=b.get(name, _ABSENT))
+        EnvironmentDifference(
+            part=part, name=name, first=a.get(name, _ABSENT), other=b.get(name, _ABSENT)
+        )
         for part, a, b in parts
         for name in dict.fromkeys([*a, *b])
         if a.get(name, _ABSENT) != b.get(name, _ABSENT)

@@ -20,7 +20,7 @@ _TRUE: Final = {"yes", "true", "on"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class YamlEntry:
     """A key and what it holds."""
 
     key: str
@@ -56,9 +56,11 @@ class Entry:
 class Document:
     """What a file holds, on its top."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[YamlEntry, ...]
 
-    def part(self, name: str, problems: Problems, at: Entry | None = None) -> tuple[Entry, ...]:
+    def part(
+        self, name: str, problems: Problems, at: YamlEntry | None = None
+    ) -> tuple[YamlEntry, ...]:
         """Return the entries below a key, or below `at`; none where there is no such key."""
         for entry in self.entries if at is None else (at,):
             if entry.key == name:
@@ -109,7 +111,7 @@ def read_document(path: Path, problems: Problems) -> Document:
     return Document(entries=tuple(_entries(top, problems)))
 
 
-def _entries(node: yaml.MappingNode, problems: Problems) -> Iterator[Entry]:
+def _entries(node: yaml.MappingNode, problems: Problems) -> Iterator[YamlEntry]:
     seen: dict[str, int] = {}
     for key, value in node.value:
         line = key.start_mark.line + 1
@@ -119,7 +121,7 @@ def _entries(node: yaml.MappingNode, problems: Problems) -> Iterator[Entry]:
             problems.add(line, f"{key.value} is given again; it stands in line {seen[key.value]}")
         else:
             seen[key.value] = line
-            yield Entry(key=key.value, line=line, node=value)
+            yield YamlEntry(key=key.value, line=line, node=value)
 
 
 def _scalar(node: yaml.Node) -> str | bool | None:
@@ -211,8 +213,8 @@ _Options = dict[str, tuple[str, ...]]
 
 
 def _worker(
-    entry: Entry,
-    entries: tuple[Entry, ...],
+    entry: YamlEntry,
+    entries: tuple[YamlEntry, ...],
     shared: _Options,
     vocabulary: Vocabulary,
     problems: Problems,
@@ -237,7 +239,7 @@ def _worker(
 
 
 def _options(
-    entries: tuple[Entry, ...], where: str, vocabulary: Vocabulary, problems: Problems
+    entries: tuple[YamlEntry, ...], where: str, vocabulary: Vocabulary, problems: Problems
 ) -> _Options:
     found: _Options = {}
     for entry in entries:

@@ -12,10 +12,10 @@ from headrace.profiling.findings.verdict import find
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.number_format import counted
 from headrace.profiling.provenance import CommandLine, Provenance, Record, Text
+from headrace.profiling.resource_usage import Usage
 from headrace.profiling.session import Session
 from headrace.profiling.stage_records import Role, Share
-from headrace.profiling.usage import Usage
-from headrace.runtime.child import Ending
+from headrace.runtime.child_spec import CompletedChild
 
 WorkerOutcome = Literal["complete", "interrupted", "failed", "died", "not begun"]
 
@@ -92,7 +92,7 @@ class Figures(Record):
         )
 
 
-class WorkerRecord(Record):
+class LaunchWorkerRecord(Record):
     """What became of one worker."""
 
     name: str
@@ -126,7 +126,7 @@ class LaunchRecord(Record):
     version: PositiveInt = 1
     """Of this layout."""
     provenance: Provenance
-    workers: tuple[WorkerRecord, ...]
+    workers: tuple[LaunchWorkerRecord, ...]
     others_cpu_share: Share | None = None
     """Of all processor time that was used while it ran, that of programs that are none of its
     workers; None where the system does not tell."""
@@ -160,7 +160,7 @@ class LaunchRecord(Record):
         return [each.began_ms for each in self.workers if each.began_ms is not None]
 
 
-def end_words(worker: WorkerRecord) -> str:
+def end_words(worker: LaunchWorkerRecord) -> str:
     """Return how a worker ended badly, to stand behind its name."""
     match worker.outcome:
         case "died":
@@ -171,7 +171,7 @@ def end_words(worker: WorkerRecord) -> str:
             return f"{worker.outcome}: {worker.error}"
 
 
-def failed(workers: Iterable[WorkerRecord]) -> list[WorkerRecord]:
+def failed(workers: Iterable[LaunchWorkerRecord]) -> list[LaunchWorkerRecord]:
     """Return those that did not do what they were asked for, but for those that were stopped."""
     return [each for each in workers if each.outcome in ("failed", "died", "not begun")]
 
@@ -182,7 +182,7 @@ _OURS: Final = "headrace: "
 
 
 @dataclass(frozen=True, kw_only=True)
-class End:
+class WorkerExit:
     """How one worker ended."""
 
     outcome: WorkerOutcome
@@ -192,14 +192,14 @@ class End:
 
 def end_of(
     session: Session | None,
-    ending: Ending | None,
+    ending: CompletedChild | None,
     *,
     has_begun: bool,
     is_interrupted: bool,
     broken: Sequence[str],
     folder: Path,
     is_dry: bool = False,
-) -> End:
+) -> WorkerExit:
     """Return how a worker ended.
 
     Args:
@@ -216,7 +216,7 @@ def end_of(
         steps = 0 if session is None else len(session.steps)
         kept = f"{counted(steps, 'step')}; what it wrote is in {folder}"
         words = killed_words(ending.exit_code)
-        return End(
+        return WorkerExit(
             outcome="died" if has_begun and not is_dry else "failed",
             error=f"{words} after {kept}" if steps else f"{words} before its first record",
             last_lines=_lines(ending),
@@ -224,15 +224,17 @@ def end_of(
     if session is not None:
         if session.outcome != "complete" or is_good:
             shown = _lines(ending) if session.outcome == "failed" else ()
-            return End(outcome=session.outcome, error=session.error, last_lines=shown)
+            return WorkerExit(outcome=session.outcome, error=session.error, last_lines=shown)
         return _badly("failed", ending)
     if is_dry and is_good:
-        return End(outcome="complete")
+        return WorkerExit(outcome="complete")
     if is_interrupted:
-        return End(outcome="interrupted")
+        return WorkerExit(outcome="interrupted")
     if ending is None:
         others = ", ".join(broken) or "another worker"
-        return End(outcome="not begun", error=f"it waited for {others}, which could not begin")
+        return WorkerExit(
+            outcome="not begun", error=f"it waited for {others}, which could not begin"
+        )
     return _badly("died" if has_begun and not is_dry else "failed", ending)
 
 
@@ -246,22 +248,22 @@ def killed_words(exit_code: int | None) -> str:
     return f"killed (signal {number}{name})"
 
 
-def _is_killed(ending: Ending) -> bool:
+def _is_killed(ending: CompletedChild) -> bool:
     return ending.exit_code is not None and ending.exit_code < 0
 
 
-def _badly(outcome: WorkerOutcome, ending: Ending | None) -> End:
+def _badly(outcome: WorkerOutcome, ending: CompletedChild | None) -> WorkerExit:
     error, lines = _why(ending), _lines(ending)
     is_said = lines == (f"{_OURS}{error}",)
-    return End(outcome=outcome, error=error, last_lines=() if is_said else lines)
+    return WorkerExit(outcome=outcome, error=error, last_lines=() if is_said else lines)
 
 
-def _lines(ending: Ending | None) -> tuple[str, ...]:
+def _lines(ending: CompletedChild | None) -> tuple[str, ...]:
     tail = ending.tail if ending else ""
     return tuple(line for line in tail.splitlines() if line.strip())[-_LAST_LINES:]
 
 
-def _why(ending: Ending | None) -> str:
+def _why(ending: CompletedChild | None) -> str:
     """In its own words where it had any, else how its process ended."""
     lines = _lines(ending)
     told = [line for line in lines if line.startswith(_OURS)]

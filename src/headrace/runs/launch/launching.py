@@ -10,23 +10,23 @@ from shutil import which
 from typing import Final, Literal
 
 from headrace.errors import BackendError, ConfigError
-from headrace.masking import masked
 from headrace.profiling.machine import provenance
+from headrace.profiling.resource_usage import ProcessorShare
 from headrace.profiling.session import Session
-from headrace.profiling.usage import ProcessorShare
+from headrace.redaction import masked
 from headrace.runs.launch.launch_config import LaunchConfig, WorkerConfig
-from headrace.runs.launch.launch_record import Figures, LaunchRecord, WorkerRecord, end_of
+from headrace.runs.launch.launch_record import Figures, LaunchRecord, LaunchWorkerRecord, end_of
 from headrace.runs.outputs import claim
-from headrace.runtime.child import LAUNCH_VARIABLE, Command, Ending, Json
-from headrace.runtime.children import run_children
+from headrace.runtime.child_spec import LAUNCH_VARIABLE, CommandSpec, CompletedChild, Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.rendezvous import Rendezvous
+from headrace.runtime.rank_processes import Rendezvous
+from headrace.runtime.supervisor import run_children
 
 State = Literal["loading", "ready", "running", "over"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class News:
+class WorkerEvent:
     """How one worker is."""
 
     worker: str
@@ -52,11 +52,11 @@ def progress(frames: int, seconds: float) -> Json:
     return {"frames": frames, "seconds": seconds}
 
 
-class CalledOff(Exception):  # noqa: N818 - no error: it ends the wait of those that are ready
+class LaunchAborted(Exception):  # noqa: N818 - no error: it ends the wait of those that are ready
     """A worker cannot begin, so none does."""
 
 
-class Watch:
+class LaunchMonitor:
     """What the workers have told so far. Not thread-safe."""
 
     def __init__(
@@ -64,12 +64,12 @@ class Watch:
         names: Sequence[str],
         place: Rendezvous,
         clock: Clock,
-        on_news: Callable[[News], None],
+        on_news: Callable[[WorkerEvent], None],
         on_begin: Callable[[], None],
-        on_end: Callable[[Ending], None],
+        on_end: Callable[[CompletedChild], None],
     ) -> None:
         """Nobody has told anything yet."""
-        self.endings: dict[str, Ending] = {}
+        self.endings: dict[str, CompletedChild] = {}
         self.pids: dict[str, int] = {}
         """Of those that are ready or were."""
         self.ready_seconds: dict[str, float] = {}
@@ -94,7 +94,7 @@ class Watch:
         """Hear what is new, and open the start when all are there.
 
         Raises:
-            CalledOff: all are there or have ended, and one of them cannot begin.
+            LaunchAborted: all are there or have ended, and one of them cannot begin.
         """
         for name, message in self._place.hear():
             self._heard(name, message)
@@ -106,9 +106,9 @@ class Watch:
                 self._on_begin()
                 self._place.open()
             elif len(self.endings) < len(self._names):
-                raise CalledOff
+                raise LaunchAborted
 
-    def ended(self, ending: Ending) -> None:
+    def ended(self, ending: CompletedChild) -> None:
         """Take in how one ended."""
         for name, message in self._place.hear():
             self._heard(name, message)
@@ -133,12 +133,12 @@ class Watch:
             case {"ready": int(pid)}:
                 self.pids[name] = pid
                 self.ready_seconds[name] = (self._clock.now_ns() - self._started_ns) / 1e9
-                self._on_news(News(worker=name, state="ready"))
+                self._on_news(WorkerEvent(worker=name, state="ready"))
             case {"began": int(at_ns)}:
                 self.began_ns[name] = at_ns
-                self._on_news(News(worker=name, state="running"))
+                self._on_news(WorkerEvent(worker=name, state="running"))
             case {"frames": int(frames), "seconds": float(seconds)}:
-                news = News(worker=name, state="running", frames=frames, seconds=seconds)
+                news = WorkerEvent(worker=name, state="running", frames=frames, seconds=seconds)
                 self._on_news(news)
 
 
@@ -161,11 +161,11 @@ class Launch:
     """The variables of the workers."""
     command: tuple[str, ...] = ()
     """The command line, for the record."""
-    on_news: Callable[[News], None] = lambda news: None
+    on_news: Callable[[WorkerEvent], None] = lambda news: None
     """Called when a worker has told something."""
     on_begin: Callable[[], None] = lambda: None
     """Called when all are ready and begin."""
-    on_end: Callable[[Ending], None] = lambda ending: None
+    on_end: Callable[[CompletedChild], None] = lambda ending: None
     """Called when a worker has ended."""
     clock: Clock = SYSTEM_CLOCK
 
@@ -201,12 +201,14 @@ class Launch:
         with tempfile.TemporaryDirectory(prefix="headrace-launch-") as folder:
             place = Rendezvous(Path(folder), self.clock)
             names = [worker.name for worker in self.config.workers]
-            watch = Watch(names, place, self.clock, self.on_news, self.on_begin, self.on_end)
+            watch = LaunchMonitor(
+                names, place, self.clock, self.on_news, self.on_begin, self.on_end
+            )
             children = [
                 self._child(worker, place, Path(folder), is_dry) for worker in self.config.workers
             ]
             # Called off: the record says who could not begin, and that the others did not.
-            with suppress(CalledOff):
+            with suppress(LaunchAborted):
                 run_children(
                     children,
                     on_end=watch.ended,
@@ -226,12 +228,12 @@ class Launch:
 
     def _child(
         self, worker: WorkerConfig, place: Rendezvous, folder: Path, is_dry: bool
-    ) -> Command:
+    ) -> CommandSpec:
         dry = ("--dry-run",) if is_dry else ()
         under: tuple[str, ...] = ()
         if worker.nsys and not is_dry:
             under = (*_NSYS, f"--output={self.out / worker.name / 'nsys'}")
-        return Command(
+        return CommandSpec(
             name=worker.name,
             arguments=(*under, *self.program, *self._unseen(worker, folder), *dry),
             environment={**self.environment, LAUNCH_VARIABLE: place.address(worker.name)},
@@ -254,8 +256,8 @@ class Launch:
         yield from arguments[len(sources) :]
 
     def _record(
-        self, worker: WorkerConfig, watch: Watch, others: float | None, *, is_dry: bool
-    ) -> WorkerRecord:
+        self, worker: WorkerConfig, watch: LaunchMonitor, others: float | None, *, is_dry: bool
+    ) -> LaunchWorkerRecord:
         name, folder = worker.name, self.out / worker.name
         ending = watch.endings.get(name)
         session = None if is_dry else _session(folder, watch.pids.get(name))
@@ -268,7 +270,7 @@ class Launch:
             folder=folder,
             is_dry=is_dry,
         )
-        return WorkerRecord(
+        return LaunchWorkerRecord(
             name=name,
             folder=str(folder),
             command=("headrace", "run", *self._arguments(worker)),

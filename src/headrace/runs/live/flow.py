@@ -8,26 +8,29 @@ from statistics import median
 from typing import Any, Final
 
 from headrace.errors import HeadraceError, OpenError, StageError, first_line
-from headrace.live.clips import ClipShape
-from headrace.live.drops import DropLog
-from headrace.live.events import Event, EventKind
-from headrace.live.frame import LiveFrame
-from headrace.live.lag import LATE
-from headrace.live.overload import MOST_IN_FLIGHT, STALE, AgeLimit, Overload, OverloadWatch
-from headrace.live.source import LiveSource
-from headrace.runs.live.live_batches import Answered, Engine
-from headrace.runs.live.stages import Line
-from headrace.runs.stages import SOURCE, Carrier
+from headrace.live.clip_windows import ClipWindow
+from headrace.live.drop_policy import (
+    MOST_IN_FLIGHT,
+    STALE,
+    AgeLimit,
+    DropLog,
+    DropPolicy,
+    OverloadWatch,
+)
+from headrace.live.live_edge import LATE
+from headrace.live.source import Event, EventKind, LiveFrame, LiveSource
+from headrace.runs.live.live_batches import ModelOutputs, ModelRunner
+from headrace.runs.live.stages import StageFactory
+from headrace.runs.stages import SOURCE, Transfer
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.desk import OVERFLOW, SOURCE_FAILED
-from headrace.runtime.feed import Feed, Merged
-from headrace.runtime.flow import FlowStatistics
-from headrace.runtime.item import Dropped, Item
-from headrace.runtime.marks import NO_MARKS, Marks
+from headrace.runtime.flow_statistics import FlowStatistics
+from headrace.runtime.item import DroppedItem, Item
 from headrace.runtime.pipeline import Pipeline, Run
 from headrace.runtime.queue import Cancelled
-from headrace.runtime.room import Room
-from headrace.runtime.waiter import Waiter
+from headrace.runtime.stage_executor import OVERFLOW, SOURCE_FAILED
+from headrace.runtime.synchronization import CapacityLimiter
+from headrace.runtime.tracing import NO_MARKS, Tracer
+from headrace.runtime.waitable_source import MergedSource, WaitableSource, Waiter
 
 STRIDE: Final = "stride"
 """Why frames are dropped that nobody asked for."""
@@ -46,18 +49,18 @@ class LivePlan:
     """What a live run consists of."""
 
     sources: Sequence[LiveSource]
-    engine: Engine
-    overload: Overload
+    engine: ModelRunner
+    overload: DropPolicy
     batch_size: int = 1
-    clips: ClipShape | None = None
+    clips: ClipWindow | None = None
     """None: the model takes single frames."""
     stride: int = 1
     """1 means every frame."""
     max_seconds: float | None = None
     """When to stop reading; None means at the end of the sources."""
-    carrier: Carrier | None = None
+    carrier: Transfer | None = None
     """What takes batches to the device; None where they lie there already."""
-    show: Callable[[Answered], object] | None = None
+    show: Callable[[ModelOutputs], object] | None = None
     """Hands results to the sinks, if there are any."""
 
     @property
@@ -99,7 +102,7 @@ class LiveFlow:
 
     plan: LivePlan
     clock: Clock = SYSTEM_CLOCK
-    marks: Marks = NO_MARKS
+    marks: Tracer = NO_MARKS
     """Hear of each frame, batch or clip that is worked on."""
     drops: DropLog = field(default_factory=DropLog)
     """Read it when the run is over."""
@@ -114,11 +117,13 @@ class LiveFlow:
         self._withheld = 0
         self._work_seconds: deque[float] = deque(maxlen=_RECENT)
         self._delivered = 0
-        self._room = None if plan.overload.keeps_all else Room(MOST_IN_FLIGHT, clock=self.clock)
+        self._room = (
+            None if plan.overload.keeps_all else CapacityLimiter(MOST_IN_FLIGHT, clock=self.clock)
+        )
         self._deadline: Waiter | None = None
         self._is_past_it = False
         self._overload = OverloadWatch()
-        line = Line(
+        line = StageFactory(
             engine=plan.engine,
             limit=AgeLimit(seconds=plan.overload.max_staleness_seconds, clock=self.clock),
             room=self._room,
@@ -131,7 +136,7 @@ class LiveFlow:
         # Where clips are made frames never overflow: it would tear every clip apart.
         drops_frames = not plan.overload.keeps_all and plan.clips is None
         self._run = Pipeline(
-            source=Merged(feeds=self._feeds(), on_error="end"),
+            source=MergedSource(feeds=self._feeds(), on_error="end"),
             stages=line.stages(),
             capacity=plan.overload.queue,
             source_capacity=plan.overload.queue * len(plan.sources),
@@ -151,11 +156,11 @@ class LiveFlow:
     def __exit__(self, *_: object) -> None:
         self._run.close()
 
-    def __iter__(self) -> Iterator[Item[Answered]]:
+    def __iter__(self) -> Iterator[Item[ModelOutputs]]:
         for item in self._run:
             if self._room is not None and (not item.is_dropped or len(item.spans) > 2):
                 self._give_back(self._room, item)
-            if isinstance(item.value, Dropped):
+            if isinstance(item.value, DroppedItem):
                 self._note_drop(item, item.value)
             else:
                 self._delivered += item.parts
@@ -182,15 +187,15 @@ class LiveFlow:
             )
         return flow
 
-    def _feeds(self) -> list[Feed[LiveFrame | Dropped]]:
-        feeds: list[Feed[Any]] = [
-            Feed(read=partial(self._read, number)) for number in range(len(self.readings))
+    def _feeds(self) -> list[WaitableSource[LiveFrame | DroppedItem]]:
+        feeds: list[WaitableSource[Any]] = [
+            WaitableSource(read=partial(self._read, number)) for number in range(len(self.readings))
         ]
         if self.plan.max_seconds is not None:
-            feeds.append(Feed(read=partial(self._stop_after, self.plan.max_seconds)))
+            feeds.append(WaitableSource(read=partial(self._stop_after, self.plan.max_seconds)))
         return feeds
 
-    def _read(self, number: int, waiter: Waiter) -> Iterator[LiveFrame | Dropped]:
+    def _read(self, number: int, waiter: Waiter) -> Iterator[LiveFrame | DroppedItem]:
         reading = self.readings[number]
         reading.waiter = waiter
         stride = self.plan.stride
@@ -204,7 +209,7 @@ class LiveFlow:
                     reading.size = value.pixels.shape[0], value.pixels.shape[1]
                     reading.recent_ns.append(self.clock.now_ns())
                 is_unwanted = isinstance(value, LiveFrame) and value.number % stride
-                yield Dropped(STRIDE) if is_unwanted else value
+                yield DroppedItem(STRIDE) if is_unwanted else value
         except (Cancelled, GeneratorExit):
             raise
         except BaseException:
@@ -239,7 +244,7 @@ class LiveFlow:
                 reading.waiter.wake()
         yield from ()
 
-    def _give_back(self, room: Room, item: Item[Any]) -> None:
+    def _give_back(self, room: CapacityLimiter, item: Item[Any]) -> None:
         if not item.is_dropped:
             self._work_seconds.append(sum(span.work_ns for span in item.spans[1:]) / 1e9)
         work = median(self._work_seconds) if self._work_seconds else 0.0
@@ -247,7 +252,7 @@ class LiveFlow:
         room.give(1 + self._withheld - withheld)
         self._withheld = withheld
 
-    def _note_drop(self, item: Item[Any], dropped: Dropped) -> None:
+    def _note_drop(self, item: Item[Any], dropped: DroppedItem) -> None:
         if dropped.cause != SOURCE_FAILED or item.source is None or dropped.error is None:
             stage = item.spans[-1].stage
             if dropped.cause in _TOO_MANY:

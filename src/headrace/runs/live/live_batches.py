@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
-from headrace.live.frame import LiveFrame
+from headrace.live.source import LiveFrame
 from headrace.models.compute import Device
 from headrace.models.model import Model
 from headrace.models.results import Boxes, Features, Labels
@@ -51,7 +51,7 @@ class Gathered:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Prepared:
+class PreparedViews:
     """Views that are ready for the model."""
 
     gathered: Gathered
@@ -59,7 +59,7 @@ class Prepared:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Answered:
+class ModelOutputs:
     """Views, and what the model gave for each."""
 
     gathered: Gathered
@@ -68,7 +68,7 @@ class Answered:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Engine:
+class ModelRunner:
     """What is done to a batch."""
 
     prepare: Callable[[NDArray[np.uint8]], torch.Tensor]
@@ -78,13 +78,15 @@ class Engine:
     device: Device = "cpu"
 
     @classmethod
-    def of_model(cls, model: Model[Any], prep_level: PrepLevel = "medium") -> "Engine":
+    def of_model(cls, model: Model[Any], prep_level: PrepLevel = "medium") -> "ModelRunner":
         """Return that of a model that is ready, with the preprocessing it was trained with."""
         prepare = build_preprocess(prep_level, model.input)
         return cls(prepare=prepare, run=model.run, device=model.compute.device)
 
     @classmethod
-    def of_callable(cls, run: Callable[[torch.Tensor], Any], device: Device = "cpu") -> "Engine":
+    def of_callable(
+        cls, run: Callable[[torch.Tensor], Any], device: Device = "cpu"
+    ) -> "ModelRunner":
         """Return that of any callable; it takes the frames themselves, without gradients.
 
         Args:

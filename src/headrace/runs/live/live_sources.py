@@ -5,26 +5,24 @@ from typing import Final
 
 import numpy as np
 
-from headrace.decode.open import open_index
+from headrace.decode.open_decoder import open_index
 from headrace.decode.protocol import OnError, check_on_error
 from headrace.errors import ConfigError
-from headrace.extraction.frames import FrameReader
+from headrace.extraction.frame_reader import FrameReader
 from headrace.live.address import FileAddress, addresses_of
-from headrace.live.events import Event
-from headrace.live.frame import LiveFrame
-from headrace.live.open import live_source
-from headrace.live.options import SourceOptions
-from headrace.live.overload import Overload
-from headrace.live.paced import PacedFile
-from headrace.live.received import DAMAGED
-from headrace.live.source import LiveSource
+from headrace.live.drop_policy import DropPolicy
+from headrace.live.open_source import live_source
+from headrace.live.realtime_file import RealtimeFile
+from headrace.live.source import Event, LiveFrame, LiveSource
+from headrace.live.source_options import SourceOptions
+from headrace.live.stream_reader import DAMAGED
 from headrace.models.catalogue import task_of
 from headrace.profiling.session import Pace
-from headrace.runs.options import ClipOptions, FlowOptions, PaceName, RunOptions
-from headrace.runtime.item import Dropped
-from headrace.runtime.waiter import Waiter
+from headrace.runs.run_options import FlowOptions, LiveClipOptions, PaceName, RunOptions
+from headrace.runtime.item import DroppedItem
+from headrace.runtime.waitable_source import Waiter
+from headrace.video.frame_loss import FrameLoss
 from headrace.video.image_sequence import Rate
-from headrace.video.loss import Loss
 from headrace.video.source import Source
 
 _FILE_BATCH: Final = 8
@@ -38,7 +36,7 @@ class FullSpeedFile:
         """Open nothing yet; damaged frames do what `on_error` says."""
         self._source = source
         self._on_error: OnError = on_error
-        self.losses: list[Loss] = []
+        self.losses: list[FrameLoss] = []
         """Frames that were left out or concealed, in order."""
 
     @property
@@ -53,7 +51,7 @@ class FullSpeedFile:
 
     def frames(
         self, number: int, waiter: Waiter, note: Callable[[Event], None]
-    ) -> Iterator[LiveFrame | Dropped]:
+    ) -> Iterator[LiveFrame | DroppedItem]:
         """See `LiveSource.frames`.
 
         Raises:
@@ -68,7 +66,7 @@ class FullSpeedFile:
         for batch in reader:
             for k in range(len(batch)):
                 left_out = int(batch.index[k]) - place
-                yield from (Dropped(DAMAGED) for _ in range(left_out))
+                yield from (DroppedItem(DAMAGED) for _ in range(left_out))
                 place, run = place + left_out + 1, run + (left_out > 0)
                 yield LiveFrame(
                     pixels=np.ascontiguousarray(batch.frames[k]),
@@ -79,10 +77,10 @@ class FullSpeedFile:
                     time_base=batch.time_base,
                     arrived_ns=waiter.clock.now_ns(),
                 )
-        yield from (Dropped(DAMAGED) for _ in range(len(index) - place))
+        yield from (DroppedItem(DAMAGED) for _ in range(len(index) - place))
 
 
-FileSource = PacedFile | FullSpeedFile
+FileSource = RealtimeFile | FullSpeedFile
 """A source that is a file, at its own pace or at full speed."""
 
 
@@ -138,18 +136,18 @@ def plain_files(options: RunOptions) -> tuple[str, ...] | None:
     if len(files) < len(addresses) or flow.pace == "realtime":
         return None
     chosen_overload(flow, is_live=False)
-    has_clips = task_of(options.compute.model_name) == "video" or options.clips != ClipOptions()
+    has_clips = task_of(options.compute.model_name) == "video" or options.clips != LiveClipOptions()
     is_plain = not has_clips and flow.max_seconds is None and flow.view == "none"
     return tuple(files) if is_plain else None
 
 
-def chosen_overload(flow: FlowOptions, *, is_live: bool) -> Overload:
+def chosen_overload(flow: FlowOptions, *, is_live: bool) -> DropPolicy:
     """Return what is done when frames are too many.
 
     Raises:
         ConfigError: the options do not go together.
     """
-    return Overload.chosen(
+    return DropPolicy.chosen(
         flow.overload,
         is_live=is_live,
         queue=flow.queue,

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from headrace.decode.protocol import OnError
 from headrace.errors import ConfigError
 from headrace.live.address import FileAddress, addresses_of
-from headrace.live.clips import clip_shape
-from headrace.live.overload import Overload, OverloadName
+from headrace.live.clip_windows import clip_shape
+from headrace.live.drop_policy import DropPolicy, OverloadName
 from headrace.live.source import LiveSource
 from headrace.models.catalogue import task_of
 from headrace.models.compute import Compute, Device
@@ -26,12 +26,12 @@ from headrace.models.model import Model
 from headrace.models.precision_support import check_available
 from headrace.models.prepare import prepare
 from headrace.runs.live.flow import LiveFlow, LivePlan
-from headrace.runs.live.live_batches import Engine, View
+from headrace.runs.live.live_batches import ModelRunner, View
 from headrace.runs.live.live_sources import open_sources
-from headrace.runs.options import FlowOptions, PaceName
-from headrace.runs.stages import Carrier
+from headrace.runs.run_options import FlowOptions, PaceName
+from headrace.runs.stages import Transfer
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock, WallTime, wall_time
-from headrace.sizes import check_integers
+from headrace.units import check_integers
 
 AnyModel = str | Model[Any] | Callable[[torch.Tensor], Any]
 AnySource = str | int | os.PathLike[str] | LiveSource
@@ -133,7 +133,7 @@ def live(
     flow = FlowOptions(pace=pace, max_staleness=max_staleness)
     sources = _sources(source, flow.pace, on_error)
     age, is_live = flow.max_staleness_seconds, any(map(_is_live, sources))
-    chosen = Overload.chosen(overload, is_live=is_live, max_staleness_seconds=age)
+    chosen = DropPolicy.chosen(overload, is_live=is_live, max_staleness_seconds=age)
     model = _loaded(model, weights, device, clip_len, batch_size)
     engine, length = _engine_of(model, device, clip_len)
     plan = LivePlan(
@@ -142,26 +142,26 @@ def live(
         overload=chosen,
         batch_size=batch_size,
         clips=clip_shape(length, stride=clip_stride, hop=clip_hop),
-        carrier=None if engine.device == "cpu" else Carrier(engine.device),
+        carrier=None if engine.device == "cpu" else Transfer(engine.device),
     )
     return _results(plan, _module_of(model), clock)
 
 
 def _engine_of(
     model: Model[Any] | Callable[[torch.Tensor], Any], device: Device, clip_len: int | None
-) -> tuple[Engine, int | None]:
+) -> tuple[ModelRunner, int | None]:
     """Return what runs the model, and the frames of its clips, if it takes clips."""
     if is_training(_module_of(model)):
         warnings.warn(_TRAINING, stacklevel=3)
     if isinstance(model, Model):
         fitted = with_clip_length(model, clip_len)
-        return Engine.of_model(fitted), fitted.input.num_frames
+        return ModelRunner.of_model(fitted), fitted.input.num_frames
     if not callable(model):
         raise ConfigError(
             f"a model is a name, a headrace Model or a callable, got {type(model).__name__}"
         )
     check_available(Compute(device=device))
-    return Engine.of_callable(model, device), clip_len
+    return ModelRunner.of_callable(model, device), clip_len
 
 
 def _module_of(model: AnyModel) -> Any:

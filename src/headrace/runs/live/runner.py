@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from headrace.decode.decoding import ON_CPU, Decoding
+from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.errors import ConfigError, first_line
-from headrace.live.clips import clip_shape
-from headrace.live.options import SourceOptions
+from headrace.live.clip_windows import clip_shape
 from headrace.live.source import LiveSource
+from headrace.live.source_options import SourceOptions
 from headrace.models.model import Model
 from headrace.profiling.input_records import EventRecord, SourceRecord, lost_frame
 from headrace.profiling.provenance import Scalar
@@ -20,9 +20,9 @@ from headrace.profiling.session import Kind
 from headrace.profiling.stage_records import ItemCounts, QueueRecord, StageRecord
 from headrace.profiling.steps import Step
 from headrace.runs.live.flow import LiveFlow, LivePlan
-from headrace.runs.live.live_batches import Answered, Engine, Gathered
+from headrace.runs.live.live_batches import Gathered, ModelOutputs, ModelRunner
 from headrace.runs.live.live_sources import FileSource, base_of, chosen_overload, open_sources
-from headrace.runs.live.showing import Results, SinkEnds, fan_out, results_of
+from headrace.runs.live.showing import Results, SinkMonitor, fan_out, results_of
 from headrace.runs.live.status_board import Notice, Notices, StatusBoard
 from headrace.runs.model_setup import (
     StartWatch,
@@ -32,16 +32,16 @@ from headrace.runs.model_setup import (
     ready_model,
     setup_of,
 )
-from headrace.runs.options import RunOptions
 from headrace.runs.outputs import claim
+from headrace.runs.run_options import RunOptions
 from headrace.runs.runner import AnyRunner, line_records, timed_step
-from headrace.runs.stages import Carrier
+from headrace.runs.stages import Transfer
 from headrace.runs.task import Task, with_task
-from headrace.runs.tracers import Instruments, prepare_marks
+from headrace.runs.tracers import RunTracers, prepare_marks
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock, WallTime
 from headrace.runtime.fan_out import FanOut
 from headrace.runtime.item import Item
-from headrace.sinks.seen import SinkOf
+from headrace.sinks.batch_results import SinkOf
 
 _STEPS_KEPT: Final = 100_000
 """The last ones, about an hour at 30 a second in 15 MB: a run without end fits into memory."""
@@ -137,13 +137,13 @@ class LiveRunner(AnyRunner["LiveFeed"]):
         num_frames = self.model.input.num_frames
         return LivePlan(
             sources=self.sources,
-            engine=Engine.of_model(self.model, compute.prep_level),
+            engine=ModelRunner.of_model(self.model, compute.prep_level),
             overload=chosen_overload(flow, is_live=base_of(self.sources) != "full_speed"),
             batch_size=compute.batch_size,
             clips=clip_shape(num_frames, stride=clips.clip_stride, hop=clips.clip_hop),
             stride=self.options.input.stride,
             max_seconds=flow.max_seconds,
-            carrier=None if compute.device == "cpu" else Carrier(compute.device),
+            carrier=None if compute.device == "cpu" else Transfer(compute.device),
         )
 
     @property
@@ -177,10 +177,10 @@ class LiveFeed:
         wall, is_live = WallTime.of(clock), self._base != "full_speed"
         self._started = wall.at(recorder.start_ns) if is_live else None
         made, out = recorder.provenance, options.output.out
-        self._tracers = Instruments(options.marks, out, made, clock)
+        self._tracers = RunTracers(options.marks, out, made, clock)
         notices = Notices(sources=runner.sources, wall=wall, hear=runner.on_notice)
         own = Task(options).sinks(runner.model, runner.names, is_read=True, is_live=is_live)
-        self._sinks = SinkEnds((*own, *runner.sinks), clock, notices.sink_failed)
+        self._sinks = SinkMonitor((*own, *runner.sinks), clock, notices.sink_failed)
         plan = runner.plan()
         self._fan: FanOut[Results] = fan_out(
             self._sinks.sinks,
@@ -270,7 +270,7 @@ class LiveFeed:
 
 
 def step_of(
-    item: Item[Answered], number: int, start_ns: int, *, is_live: bool, clock: Clock
+    item: Item[ModelOutputs], number: int, start_ns: int, *, is_live: bool, clock: Clock
 ) -> Step:
     """Return step `number` of a run that began at `start_ns`; it has just come out."""
     gathered, captured = item.value.gathered, item.value.gathered.views[-1][-1].captured_seconds
@@ -304,7 +304,7 @@ def stage_records(
     )
 
 
-def _show(fan: FanOut[Results], wall: WallTime | None, answered: Answered) -> None:
+def _show(fan: FanOut[Results], wall: WallTime | None, answered: ModelOutputs) -> None:
     fan.put(results_of(answered, wall))
 
 
@@ -338,7 +338,7 @@ def _check(options: RunOptions) -> None:
     """Raise ConfigError where something is asked for that only files at full speed have."""
     execution = options.compute.execution
     asked = {
-        f"--decode {options.input.decode}": Decoding.named(options.input.decode) != ON_CPU,
+        f"--decode {options.input.decode}": DecoderConfig.named(options.input.decode) != ON_CPU,
         "--batch-size auto": execution.fit_batch,
         "--prep-on-gpu": execution.prep_on_gpu,
         "--split-point": execution.split_point is not None,

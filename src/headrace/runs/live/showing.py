@@ -8,17 +8,17 @@ from typing import Any, Final
 import numpy as np
 
 from headrace.errors import HeadraceError, first_line
-from headrace.live.frame import LiveFrame
-from headrace.runs.live.live_batches import Answered
+from headrace.live.source import LiveFrame
+from headrace.runs.live.live_batches import ModelOutputs
 from headrace.runtime.clock import Clock, WallTime, wall_time
-from headrace.runtime.fan_out import FanOut, Outlet
-from headrace.runtime.marks import NO_MARKS, Marks
+from headrace.runtime.fan_out import FanOut, SinkSpec
 from headrace.runtime.queue import Overflow
+from headrace.runtime.tracing import NO_MARKS, Tracer
+from headrace.sinks.batch_results import Arrival, ClassifiedBatch, DetectedBatch, SinkOf, seen_in
 from headrace.sinks.own_sink import OwnSink, open_own
-from headrace.sinks.seen import Arrival, Found, Seen, SinkOf, seen_in
 from headrace.video.frames import FrameBatch
 
-Results = tuple[Seen | Found, ...]
+Results = tuple[ClassifiedBatch | DetectedBatch, ...]
 """What waits for the sinks of one step: its frames, or the newest frame of each clip, as the others
 of a clip would be kept for nothing."""
 _WAITING: Final = 64
@@ -42,7 +42,7 @@ def fan_out(
     *,
     keeps_all: bool,
     clock: Clock,
-    marks: Marks = NO_MARKS,
+    marks: Tracer = NO_MARKS,
     most_frames: int = 1,
 ) -> FanOut[Results]:
     """Return what hands each result to each sink, behind a queue of its own.
@@ -58,7 +58,7 @@ def fan_out(
     overflow: Overflow = "wait" if keeps_all else "drop_oldest"
     return FanOut(
         [
-            Outlet(
+            SinkSpec(
                 name=name,
                 function=partial(_write, sink),
                 capacity=max(1, _WAITING // most_frames),
@@ -72,7 +72,7 @@ def fan_out(
     )
 
 
-class SinkEnds:
+class SinkMonitor:
     """The sinks of a run until all are closed: each that fails ends alone, and is noted."""
 
     def __init__(
@@ -105,7 +105,7 @@ class SinkEnds:
         finally:
             self.look(fan)
 
-    def __enter__(self) -> "SinkEnds":
+    def __enter__(self) -> "SinkMonitor":
         try:
             open_own(self.sinks)
         except HeadraceError:
@@ -140,7 +140,7 @@ def sink_names(sinks: Sequence[SinkOf[Any]]) -> list[str]:
     ]
 
 
-def results_of(answered: Answered, wall: WallTime | None = None) -> Results:
+def results_of(answered: ModelOutputs, wall: WallTime | None = None) -> Results:
     """Return what sinks take: each frame, or the newest frame of each clip, with its
     labels or boxes.
 
@@ -161,7 +161,9 @@ def arrival_of(frame: LiveFrame, wall: WallTime) -> Arrival:
     )
 
 
-def _seen_of(answered: Answered, wall: WallTime | None) -> Iterator[Seen | Found]:
+def _seen_of(
+    answered: ModelOutputs, wall: WallTime | None
+) -> Iterator[ClassifiedBatch | DetectedBatch]:
     for view, output in zip(answered.gathered.views, answered.outputs, strict=True):
         frame = view[-1]
         batch = FrameBatch(

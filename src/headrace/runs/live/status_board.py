@@ -10,8 +10,7 @@ from typing import Final
 import numpy as np
 
 from headrace.errors import first_line
-from headrace.live.events import Event, EventKind
-from headrace.live.source import LiveSource
+from headrace.live.source import Event, EventKind, LiveSource
 from headrace.profiling.session import Pace
 from headrace.profiling.stage_records import ItemCounts
 from headrace.profiling.steps import Step

@@ -13,11 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
-from headrace.sampling.feistel import Feistel
-from headrace.sampling.random import Draws, Purpose
-from headrace.video.columns import PATH_COLUMNS, path_column, path_of
+from headrace.sampling.counter_rng import CounterRng, Feistel, RngStream
 from headrace.video.stream_index import StreamIndex
-from headrace.video.table import read_table
+from headrace.video.video_table import PATH_COLUMNS, path_column, path_of, read_table
 
 _LABEL: Final = ("label", "class")
 _EXAMPLE: Final = (
@@ -49,7 +47,7 @@ def read_labels(path: Path) -> tuple[LabelRow, ...]:
     park.mp4,people,,
 
     The columns of seconds may be left out: the label is then that of the whole video. So may the
-    first line: columns come in this order then. Lists are read as `video/table.py` says.
+    first line: columns come in this order then. Lists are read as `video/video_table.py` says.
 
     Raises:
         ConfigError: it cannot be read, has no such columns, no line, or one that says nothing.
@@ -105,7 +103,7 @@ _SHOWN: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Examples:
+class FrameLabels:
     """The classes, and which of them each frame belongs to."""
 
     classes: tuple[str, ...]
@@ -124,7 +122,7 @@ class Examples:
         return np.flatnonzero(self.of_frame[video] != NO_CLASS)[::stride]
 
 
-def labelled(videos: Sequence[StreamIndex], rows: Sequence[LabelRow], labels: Path) -> Examples:
+def labelled(videos: Sequence[StreamIndex], rows: Sequence[LabelRow], labels: Path) -> FrameLabels:
     """Return the examples that a file of labels makes of videos.
 
     Args:
@@ -148,15 +146,15 @@ def labelled(videos: Sequence[StreamIndex], rows: Sequence[LabelRow], labels: Pa
     for row in rows:
         place = places[real_path(row.path)]
         _fill(of_frame[place], videos[place], row, classes, labels)
-    return Examples(classes=classes, of_frame=tuple(of_frame))
+    return FrameLabels(classes=classes, of_frame=tuple(of_frame))
 
 
-def dummies(videos: Sequence[StreamIndex], seed: int) -> Examples:
+def dummies(videos: Sequence[StreamIndex], seed: int) -> FrameLabels:
     """Return examples whose classes are drawn from a seed, to time training without labels."""
-    draws = Draws(seed=seed, epoch=0, purpose=Purpose.DUMMY_LABEL)
+    draws = CounterRng(seed=seed, epoch=0, purpose=RngStream.DUMMY_LABEL)
     ends = np.cumsum([len(index) for index in videos])
     drawn = draws.integers(np.arange(ends[-1]), DUMMY_CLASSES)
-    return Examples(
+    return FrameLabels(
         classes=tuple(f"dummy {k}" for k in range(DUMMY_CLASSES)),
         of_frame=tuple(np.split(drawn, ends[:-1])),
         is_dummy=True,
@@ -225,7 +223,7 @@ def _fill(
 
 
 def held_out(
-    examples: Examples, contents: Sequence[str], *, share: float, seed: int
+    examples: FrameLabels, contents: Sequence[str], *, share: float, seed: int
 ) -> frozenset[int]:
     """Return the videos that are not trained on.
 
@@ -252,7 +250,7 @@ def held_out(
         number: min(max(1, round(share * groups_of)), groups_of - 1) if share else 0
         for number, groups_of in have.items()
     }
-    draws = Draws(seed=seed, epoch=0, purpose=Purpose.HELD_OUT)
+    draws = CounterRng(seed=seed, epoch=0, purpose=RngStream.HELD_OUT)
     taken: Counter[int] = Counter()
     found: set[int] = set()
     for group in Feistel(size=len(members), draws=draws).at(np.arange(len(members))).tolist():

@@ -12,29 +12,28 @@ from numpy.typing import NDArray
 
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError, MediaError
+from headrace.loaders.frame_loader import FrameLoader
+from headrace.loaders.video_set import VideoSet
 from headrace.runs.retrain.frame_labels import (
-    Examples,
+    FrameLabels,
     dummies,
     held_out,
     labelled,
     read_labels,
     real_path,
 )
-from headrace.runs.retrain.options import LabelledInput
+from headrace.runs.retrain.retrain_options import LabelledInput
 from headrace.runtime.clock import Clock
-from headrace.sampling.feistel import Feistel
-from headrace.sampling.order import Order
+from headrace.sampling.counter_rng import CounterRng, Feistel, RngStream
+from headrace.sampling.epoch_order import EpochOrder
 from headrace.sampling.population import Population
-from headrace.sampling.random import Draws, Purpose
-from headrace.sampling.sampler import SamplerTraits, SamplerUse
-from headrace.training.loader import FrameLoader
-from headrace.training.video_set import VideoSet
-from headrace.video.manifest import find_videos
+from headrace.sampling.sampler import SamplerContext, SamplerTraits
+from headrace.video.find_videos import find_videos
 from headrace.video.stream_index import StreamIndex
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ChosenFrames:
+class SubsetSampler:
     """Some frames of each video: shuffled anew each epoch, or video after video."""
 
     indices: tuple[NDArray[np.int64], ...]
@@ -48,17 +47,17 @@ class ChosenFrames:
     def traits(self) -> SamplerTraits:
         """Each frame at most once an epoch."""
         return SamplerTraits(
-            identity=f"ChosenFrames({self._checksum}, is_shuffled={self.is_shuffled})",
+            identity=f"SubsetSampler({self._checksum}, is_shuffled={self.is_shuffled})",
             is_random=self.is_shuffled,
             has_replacement=False,
             seed=self.seed,
         )
 
-    def adapt(self, use: SamplerUse) -> Self:
+    def adapt(self, use: SamplerContext) -> Self:
         """Return this with the seed asked for, of the videos that were opened."""
         return replace(self, seed=use.seed_for(self.seed), opened=use.videos)
 
-    def order(self, population: Population, epoch: int) -> Order:
+    def order(self, population: Population, epoch: int) -> EpochOrder:
         """Return the order of one epoch."""
         opened = range(len(self.indices)) if self.opened is None else self.opened.tolist()
         starts = population.video_start
@@ -66,10 +65,10 @@ class ChosenFrames:
             [starts[place] + self.indices[video] for place, video in enumerate(opened)]
         )
         if not self.is_shuffled or not len(ids):
-            return Order(length=len(ids), frames_at=lambda slots: ids[slots])
-        draws = Draws(seed=self.seed, epoch=epoch, purpose=Purpose.SHUFFLE)
+            return EpochOrder(length=len(ids), frames_at=lambda slots: ids[slots])
+        draws = CounterRng(seed=self.seed, epoch=epoch, purpose=RngStream.SHUFFLE)
         shuffle = Feistel(size=len(ids), draws=draws)
-        return Order(length=len(ids), frames_at=lambda slots: ids[shuffle.at(slots)])
+        return EpochOrder(length=len(ids), frames_at=lambda slots: ids[shuffle.at(slots)])
 
     @cached_property
     def _checksum(self) -> int:
@@ -96,7 +95,7 @@ class LabelledDataset:
     """Of the videos that could be opened, in the order given."""
     left_out: tuple[MediaError, ...]
     """Why the others could not be."""
-    examples: Examples
+    examples: FrameLabels
     held_out: frozenset[int]
     """Places of the videos that are not trained on."""
     seed: int
@@ -154,7 +153,7 @@ class LabelledDataset:
 
     def training_loader(self, batch_size: int, *, epochs: int, clock: Clock) -> FrameLoader:
         """Return the batches to train on, shuffled; `Batch.video` is a place in `trained_on`."""
-        chosen = ChosenFrames(indices=self._training_frames(), seed=self.seed)
+        chosen = SubsetSampler(indices=self._training_frames(), seed=self.seed)
         return self._loader(
             self.trained_on, chosen, batch_size, is_persistent=epochs > 1, clock=clock
         )
@@ -162,7 +161,7 @@ class LabelledDataset:
     def held_out_loader(self, batch_size: int, clock: Clock) -> FrameLoader:
         """Return some frames of what was held out; `Batch.video` is a place in `looked_at`."""
         frames = [self.examples.frames_of(video) for video in self.looked_at]
-        chosen = ChosenFrames(indices=tuple(map(_evenly, frames)), is_shuffled=False)
+        chosen = SubsetSampler(indices=tuple(map(_evenly, frames)), is_shuffled=False)
         return self._loader(self.looked_at, chosen, batch_size, is_persistent=False, clock=clock)
 
     def truth(self, videos: Sequence[int], batch: Any) -> tuple[list[int], NDArray[np.int64]]:
@@ -182,7 +181,7 @@ class LabelledDataset:
     def _loader(
         self,
         videos: Sequence[int],
-        sampling: ChosenFrames,
+        sampling: SubsetSampler,
         batch_size: int,
         *,
         is_persistent: bool,

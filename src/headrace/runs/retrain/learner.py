@@ -20,9 +20,9 @@ from headrace.models.results import ClassNames, Labels
 from headrace.models.trained_head import PLACES, TrainedHead, backbone_checksum
 from headrace.preprocess.levels import Preprocess, build_preprocess
 from headrace.runs.model_setup import StartWatch, computing_place
-from headrace.runs.options import ComputeOptions
-from headrace.runs.retrain.options import TrainOptions
+from headrace.runs.retrain.retrain_options import TrainOptions
 from headrace.runs.retrain.trainer import Trainer
+from headrace.runs.run_options import ComputeOptions
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -13,7 +13,7 @@ import torch
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError
 from headrace.models.transfer import transfer
-from headrace.profiling.input_records import DecodeCounters, LostFrame, lost_frame, summarize_all
+from headrace.profiling.input_records import DecodeStats, LostFrame, lost_frame, summarize_all
 from headrace.profiling.recorder import Recorder
 from headrace.profiling.run_records import Accuracy, TrainingRecord
 from headrace.profiling.session import Kind
@@ -23,7 +23,7 @@ from headrace.runs.model_setup import StartWatch, notes_on, setup_of
 from headrace.runs.outputs import HEAD, claim
 from headrace.runs.retrain.labelled_dataset import LabelledDataset
 from headrace.runs.retrain.learner import Learner, ready_learner
-from headrace.runs.retrain.options import RetrainOptions
+from headrace.runs.retrain.retrain_options import RetrainOptions
 from headrace.runs.retrain.trainer import DATA, PARTS
 from headrace.runs.runner import AnyRunner
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
@@ -194,7 +194,7 @@ class Training:
             ),
             "inputs": inputs,
             "stages": tuple(self._stages()),
-            "decode": DecodeCounters(**vars(self._loader.decoding)),
+            "decode": DecodeStats(**vars(self._loader.decoding)),
             "lost": (*left_out, *lost),
             "notes": notes_on(options.compute),
             "training": TrainingRecord(

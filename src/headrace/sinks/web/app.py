@@ -11,7 +11,7 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headrace.sinks.web.access_control import Guard, RequestInfo
-from headrace.sinks.web.pictures import Pictures
+from headrace.sinks.web.live_image import LiveImage
 from headrace.sinks.web.prometheus import CONTENT_TYPE, metrics_text
 from headrace.sinks.web.status import StatusCache, health
 
@@ -43,7 +43,7 @@ class AppState:
 
     cache: StatusCache
     silent_seconds: float
-    pictures: Pictures | None
+    pictures: LiveImage | None
     """None serves no page."""
 
 
@@ -125,7 +125,7 @@ def _status(cache: StatusCache) -> _Endpoint:
     return answer
 
 
-def _picture(pictures: Pictures) -> _Endpoint:
+def _picture(pictures: LiveImage) -> _Endpoint:
     async def answer(request: Request) -> Response:
         after = request.query_params.get("after", "0")
         if not (after.isascii() and after.isdigit() and len(after) < 16):

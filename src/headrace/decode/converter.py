@@ -1,0 +1,207 @@
+"""One decoded PyAV frame into upright pixels of the wanted shape."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Generic, Protocol
+
+import av
+import numpy as np
+from av.video.frame import VideoFrame
+from av.video.reformatter import Interpolation, VideoReformatter
+
+from headrace.decode.frame_outputs import Array, FrameWriter, Out, Pixels, StackedOutput
+from headrace.decode.resize import resized
+from headrace.decode.yuv420 import Yuv420Packer
+from headrace.errors import ConfigError, DecodeError
+from headrace.video.content_digest import rows_of
+from headrace.video.frame_format import Crop, FrameFormat, Orientation
+
+
+class Converter(Protocol[Pixels]):
+    """Makes decoded frames of one stream, on the CPU or on a device, into pixels. Not thread-safe.
+
+    A backend that keeps frames on its device brings one whose pixels are tensors there.
+    """
+
+    def shape_of(self, frame: VideoFrame) -> tuple[int, ...]:
+        """Return the shape of the pixels that a frame becomes.
+
+        Raises:
+            DecodeError: it cannot be made into what is asked for.
+        """
+        ...
+
+    def new(self, shape: tuple[int, ...]) -> Pixels:
+        """Return memory for pixels of `shape`, of any content, where frames are converted to."""
+        ...
+
+    def convert(self, frame: VideoFrame, out: Pixels | None) -> Pixels:
+        """Return a frame as uint8 pixels, in `out` if it is given. Raises as `shape_of` does."""
+        ...
+
+
+class Conversion(Generic[Pixels]):
+    """Converts the frames of one job into their places. A frame may come again: the last counts."""
+
+    def __init__(
+        self, converter: Converter[Pixels], wanted: Sequence[int], out: Out[Pixels] | None
+    ) -> None:
+        """Convert nothing yet; without `out` each frame gets memory of its own."""
+        self._converter: Converter[Pixels] = converter
+        self._slots = {number: slot for slot, number in enumerate(wanted)}
+        self._out: Out[Pixels] | None = out
+        self.refused: dict[int, DecodeError] = {}
+        """Frames that could not be converted, and why."""
+
+    def pixels(self, number: int, frame: VideoFrame) -> Pixels | None:
+        """Return a frame converted, in its place; None if it cannot be, and a note in `refused`."""
+        slot, out, converter = self._slots[number], self._out, self._converter
+        try:
+            if isinstance(out, FrameWriter):
+                pixels: Pixels = out.write(slot, frame)
+            elif isinstance(out, StackedOutput):
+                place = out.place(slot, converter.shape_of(frame), converter.new)
+                pixels = converter.convert(frame, place)
+            else:
+                pixels = converter.convert(frame, None if out is None else out[slot])
+        except DecodeError as error:
+            self.refused[number] = error
+            return None
+        self.refused.pop(number, None)
+        return pixels
+
+
+def output_size(
+    frame: VideoFrame, shape: FrameFormat, orientation: Orientation, source: str
+) -> tuple[int, int]:
+    """Return (height, width) of what a frame becomes.
+
+    Raises:
+        DecodeError: the crop does not lie inside the frame, as the stream changes its size.
+    """
+    upright = orientation.upright_size((frame.height, frame.width))
+    try:
+        return shape.output_size(upright)
+    except ConfigError as error:
+        raise DecodeError(
+            f"a frame of {source} cannot be cropped: {error}", source=source, pts=frame.pts
+        ) from error
+
+
+def size_has_changed(
+    frame: VideoFrame, source: str, before: Sequence[int], size: Sequence[int]
+) -> DecodeError:
+    """Return the error of a frame that comes in another (height, width) than those before."""
+    return DecodeError(
+        f"frames of {source} change their size on the way: from {'x'.join(map(str, before))} to "
+        f"{'x'.join(map(str, size))} (height x width); give a size, so that all become equal, or "
+        "ask for frames of one size at a time",
+        source=source,
+        pts=frame.pts,
+    )
+
+
+_RGB_16 = "rgb48le" if sys.byteorder == "little" else "rgb48be"
+
+
+class ArrayConverter:
+    """Converts frames of one stream to arrays: a `Converter`. Not thread-safe: one per decoder.
+
+    Matrix (BT.601, 709, 2020) and range are taken from each frame's own tags; untagged means
+    BT.601 limited range, as in FFmpeg. 10-bit becomes 8-bit, unless 16 bits are asked for. By
+    `area`, shrinking averages, which costs a quarter of converting at full size and resizing
+    afterwards; growing is bicubic.
+    """
+
+    def __init__(self, shape: FrameFormat, orientation: Orientation, source: str) -> None:
+        self._shape = shape
+        self._orientation = orientation
+        self.source = source
+        """What frames are of, in messages."""
+        self._scaler = VideoReformatter()
+        self._packer = Yuv420Packer()
+        # Numbers of any width go through what is typed for 8 bits.
+        self._dtype: np.dtype[np.uint8] = np.dtype(shape.dtype)
+        self._format = "rgb24" if shape.dtype == "uint8" else _RGB_16
+
+    def output_size(self, frame: VideoFrame) -> tuple[int, int]:
+        """Return (height, width) of the result. Raises as the function of that name does."""
+        return output_size(frame, self._shape, self._orientation, self.source)
+
+    def shape_of(self, frame: VideoFrame) -> tuple[int, ...]:
+        """Return the shape of the array that a frame becomes. Raises as `output_size` does."""
+        return self._shape.array_shape(self.output_size(frame))
+
+    def new(self, shape: tuple[int, ...]) -> Array:
+        """Return an array of `shape`, of any content."""
+        return np.empty(shape, self._dtype)
+
+    def convert(self, frame: VideoFrame, out: Array | None) -> Array:
+        """Return `frame` in the layout of the shape, written into `out` if it is given.
+
+        Raises:
+            ConfigError: `out` has numbers of another type.
+            DecodeError: the frame does not fit `out`, as frames of this stream change their size;
+                or its colours cannot be converted.
+        """
+        size = self.output_size(frame)
+        expected = self._shape.array_shape(size)
+        if out is None:
+            out = self.new(expected)
+        elif out.dtype != self._dtype:
+            raise ConfigError(
+                f"frames of {self.source} are {self._dtype}, and were to be written to memory of "
+                f"{out.dtype}; give memory of their type"
+            )
+        elif out.shape != expected:
+            raise size_has_changed(frame, self.source, out.shape[:2], size)
+        try:
+            self._write(frame, out)
+        except (av.error.FFmpegError, ValueError) as error:
+            raise DecodeError(
+                f"a frame of {self.source} cannot be converted from {frame.format.name}, colour "
+                f"matrix {int(frame.colorspace)}: {error}; encode the file anew with other colours",
+                source=self.source,
+                pts=frame.pts,
+            ) from error
+        return out
+
+    def _write(self, frame: VideoFrame, out: Array) -> None:
+        shape, turn = self._shape, self._orientation
+        if shape.crop is not None:
+            frame = self._cut(frame, shape.crop)
+        fitting = shape.fitting(turn.upright_size((frame.height, frame.width)))
+        if shape.layout == "yuv420":
+            self._packer.pack(frame, fitting, turn, out)
+            return
+        stored = turn.upright_size(fitting.scaled)
+        if shape.interpolation == "area":
+            picture = self._to_rgb(frame, stored)
+        else:
+            whole = self._to_rgb(frame, (frame.height, frame.width))
+            picture = resized(whole, stored, shape.interpolation)
+        fitting.place(turn.upright(picture), out)
+
+    def _to_rgb(self, frame: VideoFrame, size: tuple[int, int]) -> Array:
+        """Return a view of the RGB picture, valid as long as the frame behind it."""
+        height, width = size
+        shrinks = height <= frame.height and width <= frame.width
+        picture = self._scaler.reformat(
+            frame,
+            width=width,
+            height=height,
+            format=self._format,
+            interpolation=Interpolation.AREA if shrinks else Interpolation.BICUBIC,
+            threads=1,
+        )
+        rows = rows_of(picture.planes[0], width * 3 * self._dtype.itemsize)
+        return rows.view(self._dtype).reshape(height, width, 3)
+
+    def _cut(self, frame: VideoFrame, crop: Crop) -> VideoFrame:
+        """Return a crop as RGB: cut from the whole frame, as colour is stored more coarsely."""
+        stored = self._orientation.stored_crop(crop, (frame.height, frame.width))
+        whole = self._to_rgb(frame, (frame.height, frame.width))
+        cut = whole[stored.top :, stored.left :][: stored.height, : stored.width]
+        return VideoFrame.from_ndarray(np.ascontiguousarray(cut), format=self._format)

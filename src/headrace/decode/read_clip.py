@@ -1,0 +1,97 @@
+"""Reading one clip: `num_frames` frames, `stride` apart."""
+
+import os
+import sys
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.argument_names import answers_names
+from headrace.decode.decoder_config import ON_CPU, DecoderConfig
+from headrace.decode.index_store import IndexStore
+from headrace.decode.open_decoder import open_index
+from headrace.decode.protocol import check_on_error
+from headrace.decode.video_reader import VideoReader
+from headrace.sampling.clip_shape import Boundary
+from headrace.video.frame_format import FrameFormat
+from headrace.video.frames import Clip
+from headrace.video.source import Source, Stream
+
+
+@answers_names
+def read_clip(
+    filename: str | os.PathLike[str],
+    start: int = 0,
+    num_frames: int = 16,
+    stride: int = 2,
+    *,
+    size: tuple[int, int] | None = None,
+    boundary: Boundary = "error",
+    on_error: Literal["raise", "conceal"] = "raise",
+    decoding: DecoderConfig = ON_CPU,
+    stream: Stream | None = None,
+) -> NDArray[np.uint8]:
+    """Return a clip as uint8 [T, H, W, 3] in [0, 255], RGB, upright.
+
+    Frame k of the clip is frame `start + k * stride` of the video, in presentation order; 1 means
+    consecutive. `size` is (height, width), None the video's own, which must be one for the whole
+    clip. With `on_error="conceal"` damaged frames come as FFmpeg shows them. `stream` is which
+    video stream, as `headrace.open` has it. `load_clip` also tells which frames are damaged,
+    indices, times and the frame rate.
+
+    `decoding` is what decodes, and where. With `keeps_on_device=True` the clip is a tensor there,
+    ready for what this thread asks of its CUDA stream next; typed as an array all the same, because
+    a type does not see the value: `torch.as_tensor` returns that very tensor.
+
+    Raises:
+        BackendError: such video cannot be decoded that way.
+        ConfigError: the video ends before the clip does and `boundary` is `error`, or an argument
+            is out of range; the message says how many frames there are.
+        OpenError, ScanError, DecodeError: the file is bad.
+    """
+    clip = load_clip(
+        filename,
+        start,
+        num_frames,
+        stride,
+        size=size,
+        boundary=boundary,
+        on_error=on_error,
+        decoding=decoding,
+        stream=stream,
+    )
+    return clip.frames
+
+
+@answers_names
+def load_clip(
+    filename: Source | str | os.PathLike[str],
+    start: int = 0,
+    num_frames: int = 16,
+    stride: int = 2,
+    *,
+    size: tuple[int, int] | None = None,
+    boundary: Boundary = "error",
+    on_error: Literal["raise", "conceal"] = "raise",
+    decoding: DecoderConfig = ON_CPU,
+    stream: Stream | None = None,
+    store: IndexStore | None = None,
+) -> Clip:
+    """Return a clip with indices, presentation times and the video's frame rate.
+
+    Arguments and errors are those of `read_clip`; `store` is where indexes are kept, the user's
+    cache folder by default. A frame that the boundary rule repeats is decoded once. Each call opens
+    the file anew, some 5 ms: for many clips of one video `headrace.open` keeps it open.
+    """
+    check_on_error(on_error, ("raise", "conceal"))
+    reader = VideoReader(
+        open_index(Source.of(filename, stream), store),
+        FrameFormat(size=size),
+        conceals=on_error == "conceal",
+        memory_budget=sys.maxsize,
+        decoding=decoding,
+        is_read_once=True,
+    )
+    with reader:
+        return reader.clip(start, num_frames, stride, boundary)

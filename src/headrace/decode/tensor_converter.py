@@ -1,0 +1,321 @@
+"""One decoded PyAV frame into upright RGB in PyTorch, on the device that its planes lie on.
+
+Run on the CPU by our tests; no GPU has run it yet.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Final, Self
+
+import torch
+from av.video.frame import VideoFrame
+
+from headrace.decode.converter import output_size, size_has_changed
+from headrace.decode.resize import (
+    Taps,
+    antialiased_cubic,
+    antialiased_linear,
+    area,
+    cubic,
+    linear,
+)
+from headrace.decode.tensor_planes import Planes, planes_of
+from headrace.decode.yuv_to_rgb import YuvToRgb, colour_is_left, colours, matrix_and_range
+from headrace.errors import BackendError, ConfigError, HeadraceError, first_line
+from headrace.runtime.fork_safety import ForkSafeLock
+from headrace.video.frame_format import Crop, FrameFormat, Orientation
+from headrace.video.stream_index import StreamIndex
+
+_Kernel = Callable[[int, int, float], Taps]
+_Asked = tuple[_Kernel, int, int, float]
+_WHOLE_RGB: dict[str, _Kernel] = {"bilinear": antialiased_linear, "bicubic": antialiased_cubic}
+
+_ASKING: Final = ForkSafeLock()
+"""Whoever asks a GPU for RGB. It is many short requests, between each of which threads would take
+turns at Python: 4 threads on 2 cores asked for 0.55 to 0.45 times as many as one did."""
+
+
+class TensorConverter:
+    """Converts frames of one stream to tensors: a `Converter`. Not thread-safe: one per decoder.
+
+    Takes YUV 4:2:0 of 8 or 10 bits (NV12, P010, or three planes), on its device or on the CPU.
+    Matrix, range, crop, size, fit, interpolation and turn mean what they mean to `FrameConverter`;
+    all is computed in float32, by the formulas of ITU-T H.273, and rounded once. Cost: up to 35
+    bytes of memory, while it is made, for each pixel of the frame, or of a larger picture; bilinear
+    45, bicubic 100 (measured at 2160p, on the CPU).
+
+    Pictures differ from those of swscale, which makes them on the CPU and rounds on the way: by at
+    most 6 grey levels and 2.4 on average; smaller ones of an odd width by at most 1. In noise that
+    is made larger swscale also clips on the way, which is up to 46.
+
+    Colour, at half the resolution, is made larger as swscale does it. At full size, in 8 bits and
+    an even number of rows, four pixels share theirs. Else it is resized by itself, by averages or
+    straight lines; and where the width is even, two pixels side by side share theirs.
+    """
+
+    def __init__(
+        self,
+        shape: FrameFormat,
+        orientation: Orientation,
+        source: str,
+        device: torch.device | str = "cpu",
+        *,
+        colour_is_left: bool = True,
+    ) -> None:
+        """Touch no GPU yet.
+
+        Args:
+            shape: What frames are made into.
+            orientation: How they are turned for that.
+            source: What they are of, in messages.
+            device: Where tensors are made; frames lie there, or on the CPU.
+            colour_is_left: Where the colour of two pixels side by side lies, which counts where
+                it is not shared as it is: at the left one, or in the middle of both.
+
+        Raises:
+            BackendError: the shape is one that only the CPU makes.
+        """
+        check_shape(shape, source, device)
+        self._shape = shape
+        self._orientation = orientation
+        self._source = source
+        self._device = torch.device(device)
+        self._shift = 0.25 if colour_is_left else 0.0
+        self._taps: dict[_Asked, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._bases: dict[YuvToRgb, torch.Tensor] = {}
+
+    @classmethod
+    def of(cls, index: StreamIndex, shape: FrameFormat, device: torch.device | str) -> Self:
+        """Return what makes frames of a stream into tensors. Raises as the class does."""
+        return cls(
+            shape,
+            index.info.orientation,
+            str(index.source),
+            device,
+            colour_is_left=colour_is_left(index.info.codec),
+        )
+
+    def shape_of(self, frame: VideoFrame) -> tuple[int, ...]:
+        """Return the shape of the tensor that a frame becomes.
+
+        Raises:
+            DecodeError: the crop does not lie inside the frame, as the stream changes its size.
+        """
+        return *output_size(frame, self._shape, self._orientation, self._source), 3
+
+    def new(self, shape: tuple[int, ...]) -> torch.Tensor:
+        """Return a tensor of `shape` on the device, of any content.
+
+        Raises:
+            BackendError: the device has no such memory left.
+        """
+        with self._errors():
+            return torch.empty(shape, dtype=torch.uint8, device=self._device)
+
+    def convert(self, frame: VideoFrame, out: torch.Tensor | None) -> torch.Tensor:
+        """Return `frame` as uint8 [H, W, 3] in [0, 255], RGB, written into `out` if it is given.
+
+        On a GPU it is done when this thread's CUDA stream is; the frame may be let go at once.
+
+        Raises:
+            BackendError: its pixels or colours are none that are converted on a device; or PyTorch
+                fails there, as for lack of memory.
+            ConfigError: `out` is no tensor of uint8 on the device.
+            DecodeError: it does not fit `out`, as frames of this stream change their size.
+        """
+        expected = self.shape_of(frame)
+        if out is None:
+            out = self.new(expected)
+        self._check(out)
+        if tuple(out.shape) != expected:
+            raise size_has_changed(frame, self._source, tuple(out.shape[:2]), expected[:2])
+        turn = _ASKING if self._device.type == "cuda" else nullcontext()
+        with self._errors(), turn, planes_of(frame, self._device, self._source) as planes:
+            self._write(planes, self._colours(frame, planes.bits), out)
+        return out
+
+    def _check(self, out: object) -> None:
+        if not isinstance(out, torch.Tensor):
+            found = type(out).__name__
+        elif out.dtype != torch.uint8 or out.device != self._device:
+            found = f"{str(out.dtype).removeprefix('torch.')} on {out.device}"
+        else:
+            return
+        raise ConfigError(
+            f"frames of {self._source} are tensors of uint8 on {self._device}, and were to be "
+            f"written to memory of {found}; give a tensor of their type, there"
+        )
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Name what PyTorch raises as of the device: no file is to blame for it."""
+        try:
+            yield
+        except HeadraceError:
+            raise
+        except (RuntimeError, TypeError, ValueError) as error:
+            reason = first_line(error)[:200]
+            raise BackendError(
+                f"frames of {self._source} cannot be made into tensors on {self._device}: "
+                f"{reason}; if memory is short, read fewer files or frames at a time, or smaller "
+                "ones; or leave keeps_on_device out"
+            ) from error
+
+    def _colours(self, frame: VideoFrame, bits: int) -> YuvToRgb:
+        matrix, span = matrix_and_range(frame)
+        found = colours(matrix, span, bits)
+        if found is None:
+            raise BackendError(
+                f"frames of {self._source} have colour matrix {matrix}; on a device those of "
+                "BT.601, BT.709, BT.2020, FCC and SMPTE 240M become RGB: leave keeps_on_device out"
+            )
+        return found
+
+    def _write(self, planes: Planes, numbers: YuvToRgb, out: torch.Tensor) -> None:
+        shape, turn = self._shape, self._orientation
+        size = _size(planes.y)
+        picture: torch.Tensor | None = None
+        if shape.crop is not None:
+            picture = _cut(self._rgb(planes, numbers, size), turn.stored_crop(shape.crop, size))
+            size = _size(picture)
+        fitting = shape.fitting(turn.upright_size(size))
+        stored = turn.upright_size(fitting.scaled)
+        if shape.interpolation != "area":
+            picture = self._rgb(planes, numbers, size) if picture is None else picture
+            picture = self._resized(picture, stored, _WHOLE_RGB[shape.interpolation])
+        elif picture is None:
+            picture = self._rgb(planes, numbers, stored)
+        else:
+            shrinks = stored[0] <= size[0] and stored[1] <= size[1]
+            picture = self._resized(picture, stored, area if shrinks else cubic)
+        fitting.place(_upright(picture, turn).movedim(0, -1), out)
+
+    def _rgb(self, planes: Planes, numbers: YuvToRgb, size: tuple[int, int]) -> torch.Tensor:
+        """Return a picture of YUV in the stored direction, float32 [3, *size] in whole levels."""
+        height, width = size
+        whole = _size(planes.y)
+        shrinks = height <= whole[0] and width <= whole[1]
+        kernel = area if shrinks else cubic
+        y = self._along(planes.y, -1, width, kernel)
+        y = self._along(y, -2, height, kernel)
+        uv, rows, columns = planes.uv, 2, 2
+        if size != whole or planes.bits > 8 or height % 2:
+            rows, columns = 1, 2 - width % 2
+            uv = self._colour_along(uv, -1, width // columns, kernel, self._shift)
+            uv = self._colour_along(uv, -2, height, kernel)
+        added = self._added(uv, numbers)
+        if width % columns:
+            added, columns = added.repeat_interleave(columns, -1)[..., :width], 1
+        # Pixels that share their colour are a block; the arithmetic of colour is done once for it.
+        blocks = height // rows, rows, width // columns, columns
+        rgb = added.new_empty((3, *blocks))
+        torch.add(added[:, :, None, :, None], y.reshape(blocks), alpha=numbers.luma, out=rgb)
+        return _levels(rgb.view(3, height, width))
+
+    def _added(self, uv: torch.Tensor, numbers: YuvToRgb) -> torch.Tensor:
+        """Return what is added to `luma * Y` for red, green and blue, float32 [3, H, W] as `uv`."""
+        u, v = uv
+        added = uv.new_empty((3, *_size(uv)), dtype=torch.float32)
+        torch.mul(v, numbers.red_by_v, out=added[0])
+        torch.mul(u, numbers.green_by_u, out=added[1]).add_(v, alpha=numbers.green_by_v)
+        torch.mul(u, numbers.blue_by_u, out=added[2])
+        if numbers not in self._bases:
+            base = torch.tensor(numbers.base, dtype=torch.float32)
+            self._bases[numbers] = base[:, None, None].to(self._device)
+        return added.add_(self._bases[numbers])
+
+    def _resized(
+        self, picture: torch.Tensor, size: tuple[int, int], kernel: _Kernel
+    ) -> torch.Tensor:
+        """Return whole levels [3, H, W] as [3, *size], rounded after each side, as Pillow does."""
+        for side, length in ((-1, size[1]), (-2, size[0])):
+            if picture.shape[side] != length:
+                picture = _levels(self._along(picture, side, length, kernel))
+        return picture
+
+    def _colour_along(
+        self,
+        samples: torch.Tensor,
+        side: int,
+        length: int,
+        kernel: _Kernel,
+        shift: float = 0,
+    ) -> torch.Tensor:
+        grows = kernel is area and length >= samples.shape[side]
+        return self._along(samples, side, length, linear if grows else kernel, shift)
+
+    def _along(
+        self,
+        samples: torch.Tensor,
+        side: int,
+        length: int,
+        kernel: _Kernel,
+        shift: float = 0,
+    ) -> torch.Tensor:
+        """Return samples with another length of one side, the last or the one before, in float32.
+
+        The very same ones where the length is theirs.
+        """
+        before = samples.shape[side]
+        if before == length and not shift:
+            return samples
+        key = kernel, before, length, shift
+        if key not in self._taps:
+            taps = kernel(before, length, shift)
+            self._taps[key] = (
+                torch.from_numpy(taps.index).to(self._device),
+                torch.from_numpy(taps.weights).to(self._device, torch.float32),
+            )
+        index, weights = self._taps[key]
+        # Gathered and summed, not multiplied as matrices, which may be TF32 on a GPU.
+        if side == -1:
+            return _weighted(samples[..., index], weights).sum(-1)
+        return _weighted(samples[..., index, :], weights[..., None]).sum(-2)
+
+
+def check_shape(shape: FrameFormat, source: str, device: torch.device | str) -> None:
+    """Do nothing if frames are made into a shape on a device.
+
+    Raises:
+        BackendError: it is one that only the CPU makes.
+    """
+    for asked, only in ((shape.layout, "rgb"), (shape.dtype, "uint8")):
+        if asked != only:
+            raise BackendError(
+                f"frames of {source} were asked for on {device} as {asked}; there they come as "
+                f"{only}: leave keeps_on_device out"
+            )
+
+
+def _size(picture: torch.Tensor) -> tuple[int, int]:
+    height, width = picture.shape[-2:]
+    return height, width
+
+
+def _weighted(picked: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """Return the product in float32; in the memory of `picked` if it fits there."""
+    return picked.mul_(weights) if picked.is_floating_point() else picked * weights
+
+
+def _levels(samples: torch.Tensor) -> torch.Tensor:
+    """Return samples in whole levels from 0 to 255, in the same memory."""
+    return samples.round_().clamp_(0, 255)
+
+
+def _cut(picture: torch.Tensor, crop: Crop) -> torch.Tensor:
+    return picture[:, crop.top :, crop.left :][:, : crop.height, : crop.width]
+
+
+def _upright(picture: torch.Tensor, turn: Orientation) -> torch.Tensor:
+    """Return [3, H, W] turned upright."""
+    if turn.is_transposed:
+        picture = picture.swapaxes(-1, -2)
+    sides = [
+        side
+        for side, is_flipped in (
+            (-1, turn.is_flipped_horizontally),
+            (-2, turn.is_flipped_vertically),
+        )
+        if is_flipped
+    ]
+    return picture.flip(sides) if sides else picture

@@ -1,0 +1,136 @@
+"""What an extraction will do, and what became of it: values that all kinds share."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.extraction.extraction_options import OutputSpec
+from headrace.extraction.journal import JournalEntry, Outcome
+from headrace.planning.chunks import Chunk
+from headrace.profiling.run_records import Setup, StartUpPart
+from headrace.profiling.session import Session
+from headrace.video.frame_loss import FrameLoss
+from headrace.video.stream_index import StreamIndex
+
+Wanted = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ExtractionPlan:
+    """What will be done, found out before anything is decoded or written."""
+
+    request: OutputSpec
+    indexes: dict[int, StreamIndex]
+    """Number of a video in the request → its frames; without those that cannot be opened."""
+    wanted: dict[int, Wanted]
+    """Number of a video → its wanted frames, or the first of each clip; int64, ascending."""
+    chunks: tuple[Chunk, ...]
+    left_out: tuple[FrameLoss, ...] = ()
+    """Videos of which nothing can come."""
+    notes: tuple[str, ...] = ()
+    """What was decided, in words."""
+
+    @cached_property
+    def total(self) -> int:
+        """Pictures, features or frames that are wanted."""
+        return sum(chunk.frames for chunk in self.chunks)
+
+    @cached_property
+    def places(self) -> dict[int, int]:
+        """Number of a video in the request → its place among the inputs of a session."""
+        return {number: place for place, number in enumerate(self.indexes)}
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Chunk]:
+        """Name of a chunk → the chunk, in order."""
+        return {chunk.name: chunk for chunk in self.chunks}
+
+    def spread(self, most: int, among: Sequence[Chunk] | None = None) -> list[Chunk]:
+        """Return up to `most` chunks all over the plan, or all over some of it, in order."""
+        chunks = self.chunks if among is None else among
+        places = np.unique(np.linspace(0, len(chunks) - 1, most).round().astype(int))
+        return [chunks[place] for place in places.tolist()]
+
+    def path_of(self, chunk: Chunk) -> str:
+        """Return the path of a chunk's video."""
+        return self.request.videos[chunk.video].path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """What became of all chunks, in this run and those before it."""
+
+    done: Mapping[str, Outcome]
+    """Name of a chunk that is done → what came of it."""
+    begun: Mapping[str, Outcome] = field(default_factory=dict)
+    """Of chunks that are not done: what there is of them; where they failed, all else is lost."""
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """Name of a chunk that nobody does → why."""
+    entries: Mapping[str, JournalEntry] = field(default_factory=dict)
+    """Name of a chunk of which there is something → its entry in the journal."""
+
+    @property
+    def came(self) -> int:
+        """Pictures, features or frames that lie in the folder."""
+        return sum(outcome.came for outcome in (*self.done.values(), *self.begun.values()))
+
+    def without(self, chunks: Sequence[Chunk]) -> list[Chunk]:
+        """Return the chunks that are neither done nor given up."""
+        return [each for each in chunks if each.name not in {**self.done, **self.failed}]
+
+
+@dataclass(frozen=True, kw_only=True)
+class KindSummary:
+    """What the record of a run says of one kind of extraction."""
+
+    setup: Setup
+    outputs: tuple[str, ...]
+    """Files that lie in the folder, beside what is made of each chunk."""
+    notes: tuple[str, ...] = ()
+    """What was decided or happened, in words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtractionResult:
+    """What an extraction came to."""
+
+    session: Session
+    """Of this run alone; of a whole extraction, `lost` of it tells of earlier runs too."""
+    came: int
+    """Pictures, features or frames that lie in the folder now."""
+    were_there: int
+    """Of these, from earlier runs."""
+    wanted: int
+    """That were asked for, of videos that could be opened."""
+
+    @property
+    def is_all(self) -> bool:
+        """Whether all that was asked for came, concealed frames among it."""
+        is_left_out = any(loss.index is None for loss in self.session.lost)
+        has_come = self.came == self.wanted and not is_left_out
+        return self.session.outcome == "complete" and has_come
+
+
+def whole_video(video: int, index: StreamIndex, frames: int) -> Chunk:
+    """Return the one chunk of a video of which so many frames are wanted."""
+    height, width = index.info.upright_size
+    return Chunk(
+        video=video,
+        start=0,
+        stop=len(index),
+        frames=frames,
+        decoded=len(index),
+        cost=float(len(index) * height * width),
+    )
+
+
+def startup_parts(seconds: Mapping[str, float | None]) -> tuple[StartUpPart, ...]:
+    """Return what passed before a run, by name; what is not known is left out."""
+    return tuple(
+        StartUpPart(name=name, seconds=max(0.0, spent))
+        for name, spent in seconds.items()
+        if spent is not None
+    )

@@ -1,0 +1,316 @@
+"""What comes out of an open stream: frames, each with its packet's moment, decoded as they come."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Final, NamedTuple, cast
+
+import av
+from av.container import InputContainer
+from av.format import Flags
+from av.video.codeccontext import VideoCodecContext
+from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
+
+from headrace.live.connect_errors import (
+    BROKEN,
+    NO_ANSWER,
+    ConnectProblem,
+    Failed,
+    playlist_trouble,
+    trouble_of,
+)
+from headrace.live.live_edge import LATE, Lag
+from headrace.live.open_options import OpenOptions, camera_trouble, check_device
+from headrace.live.source import EventKind
+from headrace.live.source_options import SourceOptions
+from headrace.live.timestamp_repair import Arrivals, TimestampRepair
+from headrace.runtime.clock import Clock
+from headrace.runtime.item import DroppedItem
+from headrace.runtime.waitable_source import Waiter
+from headrace.video.codec import FfmpegCodec, VideoPacket, prepare
+from headrace.video.container import MAX_PIXELS
+
+DAMAGED: Final = "damaged"
+"""Why a frame is dropped whose packet is refused, or that the decoder marks."""
+NO_KEYFRAME: Final = "no keyframe"
+"""Why a frame is dropped that leans on ones from before the connection."""
+_MOST_WITHOUT_KEYFRAME: Final = 600
+"""Packets; behind these a stream is decoded in any case: some refresh by parts and have none."""
+_LATE_SECONDS: Final = 1.0
+"""That decoding may fall behind before it skips to a keyframe."""
+_NO_STREAM: Final = (av.error.ArgumentError, av.error.InvalidDataError)
+"""What FFmpeg calls a format that is not allowed, or not known."""
+_MOST_HELD: Final = 64
+"""Packets whose frame a decoder may hold back."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, slots=True)
+class Received:
+    """A frame as the decoder gave it."""
+
+    frame: VideoFrame
+    pts: int
+    time_base: Fraction
+    arrived_ns: int
+    """When its packet was handed over; of a recording, when it was due."""
+    waited_seconds: float
+    """For that packet, or for the last one before the decoder gave the frame."""
+    is_gap: bool
+    """It does not follow on the frame before."""
+    captured_seconds: float | None
+
+    @property
+    def seconds(self) -> float:
+        """Its place on the timeline of the stream."""
+        return float(self.pts * self.time_base)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Connected:
+    """A stream is open; comes before all else."""
+
+    codec: str
+    is_recording: bool
+    """It has an end, and is played by its timetable."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StreamEvent:
+    """Something happened that is worth a line."""
+
+    kind: EventKind
+    words: str
+    frames: int = 0
+
+
+Came = Connected | Received | DroppedItem | StreamEvent
+
+
+class _Read(NamedTuple):
+    packet: VideoPacket
+    arrived_ns: int
+    waited_seconds: float
+    """For the read."""
+
+
+def receive(
+    opening: OpenOptions, options: SourceOptions, waiter: Waiter
+) -> Generator[Came, None, None]:
+    """Open a stream and yield what comes out of it, until it ends.
+
+    Blocks in FFmpeg, each time no longer than `options.open_timeout_seconds`, but for a camera that
+    hangs and for the look-up of a host's name. `waiter` paces a recording that a server sends as
+    fast as it is taken.
+
+    Raises:
+        Failed: it cannot be opened, or breaks.
+    """
+    with closing(_opened(opening, options, waiter.clock)) as container:
+        try:
+            yield from _Stream(container, waiter).run()
+        except av.error.FFmpegError as error:
+            # Not raised from the error: its text holds the address, and with it the password.
+            is_broken = error.errno == errno.EIO
+            trouble = BROKEN if is_broken else _trouble_of(opening, error)
+        else:
+            return
+    raise Failed(trouble)
+
+
+def _opened(opening: OpenOptions, options: SourceOptions, clock: Clock) -> InputContainer:
+    if opening.format == "v4l2":
+        check_device(opening)
+    start_ns = clock.now_ns()
+    try:
+        return av.open(
+            opening.url,
+            format=opening.format,
+            container_options=dict(opening.options),
+            metadata_errors="replace",
+        )
+    except (av.error.FFmpegError, OSError, ValueError) as error:
+        trouble = _trouble_of(opening, error)
+        is_unknown = opening.format is None and isinstance(error, _NO_STREAM)
+    # RTSP calls it invalid data when the answer does not come in time.
+    if (clock.now_ns() - start_ns) / 1e9 >= options.open_timeout_seconds:
+        trouble = NO_ANSWER
+    elif opening.trust is not None:
+        trouble = opening.trust.trouble(opening.url, options.open_timeout_seconds) or trouble
+    if is_unknown:
+        trouble = playlist_trouble(_head(opening)) or trouble
+    raise Failed(trouble)
+
+
+def _head(opening: OpenOptions) -> bytes:
+    """Return the first bytes of what a server sends, asked for once more; b"" where none come."""
+    options = {k: v for k, v in opening.options.items() if k != "format_whitelist"}
+    try:
+        with av.open(opening.url, format="data", container_options=options) as container:
+            return bytes(next(container.demux()))
+    except (av.error.FFmpegError, OSError, ValueError, StopIteration):
+        return b""
+
+
+def _trouble_of(opening: OpenOptions, error: Exception) -> ConnectProblem:
+    is_camera = opening.format == "v4l2"
+    return (camera_trouble(error) if is_camera else None) or trouble_of(error)
+
+
+class _Stream:
+    """The video stream of an open container."""
+
+    def __init__(self, container: InputContainer, waiter: Waiter) -> None:
+        self._container = container
+        self._waiter = waiter
+        self._stream = _video_of(container)
+        self._is_recording = container.size > 0  # a camera has no length to tell
+        self._start: tuple[int, float] | None = None
+
+    def run(self) -> Iterator[Came]:
+        yield Connected(codec=self._stream.codec_context.name, is_recording=self._is_recording)
+        lag = None if self._is_recording else Lag(_LATE_SECONDS)
+        decoding = _Decoding(self._container, self._stream, lag)
+        for read in _reads(self._container, self._stream, self._waiter.clock):
+            for item in decoding.take(read):
+                yield self._in_real_time(item)
+        for item in decoding.end(self._waiter.clock.now_ns()):
+            yield self._in_real_time(item)
+
+    def _in_real_time(
+        self, item: Received | DroppedItem | StreamEvent
+    ) -> Received | DroppedItem | StreamEvent:
+        """Waits until a frame of a recording is due."""
+        if not self._is_recording or not isinstance(item, Received):
+            return item
+        clock = self._waiter.clock
+        if self._start is None or item.is_gap:
+            self._start = clock.now_ns(), item.seconds
+        start_ns, first_seconds = self._start
+        self._waiter.until(start_ns + round((item.seconds - first_seconds) * 1e9))
+        return replace(item, arrived_ns=clock.now_ns())
+
+
+class _Decoding:
+    """From packets to frames with their times."""
+
+    def __init__(self, container: InputContainer, stream: VideoStream, lag: Lag | None) -> None:
+        rate = stream.average_rate or stream.guessed_rate
+        assert stream.time_base is not None
+        self._container = container
+        # FFmpeg makes times up where the format has none, as if there were 25 frames a second.
+        has_times = not container.format.flags & cast(int, Flags.no_timestamps.value)
+        self._arrivals = None if lag is None or has_times else Arrivals()
+        self._time_base = Fraction(stream.time_base)
+        if self._arrivals is not None:
+            self._time_base, lag = self._arrivals.time_base, None
+        self._timeline = TimestampRepair(self._time_base, Fraction(rate) if rate else None)
+        self._codec = FfmpegCodec(_prepared(stream.codec_context))
+        self._arrived: dict[int, int] = {}
+        self._corrupt: set[int] = set()
+        self._lag = lag
+        self._ordinal = -1
+        self._skipped = 0
+        self._skips_for: str | None = NO_KEYFRAME
+        self._waited_seconds = 0.0
+
+    def take(self, read: _Read) -> Iterator[Received | DroppedItem | StreamEvent]:
+        """Yield what one packet brings about."""
+        self._ordinal += 1
+        self._waited_seconds = read.waited_seconds
+        packet = read.packet
+        if self._skips(read):
+            yield DroppedItem(self._skips_for or LATE)
+            return
+        self._arrived[self._ordinal] = read.arrived_ns
+        self._arrived.pop(self._ordinal - _MOST_HELD, None)
+        if packet.is_corrupt:
+            self._corrupt.add(self._ordinal)
+        yield from self._decoded(packet, read.arrived_ns)
+
+    def _skips(self, read: _Read) -> bool:
+        """Whether a packet is left out: before the first keyframe, or to catch up."""
+        packet, lag = read.packet, self._lag
+        if lag is not None and packet.pts is not None:
+            seconds = float(packet.pts * self._time_base)
+            lag.take(seconds, read.arrived_ns, read.waited_seconds)
+        is_late = lag is not None and lag.is_late
+        if is_late and self._skips_for is None:
+            self._skips_for = LATE
+            self._codec.context.flush_buffers()
+        is_entry = packet.is_keyframe or self._skipped >= _MOST_WITHOUT_KEYFRAME
+        if self._skips_for is not None and is_entry and not is_late:
+            self._skips_for, self._skipped = None, 0
+        self._skipped += self._skips_for is not None
+        return self._skips_for is not None
+
+    def end(self, now_ns: int) -> Iterator[Received | DroppedItem | StreamEvent]:
+        """Yield what the decoder still holds."""
+        yield from self._decoded(None, now_ns)
+
+    def _decoded(
+        self, packet: VideoPacket | None, now_ns: int
+    ) -> Iterator[Received | DroppedItem | StreamEvent]:
+        decoded = self._codec.decode(self._ordinal, packet)
+        if packet is not None and decoded.reported and not decoded.shown:
+            yield DroppedItem(DAMAGED)
+        for ordinal, frame in decoded.shown:
+            if ordinal in self._corrupt or ordinal in decoded.reported:
+                self._corrupt.discard(ordinal)
+                yield DroppedItem(DAMAGED)
+            else:
+                yield from self._placed(frame, self._arrived.pop(ordinal, now_ns))
+
+    def _placed(self, frame: VideoFrame, arrived_ns: int) -> Iterator[Received | StreamEvent]:
+        pts = frame.pts if self._arrivals is None else self._arrivals.place(arrived_ns)
+        placed = self._timeline.place(pts)
+        if placed.words:
+            yield StreamEvent(kind="timestamps", words=placed.words)
+        # Microseconds of the sender's clock at pts 0, from its RTCP reports; none before the first.
+        epoch = self._container.start_time_realtime
+        captured = None
+        if epoch is not None and placed.is_given and self._arrivals is None:
+            captured = epoch / 1e6 + float(placed.pts * self._time_base)
+        yield Received(
+            frame=frame,
+            pts=placed.pts,
+            time_base=self._time_base,
+            arrived_ns=arrived_ns,
+            waited_seconds=self._waited_seconds,
+            is_gap=placed.is_gap,
+            captured_seconds=captured,
+        )
+
+
+def _reads(container: InputContainer, stream: VideoStream, clock: Clock) -> Iterator[_Read]:
+    packets = container.demux(stream)
+    while True:
+        before_ns = clock.now_ns()
+        packet: Any = next(packets, None)
+        if packet is None:
+            return
+        now_ns = clock.now_ns()
+        if packet.size:
+            yield _Read(packet, now_ns, (now_ns - before_ns) / 1e9)
+
+
+def _video_of(container: InputContainer) -> VideoStream:
+    stream = container.streams.best("video")
+    if not isinstance(stream, VideoStream):
+        kinds = ", ".join(dict.fromkeys(each.type for each in container.streams)) or "nothing"
+        raise Failed(ConnectProblem(f"it sends no video ({kinds})", "give a stream with video"))
+    if stream.codec_context is None:
+        raise Failed(
+            ConnectProblem("it sends video that FFmpeg cannot decode here", "send H.264 or HEVC")
+        )
+    return stream
+
+
+def _prepared(context: VideoCodecContext) -> VideoCodecContext:
+    prepare(context)
+    context.options = {**context.options, "max_pixels": str(MAX_PIXELS)}
+    return context

@@ -1,0 +1,134 @@
+"""What a loader hands to the training loop."""
+
+from collections.abc import Mapping, Sequence
+from typing import Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from headrace.loaders.contact_sheet.batch_sheet import sheet_of_batch
+from headrace.loaders.contact_sheet.contact_sheet import ContactSheet
+from headrace.loaders.contact_sheet.sheet_options import SheetOptions
+from headrace.loaders.named_tensors import BatchNames, NamedTensors
+from headrace.loaders.video_set import VideoSet
+from headrace.video.frames import Clip
+
+
+class Batch(NamedTensors):
+    """N samples, in the planned order; a sample is a frame, or a clip of T frames.
+
+    Of a `Manifest` it has every other column too, by its name: `batch.label`, `batch["label"]`.
+    """
+
+    frames: torch.Tensor
+    """uint8 [N, 3, H, W], or [N, T, 3, H, W] of clips; [0, 255], RGB, upright; or uint16 in
+    [0, 65535], where `dtype` asked for it; on the loader's device; what `transform` and
+    `batch_transform` made of it, where there are any. Colour is innermost in memory
+    (`torch.channels_last`), as decoders give it and convolutions like it. Owned by the caller."""
+    video: torch.Tensor
+    """int64 [N]: place of each sample's video in the list that was given."""
+    index: torch.Tensor
+    """int64 [N], or [N, T]: place of each frame in presentation order."""
+    pts_seconds: torch.Tensor
+    """float64 [N], or [N, T]: presentation time of each frame."""
+    original_size: torch.Tensor
+    """int64 [N, 2]: (height, width) of upright frames of its video, before they were resized."""
+    is_concealed: torch.Tensor
+    """bool [N], or [N, T]: the frame is damaged, and shown as FFmpeg shows it; false throughout
+    unless `on_error="conceal"` was asked for."""
+    is_repeated: torch.Tensor
+    """bool [N]: the sample was given before in this epoch, as its first ones come again at its end
+    so that all ranks have equally many. Leave these out of a sum over all ranks, and every sample
+    counts once."""
+    is_pad: torch.Tensor
+    """bool [N], or [N, T]: the frame stands in for one that the video, or the segment of it, does
+    not have: see `boundary` of the samplers of clips."""
+    row: torch.Tensor
+    """int64 [N]: place of each sample's row in the manifest that was given; of a list of videos,
+    the same as `video`."""
+
+    @classmethod
+    def of(
+        cls,
+        videos: VideoSet,
+        frames: NDArray[np.int64],
+        pictures: torch.Tensor,
+        is_concealed: NDArray[np.bool_],
+        is_repeated: NDArray[np.bool_],
+        is_pad: NDArray[np.bool_],
+        row: NDArray[np.int64] | None = None,
+        columns: Mapping[str, torch.Tensor | list[str]] | None = None,
+        classes: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> Self:
+        """Return the batch of `frames`, ids int64 [N] or [N, T] in `videos`, as `pictures`."""
+        video, index = videos.population.locate(frames)
+        place = video if video.ndim == 1 else video[:, 0]
+        number, sizes = videos.number[place], videos.sizes[place]
+        return cls(
+            frames=pictures,
+            video=torch.from_numpy(number),
+            index=torch.from_numpy(index),
+            pts_seconds=torch.from_numpy(videos.pts_seconds(video, index)),
+            original_size=torch.from_numpy(sizes),
+            is_concealed=torch.from_numpy(is_concealed),
+            is_repeated=torch.from_numpy(is_repeated),
+            is_pad=torch.from_numpy(is_pad),
+            row=torch.from_numpy(number.copy() if row is None else row),
+            **(columns or {}),
+        ).tell(
+            BatchNames(
+                videos=tuple(str(videos.indexes[each].source) for each in place.tolist()),
+                classes=classes or {},
+            )
+        )
+
+    @classmethod
+    def of_clip(cls, clip: Clip) -> Self:
+        """Return frames that were read by hand as a batch of one clip, to show or for a model.
+
+            headrace.Batch.of_clip(reader.between(0.5, 1.5, fps=6)).show()
+
+        It has `frames`, uint8 (uint16 as they were read) [1, T, 3, H, W] in the memory of the clip,
+        `index`, `pts_seconds` and `is_concealed`.
+        """
+        return cls(
+            frames=torch.as_tensor(clip.frames).movedim(-1, -3)[None],
+            index=torch.from_numpy(clip.index)[None],
+            pts_seconds=torch.from_numpy(clip.pts_seconds)[None],
+            is_concealed=torch.from_numpy(clip.is_concealed)[None],
+        )
+
+    def show(
+        self,
+        samples: int | Sequence[int] | None = None,
+        *,
+        frames: int = 8,
+        mean: Sequence[float] | None = None,
+        std: Sequence[float] | None = None,
+    ) -> ContactSheet:
+        """Return the pictures in a grid, clips as rows of frames in time; a notebook shows it.
+
+            batch.show()
+            batch.show(samples=[3, 7], mean=MEAN, std=STD).save("batch.png")
+
+        Below each stand its video, place, time and label; frames that are padded, repeated or
+        concealed have a border and say so. A sheet has at most 1280 x 4096 pixels, and says what
+        was left out. Large pictures become a whole number of times smaller, small ones larger.
+
+        Bytes and 16-bit pictures are shown as they are, as are floats in [0, 1] or [0, 255]. Floats
+        that were normalised come back with the `mean` and `std` they were normalised with; without
+        these, the least value of all that is shown becomes black and the largest white.
+
+        Args:
+            samples: How many, from the first on, or which places; None: 32 frames, or 8 clips.
+            frames: Of each clip, at most 16: evenly from its first to its last.
+            mean: Of each channel, of pictures in [0, 1].
+            std: Likewise.
+
+        Raises:
+            ConfigError: there are no such samples, or transforms have made of `frames` what is no
+                picture of 1 or 3 channels.
+        """
+        look = SheetOptions(samples=samples, frames=frames, mean=mean, std=std)
+        return sheet_of_batch(self, self._told, look)

@@ -1,0 +1,255 @@
+"""Camera streams for a stock DataLoader: each worker keeps its slots, and decodes them once."""
+
+import os
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.argument_names import answers_names
+from headrace.decode.decoder_config import DecoderConfig
+from headrace.decode.decoder_pool import DecoderPool
+from headrace.decode.index_store import IndexStore
+from headrace.decode.job_result import read
+from headrace.errors import BackendError, ConfigError
+from headrace.loaders.cameras.augment import ClipAugment
+from headrace.loaders.cameras.camera_alignment import Alignment
+from headrace.loaders.cameras.camera_batch import CameraBatch, SlotCell
+from headrace.loaders.cameras.camera_options import layout_for
+from headrace.loaders.cameras.camera_schedule import first_behind, stream_jobs
+from headrace.loaders.cameras.camera_set import CameraSet
+from headrace.loaders.cameras.camera_view import CameraView, CameraViews, check_views
+from headrace.loaders.cameras.moment_table import MetadataOf, check_metadata
+from headrace.loaders.collate import Collate
+from headrace.loaders.dataset_items import DecodingDataset
+from headrace.loaders.devices import check_decoding
+from headrace.loaders.ranks import agreement
+from headrace.loaders.transforms import Transform, check_transforms, transformed_one
+from headrace.runtime.posix import files_to_keep_open
+from headrace.sampling.moment_windows import MISSING
+from headrace.sampling.moments import Moments
+from headrace.units import check_integers
+from headrace.video.camera_layout import CameraLayout
+from headrace.video.frame_format import Fit, FrameFormat, Interpolation
+from headrace.video.stream_index import StreamIndex
+
+
+@answers_names
+class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
+    """Moments of synchronized cameras; batches come from a `CameraStreamSampler`.
+
+        cameras = CameraStreamDataset("index_frame.json", num_of_set=4, size=(256, 704))
+        sampler = CameraStreamSampler(cameras, group_num=4, num_workers=2, interleaved=True)
+        for batch in sampler.joined(DataLoader(cameras, batch_sampler=sampler, num_workers=2)): ...
+
+    An item is a dict of the tensors of one slot, as `CameraBatch` names them, which the DataLoader
+    stacks: frames uint8 [C, 3, H, W], sizes, valid, first_frame, slot, clip, clip_name, index,
+    frame, pts_seconds, error_ms, image_matrix; metadata, where asked for, becomes a list. Decoders
+    are opened by the process that uses them, under fork and spawn.
+
+    Args:
+        layout: The clips; or the path of an index file `{video_dir: {clip: frame_count}}`.
+        num_of_set: Clips whose decoders a process keeps open: those that its batches go round.
+            With fewer, a decoder starts again at a keyframe for each frame, with a warning.
+        num_of_file: Files that a process keeps open; None: `num_of_set` times the cameras, as far
+            as half the system's limit goes.
+        cameras: Names of the cameras to read, in this order, of an index file; None: all, by name.
+        size: (height, width) of the frames; None keeps that of the cameras, which must be one.
+        view: In place of `size`: a `CameraView`, or a dict of one for each camera, of which all
+            pictures must come out alike in size.
+        augment: What chance does to the pictures of a clip: a `ClipAugment`, drawn once for each
+            pass of it, from the seed of the sampler.
+        alignment: Which frames belong together; None means those of the same index.
+        metadata: What belongs to a moment besides its pictures: a function of the clip's name and a
+            `ClipMoment` that returns a mapping, or a `MomentTable`. Called in the worker.
+        moments: Which moments of each clip are delivered, of `Moments`; None means all.
+        transform: Called with the frames of each item, or `WithSample`.
+        skip_bad: Leave out clips with a camera that cannot be opened. Ranks of torch.distributed
+            then compare what they opened, here and when they make their samplers: each must make
+            both.
+        decoding: What decodes, and where; None: PyAV, on the CPU. Workers of the DataLoader must
+            be spawned for a GPU, from which frames come down to the CPU.
+        gpu: Short for `DecoderConfig.on_gpu(gpu)`: the number of the NVIDIA GPU that decodes; its
+            frames are equal bit by bit.
+        store: Where indexes are kept; None means the user's cache folder.
+
+    Raises:
+        BackendError: there is no such GPU, or it does not decode such video; or frames were to stay
+            on the device that decodes them.
+        ConfigError: an argument is out of range, or sizes differ and none is given.
+        OpenError, ScanError, DecodeError: a camera cannot be read or aligned.
+    """
+
+    def __init__(
+        self,
+        layout: CameraLayout | str | os.PathLike[str],
+        *,
+        num_of_set: int = 4,
+        num_of_file: int | None = None,
+        cameras: Iterable[str] | None = None,
+        size: tuple[int, int] | None = None,
+        fit: Fit = "stretch",
+        interpolation: Interpolation = "area",
+        view: CameraView | Mapping[str, CameraView] | None = None,
+        augment: ClipAugment | None = None,
+        alignment: Alignment | None = None,
+        metadata: MetadataOf | None = None,
+        moments: Moments | None = None,
+        transform: Transform | None = None,
+        skip_bad: bool = False,
+        decoding: DecoderConfig | None = None,
+        gpu: int | None = None,
+        store: IndexStore | None = None,
+    ) -> None:
+        """Open the index of every camera; decodes nothing yet."""
+        check_integers(0, gpu=gpu)
+        decoding = DecoderConfig.chosen(decoding, gpu)
+        _check_comes_down(decoding)
+        check_transforms(transform)
+        check_metadata(metadata)
+        check_integers(1, num_of_set=num_of_set, num_of_file=num_of_file)
+        with agreement(skip_bad) as opened:
+            check_views(view, augment, size=size, fit=fit)
+            layout = layout_for(layout, cameras)
+            self.cameras = CameraSet.open(
+                layout, alignment, moments=moments, skip_bad=skip_bad, store=store
+            )
+            self._views = CameraViews.of(
+                self.cameras,
+                size=size,
+                fit=fit,
+                interpolation=interpolation,
+                view=view,
+                augment=augment,
+            )
+            self._size = self._views.common_size()
+            opened.checksum, opened.left_out = self.cameras.checksum, self.cameras.num_lost
+        files = num_of_set * len(self.cameras.cameras)
+        most = files_to_keep_open(files, num_of_file)
+        pool = DecoderPool(self._views.plain, most, keeps_codecs=True, decoding=decoding)
+        super().__init__(pool)
+        self._collate = Collate()
+        self._transform = transform
+        self._metadata = metadata
+        self._kept: dict[tuple[int, int], tuple[tuple[int, int, int], NDArray[np.uint8]]] = {}
+        self._num_of_set = num_of_set
+        self._keeps_sets = most == files
+        self._at: dict[int, SlotCell] = {}
+        self._gaps = 0
+        self._is_warned = False
+        self.skips_bad = skip_bad
+        """Whether clips with a camera that cannot be opened are left out."""
+
+    def __len__(self) -> int:
+        """How many moments there are, over all clips."""
+        return sum(map(len, self.cameras.clips))
+
+    def __getitem__(self, cell: SlotCell) -> dict[str, Any]:
+        """Return one slot of a batch.
+
+        Raises:
+            ConfigError: it is asked for by a number.
+            DecodeError: a frame is damaged. Names file and pts.
+        """
+        if not isinstance(cell, SlotCell):
+            raise ConfigError(
+                f"moments of cameras are asked for by a sampler, not by number, got {cell!r}: "
+                "DataLoader(cameras, batch_sampler=CameraStreamSampler(cameras, ...))"
+            )
+        self._watch(cell)
+        pixels = np.zeros((1, len(self.cameras.cameras), *self._size, 3), np.uint8)
+        if cell.clip >= 0:
+            clip = self.cameras.clips[cell.clip]
+            for camera, frame in enumerate(clip.frames[cell.row].tolist()):
+                if frame != MISSING:
+                    self._show(cell, camera, frame, pixels[0, camera])
+        sizes = np.broadcast_to(self._size if cell.clip >= 0 else (0, 0), (*pixels.shape[:2], 2))
+        is_lost = np.zeros(pixels.shape[:2], bool)
+        pictures = self._collate.pictures(pixels)
+        matrices = self._views.matrices([cell])
+        batch = CameraBatch.of(
+            self.cameras, [cell], pictures, sizes.copy(), is_lost, matrices, self._metadata
+        )
+        item = batch.sample(0)
+        if self._transform is not None:
+            item["frames"] = transformed_one(self._transform, item["frames"], item)
+        return item
+
+    def _watch(self, cell: SlotCell) -> None:
+        """Warn, once, where slots come to this process so that frames are decoded again."""
+        last = self._at.get(cell.slot)
+        self._at[cell.slot] = cell
+        if self._is_warned or cell.clip < 0:
+            return
+        goes_on = last is not None and (cell.clip, cell.row) == (last.clip, last.row + 1)
+        if last is not None and not cell.is_first:
+            self._gaps += not goes_on
+        if self._gaps > len(self._at):  # each slot may have one, where training goes on
+            self._warn(
+                f"slot {cell.slot} came to this process with gaps, so the frames between are "
+                "decoded for nothing; give CameraStreamSampler the num_workers of the DataLoader"
+            )
+        elif goes_on and self._keeps_sets and self._was_closed(cell):
+            self._warn(
+                f"this process reads more slots than the {self._num_of_set} whose decoders it "
+                "keeps, so that they start again at a keyframe; raise num_of_set"
+            )
+
+    def _was_closed(self, cell: SlotCell) -> bool:
+        """Return whether decoders of a slot that goes on were closed for those of other slots."""
+        clip = self.cameras.clips[cell.clip]
+        were_open = [
+            camera
+            for camera, frame in enumerate(clip.frames[cell.row - 1].tolist())
+            if frame != MISSING and first_behind(clip.frames[cell.row :, camera], frame) is not None
+        ]
+        return bool(were_open) and not any(
+            self._pool.holds((cell.slot, camera)) for camera in were_open
+        )
+
+    def _warn(self, message: str) -> None:
+        self._is_warned = True
+        warnings.warn(message, stacklevel=4)
+
+    def _show(self, cell: SlotCell, camera: int, frame: int, out: NDArray[np.uint8]) -> None:
+        """Write a frame to `out`; one that the slot shows again is decoded once."""
+        clip, reader = self.cameras.clips[cell.clip], (cell.slot, camera)
+        shown = cell.clip, cell.epoch, frame
+        kept, pixels = self._kept.pop(reader, (None, out))
+        if kept == shown:
+            out[...] = pixels
+        else:
+            framing = self._views.framing(cell, camera)
+            following = first_behind(clip.frames[cell.row + 1 :, camera], frame)
+            self._decode(clip.indexes[camera], reader, frame, following, framing.shape, out)
+            framing.finish(out)
+        if cell.row + 1 < len(clip) and clip.frames[cell.row + 1, camera] == frame:
+            self._kept[reader] = shown, out.copy()
+
+    def _decode(
+        self,
+        index: StreamIndex,
+        reader: tuple[int, int],
+        frame: int,
+        following: int | None,
+        shape: FrameFormat,
+        out: NDArray[np.uint8],
+    ) -> None:
+        decoder = self._pool.decoder(index, reader, shape)
+        for job in stream_jobs(index, [frame], following):
+            read(decoder, job, [out]).check()
+        if following is None:
+            self._pool.drop(index, reader)
+
+
+def _check_comes_down(decoding: DecoderConfig) -> None:
+    """Refuse what decodes and is not here, or leaves frames on its device: BackendError."""
+    if decoding.keeps_on_device:
+        raise BackendError(
+            f"frames were to stay on {decoding.device}, and items of a CameraStreamDataset go "
+            "through worker processes, which are given memory of the CPU; CameraLoader gives "
+            "batches there; or leave keeps_on_device out"
+        )
+    check_decoding(decoding)

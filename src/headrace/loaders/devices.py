@@ -1,0 +1,133 @@
+"""Devices: whether batches can go where they were asked to, and video be decoded there."""
+
+import torch
+
+from headrace.decode.decoder_config import DecoderConfig
+from headrace.decode.device_scheduler import device_of
+from headrace.decode.open_decoder import capabilities_of
+from headrace.errors import BackendError, ConfigError, first_line
+from headrace.runtime.cuda_diagnostics import why_no_gpu
+from headrace.units import check_integers
+
+
+def check_device(device: torch.device | str | None, pin_memory: bool) -> None:
+    """Check that batches can go to `device`, and through page-locked memory if they are to.
+
+    CUDA is not started, so that a process may still be forked.
+
+    Raises:
+        ConfigError: torch knows no such device.
+        BackendError: it is not here, or there is nothing to lock memory for.
+    """
+    if device is not None:
+        _check_device(device)
+    if pin_memory and not torch.cuda.device_count():
+        try:
+            torch.empty(1).pin_memory()
+        except RuntimeError as error:
+            raise BackendError(
+                f"pin_memory=True was asked for, which is for copying to a GPU, and torch finds "
+                f"none; leave it out ({first_line(error)[:200]})"
+            ) from error
+
+
+def check_decoding(decoding: DecoderConfig) -> None:
+    """Check that what decodes is here: its backend, and its GPU. CUDA is not started.
+
+    Raises:
+        BackendError: it is not.
+    """
+    check_gpu(decoding.gpu)
+    capabilities_of(decoding)
+
+
+def check_stay(
+    decoding: DecoderConfig, device: torch.device | str | None, pin_memory: bool
+) -> None:
+    """Do nothing if batches are to be where frames stay: none is copied without a word.
+
+    Raises:
+        ConfigError: they are not: they were to go by page-locked memory, or to another device.
+    """
+    if not decoding.keeps_on_device:
+        return
+    there = device_of(decoding)
+    if pin_memory and decoding.stays_on_gpu:
+        raise ConfigError(
+            "pin_memory=True was asked for, which is for batches in the CPU's memory that go to a "
+            f"GPU, and frames were to stay on {there}, where they are already; leave "
+            "pin_memory out"
+        )
+    if device is not None and _numbered_name(torch.device(device)) != there:
+        raise ConfigError(
+            f"device={str(device)!r} was asked for, and frames were to stay on {there}; "
+            "leave device out, or leave keeps_on_device out, so that frames come down"
+        )
+
+
+def check_comes_to_workers(decoding: DecoderConfig) -> None:
+    """Do nothing unless frames of a dataset were to stay on a device.
+
+    Raises:
+        BackendError: they were.
+    """
+    if decoding.keeps_on_device:
+        raise BackendError(
+            f"frames of a dataset were to stay on {decoding.device} (keeps_on_device=True), and "
+            "worker processes of a DataLoader hand on no memory of a GPU; take FrameLoader or "
+            "ClipLoader, which leave frames there, or leave keeps_on_device out"
+        )
+
+
+def check_gpu(gpu: int | None) -> None:
+    """Check that there is a GPU of this number to decode on, or None. CUDA is not started.
+
+    Raises:
+        ConfigError: it is no number of a GPU.
+        BackendError: it is not here.
+    """
+    if gpu is None:
+        return
+    check_integers(0, gpu=gpu)
+    count = torch.cuda.device_count()
+    if gpu >= count:
+        raise BackendError(
+            f"decoding on GPU {gpu} was asked for, torch {torch.__version__} finds "
+            f"{_numbered('GPU 0', f'GPU {count - 1}', count)}; or leave gpu out to decode on the "
+            "CPU"
+        )
+
+
+def _numbered(first: str, last: str, count: int) -> str:
+    return f"{first} to {last}" if count else f"no CUDA device: {why_no_gpu()}"
+
+
+def _numbered_name(device: torch.device) -> str:
+    """Return a device's name as `DecoderConfig` has it: a GPU without a number is the first."""
+    return f"cuda:{device.index or 0}" if device.type == "cuda" else device.type
+
+
+def _check_device(device: torch.device | str) -> None:
+    try:
+        asked = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ConfigError(
+            f"device must be one that torch knows, such as 'cpu', 'cuda' or 'cuda:1', got "
+            f"{device!r}"
+        ) from error
+    if asked.type == "cuda":
+        count = torch.cuda.device_count()
+        if (asked.index or 0) >= count:
+            found = _numbered("'cuda:0'", f"'cuda:{count - 1}'", count)
+            raise BackendError(
+                f"device {str(asked)!r} was asked for, torch {torch.__version__} finds {found}; or "
+                "leave device out for batches on the CPU"
+            )
+        return
+    try:
+        torch.empty(0, device=asked)
+    except (RuntimeError, AssertionError, ImportError) as error:
+        raise BackendError(
+            f"device {str(asked)!r} was asked for, torch {torch.__version__} cannot use it here "
+            f"({first_line(error)[:200]}); leave device out for batches on the CPU"
+        ) from error

@@ -1,0 +1,137 @@
+"""Epochs: what one rank is given, step by step and epoch after epoch, as frame ids."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
+from itertools import count
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.errors import ConfigError
+from headrace.loaders.quarantine import Quarantine
+from headrace.loaders.state import Position
+from headrace.sampling.counter_rng import ATTEMPTS, substitutes
+from headrace.sampling.epoch_order import EpochOrder, Shard
+from headrace.sampling.population import Population
+from headrace.sampling.sampler import Sampler, check_order, check_samples
+from headrace.units import check_integers
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RankBatch:
+    """One batch of one rank, as requests."""
+
+    epoch: int
+    slots: NDArray[np.int64]
+    """int64 [N]: the slots of the epoch it delivers."""
+    frames: NDArray[np.int64]
+    """int64 [N], or [N, T] of clips: frame ids."""
+    drawn: NDArray[np.int64]
+    """int64 [N]: the slot that each sample was drawn for: its own, but for substitutes."""
+    is_repeated: NDArray[np.bool_]
+    """bool [N]: slots that were delivered before in this epoch."""
+    after: Position
+    """Where training stands when every rank has delivered this step."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Epochs:
+    """The steps of one rank. The same for every rank but for its share: equally many, as large."""
+
+    sampling: Sampler
+    population: Population
+    quarantine: Quarantine
+    seed: int
+    batch_size: int
+    shard: Shard
+    drop_last: bool
+    replaces_bad: bool = True
+    """Whether another sample takes the place of one with a frame that is known to be bad."""
+
+    def __post_init__(self) -> None:
+        check_integers(1, batch_size=self.batch_size)
+        check_order(self.order(0), self.sampling, self.population)
+
+    @property
+    def largest_step(self) -> int:
+        """Samples of the largest batch: an epoch that has fewer than `batch_size` is one batch."""
+        return min(self.batch_size, self.shard.count(len(self.order(0))))
+
+    def num_steps(self, slot: int = 0) -> int:
+        """Return how many steps an epoch has from `slot` on.
+
+        Raises:
+            ConfigError: a batch is larger than a whole epoch, and `drop_last` leaves out
+                smaller ones.
+        """
+        length = len(self.order(0))
+        share = self.shard.count(length)
+        if self.drop_last and self.batch_size > share:
+            fewer = f"a batch_size of at most {share}" if share else "fewer ranks"
+            raise ConfigError(
+                f"a batch of {self.batch_size} on each of {self.shard.ranks} ranks is more than "
+                f"the {length} samples of an epoch, and drop_last leaves out smaller ones, so that "
+                f"none is left; ask for {fewer}, or leave out drop_last"
+            )
+        samples = self.shard.count(length, slot)
+        return samples // self.batch_size if self.drop_last else -(-samples // self.batch_size)
+
+    def steps(self, start: Position, epochs: int | None = None) -> Iterator[RankBatch]:
+        """Yield every step from `start` on, through `epochs` in all, or without end."""
+        slot = start.place
+        for epoch in count(start.epoch) if epochs is None else range(start.epoch, epochs):
+            number = self.num_steps(slot)
+            for step in range(number):
+                yield self._step(epoch, slot, step, is_last=step == number - 1)
+            slot = 0
+
+    def order(self, epoch: int) -> EpochOrder:
+        """Return the order of an epoch; the latest are kept."""
+        return self._orders(epoch)
+
+    def samples(
+        self, epoch: int, slots: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return what `slots` deliver, int64 [n] or [n, T], with a substitute for each bad sample.
+
+        The second, int64 [n], says which slot each sample was drawn for.
+
+        Raises:
+            ConfigError: all substitutes of a slot are bad.
+        """
+        order = self.order(epoch)
+        frames, drawn = order.at(slots), slots.copy()
+        check_samples(frames, self.sampling, self.population)
+        if not self.replaces_bad:
+            return frames, drawn
+        for attempt in range(ATTEMPTS):
+            bad = self.quarantine.is_bad(frames).reshape(len(slots), -1).any(axis=1)
+            if not bad.any():
+                return frames, drawn
+            drawn[bad] = substitutes(len(order), slots[bad], attempt, seed=self.seed, epoch=epoch)
+            frames[bad] = order.at(drawn[bad])
+        raise ConfigError(
+            f"{len(self.quarantine)} of {self.population.num_frames} frames are bad, so nearly all "
+            "samples are; look at the quarantine list, and leave those videos out"
+        )
+
+    def _step(self, epoch: int, skip: int, step: int, *, is_last: bool) -> RankBatch:
+        length = len(self.order(epoch))
+        start = step * self.batch_size
+        stop = min(start + self.batch_size, self.shard.count(length, skip))
+        slots = self.shard.slots(start, stop, length, skip)
+        frames, drawn = self.samples(epoch, slots)
+        delivered = skip + stop * self.shard.ranks
+        return RankBatch(
+            epoch=epoch,
+            slots=slots,
+            frames=frames,
+            drawn=drawn,
+            is_repeated=self.shard.is_repeated(start, stop, length, skip),
+            after=Position(epoch=epoch + 1) if is_last else Position(epoch=epoch, place=delivered),
+        )
+
+    @cached_property
+    def _orders(self) -> Callable[[int], EpochOrder]:
+        return lru_cache(maxsize=4)(partial(self.sampling.order, self.population))

@@ -1,0 +1,325 @@
+"""What a row of a manifest means: its video, and the segment of it."""
+
+import math
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.errors import ConfigError, reason_of
+from headrace.extras import require
+from headrace.video.source import Source
+from headrace.video.timebase import exact_number
+from headrace.video.video_table import Row, named_columns, path_of, read_table
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RowPlaces:
+    """Where each row was written: also a part of a manifest knows the lines of the whole file."""
+
+    name: str
+    """Of the file, or what else to call the manifest."""
+    unit: Literal["line", "row"]
+    """What `number` counts: lines of a file from 1, or rows from 0."""
+    number: NDArray[np.int64]
+    """int64 [rows]."""
+
+    @classmethod
+    def of_rows(cls, count: int, name: str) -> "RowPlaces":
+        """Return those of rows that lie in no text file."""
+        return cls(name=name, unit="row", number=np.arange(count))
+
+    @classmethod
+    def of_lines(cls, lines: Sequence[int], name: str) -> "RowPlaces":
+        """Return those of rows that begin on some lines of a file."""
+        return cls(name=name, unit="line", number=np.array(lines, np.int64))
+
+    def where(self, row: int) -> str:
+        """Return what to call a row: `line 7 of labels.csv`, `row 2 of the manifest`."""
+        return f"{self.unit} {self.number[row]} of {self.name}"
+
+    def chosen(self, rows: NDArray[np.int64]) -> "RowPlaces":
+        """Return those of some rows."""
+        return replace(self, number=self.number[rows])
+
+
+Column = NDArray[Any]
+"""[rows]: int64, float64 with NaN where nothing is said, or text, with "" where nothing is."""
+
+Classes = Mapping[str, Sequence[str]]
+"""Column of labels → the names of its classes; a class is known by its place among them."""
+
+_INTEGER = re.compile(r"0|-?[1-9]\d{0,17}")
+_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
+
+
+def is_missing(value: object) -> bool:
+    """Return whether a value says nothing: none, an empty text, or not a number."""
+    if isinstance(value, str):
+        return not value.strip()
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def is_labels(name: str) -> bool:
+    """Return whether a column holds labels, by its name: `label`, `class`, `label_colour`."""
+    return name in ("label", "class") or name.startswith("label_")
+
+
+def column_of(name: str, values: Sequence[object], places: RowPlaces) -> Column:
+    """Return the values of a column as one array: all as integers, numbers or text.
+
+    Args:
+        name: Of the column.
+        values: Of each row, as they are written.
+        places: Where the rows stand.
+
+    Raises:
+        ConfigError: a value is no number and no text, or a label is missing.
+    """
+    for row, value in enumerate(values):
+        if not (value is None or isinstance(value, str | Real)):
+            raise ConfigError(
+                f"{name} of {places.where(row)} is {type(value).__name__}; a column holds a "
+                "number or a text for each row"
+            )
+        if is_labels(name) and is_missing(value):
+            raise ConfigError(f"{places.where(row)} has no {name}; give it one, or leave it out")
+    said = [value for value in values if not is_missing(value)]
+    if said and len(said) == len(values) and all(map(_is_integer, said)):
+        return np.array([int(value) for value in said], np.int64)  # type: ignore[call-overload]
+    if said and all(map(_is_number, said)):
+        numbers = [math.nan if is_missing(value) else float(str(value)) for value in values]
+        return np.array(numbers, np.float64)
+    texts = np.empty(len(values), object)
+    texts[:] = ["" if is_missing(value) else str(value).strip() for value in values]
+    return texts
+
+
+def check_classes(classes: object) -> None:
+    """Raise ConfigError if they are no classes: for each column of labels a list of names."""
+    if classes is not None and not isinstance(classes, Mapping):
+        raise ConfigError(
+            "classes must say for each column of labels which there are, as in "
+            f"{{'label': ['cats', 'dogs']}}, got {str(classes)[:80]}"
+        )
+    for name, names in (classes or {}).items():
+        is_names = isinstance(names, list | tuple) and all(isinstance(each, str) for each in names)
+        if not is_names or len(set(names)) < len(names):
+            raise ConfigError(
+                f"classes of {name} must be a list of different texts, got {str(names)[:80]}"
+            )
+
+
+def class_numbers(
+    name: str, labels: Column, classes: Sequence[str] | None, places: RowPlaces
+) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """Return the classes of a column of text, sorted, and the number of each row's, int64 [rows].
+
+    Args:
+        name: Of the column.
+        labels: The column.
+        classes: Those there are; None: those that come.
+        places: Where the rows stand.
+
+    Raises:
+        ConfigError: a label is none of `classes`.
+    """
+    names = tuple(sorted(set(labels)) if classes is None else classes)
+    number = {each: place for place, each in enumerate(names)}
+    for row, label in enumerate(labels):
+        if label not in number:
+            raise ConfigError(
+                f"{name} of {places.where(row)} is {label!r}, which is none of the {len(names)} "
+                f"classes that were given: {', '.join(map(str, names))[:120]}"
+            )
+    return names, np.array([number[each] for each in labels], np.int64)
+
+
+def _is_integer(value: object) -> bool:
+    if isinstance(value, str):
+        return _INTEGER.fullmatch(value.strip()) is not None
+    return isinstance(value, Integral) and abs(int(value)) < 1 << 63
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, str):
+        return _DECIMAL.fullmatch(value.strip()) is not None
+    return isinstance(value, Real)
+
+
+_TAKEN: Final = frozenset(
+    [
+        *("frames", "index", "pts_seconds", "is_concealed", "is_pad", "is_repeated", "row"),
+        *("original_size", "sample", "to", "pin_memory", "show", "columns"),
+        *("clear", "copy", "get", "items", "keys", "pop", "setdefault", "update", "values"),
+    ]
+)
+"""What a batch has already."""
+
+CONSUMED: Final = ("start_seconds", "end_seconds", "stream")
+"""Columns that say which part of a file is meant, and do not come with batches."""
+_UNCLEAR: Final = frozenset(
+    ["start", "end", "start_time", "end_time", "time_start", "time_end", "start_frame", "end_frame"]
+)
+
+
+def table_of(rows: object, where: str) -> list[dict[str, Any]]:
+    """Return rows as a list of dicts.
+
+    Raises:
+        ConfigError: they are none, or no rows.
+    """
+    if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
+        raise ConfigError(
+            f"rows must be a list of dicts, one for each row, got {type(rows).__name__}; a data "
+            'frame gives such with to_dict("records")'
+        )
+    found: list[dict[str, Any]] = []
+    for number, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise ConfigError(
+                f"row {number} of {where} must be a dict, from column to value, got "
+                f"{type(row).__name__}"
+            )
+        found.append(dict(row))
+    if not found:
+        raise ConfigError(f"{where} holds no row; give at least one, with a path")
+    return found
+
+
+def named_path(path: object, what: str) -> Path:
+    """Return a path that a caller gave.
+
+    Raises:
+        ConfigError: it is none; `what` says what it was to be of.
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise ConfigError(f"the path of {what} is needed, got {type(path).__name__}")
+    return Path(path)
+
+
+def check_columns(heads: Iterable[object], where: str) -> None:
+    """Raise ConfigError if a column has no name, or one that is taken or unclear."""
+    for name in heads:
+        if not isinstance(name, str) or not name.strip():
+            raise ConfigError(f"{where} has a column without a name; name each in the first line")
+        if name in _TAKEN:
+            raise ConfigError(f"{where} has a column {name!r}, as batches have; rename it")
+        if name in _UNCLEAR:
+            raise ConfigError(
+                f"{where} has a column {name!r}; call it start_seconds or end_seconds if it says, "
+                "in seconds, which part of the video is meant, and otherwise something else"
+            )
+
+
+def video_of(row: Mapping[str, Any], path: str, folder: Path, where: str) -> Path | Source:
+    """Return the video that a row names in the column `path`, and the stream of it, if it does.
+
+    Raises:
+        ConfigError: it names none, or what is no stream; `where` says which row it is.
+    """
+    found, stream = video_in(row.get(path), folder, where), row.get("stream")
+    if is_missing(stream):
+        return found
+    if isinstance(stream, float) and stream.is_integer():
+        stream = int(stream)  # as data frames have whole numbers among empty ones
+    try:
+        return Source.of(found, stream.strip() if isinstance(stream, str) else stream)
+    except ConfigError as error:
+        raise ConfigError(f"{where} has a column 'stream': {error}") from error
+
+
+def video_in(value: object, folder: Path, where: str) -> Path | Source:
+    """Return the video that a row names; a relative path starts in `folder`.
+
+    Raises:
+        ConfigError: it names none; `where` says which row it is.
+    """
+    if isinstance(value, Source) and value.has_path:
+        return replace(value, path=folder / value.path)
+    return folder / path_of(value, where)
+
+
+def segment_of(row: Mapping[str, Any], where: str) -> tuple[Fraction, Fraction | None]:
+    """Return from which second up to which a row goes, exactly as written; None: to the end.
+
+    Raises:
+        ConfigError: they are no times, or the end is not after the start.
+    """
+    start, end = (
+        None if is_missing(row.get(name)) else exact_number(f"{name} of {where}", row[name])
+        for name in ("start_seconds", "end_seconds")
+    )
+    start = start or Fraction(0)
+    if start < 0 or (end is not None and end <= start):
+        until = "the end of the video" if end is None else f"{float(end):g} s"
+        raise ConfigError(
+            f"{where} begins at {float(start):g} s and ends at {until}; it must begin at 0 s or "
+            "later, and end after that"
+        )
+    return start, end
+
+
+def check_weights(weights: Column | None, places: RowPlaces) -> None:
+    """Raise ConfigError if a weight is no number from 0 up."""
+    if weights is None:
+        return
+    for row, weight in enumerate(weights.tolist()):
+        where = places.where(row)
+        if exact_number(f"weight of {where}", weight) < 0:
+            raise ConfigError(f"weight of {where} is {weight}; it must be >= 0")
+
+
+SUFFIXES: Final = (".csv", ".tsv", ".txt", ".jsonl", ".parquet")
+_LARGEST_BYTES: Final = 1 << 28
+
+
+def read_rows(path: Path, what: str = "manifest") -> tuple[list[Row], RowPlaces]:
+    """Return the rows of a file, a dict each, and where they stand. Reads all of it.
+
+    Args:
+        path: Of the file.
+        what: To call it in messages.
+
+    Raises:
+        ConfigError: it cannot be read, or is of no such kind.
+        BackendError: it is Parquet, and pyarrow is not installed.
+    """
+    kind = path.suffix.lower()
+    if kind not in SUFFIXES:
+        folders = "; for a folder of a folder for each class there is Manifest.of_folders"
+        raise ConfigError(
+            f"a {what} is a file that ends in {', '.join(SUFFIXES)}, got {path}"
+            f"{folders if what == 'manifest' else ''}"
+        )
+    if kind == ".parquet":
+        rows = _parquet(path, what)
+        return rows, RowPlaces.of_rows(len(rows), str(path))
+    table = read_table(path, what)
+    return table.rows, RowPlaces.of_lines(table.lines, table.name)
+
+
+def _parquet(path: Path, what: str) -> list[Row]:
+    with require("parquet", f"the {what} {path}", "write it as CSV or JSON lines"):
+        import pyarrow
+        import pyarrow.parquet
+    try:
+        size = path.stat().st_size
+        if size <= _LARGEST_BYTES:
+            table = pyarrow.parquet.read_table(path, memory_map=False)
+            heads = named_columns(table.column_names, str(path))
+            rows: list[Row] = table.rename_columns(heads).to_pylist()
+            return rows
+    except OSError as error:
+        reason = reason_of(error)
+        raise ConfigError(f"cannot read the {what} {path}: {reason}; give a file") from error
+    except (pyarrow.ArrowException, ValueError) as error:
+        raise ConfigError(f"{path} is no Parquet file: {str(error)[:100]}") from error
+    raise ConfigError(f"{path} is larger than {_LARGEST_BYTES >> 20} MiB; is it a {what}?")

@@ -1,0 +1,304 @@
+"""VideoSet: the videos of a training set, opened far enough to sample from them."""
+
+import os
+import sys
+import warnings
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.decode.index_store import IndexStore
+from headrace.decode.parallel_scan import scan_ahead
+from headrace.decode.proxy_index import ProxyIndex
+from headrace.errors import ConfigError, LeftOutWarning, MediaError
+from headrace.sampling.clip_shape import check_lengths
+from headrace.sampling.frame_times import FrameTimes
+from headrace.sampling.population import Population
+from headrace.sampling.sampler import Sampler, SamplerContext, SamplerTraits, adapted
+from headrace.video.frame_format import Fit, ResizeFit
+from headrace.video.frame_loss import FrameLoss
+from headrace.video.source import Source, check_is_list
+from headrace.video.stream_index import StreamIndex
+
+_MOST_NAMED = 3
+
+
+def raise_all(errors: Sequence[MediaError], of: str) -> None:
+    """Raise the first of some errors, with the names of the next ones and the count of the rest.
+
+    Args:
+        errors: Why something cannot be used, one for each; none: nothing is raised.
+        of: How many there were, and of what: "11 videos".
+    """
+    if not errors:
+        return
+    first, *others = errors
+    if not others:
+        raise first
+    message = f"{first}; and {len(others)} more of {of} cannot be used: {_names(others)}"
+    raise type(first)(message, source=first.source, pts=first.pts) from first
+
+
+def warn_left_out(
+    errors: Sequence[MediaError | FrameLoss], of: str, listed: str = "left_out"
+) -> None:
+    """Warn once of what is left out: how many, the first names, and where all are listed.
+
+    Args:
+        errors: Why something is left out, one for each; none: nothing is said.
+        of: How many there were, and of what: "11 videos".
+        listed: The attribute that lists all of them.
+    """
+    if errors:
+        are = "is" if len(errors) == 1 else "are"
+        warnings.warn(
+            f"{len(errors)} of {of} cannot be used and {are} left out: {_names(errors)}; "
+            f"`{listed}` lists all of them, and why",
+            LeftOutWarning,
+            stacklevel=_frames_of_headrace(),
+        )
+
+
+def _names(errors: Sequence[MediaError | FrameLoss]) -> str:
+    names = ", ".join(each.source for each in errors[:_MOST_NAMED])
+    more = len(errors) - _MOST_NAMED
+    return f"{names} and {more} more" if more > 0 else names
+
+
+def _frames_of_headrace() -> int:
+    """Return how many calls lie between the caller and the code outside headrace, it included."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith("headrace."):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+_CODEC_FRAMES = 8
+"""Measured: H.264 of 720p decoded by one thread takes some 10 MB."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class VideoSet:
+    """The indexes of many videos and the population their frames make. Holds no open file."""
+
+    indexes: tuple[StreamIndex, ...]
+    """Of the videos that can be read, in the order given."""
+    number: NDArray[np.int64]
+    """int64 [indexes]: place of each of them in the list that was given."""
+    left_out: tuple[MediaError, ...]
+    """Why the others cannot be read."""
+    refused: tuple[Source, ...]
+    """The others, in the same order."""
+
+    @classmethod
+    def open(
+        cls,
+        videos: Iterable[Source | str | os.PathLike[str]],
+        *,
+        skip_bad: bool = False,
+        store: IndexStore | None = None,
+        on_progress: Callable[[int], None] = lambda done: None,
+        rank: int = 0,
+        ranks: int = 1,
+    ) -> "VideoSet":
+        """Open the index of every video; one that was seen before is not read, others in parallel.
+
+        Args:
+            videos: Their paths.
+            skip_bad: Leave out what cannot be opened as video instead of raising.
+            store: Where indexes are kept; None means the user's cache folder.
+            on_progress: Called after each video with how many are done.
+            rank: This process among those that open the same videos now; they share the work.
+            ranks: Their number.
+
+        Raises:
+            ConfigError: there is no video, or none that can be read; or `videos` is one path.
+            OpenError, ScanError: videos cannot be read, and are not to be skipped: the first one's
+                error, which names the next and counts the rest. All are looked at before.
+        """
+        sources = _sources(videos)
+        open_one = scan_ahead(
+            sources,
+            store or IndexStore(),
+            raises=False,
+            rank=rank,
+            ranks=ranks,
+            on_scanned=lambda name, done, of: on_progress(done),
+        )
+        opened, bad, refused = dict[int, StreamIndex](), [], []
+        for number, source in enumerate(sources):
+            try:
+                opened[number] = open_one(source)
+            except MediaError as error:
+                bad.append(error)
+                refused.append(source)
+        if len({each for each in sources if type(each) is Source}) < len(sources):
+            on_progress(len(sources))  # those that are no plain files, or come twice
+        if not skip_bad:
+            raise_all(bad, f"{len(sources)} videos")
+        if not opened:
+            found = f"{len(bad)} that cannot be read; the first: {bad[0]}" if bad else "none"
+            raise ConfigError(f"at least one video is needed to sample from, got {found}")
+        return cls(
+            indexes=tuple(opened.values()),
+            number=np.array([*opened], np.int64),
+            left_out=tuple(bad),
+            refused=tuple(refused),
+        )
+
+    @cached_property
+    def population(self) -> Population:
+        """The frames of all these videos under one numbering."""
+        return self._population(None)
+
+    def use(self, *, seed: int | None, batch_size: int | None, ranks: int) -> SamplerContext:
+        """Return what a sampler of these videos is used for; arguments as for `SamplerContext`."""
+        return SamplerContext(
+            videos=self.number,
+            videos_given=len(self.indexes) + len(self.left_out),
+            paths=tuple(str(index.source) for index in self.indexes),
+            seed=seed,
+            batch_size=batch_size,
+            ranks=ranks,
+        )
+
+    def adapted(self, sampler: Sampler, use: SamplerContext) -> Sampler:
+        """Return a sampler for batches of these videos.
+
+        Raises:
+            ConfigError: it is no sampler, or of no such use; or a video is too short for its
+                clips: names the file.
+        """
+        found = adapted(sampler, use)
+        lengths = self.population.frames_per_video
+        check_lengths(found.traits.frames_needed, lengths, self.population.name)
+        return found
+
+    def common_size(self) -> tuple[int, int]:
+        """Return the (height, width) that all these videos have.
+
+        Raises:
+            ConfigError: they differ.
+        """
+        first = self.indexes[0]
+        for index in self.indexes:
+            if index.info.upright_size != first.info.upright_size:
+                raise ConfigError(
+                    f"frames of one size are needed for a batch: {first.source} has "
+                    f"{first.info.upright_size}, {index.source} {index.info.upright_size} "
+                    "(height, width); give a size"
+                )
+        return first.info.upright_size
+
+    def check_fit(self, fit: Fit | ResizeFit) -> None:
+        """Do nothing if each video has an aspect ratio to keep, or none is to be kept.
+
+        Raises:
+            ConfigError: one is read from a proxy that was stretched: names it.
+        """
+        for index in self.indexes:
+            if isinstance(index, ProxyIndex):
+                index.check_fit(fit)
+
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """int64 [indexes, 2]: (height, width) of upright frames of each video, not of its proxy."""
+        return np.array([index.original_size for index in self.indexes], np.int64)
+
+    @property
+    def codec_bytes(self) -> int:
+        """About the memory of the codec of the largest video: reference frames in YUV 4:2:0."""
+        sides = (index.info.upright_size for index in self.indexes)
+        return _CODEC_FRAMES * max(height * width for height, width in sides) * 3 // 2
+
+    @cached_property
+    def decoded_population(self) -> Population:
+        """The same frames by the GOPs that are decoded: those of proxies, where there are any."""
+        if not any(index.decoded_gop_lengths is not index.gop_lengths for index in self.indexes):
+            return self.population
+        return Population.of([index.decoded_gop_lengths for index in self.indexes])
+
+    def timed_population(self) -> Population:
+        """Return the population with durations, to sample uniformly in time; 8 bytes a frame."""
+        return self._population(
+            [index.duration * np.float64(index.info.time_base) for index in self.indexes]
+        )
+
+    def times(
+        self, video: int, first: int = 0, stop: int | None = None, end: int | None = None
+    ) -> FrameTimes:
+        """Return when frames [first, stop) of a video are shown, up to tick `end` at most; a view.
+
+        None: to the end of the video.
+        """
+        index = self.indexes[video]
+        stop = len(index) if stop is None else stop
+        shown_until = int(index.pts[stop - 1]) + max(1, int(index.duration[stop - 1]))
+        return FrameTimes(
+            pts=index.pts[first:stop],
+            end=shown_until if end is None else min(end, shown_until),
+            time_base=index.info.time_base,
+        )
+
+    def _population(self, durations: list[NDArray[np.float64]] | None) -> Population:
+        return Population.of(
+            [index.gop_lengths for index in self.indexes],
+            durations,
+            times=[self.times(video) for video in range(len(self.indexes))],
+            names=[str(index.source) for index in self.indexes],
+        )
+
+    @cached_property
+    def checksum(self) -> int:
+        """A number that other videos, or another order of them, are most unlikely to share.
+
+        Of names, sizes in bytes, lengths and GOPs; not of folders or times of change, so that
+        videos that are moved or copied are the same.
+        """
+        files = [
+            f"{index.source.path.name}/{index.source.stream}/{index.fingerprint.size}"
+            for index in self.indexes
+        ]
+        return zlib.crc32(os.fsencode("/".join(files)), frames_checksum(self.population))
+
+    def pts_seconds(
+        self, video: NDArray[np.int64], index: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Return the presentation time of frame `index` of `video`, both int64 of one shape."""
+        times = np.empty(index.shape, np.float64)
+        for each in np.unique(video):
+            there = video == each
+            times[there] = self.indexes[each].seconds_of(index[there])
+        return times
+
+
+class Sampled(Protocol):
+    """What frames are drawn from."""
+
+    @property
+    def population(self) -> Population:
+        """Its frames."""
+
+    def timed_population(self) -> Population:
+        """Return the same with durations."""
+
+
+def _sources(videos: Iterable[Source | str | os.PathLike[str]]) -> list[Source]:
+    """Return the videos of a list: ConfigError if it is none."""
+    check_is_list(videos)
+    return [Source.of(video) for video in videos]
+
+
+def population_for(traits: SamplerTraits, videos: Sampled) -> Population:
+    """Return the frames of the videos; with durations where a sampler needs them."""
+    return videos.timed_population() if traits.needs_durations else videos.population
+
+
+def frames_checksum(population: Population) -> int:
+    """Return a number of the lengths and GOPs of videos, in their order."""
+    return zlib.crc32(population.video_start.tobytes() + population.gop_start.tobytes())

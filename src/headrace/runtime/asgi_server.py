@@ -1,0 +1,160 @@
+"""A web application, served from a thread of its own."""
+
+import asyncio
+import socket
+from functools import partial
+from types import TracebackType
+from typing import Any, Final, cast
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+from headrace.errors import ConfigError, StageError, reason_of
+from headrace.runtime.threads import ThreadGroup
+
+MOST_CONNECTIONS: Final = 256
+"""More at a time are cut: each takes a file descriptor, which sources and sinks need."""
+IDLE_SECONDS: Final = 10.0
+"""A connection that asks for nothing whole for so long, or twice as long, is cut: who connects and
+stays silent would keep the places of those who look."""
+
+
+class Connection(H11Protocol):
+    """HTTP for one browser. What it sends is read by h11, a request at a time."""
+
+    def __init__(self, *given: Any, idle_seconds: float = IDLE_SECONDS, **named: Any) -> None:
+        """Made by the server, with what uvicorn gives."""
+        super().__init__(*given, **named)
+        self._idle_seconds = idle_seconds
+        self._seen: RequestResponseCycle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """See asyncio.Protocol."""
+        super().connection_made(transport)
+        if len(self.connections) > MOST_CONNECTIONS:
+            transport.abort()
+        else:
+            self.loop.call_later(self._idle_seconds, self._look)
+
+    def _look(self) -> None:
+        if self.transport.is_closing():
+            return
+        is_answered = self.cycle is None or self.cycle.response_complete
+        if is_answered and self.cycle is self._seen:
+            self.transport.abort()
+            return
+        self._seen = self.cycle
+        self.loop.call_later(self._idle_seconds, self._look)
+
+
+UNREAD_SECONDS: Final = 10
+"""How long a browser may leave what it asked for unread; the system then ends the connection."""
+
+
+class Server:
+    """Serves an ASGI application: `with Server(app, listener): ...`.
+
+    The block ends it at once: connections are cut, what is being answered is given up, the thread
+    has ended. Nothing that a browser does, or does not do, holds it.
+    """
+
+    def __init__(
+        self, app: ASGIApp, listener: socket.socket, *, idle_seconds: float = IDLE_SECONDS
+    ) -> None:
+        """No thread runs before the block begins.
+
+        Args:
+            app: The application; called in the server's thread only.
+            listener: From `listen`; closed with the block.
+            idle_seconds: After which, at least, a connection is cut that asks for nothing.
+        """
+        self._listener = listener
+        self._error: BaseException | None = None
+        self._server = _CuttingServer(
+            uvicorn.Config(
+                app,
+                http=cast(type[asyncio.Protocol], partial(Connection, idle_seconds=idle_seconds)),
+                ws="none",
+                loop="asyncio",
+                lifespan="off",
+                log_config=None,
+                log_level="critical",
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                date_header=False,
+                limit_concurrency=MOST_CONNECTIONS,
+                timeout_graceful_shutdown=1,
+            )
+        )
+        self._threads = ThreadGroup(self._stop)
+
+    def __enter__(self) -> "Server":
+        self._threads.__enter__()
+        self._threads.start("server", self._run)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """End the server.
+
+        Raises:
+            StageError: it had ended before, for a reason of its own.
+        """
+        self._threads.close()
+        self._listener.close()
+        if self._error is not None and error is None:
+            raise StageError(f"the server failed: {self._error}", stage="server") from self._error
+
+    def _stop(self) -> None:
+        self._server.should_exit = True
+
+    def _run(self) -> None:
+        try:
+            with asyncio.Runner() as runner:
+                runner.run(self._server.serve(sockets=[self._listener]))
+        except BaseException as error:  # noqa: BLE001 - raised where the block ends
+            self._error = error
+
+
+class _CuttingServer(uvicorn.Server):
+    """Ends without waiting for browsers: one that does not read would hold it for ever."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for connection in list(self.server_state.connections):
+            if connection.transport is not None:
+                connection.transport.abort()
+        await super().shutdown(sockets)
+
+
+def listen(address: str, port: int) -> socket.socket:
+    """Open a port that browsers can already connect to: their requests wait until it is served.
+
+    Args:
+        address: An IP address of this machine, or `localhost`.
+        port: 0 for any that is free.
+
+    Raises:
+        ConfigError: the port is in use or may not be used, or no such address is here.
+    """
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; connections inherit it
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_SECONDS * 1000)
+        listener.bind((address, port))
+        listener.listen(MOST_CONNECTIONS)
+    except OSError as error:
+        listener.close()
+        reason = reason_of(error)
+        raise ConfigError(
+            f"cannot serve on {address} port {port}: {reason}; give another port, or 0 for any "
+            "that is free, and an address of this machine"
+        ) from error
+    return listener

@@ -1,0 +1,362 @@
+"""Samplers of clips: at random places, and evenly spaced."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.argument_names import answers_names
+from headrace.errors import ConfigError
+from headrace.sampling.clip_shape import MOST_FRAMES, ClipBoundary, ClipShape, clip_span
+from headrace.sampling.counter_rng import CounterRng, Feistel, RngStream
+from headrace.sampling.epoch_order import EpochOrder
+from headrace.sampling.population import Population
+from headrace.sampling.sampler import SamplerContext, SamplerTraits
+from headrace.sampling.sampling_weights import (
+    VideoOrder,
+    Weights,
+    checked_weights,
+    opened_weights,
+    weights_in_order,
+)
+from headrace.units import check_counts, one_of
+
+EachOnce = Literal["videos", "starts"]
+"""What comes exactly once in an epoch of random clips."""
+
+
+@answers_names
+@dataclass(frozen=True, kw_only=True)
+class RandomClips:
+    """Clips at random places; an order of them delivers int64 [n, num_frames] frame ids.
+
+    Clips are uniform, single frames are not: where clips must lie inside their video, a frame
+    t < span - 1 frames from its start or end is in t // stride + 1 clips instead of num_frames.
+    With `repeat_last` or `wrap` every frame is the start of a clip.
+
+    With `fps` a clip is the same length of time in every video, whatever its frame rate: it starts
+    at a frame, and its frame k is the one that is shown k / fps seconds later (`FrameTimes` says
+    when a frame is shown). It lies inside its video where that shows something at all these times.
+    """
+
+    num_frames: int
+    stride: int = 1
+    """1 means consecutive."""
+    fps: Fraction | float | str | None = None
+    """Frames per second of media time, in place of a stride: 8, 12.5, "30000/1001"."""
+    temporal_jitter: int = 0
+    """Each frame moves forward by an integer uniform in [0, temporal_jitter], drawn for itself; at
+    most stride - 1, so that frames stay in order."""
+    each_once: EachOnce = "videos"
+    """`videos`: an epoch takes each video once, at a uniform start. `starts`: it takes each
+    possible start once, so long videos give more clips."""
+    boundary: ClipBoundary = "error"
+    """`error`: clips lie inside their video, and none may be too short. `skip`: those that are too
+    short are left out. `pad`: they give one clip, from the first frame, whose last frame is
+    repeated. `repeat_last` or `wrap`: a clip may start at any frame and does this at the end.
+    Frames that are repeated are marked in `Batch.is_pad`."""
+    weights: Weights | None = None
+    """How often each video comes, beside the others: as its share of an epoch says, rounded up or
+    down. None: each once. `Manifest.weights` and `Manifest.balanced` give such."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fps", self.shape.fps)
+        if self.weights is not None:
+            object.__setattr__(self, "weights", checked_weights("weights", self.weights))
+        if not 0 <= self.temporal_jitter < self.stride:
+            raise ConfigError(
+                f"temporal_jitter must be at least 0 and below the stride, {self.stride}, "
+                f"got {self.temporal_jitter}"
+            )
+        if self.each_once not in get_args(EachOnce):
+            raise ConfigError(
+                f"each_once must be one of {', '.join(get_args(EachOnce))}, got {self.each_once!r}"
+            )
+        if self.weights is not None and self.each_once != "videos":
+            raise ConfigError(
+                "weights say how often each video comes, and each_once='starts' that each start "
+                "comes once; leave out one"
+            )
+
+    @property
+    def shape(self) -> ClipShape:
+        """Which frames a clip has."""
+        return ClipShape.of(
+            self.num_frames, self.stride, self.fps, self.boundary, self.temporal_jitter
+        )
+
+    @property
+    def traits(self) -> SamplerTraits:
+        """Clips, each video or each start once an epoch."""
+        return SamplerTraits(
+            identity=repr(self),
+            is_random=True,
+            has_replacement=False,
+            num_frames=self.num_frames,
+            seed=self.seed,
+            frames_needed=self.shape.frames_needed,
+        )
+
+    def adapt(self, use: SamplerContext) -> Self:
+        """Return this with the seed asked for, and the weights of the videos that were opened."""
+        weights = opened_weights("weights", self.weights, use)
+        return replace(self, seed=use.seed_for(self.seed), weights=weights)
+
+    def order(self, population: Population, epoch: int) -> EpochOrder:
+        """Return the order of one epoch: as many slots as videos, or as starts.
+
+        Raises:
+            ConfigError: a video is shorter than a clip, and `boundary` is `error`; or all are, and
+                it is `skip`; or, by time, times are not known.
+        """
+        shape = self.shape
+        starts = shape.starts(population)
+        by_video = self.each_once == "videos"
+        chosen = self._by_video(starts, epoch) if by_video else self._by_start(starts, epoch)
+        jitter_draws = self._draws(epoch, RngStream.JITTER)
+
+        def clips_at(slots: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+            video, start = chosen.at(slots)
+            numbers = slots[:, None] * self.num_frames + np.arange(self.num_frames)
+            jitter = jitter_draws.integers(numbers, self.temporal_jitter + 1)
+            return shape.clips(population, video, start, jitter if self.temporal_jitter else None)
+
+        return EpochOrder.of_clips(
+            chosen.length, clips_at, has_pads=shape.has_pads, too_short=_without(starts)
+        )
+
+    def _by_video(self, starts: NDArray[np.int64], epoch: int) -> "_Starts":
+        weights = weights_in_order(self.weights, len(starts))
+        visits = VideoOrder.shuffled(np.flatnonzero(starts), weights, seed=self.seed, epoch=epoch)
+        draws = self._draws(epoch, RngStream.START)
+
+        def at(slots: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+            video = visits.at(slots)
+            return video, draws.integers(slots, starts[video])
+
+        return _Starts(visits.length, at)
+
+    def _by_start(self, starts: NDArray[np.int64], epoch: int) -> "_Starts":
+        ends = np.cumsum(starts)
+        shuffle = Feistel(size=int(ends[-1]), draws=self._draws(epoch, RngStream.SHUFFLE))
+
+        def at(slots: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+            place = shuffle.at(slots)
+            video = np.searchsorted(ends, place, "right")
+            return video, place - (ends - starts)[video]
+
+        return _Starts(len(shuffle), at)
+
+    def _draws(self, epoch: int, purpose: RngStream) -> CounterRng:
+        return CounterRng(seed=self.seed, epoch=epoch, purpose=purpose)
+
+
+@answers_names
+@dataclass(frozen=True, kw_only=True)
+class UniformClips:
+    """`num_clips` evenly spaced clips of each video, video after video; each epoch alike.
+
+    The possible starts of a video are cut into `num_clips` equal parts, and a clip starts in the
+    middle of each: one clip is the middle one. A video with fewer starts gives some clips twice.
+    An order delivers int64 [n, num_frames] frame ids.
+    """
+
+    num_clips: int
+    num_frames: int
+    stride: int = 1
+    """1 means consecutive."""
+    fps: Fraction | float | str | None = None
+    """As for `RandomClips`."""
+    boundary: ClipBoundary = "error"
+    """As for `RandomClips`."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fps", self.shape.fps)
+        check_counts(1, MOST_FRAMES, num_clips=self.num_clips)
+
+    @property
+    def shape(self) -> ClipShape:
+        """Which frames a clip has."""
+        return ClipShape.of(self.num_frames, self.stride, self.fps, self.boundary)
+
+    @property
+    def traits(self) -> SamplerTraits:
+        """Clips, in an order without chance."""
+        return SamplerTraits(
+            identity=repr(self),
+            is_random=False,
+            has_replacement=False,
+            num_frames=self.num_frames,
+            frames_needed=self.shape.frames_needed,
+        )
+
+    def order(self, population: Population, epoch: int) -> EpochOrder:
+        """Return the order, the same for every epoch: num_clips slots for each video.
+
+        Raises:
+            ConfigError: as of `RandomClips.order`.
+        """
+        shape = self.shape
+        starts = shape.starts(population)
+        videos = np.flatnonzero(starts)
+
+        def clips_at(slots: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+            place, number = np.divmod(slots, self.num_clips)
+            video = videos[place]
+            start = (2 * number + 1) * starts[video] // (2 * self.num_clips)
+            return shape.clips(population, video, start)
+
+        return EpochOrder.of_clips(
+            self.num_clips * len(videos),
+            clips_at,
+            has_pads=shape.has_pads,
+            too_short=_without(starts),
+        )
+
+
+@dataclass(frozen=True)
+class _Starts:
+    """Which video each slot of an epoch is of, and where its clip starts."""
+
+    length: int
+    at: Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]]
+
+
+def _without(starts: NDArray[np.int64]) -> tuple[int, ...]:
+    return tuple(np.flatnonzero(starts == 0).tolist())
+
+
+Place = Literal["random", "middle", "ends"]
+"""Where in each part of a video a frame is taken."""
+
+
+@answers_names
+@dataclass(frozen=True, kw_only=True)
+class SegmentClips:
+    """`num_segments` frames that are spread over the time of each video: one clip of each.
+
+        SegmentClips(num_segments=8)  # temporal segment networks, for training
+        SegmentClips(num_segments=8, place="middle", shuffle=False)  # and for evaluation
+        SegmentClips(num_segments=64, place="ends")  # what video language models are shown
+
+    The time that a video is shown is cut into `num_segments` equal parts, and from each comes the
+    frame that is shown at one moment of it. A video with fewer frames gives some of them twice. An
+    order delivers int64 [n, num_segments * frames_per_segment] frame ids.
+    Source: Wang et al., "Temporal segment networks", ECCV 2016.
+    """
+
+    num_segments: int
+    frames_per_segment: int = 1
+    """From each part this many frames, `stride` apart, as far as they lie inside the video: a video
+    that is too short for them repeats its last frame, marked in `Batch.is_pad`."""
+    stride: int = 1
+    """1 means consecutive."""
+    place: Place = "random"
+    """`random`: any moment of each part, drawn for itself. `middle`: the middle of each. `ends`:
+    moments as far apart, from the first frame to the last."""
+    shuffle: bool = True
+    """Whether videos come in random order, another one each epoch; else video after video."""
+    weights: Weights | None = None
+    """As for `RandomClips`; they need `shuffle`."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_counts(
+            1,
+            MOST_FRAMES,
+            num_segments=self.num_segments,
+            frames_per_segment=self.frames_per_segment,
+            stride=self.stride,
+        )
+        check_counts(1, MOST_FRAMES, frames=self.num_segments * self.frames_per_segment)
+        one_of(Place, place=self.place)
+        if self.weights is not None:
+            object.__setattr__(self, "weights", checked_weights("weights", self.weights))
+        if self.weights is not None and not self.shuffle:
+            raise ConfigError("weights need shuffle=True; without it each video comes once")
+
+    @property
+    def traits(self) -> SamplerTraits:
+        """Clips, each video once an epoch."""
+        return SamplerTraits(
+            identity=repr(self),
+            is_random=self._is_random,
+            has_replacement=False,
+            num_frames=self.num_segments * self.frames_per_segment,
+            seed=self.seed if self._is_random else None,
+        )
+
+    def adapt(self, use: SamplerContext) -> Self:
+        """Return this with the seed asked for, and the weights of the videos that were opened."""
+        seed = use.seed_for(self.seed) if self._is_random else self.seed
+        return replace(self, seed=seed, weights=opened_weights("weights", self.weights, use))
+
+    def order(self, population: Population, epoch: int) -> EpochOrder:
+        """Return the order of one epoch: as many slots as videos.
+
+        Raises:
+            ConfigError: the population does not say when frames are shown.
+        """
+        population.timed()
+        videos = np.arange(population.num_videos)
+        visits = VideoOrder(length=len(videos), at=lambda slots: slots)
+        if self.shuffle:
+            weights = weights_in_order(self.weights, len(videos))
+            visits = VideoOrder.shuffled(videos, weights, seed=self.seed, epoch=epoch)
+        draws = CounterRng(seed=self.seed, epoch=epoch, purpose=RngStream.SEGMENT)
+
+        def clips_at(slots: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+            video = visits.at(slots)
+            numbers = slots[:, None] * self.num_segments + np.arange(self.num_segments)
+            return self._runs(population, video, self._moments(population, video, numbers, draws))
+
+        return EpochOrder.of_clips(visits.length, clips_at, has_pads=self.frames_per_segment > 1)
+
+    @property
+    def _is_random(self) -> bool:
+        return self.shuffle or self.place == "random"
+
+    def _moments(
+        self,
+        population: Population,
+        video: NDArray[np.int64],
+        numbers: NDArray[np.int64],
+        draws: CounterRng,
+    ) -> NDArray[np.int64]:
+        """Return the index of the frame that is shown at the moment of each part, int64 [n, parts].
+
+        A part is [begin, begin of the next) in ticks, so that one of no tick takes what follows.
+        """
+        found = np.empty(numbers.shape, np.int64)
+        part = np.arange(self.num_segments + 1)
+        for row, each in enumerate(video.tolist()):
+            times = population.timed()[each]
+            first, last = int(times.pts[0]), int(times.pts[-1])
+            if self.place == "random":
+                begin = part * (times.end - first) // self.num_segments
+                into = begin[:-1] + draws.integers(numbers[row], np.maximum(np.diff(begin), 1))
+            else:
+                if self.place == "ends":
+                    into = part[:-1] * (last - first) // max(1, self.num_segments - 1)
+                else:
+                    into = (2 * part[:-1] + 1) * (times.end - first) // (2 * self.num_segments)
+                into += times.slack_ticks * (into > 0)
+            found[row] = times.shown_at(first + into)
+        return found
+
+    def _runs(
+        self, population: Population, video: NDArray[np.int64], index: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the frames of runs that begin at `index`, [n, parts], or as near as they fit."""
+        length = population.frames_per_video[video][:, None, None]
+        step = np.arange(self.frames_per_segment) * self.stride
+        latest = np.maximum(length - clip_span(self.frames_per_segment, self.stride), 0)
+        wanted = np.minimum(index[:, :, None], latest) + step
+        is_pad = (wanted >= length).reshape(len(video), -1)
+        there = np.minimum(wanted, (length - 1) // self.stride * self.stride)
+        frames = np.where(wanted < length, wanted, there).reshape(len(video), -1)
+        return population.frame_ids(video[:, None], frames), is_pad

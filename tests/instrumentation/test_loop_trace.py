@@ -1,0 +1,108 @@
+"""The trace of a loop: its workers and itself on rows of their own, arrows from batch to step."""
+
+import os
+
+import pytest
+from torch.utils.data import DataLoader
+
+import headrace
+from headrace.instrumentation.loop_recorder import SeenStep
+from headrace.instrumentation.loop_session import MOST_STEPS, loop_events
+from instrumentation.loaders import Numbers
+from profiling.perfetto_engine import opened
+
+ROWS = (
+    "select process.name as process, thread.name as row, slice.name as name from slice"
+    " join thread_track on slice.track_id = thread_track.id"
+    " join thread using (utid) join process using (upid)"
+)
+ARROWS = (
+    "select a.name as a, b.name as b from flow"
+    " join slice a on flow.slice_out = a.id join slice b on flow.slice_in = b.id"
+)
+
+
+def observed(folder, *, workers: int):
+    loader = DataLoader(Numbers(), batch_size=4, num_workers=workers)
+    with headrace.profile_loader(loader, out=folder, tell=None) as seen:
+        for _ in seen:
+            pass
+    return seen.session
+
+
+def test_perfetto_finds_a_row_for_each_worker_and_the_loop_and_the_way_of_each_batch(
+    tmp_path, page
+) -> None:
+    session = observed(tmp_path, workers=2)
+    assert "trace.json.gz" in session.outputs
+    with opened(page, tmp_path / "trace.json.gz") as trace:
+        found: dict[tuple[str, str], set[str]] = {}
+        processes = {}
+        for each in trace.query(ROWS):
+            name, _, number = each["process"].rpartition(" ")
+            found.setdefault((name, each["row"]), set()).add(each["name"])
+            processes[name] = int(number)
+        assert processes["training loop"] == os.getpid()
+        assert len(set(processes.values())) == 3
+        assert found == {
+            (f"DataLoader worker {worker}", f"worker {worker}"): {
+                f"{stage} {step}" for step in range(worker, 12, 2) for stage in ("fetch", "collate")
+            }
+            for worker in range(2)
+        } | {
+            ("training loop", "loop"): {f"{s} {step}" for step in range(12) for s in WAIT_AND_STEP}
+        }
+        assert {(each["a"], each["b"]) for each in trace.query(ARROWS)} == {
+            pair
+            for step in range(12)
+            for pair in ((f"fetch {step}", f"collate {step}"), (f"collate {step}", f"step {step}"))
+        }
+        assert trace.query("select * from stats where severity = 'error' and value > 0") == []
+
+
+WAIT_AND_STEP = ("wait", "step")
+
+
+def test_a_loop_that_makes_its_own_batches_does_so_while_it_waits(tmp_path, page) -> None:
+    observed(tmp_path, workers=0)
+    with opened(page, tmp_path / "trace.json.gz") as trace:
+        inside = trace.query(
+            "select child.name as name, parent.name as parent from slice child"
+            " join slice parent on child.parent_id = parent.id"
+        )
+    assert {(each["name"], each["parent"]) for each in inside} == {
+        (f"{stage} {step}", f"wait {step}") for step in range(12) for stage in ("fetch", "collate")
+    }
+
+
+def plain(count: int) -> list[SeenStep]:
+    return [
+        SeenStep(
+            asked_ns=10_000 * k,
+            got_ns=10_000 * k + 4000,
+            is_first=k == 0,
+            ready=None,
+            samples=1,
+            ended_ns=10_000 * (k + 1),
+        )
+        for k in range(count)
+    ]
+
+
+def test_of_what_is_seen_from_outside_there_is_the_loop_alone() -> None:
+    events = loop_events(plain(2), process_id=7, origin_ns=0)
+    ranges = [(e["name"], e["ts"], e["dur"]) for e in events if e["ph"] == "X"]
+    assert ranges == [("wait 0", 0, 4), ("step 0", 4, 6), ("wait 1", 10, 4), ("step 1", 14, 6)]
+    assert {e["ph"] for e in events} == {"M", "X"}
+
+
+def test_a_long_loop_is_traced_as_far_as_a_page_can_draw() -> None:
+    events = loop_events(plain(MOST_STEPS + 1), process_id=7, origin_ns=0)
+    steps = [e["args"]["item"] for e in events if e.get("args", {}).get("stage") == "step"]
+    assert steps == list(range(MOST_STEPS))
+
+
+def test_a_trace_that_cannot_be_written_is_an_error_in_words(tmp_path) -> None:
+    (tmp_path / "trace.json.gz").mkdir()
+    with pytest.raises(headrace.ConfigError, match=r"cannot write .*trace\.json\.gz: is a dir"):
+        observed(tmp_path, workers=0)

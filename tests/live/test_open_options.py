@@ -1,0 +1,70 @@
+"""What FFmpeg is told: nothing that a stream says makes it open anything else."""
+
+from pathlib import Path
+
+import pytest
+
+from headrace.errors import OpenError
+from headrace.live.address import addresses_of
+from headrace.live.open_options import camera_trouble, cameras_here, opening_of
+from headrace.live.source_options import SourceOptions
+from live.reading import Read
+
+
+def told(text, **options):
+    return opening_of(addresses_of([text])[0], SourceOptions(**options))
+
+
+@pytest.mark.parametrize(
+    ("text", "protocols"),
+    [
+        ("rtsp://h/x", "rtsp,rtp,udp,tcp"),
+        ("rtsps://h/x", "rtsp,rtsps,rtp,udp,tcp,tls"),
+        ("http://h/x", "http,https,tcp,tls"),
+        ("https://h/x", "https,tcp,tls"),
+        ("udp://h:1", "udp"),
+    ],
+)
+def test_only_the_protocols_of_its_scheme_are_allowed(text, protocols):
+    opening = told(text)
+    assert opening.options["protocol_whitelist"] == protocols
+    formats = opening.options.get("format_whitelist", opening.format).split(",")
+    assert not {"hls", "concat", "sdp", "image2", "lavfi"} & set(formats)
+
+
+def test_rtsp_goes_by_tcp_with_a_small_probe_and_a_time_limit():
+    options = told("rtsp://h/x", open_timeout_seconds=2.5).options
+    assert options["rtsp_transport"] == "tcp"
+    assert options["timeout"] == "2500000"
+    assert int(options["probesize"]) < 100_000
+    assert told("rtsp://h/x", transport="udp").options["rtsp_transport"] == "udp"
+    assert "secret" not in repr(told("rtsp://me:secret@h/x?token=secret"))
+
+
+def test_a_camera_that_is_absent_is_named_with_those_that_are_there():
+    with pytest.raises(OpenError) as raised:
+        Read("97").take(1)
+    message = str(raised.value)
+    assert message.startswith("cannot open /dev/video97: there is no such device; ")
+    assert "cameras here are " in message or "there is no camera here" in message
+    assert "--wait-for-source" in message
+
+
+def test_cameras_are_listed_by_number(tmp_path):
+    for name in ("video10", "video2", "video2-meta", "vcs"):
+        (tmp_path / name).touch()
+    assert [Path(each).name for each in cameras_here(tmp_path)] == ["video2", "video10"]
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (16, "another program uses the camera"),
+        (13, "permission denied"),
+        (19, "is gone"),
+        (5, None),
+    ],
+)
+def test_a_camera_that_cannot_be_used_is_explained(number, words):
+    trouble = camera_trouble(OSError(number, "x"))
+    assert (trouble is None) if words is None else (words in trouble.words)

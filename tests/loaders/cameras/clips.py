@@ -1,0 +1,148 @@
+"""A small camera layout, all its frames decoded plainly, and what is asked of windows of it."""
+
+import shutil
+from fractions import Fraction
+from functools import reduce
+from operator import getitem
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from decode.linear import linear_frames
+from headrace import CameraLayout, CameraView, ClipAugment, FrameFormat, Moments
+from headrace.testing.synth import SynthClip, write_clip
+
+SIZE = (32, 48)
+CAMERAS = ("back", "front", "left")
+LENGTHS = {"a": 20, "b": 13, "c": 29, "d": 8, "e": 17}
+EVERY = {(clip, k) for clip, length in enumerate(LENGTHS.values()) for k in range(length)}
+"""(clip, moment) of the layout."""
+
+WINDOW = {"num_moments": 3, "stride": 2, "keys": Moments.every(3)}
+"""Three moments, two apart, before every third one."""
+KEYS = {(clip, key) for clip, key in EVERY if key % 3 == 0}
+VIEW = CameraView(resize=0.5, crop=(20, 40), anchor="bottom")
+CHANCE = ClipAugment(scale=(0.8, 1.3), slides=True, flip=0.5, rotate_degrees=(-9, 9), alike=False)
+FLIPS = ClipAugment(flip=0.5)
+
+
+def write_layout(folder: Path, lengths=LENGTHS) -> CameraLayout:
+    """Clips of three cameras that differ in codec and look; 87 moments."""
+    for number, (clip, length) in enumerate(lengths.items()):
+        (folder / clip).mkdir(parents=True)
+        for place, camera in enumerate(CAMERAS):
+            codec = ("h264", "hevc", "h264")[(number + place) % 3]
+            synthetic = SynthClip(
+                codec=codec,
+                num_frames=length,
+                size=(64, 96),
+                gop=5 + place,
+                b_frames=2 if place == 2 else 0,
+            )
+            write_clip(folder / clip / camera, synthetic)
+    return layout_of(folder)
+
+
+def copy_layout(folder: Path, to: Path) -> CameraLayout:
+    """Copy a layout, to damage the copy."""
+    shutil.copytree(folder, to)
+    return layout_of(to)
+
+
+def replace_camera(path: Path, **options) -> None:
+    """Put another camera where one was, or none is."""
+    path.unlink(missing_ok=True)
+    write_clip(path.with_suffix(""), SynthClip(**options))
+
+
+def write_cameras(folder: Path, clips, num_frames: int) -> CameraLayout:
+    """Write {clip: {camera: options of SynthClip}}, of which the first cameras have so many."""
+    for clip, cameras in clips.items():
+        (folder / clip).mkdir(parents=True, exist_ok=True)
+        for camera, options in cameras.items():
+            write_clip(folder / clip / camera, SynthClip(**{"size": (64, 96), **options}))
+    return CameraLayout.of_folders([folder], lambda file: num_frames)
+
+
+def write_pictures(folder: Path, clips, suffix=".png", rate=10) -> CameraLayout:
+    """Write {clip: {camera: pictures}} as files in folders."""
+    for clip, cameras in clips.items():
+        for camera, pictures in cameras.items():
+            (folder / clip / camera).mkdir(parents=True)
+            for number, picture in enumerate(pictures):
+                Image.fromarray(picture).save(folder / clip / camera / f"{number:05d}{suffix}")
+    return CameraLayout.of_folders([folder], len, picture_rate=rate)
+
+
+def at_rate(rate: int, **options):
+    """Return the options of a camera of so many frames a second, a second long."""
+    return {"num_frames": rate, "frame_rate": Fraction(rate), **options}
+
+
+def write_two_rates(folder: Path) -> CameraLayout:
+    """A second of a camera at 30 frames/s, and of another at 10."""
+    return write_cameras(folder, {"clip": {"a_fast": at_rate(30), "b_slow": at_rate(10)}}, 30)
+
+
+def layout_of(folder: Path) -> CameraLayout:
+    """Return the layout of a folder whose first camera of each clip is whole."""
+    return CameraLayout.of_folders(
+        [folder], lambda file: len(linear_frames(file, FrameFormat(size=SIZE)))
+    )
+
+
+class PlainCameras:
+    """What every frame must look like: each camera decoded from end to end."""
+
+    def __init__(self, layout: CameraLayout, size=SIZE) -> None:
+        self.frames = [
+            [linear_frames(clip.file(camera), FrameFormat(size=size)) for camera in layout.cameras]
+            for clip in layout.clips
+        ]
+
+    def of(self, clip: int, camera: int, frame: int) -> np.ndarray:
+        """Return one frame, uint8 [3, H, W]."""
+        return np.moveaxis(self.frames[clip][camera][frame], -1, 0)
+
+    def check(self, batch) -> None:
+        """Hold every picture of a batch of slots or windows against these; others are black."""
+        for place in np.ndindex(tuple(batch["frame"].shape)):
+            frame = int(batch["frame"][place])
+            found = reduce(getitem, place, batch["frames"]).numpy()
+            right = self.of(int(batch["clip"][place[0]]), place[-1], frame) if frame >= 0 else 0
+            assert np.array_equal(found, np.broadcast_to(right, found.shape))
+
+
+def cells(batches) -> list[tuple[int, int, int]]:
+    """Return (slot, clip, index) of everything that batches show."""
+    return [
+        (slot, clip, index)
+        for batch in batches
+        for slot, clip, index in zip(
+            batch.slot.tolist(), batch.clip.tolist(), batch.index.tolist(), strict=True
+        )
+        if clip >= 0
+    ]
+
+
+def facts(clip, moment):
+    return {"of": (clip, moment.number), "frames": dict(moment.frames)}
+
+
+WAYS = {
+    "plain": {},
+    "view": {"view": VIEW},
+    "chance": {"view": VIEW, "augment": CHANCE},
+    "flips": {"augment": FLIPS},
+    "metadata": {"metadata": facts, "on_error": "mask"},
+}
+
+
+def keys(batches) -> list[tuple[int, int]]:
+    """Return (clip, key moment) of each window, where the key is the last moment."""
+    return [
+        (clip, moments[-1])
+        for batch in batches
+        for clip, moments in zip(batch.clip.tolist(), batch.index.tolist(), strict=True)
+    ]

@@ -1,0 +1,120 @@
+"""The mask of a batch says which pixels are of a picture; pictures may be files in folders."""
+
+import numpy as np
+import pytest
+import torch
+
+from headrace import Alignment, CameraBatch, CameraLayout
+from loaders.cameras.clips import write_cameras, write_pictures
+
+NAN = float("nan")
+
+
+def batch_of(frames, sizes, seconds=None) -> CameraBatch:
+    """One slot of as many cameras as there are sizes."""
+    count = len(sizes)
+    return CameraBatch(
+        frames=frames,
+        sizes=torch.tensor([sizes]),
+        valid=torch.ones(1, count, dtype=torch.bool),
+        first_frame=torch.tensor([True]),
+        slot=torch.tensor([0]),
+        clip=torch.tensor([0]),
+        index=torch.tensor([0]),
+        pts_seconds=torch.tensor([seconds or [0.0] * count], dtype=torch.float64),
+        error_ms=torch.zeros(1, count, dtype=torch.float64),
+    )
+
+
+def test_a_pixel_is_of_the_picture_or_of_the_padding():
+    batch = batch_of(torch.zeros(1, 3, 3, 2, 4), [(2, 4), (1, 4), (2, 3)])
+    assert batch.mask.dtype == torch.bool
+    whole, upper, left = [[1] * 4] * 2, [[1] * 4, [0] * 4], [[1, 1, 1, 0]] * 2
+    assert batch.mask.int().tolist() == [[whole, upper, left]]
+    smaller = batch_of(torch.zeros(1, 3, 2, 4).float(), [(2, 4), (1, 4), (2, 3)])
+    assert smaller.mask.shape == (1, 3, 2, 4)
+
+
+def test_what_is_not_there_has_no_pixel():
+    batch = batch_of(torch.zeros(1, 3, 3, 2, 4), [(2, 4), (0, 0), (2, 4)], [0.0, NAN, NAN])
+    assert batch.mask.flatten(2).all(-1).tolist() == [[True, False, False]]
+    assert not batch.mask[:, 1:].any()
+
+
+def test_a_list_has_a_mask_for_each_picture():
+    frames = [[torch.zeros(3, 2, 4), torch.zeros(3, 1, 3), torch.zeros(3, 0, 0)]]
+    batch = batch_of(frames, [(2, 4), (1, 3), (0, 0)], [0.0, NAN, NAN])
+    [[whole, missing, empty]] = batch.mask
+    assert (whole.shape, missing.shape, empty.shape) == ((2, 4), (1, 3), (0, 0))
+    assert whole.dtype == missing.dtype == torch.bool
+    assert whole.all()
+    assert not missing.any()
+
+
+@pytest.mark.parametrize("on_missing", ["mask", "repeat"])
+@pytest.mark.parametrize("ragged", ["pad", "list"])
+def test_a_loader_delivers_black_where_the_mask_is_false(cameras, tmp_path, ragged, on_missing):
+    """Two clips of two cameras of different sizes; one of the second clip ends early."""
+    clips = {
+        clip: {"left": {"num_frames": 6}, "right": {"num_frames": length, "size": (96, 64)}}
+        for clip, length in {"a": 6, "b": 4}.items()
+    }
+    layout = write_cameras(tmp_path, clips, 6)
+    options = {"ragged": ragged, "alignment": Alignment(on_missing=on_missing), "size": None}
+    batches = list(cameras(layout, group_num=3, **options))
+    assert len(batches) == 6
+    for batch in batches:
+        is_there = batch.index[:, None].expand(3, 2) >= 0
+        if on_missing == "mask":
+            is_there = batch.valid
+        for row, camera in np.ndindex(3, 2):
+            picture, mask = batch.frames[row][camera], batch.mask[row][camera]
+            assert mask.shape == picture.shape[-2:]
+            assert mask.sum() == is_there[row, camera] * batch.sizes[row, camera].prod()
+            assert not picture[:, ~mask].any()
+
+
+LENGTHS = {"day": 6, "night": 4}
+CAMERAS = ("front", "left")
+
+
+def picture(clip: str, camera: str, number: int) -> np.ndarray:
+    seed = [list(LENGTHS).index(clip), CAMERAS.index(camera), number]
+    return np.random.default_rng(seed).integers(0, 256, (24, 32, 3), np.uint8)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    clips = {
+        clip: {camera: [picture(clip, camera, n) for n in range(length)] for camera in CAMERAS}
+        for clip, length in LENGTHS.items()
+    }
+    write_pictures(tmp_path, clips)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("own_cache")
+@pytest.mark.parametrize("door", ["cameras", "windows"])
+def test_cameras_of_pictures_are_read_as_videos_are(folder, opener, door):
+    layout = CameraLayout.of_folders([folder], len, picture_rate=2)
+    assert layout.cameras == CAMERAS
+    options = {"num_moments": 2, "batch_size": 3} if door == "windows" else {}
+    shown = set()
+    for batch in opener(door, layout, size=None, **options):
+        for *place, camera in np.argwhere(batch.frame.numpy() >= 0).tolist():
+            clip, number = batch.clip_name[place[0]], int(batch.index[*place])
+            found = batch.frames[*place, camera].movedim(0, -1).numpy()
+            assert np.array_equal(found, picture(clip, CAMERAS[camera], number))
+            shown.add((clip, number, camera))
+    assert len(shown) == sum(LENGTHS.values()) * 2
+
+
+def test_an_index_file_is_read_with_the_rate(folder):
+    found = CameraLayout.of_folders([folder], len, picture_rate="5/2")
+    found.write(folder / "index.json")
+    assert CameraLayout.read(folder / "index.json", picture_rate="5/2") == found
+
+
+def test_a_rate_that_is_none_and_pictures_without_a_mask_are_refused(folder, refused):
+    small = batch_of(torch.zeros(1, 1, 3, 2, 2), [(2, 4)])
+    refused("camera_batch", folder=folder, small=small)

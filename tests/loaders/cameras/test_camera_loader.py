@@ -1,0 +1,265 @@
+"""Camera streams: every frame right, in order, decoded once, and what is bad named or marked."""
+
+import errno
+import json
+from collections import Counter
+from itertools import islice, pairwise
+
+import numpy as np
+import pytest
+import torch
+
+from headrace import Alignment, ConfigError, FrameFormat, MediaError, OpenError, open_decoder
+from headrace.loaders.cameras import camera_memory as picture_memory
+from loaders.cameras.clips import (
+    CAMERAS,
+    EVERY,
+    LENGTHS,
+    SIZE,
+    PlainCameras,
+    cells,
+    layout_of,
+    replace_camera,
+)
+from loaders.videos import KEPT, check_pictures, contents, samples
+
+pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.LeftOutWarning")
+
+
+@pytest.mark.parametrize(
+    ("num_ranks", "workers", "group_num"),
+    [(ranks, 1 + 2 * ((ranks + slots) % 2), slots) for ranks in (1, 2, 4) for slots in (1, 2, 3)],
+)
+def test_every_frame_comes_once_in_order_decoded_once(
+    cameras, plain_cameras, num_ranks, workers, group_num
+):
+    loaders = [
+        cameras(rank=rank, num_replicas=num_ranks, workers=workers, group_num=group_num)
+        for rank in range(num_ranks)
+    ]
+    batches = [list(each) for each in loaders]
+    assert len({len(each) for each in batches}) == 1
+    shown = [cell for rank in batches for cell in cells(rank)]
+    assert sorted(cell[1:] for cell in shown) == sorted(EVERY)
+    for slot in {slot for slot, *_ in shown}:
+        mine = [cell[1:] for cell in shown if cell[0] == slot]
+        for (before, k), (after, next_k) in pairwise(mine):
+            assert (after, next_k) == (before, k + 1) or (after != before and next_k == 0)
+    for batch in (batch for rank in batches for batch in rank):
+        assert batch.frames.shape == (group_num, len(CAMERAS), 3, *SIZE)
+        assert batch.first_frame.tolist() == [index == 0 for index in batch.index.tolist()]
+        assert (batch.valid == (batch.clip >= 0)[:, None]).all()
+        is_there = (batch.clip >= 0)[:, None]
+        assert torch.equal(
+            batch.frame, torch.where(is_there, batch.index[:, None], -1).expand(-1, 3)
+        )
+        plain_cameras.check(batch)
+    cost = [each.statistics for each in loaders]
+    delivered = sum(each.frames_delivered for each in cost)
+    assert sum(each.frames_decoded for each in cost) == delivered == len(EVERY) * len(CAMERAS)
+    assert {each.amplification for each in cost} == {1.0}
+    assert sum(each.opens for each in cost) == len(LENGTHS) * len(CAMERAS)
+
+
+@pytest.mark.parametrize("tail", ["pad", "drop", "refill"])
+def test_a_tail_is_padded_dropped_or_refilled_and_counted(cameras, tail):
+    each = cameras(tail=tail)
+    first, second = list(each), list(each)
+    assert len(first) == len(second) == len(cameras(tail=tail)) == len(each)
+    assert all((batch.clip >= 0).all() for batch in first) == (tail != "pad")
+    shown = [cell[1:] for cell in cells(first)]
+    assert (set(shown) == EVERY) == (tail != "drop")
+    assert len(set(shown)) == len(shown) or tail == "refill"
+    beyond = 2 * (2 * len(each) - sum(LENGTHS.values()))
+    stats = each.statistics
+    counted = {"pad": (beyond, 0, 0), "drop": (0, 0, -beyond), "refill": (0, beyond, 0)}
+    assert (stats.moments_empty, stats.moments_repeated, stats.moments_cut) == counted[tail]
+    assert beyond != 0
+
+
+def test_clips_are_cut_into_sequences(cameras):
+    batches = list(cameras(seq_split=2))
+    assert sorted(cell[1:] for cell in cells(batches)) == sorted(EVERY)
+    shown = samples(batches, "clip", "index", "first_frame")
+    firsts = {(clip, index) for clip, index, is_first in shown if is_first}
+    halves = {(clip, length // 2) for clip, length in enumerate(LENGTHS.values())}
+    assert firsts == {(clip, 0) for clip, _ in halves} | halves
+
+
+@pytest.mark.parametrize(("num_of_file", "most"), [(1, 3), (4, 4), (6, 6)])
+def test_fewer_open_files_than_cameras_bring_the_same_frames(
+    cameras, num_of_file, most, monkeypatch
+):
+    opened, most_open = set(), []
+
+    def counted(*each, **options):
+        decoder = open_decoder(*each, **options)
+        opened.add(id(decoder))
+        most_open.append(len(opened))
+        close = decoder.close
+        decoder.close = lambda: (opened.discard(id(decoder)), close())
+        return decoder
+
+    expected = contents(cameras())
+    monkeypatch.setattr(picture_memory, "open_decoder", counted)
+    bounded = cameras(num_of_file=num_of_file, lookahead=8)
+    assert contents(bounded) == expected
+    assert max(most_open) <= most
+    assert not opened
+    is_bounded = num_of_file < 2 * len(CAMERAS)
+    assert (bounded.statistics.opens > len(LENGTHS) * len(CAMERAS)) == is_bounded
+
+
+def test_a_clip_that_cannot_be_opened_is_named_or_left_out(cameras, copied):
+    copied.clips[1].file("left").unlink()
+    copied.clips[3].file("back").write_text("no video")
+    with pytest.raises(OpenError, match=r"b/left\.mp4"):
+        cameras(copied)
+    each = cameras(copied, on_error="mask")
+    assert [str(copied.clips[1].file("left")), str(copied.clips[3].file("back"))] == [
+        error.source for error in each.left_out
+    ]
+    assert each.statistics.clips_left_out == 2
+    assert {clip for _, clip, _ in cells(each)} == {0, 2, 4}
+
+
+def test_a_camera_that_ends_early_is_handled_as_asked(cameras, early):
+    def of_clip_a(on_missing):
+        each = cameras(early, alignment=Alignment(on_missing=on_missing), lookahead=1)
+        rows = [
+            (index, valid, frames[2].clone())  # so that memory of batches is used again
+            for batch in each
+            for clip, index, valid, frames in samples(batch, "clip", "index", "valid", "frames")
+            if clip == 0
+        ]
+        return rows, each.statistics.frames_missing
+
+    masked, missing = of_clip_a("mask")
+    assert [index for index, _, _ in masked] == list(range(20))
+    assert [valid[:2] for _, valid, _ in masked] == [[True, True]] * 20
+    length = sum(valid[2] for _, valid, _ in masked)
+    assert 0 < length < 20
+    assert missing == 20 - length
+    assert not any(picture.any() for _, valid, picture in masked if not valid[2])
+    repeated, missing = of_clip_a("repeat")
+    assert missing == 20 - length
+    assert all(torch.equal(picture, repeated[length - 1][2]) for _, _, picture in repeated[length:])
+    dropped, missing = of_clip_a("drop")
+    assert ([index for index, _, _ in dropped], missing) == (list(range(length)), 0)
+
+
+def test_a_file_that_vanishes_is_named_and_nothing_hangs(cameras, copied):
+    each = cameras(copied)
+    copied.clips[4].file("front").unlink()
+    with pytest.raises(MediaError, match=r"e/front\.mp4"):
+        list(each)
+
+
+@pytest.mark.parametrize("decoding", [None, KEPT], ids=["arrays", "kept"])
+def test_cameras_of_different_sizes_are_padded_or_listed(cameras, copied, decoding):
+    replace_camera(copied.clips[0].file("left"), num_frames=20, size=(96, 64), gop=6)
+    options = {"size": None, "decoding": decoding}
+    ways = [cameras(copied, ragged=ragged, **options) for ragged in ("pad", "list")]
+    own = PlainCameras(copied, size=None)
+    for padded, listed in zip(*ways, strict=True):
+        assert padded.frames.shape == (2, 3, 3, 96, 96)
+        assert torch.equal(padded.sizes, listed.sizes)
+        for (row, camera), frame in np.ndenumerate(padded.frame):
+            height, width = padded.sizes[row, camera].tolist()
+            picture, whole = listed.frames[row][camera], padded.frames[row, camera]
+            assert picture.shape == (3, height, width)
+            assert torch.equal(whole[:, :height, :width], picture)
+            assert not whole[:, height:].any()
+            assert not whole[..., width:].any()
+            assert bool(picture.numel()) == (frame >= 0)
+        own.check(listed) if decoding is None else check_pictures(listed, copied, FrameFormat())
+
+
+def test_a_transform_is_not_given_what_is_not_there(cameras, copied):
+    def shrunk(picture):
+        assert picture.numel()
+        return picture[..., ::2, ::2]
+
+    replace_camera(copied.clips[0].file("left"), num_frames=20)
+    batches = list(cameras(copied, size=None, ragged="list", transform=shrunk))
+    assert (batches[-1].clip < 0).any()
+
+
+def test_a_first_camera_that_ends_early_is_counted(cameras, first_early):
+    named = cameras(first_early, alignment=Alignment(on_missing="mask", reference="back"))
+    assert named.statistics.frames_surplus == 2 * 5
+    each = cameras(first_early, alignment=Alignment(on_missing="mask"))
+    assert sum(int((batch.clip == 4).sum()) for batch in each) == 17
+    assert (each.statistics.frames_surplus, each.statistics.frames_missing) == (0, 5)
+
+
+@pytest.fixture
+def first_early(copied):
+    replace_camera(copied.clips[4].file("back"), num_frames=12, size=(64, 96))
+    return layout_of(copied.clips[0].video_dir)
+
+
+def test_all_moments_of_a_clip_are_transformed_by_one_chance(cameras):
+    """Whatever the workers, and where it stands in the epoch; by another one in the next epoch."""
+
+    def drawn(**options):
+        each = cameras(transform=lambda _: torch.rand(1), **options)
+        return {
+            (epoch, clip, chance)
+            for epoch in (0, 1)
+            for clip, (chance,) in samples(list(each), "clip", "frames")
+        }
+
+    found = drawn()
+    of_clips = [(epoch, clip) for epoch, clip, _ in found if clip >= 0]
+    assert len(of_clips) == len(set(of_clips)) == 2 * len(LENGTHS)
+    assert len({chance for _, clip, chance in found if clip >= 0}) == 2 * len(LENGTHS)
+    assert drawn(workers=1, group_num=2) == found
+
+
+def test_endless_slots_show_every_frame_about_equally_often(cameras):
+    """Two epochs and a half: every frame two or three times, none of an epoch before the last."""
+    each = cameras(tail="endless", shuffle=True)
+    with pytest.raises(TypeError, match="a CameraLoader with tail='endless' has no length"):
+        len(each)
+    times = Counter(cell[1:] for cell in cells(islice(each, 5 * len(EVERY) // 2 // 2)))
+    assert set(times) == EVERY
+    assert set(times.values()) <= {2, 3}
+    assert each.statistics.moments_empty == each.statistics.moments_repeated == 0
+    assert each.epoch == 0
+    each.close()
+
+
+def test_a_clip_that_comes_again_without_end_is_transformed_by_another_chance(cameras):
+    each = cameras(tail="endless", transform=lambda _: torch.rand(1))
+    chances = {
+        (clip, round(chance, 6))
+        for clip, (chance,) in samples(islice(each, 2 * len(EVERY)), "clip", "frames")
+    }
+    assert all(n >= 3 for n in Counter(clip for clip, _ in chances).values())
+
+
+def test_what_cannot_be_is_refused(cameras, folder, first_early, tmp_path, refused):
+    index = tmp_path / "index.json"
+    index.write_text(json.dumps({str(folder): {"a": 21}}))
+    closed = cameras()
+    iteration = iter(closed)
+    next(iteration)
+    closed.close()
+    names = {"index": index, "first_early": first_early, "iteration": iteration}
+    refused("camera_loader", loader=cameras, **names)
+
+
+def test_more_open_files_than_the_system_allows_are_refused_and_no_bad_media(
+    cameras, opener, monkeypatch
+):
+    def refuse(*_, **__):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    for door in ("cameras", "camera items"):
+        with pytest.raises(ConfigError, match=r"num_of_file=2000000 .*ulimit -n"):
+            opener(door, num_of_file=2_000_000)
+    each = cameras(on_error="mask")
+    monkeypatch.setattr("headrace.video.container.av.open", refuse)
+    with pytest.raises(ConfigError, match="as many files are open as the system allows"):
+        list(each)

@@ -1,0 +1,213 @@
+"""Cameras are aligned by index or by time: own frame rates, offsets, drift and gaps."""
+
+import shutil
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from headrace import Alignment, CameraClock, CameraLayout, OpenError
+from headrace.loaders.cameras.camera_set import CameraSet
+from headrace.sampling.moment_windows import MISSING
+from headrace.testing.synth_clip import Timing
+from loaders.cameras.clips import at_rate, write_cameras
+
+pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.LeftOutWarning")
+
+TWENTIETH = Fraction(1, 20)
+GAP = Timing(durations_seconds=(*[TWENTIETH] * 9, Fraction(9, 20), *[TWENTIETH] * 3))
+
+
+@pytest.fixture(scope="module")
+def layout(tmp_path_factory):
+    """A second at 20 frames/s; the same at 30; at 20 with a gap of 0.4 s after frame 9."""
+    cameras = {
+        "0_reference": at_rate(20),
+        "1_faster": at_rate(30),
+        "2_gap": {"num_frames": 12, "timing": GAP},
+    }
+    return write_cameras(tmp_path_factory.mktemp("rates"), {"clip": cameras}, 20)
+
+
+@pytest.fixture
+def opened(layout, store):
+    """Return a function: the one clip of the layout, aligned as asked."""
+
+    def of_clip(**options):
+        [clip] = CameraSet.open(layout, Alignment(**options), store=store).clips
+        return clip
+
+    return of_clip
+
+
+def test_by_time_each_camera_shows_its_nearest_frame_or_the_latest_that_was_there(opened):
+    clip = opened(sync="nearest", tolerance_ms=20, on_missing="mask")
+    assert clip.frames[:, 0].tolist() == list(range(20))
+    assert clip.frames[:6, 1].tolist() == [0, 1, 3, 4, 6, 7]
+    assert clip.frames[:, 2].tolist() == [*range(10), *[MISSING] * 8, 10, 11]
+    clip = opened(sync="previous", tolerance_ms=40, on_missing="mask")
+    assert clip.frames[:6, 1].tolist() == [0, 1, 3, 4, 6, 7]
+    late = opened(sync="previous", tolerance_ms=100, on_missing="mask")
+    assert late.frames[9:14, 2].tolist() == [9, 9, 9, MISSING, MISSING]
+
+
+def test_moments_without_a_frame_are_dropped_or_repeated(opened):
+    options = {"sync": "nearest", "tolerance_ms": 20}
+    dropped = opened(on_missing="drop", **options)
+    assert dropped.moments.tolist() == [*range(10), 18, 19]
+    assert dropped.is_own.all()
+    assert dropped.dropped == 8
+    repeated = opened(on_missing="repeat", **options)
+    assert repeated.frames[:, 2].tolist() == [*range(10), *[9] * 8, 10, 11]
+    assert np.flatnonzero(~repeated.is_own[:, 2]).tolist() == list(range(10, 18))
+
+
+def test_moments_of_a_clip_that_is_left_out_whole_are_counted_too(tmp_path, cameras):
+    late = {"0_first": Timing(), "1_late": Timing(start_seconds=Fraction(5))}
+    clips = {
+        clip: {camera: {"num_frames": 6, "timing": timing} for camera, timing in timings.items()}
+        for clip, timings in {"late": late, "whole": dict.fromkeys(late, Timing())}.items()
+    }
+    alignment = Alignment(sync="nearest", tolerance_ms=20, on_missing="drop")
+    loader = cameras(write_cameras(tmp_path, clips, 6), group_num=1, alignment=alignment)
+    assert sum(int((batch.clip >= 0).sum()) for batch in loader) == 6
+    assert loader.statistics.moments_dropped == 6
+    assert loader.statistics.clips_left_out == 1
+
+
+def test_clocks_take_out_offset_and_drift(opened):
+    """The faster camera's clock is 1.5 times too slow and 0.1 s behind."""
+    clocks = {"1_faster": CameraClock(offset_seconds=0.1, rate=1.5)}
+    clip = opened(sync="nearest", tolerance_ms=5, on_missing="mask", clocks=clocks)
+    assert clip.frames[:5, 1].tolist() == [MISSING, MISSING, 0, 1, 2]
+    assert clip.seconds[1][:3] == pytest.approx([0.1, 0.15, 0.2])
+
+
+def test_a_batch_says_how_far_apart_its_frames_are(layout, cameras):
+    alignment = Alignment(sync="nearest", tolerance_ms=20, on_missing="mask")
+    loader = cameras(layout, group_num=1, alignment=alignment)
+    batches = list(loader)
+    assert [batch.index.item() for batch in batches] == list(range(20))
+    errors, times = (
+        np.concatenate([batch[name].numpy() for batch in batches])
+        for name in ("error_ms", "pts_seconds")
+    )
+    assert not errors[:, 0].any()
+    assert np.nanmax(np.abs(errors[:, 1])) == pytest.approx(1000 / 60, abs=0.1)
+    assert np.isnan(errors[10:18, 2]).all()
+    assert loader.statistics.frames_missing == 8
+    assert times[:, 0] == pytest.approx(np.arange(20) / 20)
+    assert errors[:, 1] == pytest.approx((times[:, 1] - times[:, 0]) * 1000)
+
+
+@pytest.fixture
+def copied(layout, tmp_path):
+    """The same clip, and a whole one behind it, to take cameras from."""
+    [clip] = layout.clips
+    for name in ("a", "b"):
+        shutil.copytree(clip.folder, tmp_path / name)
+    return CameraLayout.of_folders([tmp_path], lambda file: 20)
+
+
+MASKED = Alignment(sync="nearest", tolerance_ms=60, on_missing="mask")
+
+
+def test_a_camera_that_a_clip_lacks_is_masked_named_and_delivered_black(copied, store, cameras):
+    gone = copied.clips[0].file("1_faster")
+    gone.unlink()
+    found = CameraSet.open(copied, MASKED, store=store)
+    lacks, whole = found.clips
+    assert (lacks.frames[:, 1] == MISSING).all()
+    assert not lacks.is_own[:, 1].any()
+    assert (lacks.frames[:, ::2] == whole.frames[:, ::2]).all()
+    assert (whole.frames[:, 1] != MISSING).all()
+    assert found.lacking == lacks.lacking == (gone,)
+    loader = cameras(copied, alignment=MASKED)
+    batches = list(loader)
+    assert len(batches) == 20
+    for batch in batches:
+        assert batch.valid[:, 1].tolist() == [False, True]
+        assert batch.valid[:, 0].all()
+        assert not batch.frames[0, 1].any()
+        assert batch.frames[1, 1].any()
+        assert batch.pts_seconds[0, 1].isnan()
+    assert loader.statistics.frames_missing == 20 + 2 * 6  # the gap of the third camera, twice
+    assert loader.statistics.frames_lost == loader.statistics.clips_left_out == 0
+
+
+def test_a_first_camera_that_is_missing_is_masked_too(copied, store, cameras):
+    gone = copied.clips[0].file("0_reference")
+    gone.unlink()
+    found = CameraSet.open(copied, MASKED, store=store)
+    lacks, whole = found.clips
+    assert found.lacking == lacks.lacking == (gone,)
+    assert (len(lacks), len(whole)) == (30, 20)
+    assert (lacks.frames[:, 0] == MISSING).all()
+    assert lacks.frames[:, 1].tolist() == lacks.moments.tolist() == list(range(30))
+    assert lacks.moment_seconds == pytest.approx(np.arange(30) / 30)
+    batches = list(cameras(copied, alignment=MASKED))
+    assert len(batches) == 30
+    for moment, batch in enumerate(batches):
+        [place] = (batch.clip == 0).nonzero().flatten().tolist()
+        assert batch.index[place] == moment
+        assert batch.valid[place].tolist()[:2] == [False, True]
+        assert not batch.frames[place, 0].any()
+        assert batch.error_ms[place, 1] == 0
+
+
+def test_what_cannot_be_opened_leaves_out_its_clip_or_is_masked(copied, store):
+    def found(alignment):
+        opened = CameraSet.open(copied, alignment, skip_bad=True, store=store)
+        assert [clip.number for clip in opened.clips] == numbers
+        return opened
+
+    damaged, reference = (copied.clips[0].file(name) for name in ("1_faster", "0_reference"))
+    damaged.write_text("no video")
+    numbers = [0, 1]
+    assert found(MASKED).lacking == (damaged,)
+    numbers = [1]
+    assert len(found(Alignment(sync="nearest", tolerance_ms=250)).left_out) == 1
+    reference.unlink()  # nobody knows its moments
+    named = found(replace(MASKED, reference="0_reference"))
+    assert named.lacking == ()
+    assert [error.source for error in named.left_out] == [str(reference)]
+    shutil.rmtree(copied.clips[0].folder)
+    found(MASKED)
+
+
+MASKING = {"tolerance_ms": 60, "on_missing": "mask"}
+
+
+def test_what_cannot_be_aligned_is_refused(opened, copied, store, refused):
+    clip = copied.clips[0]
+
+    def lacking(camera, text=None, **alignment):
+        file = clip.file(camera)
+        held = file.read_bytes()
+        file.unlink() if text is None else file.write_text(text)
+        try:
+            CameraSet.open(copied, Alignment(sync="nearest", **alignment), store=store)
+        finally:
+            file.write_bytes(held)
+
+    refused("camera_set", opened=opened, lacking=lacking)
+    shutil.rmtree(clip.folder)
+    with pytest.raises(OpenError, match=r"a/0_reference\.mp4 is missing"):
+        CameraSet.open(copied, MASKED, store=store)
+
+
+def test_sets_that_lack_other_clips_of_one_length_differ(tmp_path, store):
+    """So that ranks which opened other files find out."""
+    layout = write_cameras(tmp_path, {clip: {"front": {"num_frames": 6}} for clip in "ab"}, 6)
+    found = []
+    for clip in layout.clips:
+        file = clip.file("front")
+        bytes_of_file = file.read_bytes()
+        file.unlink()
+        found.append(CameraSet.open(layout, skip_bad=True, store=store))
+        file.write_bytes(bytes_of_file)
+    first, second = found
+    assert first.sequences(1).tolist() == second.sequences(1).tolist()
+    assert first.num_lost == second.num_lost == 1
+    assert first.checksum != second.checksum

@@ -1,0 +1,132 @@
+"""Metadata comes with the moment it belongs to: by the loader, by stock workers, from tables."""
+
+import pytest
+
+from forked import raised_by_a_worker
+from headrace import ClipMoment, ConfigError, MomentTable
+from loaders.cameras.clips import CAMERAS, facts
+from loaders.videos import samples
+
+LENGTHS = {"a": 6, "b": 4, "c": 9}
+
+pytestmark = pytest.mark.usefixtures("own_cache")
+
+
+def check(batch) -> int:
+    """Hold metadata against their moments; return how many moments are shown."""
+    shown = 0
+    for clip, number, frame, found in samples(batch, "clip_name", "index", "frame", "metadata"):
+        if clip == "":
+            assert (found, frame) == ({}, [-1] * 3)
+        else:
+            frames = dict(zip(CAMERAS, frame, strict=True))
+            assert found == {"of": (clip, number), "frames": frames}
+            assert frame == [number] * 3
+            shown += 1
+    return shown
+
+
+def test_a_loader_gives_each_moment_what_belongs_to_it(cameras, small):
+    batches = list(cameras(small, metadata=facts))
+    assert sum(map(check, batches)) == sum(LENGTHS.values())
+    assert batches[0].to("cpu").metadata is not None
+    batch = next(iter(cameras(small)))
+    assert "metadata" not in batch
+    assert batch.clip_name == [small.clips[number].name for number in batch.clip]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_stock_dataloader_carries_it_also_through_workers(by_stock, small, workers):
+    batches = list(by_stock(small, workers, {"group_num": 2}, metadata=facts)[1])
+    assert all(isinstance(batch["metadata"], list) for batch in batches)
+    assert sum(map(check, batches)) == sum(LENGTHS.values())
+
+
+@pytest.mark.parametrize("by_time", [False, True])
+def test_each_moment_of_a_window_has_what_belongs_to_it(windows, small, by_time):
+    """From a table, which has nothing of moment 3; a pad has what belongs to its stand-in."""
+    rows = [
+        {"clip": clip, "is": f"{clip}{number}"}
+        | ({"seconds": number / 30} if by_time else {"frame": number})
+        for clip, length in LENGTHS.items()
+        for number in range(length)
+        if number != 3
+    ]
+    table = MomentTable.of_rows(rows)
+    batches = [*windows(small, metadata=table, num_moments=3, batch_size=2)]
+    for batch in batches:
+        expected = [
+            [{"is": f"{clip}{number}"} if number != 3 else {} for number in numbers]
+            for clip, numbers in samples(batch, "clip_name", "index")
+        ]
+        assert batch.metadata == batch.to("cpu").metadata == expected
+    assert any(batch.is_pad.any() for batch in batches)
+
+
+class OddPoseError(Exception):
+    """Of a library of the user's own."""
+
+
+def raising(error):
+    def metadata(clip, moment):
+        raise error
+
+    return metadata
+
+
+@pytest.mark.parametrize("workers", [None, 0, 2])
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (StopIteration(), "StopIteration: no reason given; it is called"),
+        (AssertionError(), "AssertionError"),
+        (RuntimeError("of unlike sizes"), "RuntimeError: of unlike sizes; it is called"),
+        (OddPoseError("not in the map\nof Boston"), "OddPoseError: not in the map; it is called"),
+        (KeyError("a"), "KeyError"),
+    ],
+)
+def test_whatever_a_function_fails_with_is_told_and_ends_no_epoch(
+    cameras, small, by_stock, error, said, workers
+):
+    """StopIteration, as of a search that finds nothing, would end the loop in silence."""
+    if workers is None:
+        batches = cameras(small, metadata=raising(error))
+    else:
+        _, batches = by_stock(small, workers, metadata=raising(error))
+    with raised_by_a_worker(ConfigError, rf"of clip '\w', moment 0 .* failed: {said}"):
+        list(batches)
+
+
+def test_ctrl_c_in_a_function_is_no_fault_of_it(cameras, small):
+    loader = cameras(small, metadata=raising(KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        next(iter(loader))
+
+
+def moment(number: int, seconds: float = 0.0) -> ClipMoment:
+    return ClipMoment(number=number, seconds=seconds, frames={}, cameras=())
+
+
+def test_rows_are_joined_by_frame(tmp_path):
+    path = tmp_path / "labels.csv"
+    path.write_text("clip,frame,steer\na,4,0.5\na,0,0.25\nb,0,1\n")
+    table = MomentTable.read(path)
+    for number, expected in ((4, {"steer": 0.5}), (0, {"steer": 0.25}), (1, {})):
+        assert table("a", moment(number)) == expected
+    with pytest.raises(ConfigError, match="has no row of clip 'c'; it has a, b"):
+        table("c", moment(0))
+
+
+def test_rows_are_joined_by_the_nearest_time_within_the_tolerance():
+    rows = [
+        {"scene": "a", "timestamp_us": 1532402927612460 + each * 10_000, "x": each}
+        for each in (1, 0)
+    ]
+    table = MomentTable.of_rows(rows, tolerance_ms=4)
+    for seconds, expected in ((0.612460, 0), (0.616460, 0), (0.617460, None), (0.619, 1)):
+        found = table("a", moment(7, 1532402927 + seconds))
+        assert found == ({} if expected is None else {"x": expected})
+
+
+def test_what_are_no_metadata_is_refused(opener, small, refused):
+    refused("metadata", opener=opener, small=small)

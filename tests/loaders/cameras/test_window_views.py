@@ -1,0 +1,172 @@
+"""What a window shows is what a `CameraLoader` shows, resized, cropped, and by chance."""
+
+from itertools import islice
+from math import isclose
+
+import numpy as np
+import pytest
+import torch
+
+from decode.linear import linear_frames
+from headrace import Alignment, CameraView, ClipAugment, Crop, Moments
+from headrace.loaders.cameras.augment import AugmentParams
+from headrace.loaders.cameras.camera_set import CameraSet
+from headrace.loaders.cameras.camera_view import CameraViews
+from headrace.loaders.cameras.window_loader import WindowFramings
+from loaders.cameras.clips import CAMERAS, CHANCE, FLIPS, SIZE, VIEW, WAYS, WINDOW, facts
+from loaders.videos import samples
+
+OTHER = CameraView(resize=(20, 40))
+
+
+@pytest.fixture
+def streamed(cameras):
+    """Return a function: pictures [C, 3, H, W] and matrices of each (clip, moment) of a stream."""
+
+    def shown(**options):
+        batches = list(cameras(workers=1, **options))
+        rows = samples(batches, "clip", "index", "frames", "image_matrix")
+        return {(clip, moment): of for clip, moment, *of in rows if clip >= 0}
+
+    return shown
+
+
+def check(batch, right) -> int:
+    """Hold each moment of windows against those of a stream; return how many there are."""
+    rows = list(samples(batch, "clip", "index", "frames", "image_matrix"))
+    for clip, moments, pictures, matrix in rows:
+        for moment, picture in zip(moments, pictures, strict=True):
+            expected, its_matrix = right[clip, moment]
+            assert torch.equal(picture, expected)
+            assert torch.equal(matrix, its_matrix)
+    return sum(len(moments) for _, moments, *_ in rows)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"size": SIZE},
+        {"size": None},
+        {"size": [40, 40], "fit": "contain"},
+        {"size": (40, 40), "fit": "cover", "interpolation": "bilinear"},
+        {"view": VIEW},
+        {"view": CameraView(crop=Crop(top=3, left=5, height=16, width=8))},
+        {"view": dict(zip(CAMERAS, [VIEW, OTHER, VIEW], strict=True)), "interpolation": "bicubic"},
+        {"size": SIZE, "augment": ClipAugment(flip=1.0)},
+        {"size": [*SIZE], "augment": ClipAugment(scale=(1.2, 1.2))},
+        {"view": VIEW, "augment": ClipAugment(scale=(0.9, 0.9), rotate_degrees=(7, 7))},
+    ],
+)
+def test_pictures_and_matrices_are_those_of_a_camera_loader(windows, streamed, options):
+    right = streamed(**options)
+    batches = list(windows(**options))
+    assert {batch.image_matrix.dtype for batch in batches} == {torch.float64}
+    assert sum(check(batch, right) for batch in batches) == 31 * 3
+
+
+def test_the_reference_moments_and_weights_are_joined_with_views_and_metadata(windows, streamed):
+    same = {
+        "alignment": Alignment(sync="nearest", reference="front", on_missing="mask"),
+        "moments": Moments.every(2, first=1),
+        "view": VIEW,
+    }
+    right = streamed(**same)
+    weights = dict.fromkeys("abcde", 0.0) | {"b": 2.0, "c": 1.0}
+    drawn = set()
+    for batch in windows(weights=weights, num_moments=3, metadata=facts, **same):
+        check(batch, right)
+        for clip, moments, said in samples(batch, "clip", "index", "metadata"):
+            drawn.add(clip)
+            assert [each["of"] for each in said] == [("abcde"[clip], each) for each in moments]
+            assert all(moment % 2 for moment in moments)
+    assert drawn == {1, 2}
+
+
+def test_chance_of_a_window_is_that_of_a_clip_by_a_camera_loader(windows, streamed):
+    """The same draw, given to a CameraLoader as the only one there is."""
+    chance = ClipAugment(scale=(0.8, 1.3), flip=0.5, rotate_degrees=(-9, 9))
+    batch = next(iter(windows(view=VIEW, augment=chance, batch_size=4)))
+    for window in range(4):
+        drawn = chance.draw(seed=0, epoch=0, of=window, camera=0)
+        fixed = ClipAugment(
+            scale=(drawn.scale,) * 2,
+            flip=float(drawn.is_flipped),
+            rotate_degrees=(drawn.degrees,) * 2,
+        )
+        one = {name: value[window : window + 1] for name, value in batch.items()}
+        check(one, streamed(view=VIEW, augment=fixed))
+
+
+@pytest.fixture
+def views(layout, store):
+    """Return a function: the views of the layout."""
+    cameras = CameraSet.open(layout, store=store)
+    usual = {"size": None, "fit": "stretch", "interpolation": "area"}
+    usual |= {"view": None, "augment": None}
+    return lambda **options: CameraViews.of(cameras, **{**usual, **options})
+
+
+def test_each_camera_of_each_window_is_as_its_draw_says(windows, layout, views):
+    """Of plain decodes: all there is in chance, on threads, from shared decodes."""
+    viewed = views(view=VIEW)
+    matrices = set()
+    drawing = windows(view=VIEW, augment=CHANCE, batch_size=1)
+    for slot, window in enumerate(islice(drawing, 8)):
+        clip = int(window.clip)
+        for camera, name in enumerate(CAMERAS):
+            drawn = CHANCE.draw(seed=0, epoch=0, of=slot, camera=camera)
+            framing = viewed.framed(clip, camera, drawn)
+            right = linear_frames(layout.clips[clip].file(name), framing.shape)
+            for moment, frame in enumerate(window.frame[0, :, camera].tolist()):
+                picture = right[frame].copy()
+                framing.finish(picture)
+                found = window.frames[0, moment, camera].permute(1, 2, 0).numpy()
+                np.testing.assert_array_equal(found, picture)
+            assert np.array_equal(window.image_matrix[0, camera].numpy(), framing.matrix)
+            matrices.add(framing.matrix.tobytes())
+    assert len(matrices) == 8 * 3
+
+
+def test_chance_is_another_in_each_epoch_and_by_another_seed(windows):
+    asked = {"view": VIEW, "augment": CHANCE, **WINDOW}
+    each, other = windows(**asked), windows(seed=1, **asked)
+    found = [batch.image_matrix for batch in (*each, *each, *other)]
+    drawn = {matrix.numpy().tobytes() for matrix in torch.cat(found).flatten(0, 1)}
+    assert len(drawn) == 3 * 31 * 3
+
+
+@pytest.mark.parametrize("way", ["view", "chance", "flips"])
+def test_ranks_together_show_what_one_alone_shows(windows, way):
+    def shown(parts):
+        return {
+            (clip, moments[-1]): (frames.numpy().tobytes(), matrix.numpy().tobytes())
+            for part in parts
+            for clip, moments, frames, matrix in samples(
+                list(part), "clip", "index", "frames", "image_matrix"
+            )
+        }
+
+    options = WAYS[way]
+    ranks = [windows(rank=rank, num_replicas=2, batch_size=2, **options) for rank in range(2)]
+    assert shown(ranks) == shown([windows(**options)])
+
+
+def test_windows_share_pictures_where_chance_only_flips(views):
+    def framings(augment):
+        return WindowFramings(views=views(size=SIZE, augment=augment), seed=3, windows=50)
+
+    slots = np.arange(50)
+    apart = ClipAugment(flip=0.5, alike=False, scale=(1.1, 1.1))
+    assert set(framings(None).numbers(0, slots)) == {0}
+    assert set(framings(FLIPS).numbers(0, slots)) == {0, 1}
+    assert set(framings(apart).numbers(0, slots)) == set(range(8))
+    assert [framings(each).is_by_sample for each in (None, FLIPS, CHANCE)] == [False, False, True]
+    every = np.concatenate([framings(CHANCE).numbers(epoch, slots) for epoch in (0, 1)])
+    assert len(set(every)) == 100
+    for slot, number in enumerate(framings(apart).numbers(2, slots)):
+        for camera in range(3):
+            drawn = apart.draw(seed=3, epoch=2, of=slot, camera=camera)
+            assert drawn == AugmentParams(scale=1.1, is_flipped=drawn.is_flipped)
+            matrix = framings(apart).framing(3 + camera, int(number)).matrix
+            assert (matrix[0, 0] < 0) == drawn.is_flipped
+            assert isclose(matrix[1, 1], int(SIZE[0] * 1.1) / 64)

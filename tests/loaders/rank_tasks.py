@@ -1,0 +1,56 @@
+"""What each of two processes does, by a name that new processes can import."""
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import distributed
+
+from headrace import CameraStreamDataset, ConfigError
+from headrace.loaders.ranks import agreement, shard_of
+
+
+@dataclass(frozen=True)
+class RankTask:
+    """Where two processes meet, and what this one opens, one after the other."""
+
+    rendezvous: str
+    rank: int
+    opens: tuple[tuple[int | None, int] | Path, ...]
+    """Of each a checksum, None if its loader cannot be made, and how much it left out; or a folder
+    of cameras."""
+
+
+@contextmanager
+def group(task):
+    """Join a group of two processes."""
+    rendezvous = {"init_method": task.rendezvous, "rank": task.rank, "world_size": 2}
+    distributed.init_process_group("gloo", **rendezvous)
+    try:
+        yield
+    finally:
+        distributed.destroy_process_group()
+
+
+def ask_rank(task, ready):
+    """Return the rank, how many there are, and what the checks say of each that is opened."""
+    with group(task):
+        ready()
+        shard = shard_of(None, None, drop_last=False)
+        return shard.rank, shard.ranks, [said_of(each) for each in task.opens]
+
+
+def said_of(opens):
+    """Return what the checks say."""
+    try:
+        if isinstance(opens, Path):
+            CameraStreamDataset(opens / "index.json", skip_bad=True).close()
+        else:
+            with agreement(is_asked=True) as opened:
+                checksum, left_out = opens
+                if checksum is None:
+                    raise ConfigError("nothing to read")
+                opened.checksum, opened.left_out = checksum, left_out
+    except ConfigError as error:
+        return str(error)
+    return ""

@@ -1,0 +1,225 @@
+"""Datasets in a stock DataLoader: the right pixels, cheaply, in whatever process."""
+
+import pickle
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+from forked import raised_by_a_worker
+from headrace import DecodeCounters, IndexStore, OpenError, load_clip, read_clip
+from headrace.testing.synth import write_clip
+from loaders.videos import CLIPS, SIZE, open_videos, with_counters
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
+RANDOM_IDS = [112, 0, 39, 40, 77, 3, 3, 95, 12, 0, 64, 41, 5, 100, 39, 8]
+
+
+@pytest.fixture
+def clips(loader):
+    return loader("clip items")
+
+
+def of_item(item, plain):
+    """Return what the frame of an item must look like."""
+    return torch.from_numpy(plain.frames[item["video"]][item["index"]]).movedim(-1, 0)
+
+
+def of_batch(batch, plain):
+    """Return what the frames of a batch must look like."""
+    places = zip(batch["video"].tolist(), batch["index"].tolist(), strict=True)
+    return torch.stack([of_item({"video": v, "index": i}, plain) for v, i in places])
+
+
+def all_of(clips):
+    """Return the frames of all clips, made in this process."""
+    return torch.stack([clips[video]["frames"] for video in range(len(clips))])
+
+
+def test_an_item_is_a_frame_with_its_place(frames, plain):
+    assert len(frames) == 113 == frames.population.num_frames
+    item = frames[41]
+    assert item["frame"].shape == (3, *SIZE)
+    assert item["frame"].dtype == torch.uint8
+    assert (item["video"], item["index"]) == (1, 1)
+    assert item["pts_seconds"] == pytest.approx(1 / 30)
+    assert torch.equal(item["frame"], of_item(item, plain))
+
+
+def test_frames_come_in_the_order_asked_for_and_doubles_share_no_memory(frames, plain):
+    items = frames.__getitems__(RANDOM_IDS)
+    where = np.array([(item["video"], item["index"]) for item in items]).T
+    assert frames.population.frame_ids(*where).tolist() == RANDOM_IDS
+    assert all(torch.equal(item["frame"], of_item(item, plain)) for item in items)
+    one, two, three = frames.__getitems__([3, 3, 4])
+    one["frame"].zero_()
+    assert all(torch.equal(item["frame"], of_item(item, plain)) for item in (two, three))
+    assert frames.__getitems__([]) == []
+
+
+def test_each_gop_of_a_batch_is_decoded_once_and_no_further_than_needed(loader, videos):
+    """The video is one GOP of 25 frames, without B-frames."""
+    dataset = loader("frame items", videos[1:2])
+    dataset.__getitems__([22, 20, 22, 1])
+    assert dataset.counters.frames_decoded <= 24
+    assert (dataset.counters.opens, dataset.counters.seeks) == (1, 0)
+
+
+def test_the_gops_of_a_batch_cost_one_entry_each(frames):
+    frames.__getitems__([35, 1, 15, 0, 36, 16])
+    decoded = frames.counters.frames_decoded
+    assert frames.counters.seeks <= 2
+    for frame in (35, 1, 15, 0, 36, 16):
+        frames[frame]
+    assert frames.counters.frames_decoded > 2 * decoded
+
+
+def test_workers_open_files_for_themselves_and_leave_the_parents_alone(frames, plain):
+    for frame in (0, 41, 66):
+        frames[frame]
+    mine = replace(frames.counters)
+    picked = [0, 1, 2, 3, 41, 42, 43, 44]
+    options = {"batch_size": 4, "num_workers": 2, "collate_fn": with_counters}
+    for batch, theirs in DataLoader(frames, sampler=picked, **options):
+        assert torch.equal(batch["frame"], of_batch(batch, plain))
+        assert theirs.opens == 1
+        assert theirs.frames_delivered == 4
+        mine_again = frames[44]
+        assert torch.equal(mine_again["frame"], of_item(mine_again, plain))
+    assert frames.counters.opens == mine.opens
+
+
+def test_no_more_files_are_open_than_allowed(loader, tmp_path):
+    one = loader("frame items", max_open=1)
+    for _ in range(2):
+        one.__getitems__([0, 41, 66, 100])
+    assert one.counters.opens == 8
+    first = write_clip(tmp_path / "0", CLIPS[1])
+    copies = [first, *(shutil.copy(first, tmp_path / f"{k}.mp4") for k in range(1, 6))]
+    dataset = loader("frame items", copies, max_open=2)
+    for frame in range(0, 150, 25):
+        dataset[frame]
+        assert len(open_videos(tmp_path)) == min(2, frame // 25 + 1)
+    dataset.close()
+    assert not open_videos(tmp_path)
+
+
+def test_a_file_that_changes_is_named_in_a_worker_too(loader, tmp_path):
+    path = write_clip(tmp_path / "clip", CLIPS[1])
+    dataset = loader("frame items", [path])
+    path.write_bytes(path.read_bytes() + b"\0")
+    with pytest.raises(OpenError, match=r"clip\.mp4 has changed"):
+        dataset[0]
+    with raised_by_a_worker(RuntimeError, r"clip\.mp4 has changed"):
+        list(DataLoader(dataset, num_workers=1))
+
+
+def test_an_item_is_the_clip_of_a_video(clips, videos):
+    assert len(clips) == len(videos)
+    for number, path in enumerate(videos):
+        indices = clips.clip_indices(number)
+        expected = read_clip(path, int(indices[0]), 4, 3, size=SIZE)
+        item = clips[number]
+        assert item["frames"].dtype == torch.uint8
+        assert torch.equal(item["frames"], torch.from_numpy(expected).movedim(-1, -3))
+        assert (item["video"], item["index"].tolist()) == (number, indices.tolist())
+        assert (
+            item["pts_seconds"].tolist()
+            == load_clip(path, int(indices[0]), 4, 3).pts_seconds.tolist()
+        )
+        assert not item["is_concealed"].any()
+
+
+def test_random_clips_depend_on_seed_epoch_and_video_alone(loader):
+    def starts(epoch, seed):
+        dataset = loader("clip items", stride=1, seed=seed)
+        dataset.set_epoch(epoch)
+        return [int(dataset.clip_indices(video)[0]) for video in (3, 0, 2, 1)]
+
+    assert starts(0, 0) == starts(0, 0)
+    assert starts(0, 0) != starts(1, 0) != starts(1, 5)
+
+
+def test_random_clips_lie_inside_their_video_and_reach_both_ends(loader, videos):
+    dataset = loader("clip items", videos[3:], clip_len=8, stride=2)
+    seen = set()
+    for epoch in range(60):
+        dataset.set_epoch(epoch)
+        indices = dataset.clip_indices(0)
+        seen |= {int(indices[0]), int(indices[-1])}
+    assert seen == {0, 1, 2, 3, 14, 15, 16, 17}
+    fixed = loader("clip items", clip_len=3, start=5, stride=2)
+    assert [fixed.clip_indices(k).tolist() for k in range(4)] == [[5, 7, 9]] * 4
+
+
+def test_each_pass_has_other_clips_where_nobody_says_the_epoch(clips):
+    """The same ones with any workers: how often a clip was asked for is known to all of them."""
+    passes = []
+    for workers in (0, 1, 2):
+        clips._visits.zero_()
+        loader = DataLoader(clips, batch_size=4, num_workers=workers)
+        passes.append([batch["index"].tolist() for _ in range(3) for batch in loader])
+    assert passes[0] == passes[1] == passes[2]
+    assert len({str(each) for each in passes[0]}) == 3
+    clips.set_epoch(1)
+    assert clips[0]["index"].tolist() == passes[0][1][0] == clips[0]["index"].tolist()
+
+
+def test_workers_that_live_on_are_told_of_a_new_epoch(clips):
+    loader = DataLoader(clips, batch_size=4, num_workers=2, persistent_workers=True)
+    for epoch in (0, 1):
+        clips.set_epoch(epoch)
+        [batch] = loader
+        assert batch["frames"].shape == (4, 4, 3, *SIZE)
+        assert batch["video"].tolist() == [0, 1, 2, 3]
+        assert batch["index"].shape == batch["pts_seconds"].shape == (4, 4)
+        assert torch.equal(batch["frames"], all_of(clips))
+    del loader
+
+
+def test_a_short_video_may_repeat_its_last_frame(loader):
+    dataset = loader("clip items", clip_len=20, stride=1, boundary="repeat_last")
+    assert dataset.clip_indices(3).tolist() == [*range(18), 17, 17]
+    clip = dataset[3]["frames"]
+    assert torch.equal(clip[17], clip[19])
+    assert not torch.equal(clip[16], clip[17])
+    assert dataset.counters.frames_decoded == 18
+
+
+@pytest.mark.parametrize("number", [-1, 113])
+def test_what_is_not_there_is_an_index_error(frames, clips, number):
+    with pytest.raises(IndexError, match=f"frame {number} was asked for, there are 113"):
+        frames[number]
+    with pytest.raises(IndexError, match=f"video {number} was asked for, there are 4"):
+        clips[number]
+
+
+def test_what_cannot_be_is_refused(loader, videos, frames, tmp_path, refused):
+    refused("datasets", loader=loader, videos=videos, frames=frames, tmp_path=tmp_path)
+
+
+def test_a_dataset_sent_to_another_process_gives_the_same(clips):
+    with pickle.loads(pickle.dumps(clips)) as received:  # noqa: S301
+        assert torch.equal(received[2]["frames"], clips[2]["frames"])
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_workers_read_no_index_and_give_the_same(loader, plain, tmp_path, method):
+    """It is gone from disk; a worker that had read it from the video would put it there again."""
+    store = IndexStore(tmp_path / "index")
+    how = {"batch_size": 4, "num_workers": 1, "multiprocessing_context": method}
+    frames, clips = (loader(door, store=store) for door in ("frame items", "clip items"))
+    shutil.rmtree(store.folder)
+    picked = {"sampler": [42, 0, 41, 41], "collate_fn": with_counters}
+    [(batch, cost)] = DataLoader(frames, **picked, **how)
+    assert torch.equal(batch["frame"], of_batch(batch, plain))
+    assert cost.packets_read < 10
+    assert frames.counters == DecodeCounters()
+    clips.set_epoch(0)
+    [clip_batch] = DataLoader(clips, **how)
+    assert torch.equal(clip_batch["frames"], all_of(clips))
+    assert not store.folder.exists()

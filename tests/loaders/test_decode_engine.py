@@ -1,0 +1,109 @@
+"""The threads of a loader: they end with it, are anew in a fork, and one that hangs is named."""
+
+import gc
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from forked import in_a_fork
+from headrace import FrameLoader, StageError
+from headrace.loaders import frame_memory
+from loaders.videos import SIZE, contents
+from runtime.in_time import in_time
+
+
+def test_threads_end_with_the_loader(loader, videos, store):
+    before = threading.active_count()
+    each = FrameLoader(videos, batch_size=10, size=SIZE, store=store)
+    next(iter(each))
+    assert threading.active_count() > before
+    del each
+    gc.collect()
+    assert threading.active_count() == before
+
+
+def test_threads_end_with_the_epoch_where_nothing_persists(loader):
+    before = threading.active_count()
+    each = loader(persistent=False)
+    list(each)
+    assert threading.active_count() == before
+    assert contents(each)
+
+
+def test_a_loader_that_was_closed_may_be_iterated_again(loader):
+    each = loader()
+    whole = contents(each)
+    each.close()
+    each.set_epoch(0)
+    assert contents(each) == whole
+
+
+def test_a_forgotten_loader_does_not_keep_the_program_from_ending(videos, store):
+    """Its thread of jobs waits for room; nobody takes another batch."""
+    script = f"""
+import sys, time
+from pathlib import Path
+from headrace import FrameLoader, IndexStore, InOrder
+loader = FrameLoader(
+    [Path({str(videos[0])!r})], batch_size=4, size=(32, 48), memory_budget=20 * 32 * 48 * 3,
+    sampling=InOrder(), store=IndexStore(Path({str(store.folder)!r})), workers=1,
+)
+batches = iter(loader)
+next(batches)
+while not loader._running.engine.room._changed._waiters:
+    pass
+1 / 0
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "ZeroDivisionError" in done.stderr
+
+
+def test_a_process_that_was_forked_has_threads_of_its_own(loader, plain):
+    each = loader(workers=1)
+    expected = contents(each)
+
+    def gives_the_same():
+        each.set_epoch(0)
+        return contents(each) == expected
+
+    assert in_a_fork(gives_the_same)
+
+
+class Hanging:
+    """A decoder whose every job waits until it is released."""
+
+    def __init__(self, decoder, release):
+        self._decoder = decoder
+        self._release = release
+        self.index, self.counters = decoder.index, decoder.counters
+        self.close = decoder.close
+        self.rest = decoder.rest
+        self.concealed = frozenset()
+
+    def run(self, job, out=None):
+        self._release.wait()
+        return self._decoder.run(job, out)
+
+
+def test_a_worker_that_hangs_is_named_with_its_file_and_left_behind(videos, store, monkeypatch):
+    release, open_decoder = threading.Event(), frame_memory.open_decoder
+    monkeypatch.setattr(
+        frame_memory,
+        "open_decoder",
+        lambda *each, **options: Hanging(open_decoder(*each, **options), release),
+    )
+    options = {"batch_size": 4, "size": SIZE, "store": store, "workers": 1}
+    before = set(threading.enumerate())
+    with FrameLoader(videos[:1], stall_seconds=0.05, **options) as loader:
+        with pytest.raises(StageError, match=rf"frames of .*{videos[0].name}.* without a result"):
+            in_time(lambda: next(iter(loader)))
+        left = set(threading.enumerate()) - before
+        assert [each.name for each in left] == ["headrace-loader-0"]
+        release.set()
+        for each in left:
+            each.join()
+        assert len(next(iter(loader)).frames) == 4

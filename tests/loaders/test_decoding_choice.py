@@ -1,0 +1,251 @@
+"""Everything that trains on video takes what decodes, in full or as the number of a GPU."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+import headrace
+from decode import stand_in
+from decode.backends import TORCHCODEC, needs_torchcodec
+from decode.doubles_of_gpu import GPU, Fails, stands_in
+from decode.gpus import needs_gpu, needs_no_gpu
+from forked import in_a_fork, raised_by_a_worker
+from headrace import BackendError, ConfigError, DecoderConfig
+from headrace.decode.capabilities import PixelDifference
+from headrace.loaders.collate import Collate
+from headrace.runtime import fork_safety as forks
+from loaders.videos import SIZE, contents
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
+ON_GPU, AUTO = DecoderConfig.on_gpu(0), DecoderConfig(device="auto")
+TESTS = Path(__file__).parents[1]
+BY_DOOR = pytest.mark.parametrize("door", ["frames", "clips"])
+BY_EACH_DOOR = pytest.mark.parametrize("door", ["frames", "clips", "cameras"])
+
+
+def ways_of(videos, loader, how):
+    """Return calls that decode frames through each door but loaders."""
+    return (
+        lambda: loader("clip items", decoding=how, stride=1)[3]["frames"],
+        lambda: loader("frame items", decoding=how)[70]["frame"],
+        lambda: headrace.read_clip(videos[0], num_frames=4, stride=1, decoding=how),
+        lambda: np.concatenate(
+            [b.frames for b in headrace.read_frames(videos[:1], size=SIZE, decoding=how)]
+        ),
+        lambda: headrace.open(videos[3], decoding=how)[[7, 2]],
+    )
+
+
+@needs_no_gpu
+def test_a_gpu_that_does_not_start_is_no_bad_media(loader, videos, one_gpu):
+    policies = ("raise", "skip", "conceal")
+    doors = {"frames": policies, "clips": policies, "cameras": ("raise", "mask")}
+    for door, on_error in ((door, each) for door, policies in doors.items() for each in policies):
+        opened = loader(door, gpu=0, on_error=on_error)
+        with pytest.raises(BackendError, match="CUDA cannot start there"):
+            next(iter(opened))
+    for read in ways_of(videos, loader, ON_GPU)[:4]:
+        with pytest.raises(BackendError, match="CUDA cannot start there"):
+            read()
+
+
+class OpensInItsWorker(Dataset):
+    """Opens its videos where the first item is asked for, as many datasets do."""
+
+    def __init__(self, videos, store):
+        self.opens = partial(headrace.FrameDataset, videos, SIZE, decoding=ON_GPU, store=store)
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, number):
+        return self.opens()[number]
+
+
+def test_a_worker_that_was_forked_is_told_before_cuda_is_touched(
+    videos, store, one_gpu, monkeypatch
+):
+    """Also where all that decodes was made in the worker."""
+    monkeypatch.setattr(forks, "_torch_has_cuda", lambda: True)
+    dataset = OpensInItsWorker(videos, store)
+    batches = DataLoader(dataset, num_workers=1, multiprocessing_context="fork")
+    with raised_by_a_worker(BackendError, r"GPU 0 .* forked from one that uses CUDA, .*='spawn'"):
+        next(iter(batches))
+
+
+def test_batches_do_not_go_to_a_gpu_in_a_process_that_was_forked(one_gpu, monkeypatch):
+    monkeypatch.setattr(forks, "_torch_has_cuda", lambda: True)
+    pixels = np.zeros((2, 4, 6, 3), np.uint8)
+
+    def child():
+        for asked, words in (
+            ({"device": "cuda:0"}, "batches were to go to cuda:0 in a process that was forked"),
+            ({"pin_memory": True}, "to page-locked memory in a process that was forked"),
+        ):
+            with pytest.raises(BackendError, match=words):
+                Collate(**asked).pictures(pixels)
+        return Collate().pictures(pixels).shape == (2, 3, 4, 6)
+
+    assert in_a_fork(child)
+
+
+def run_apart(module, argument, **environment):
+    """Return the JSON that a module prints in a process of its own."""
+    path = {"PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])}
+    run = subprocess.run(
+        [sys.executable, "-m", module, str(argument)],
+        env={**os.environ, **environment, **path},
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    return json.loads(run.stdout)
+
+
+@needs_gpu
+def test_forks_and_cuda_on_a_gpu(videos):
+    """What the document reports happens below headrace, and headrace says so before it."""
+    found = run_apart("loaders.fork_and_cuda", videos[0])
+    assert found["forked before CUDA was used"] == "equal"
+    assert found["spawned"] == "equal"
+    assert re.search(r"GPU 0 .* forked from one that uses CUDA", found["forked"])
+    assert found["forked, by PyAV alone"] != "equal"
+
+
+@needs_gpu
+@BY_EACH_DOOR
+@pytest.mark.parametrize("asked", [{"gpu": 0}, {"decoding": AUTO}], ids=["gpu", "auto"])
+def test_frames_from_the_gpu_are_those_from_the_cpu(loader, door, asked):
+    here = loader(door, **asked)
+    assert contents(here) == contents(loader(door))
+    if "decoding" in asked:
+        assert all(each.jobs for each in here.statistics.decoded_by.ways.values())
+
+
+@needs_torchcodec
+@BY_DOOR
+def test_loaders_deliver_the_same_frames_by_torchcodec(loader, door):
+    for expected, found in zip(loader(door), loader(door, decoding=TORCHCODEC), strict=True):
+        assert torch.equal(expected.video, found.video)
+        assert torch.equal(expected.index, found.index)
+        assert is_close(found.frames, expected.frames)
+
+
+@needs_torchcodec
+@pytest.mark.usefixtures("own_cache")
+def test_datasets_and_readers_give_the_same_frames_by_torchcodec(loader, videos):
+    ways = (ways_of(videos, loader, each) for each in (TORCHCODEC, DecoderConfig()))
+    for found, expected in zip(*ways, strict=True):
+        assert is_close(found(), expected())
+
+
+@needs_torchcodec
+def test_workers_that_are_forked_decode_by_torchcodec_too(loader):
+    dataset = loader("frame items", decoding=TORCHCODEC)
+    here = dataset[30]["frame"]
+    workers = {"num_workers": 1, "multiprocessing_context": "fork"}
+    [batch] = DataLoader(dataset, sampler=[30], **workers)
+    assert torch.equal(batch["frame"][0], here)
+
+
+def is_close(found, expected) -> bool:
+    """Whether pictures resized by area are the same: all edges of colour, so 3 levels apart."""
+    apart = PixelDifference.between(np.asarray(found), np.asarray(expected))
+    return apart is not None and apart.mean < 3
+
+
+AWAY = DecoderConfig.on_gpu(99)
+
+
+def test_what_does_not_decode_is_refused_when_a_loader_is_made(loader, monkeypatch, refused):
+    monkeypatch.setitem(sys.modules, "torchcodec", None)
+    refused("decoding", loader=loader)
+    with pytest.raises(ConfigError, match="by PyAV, whose frames are the same on both; got torch"):
+        DecoderConfig(backend="torchcodec", device="auto")
+
+
+@BY_EACH_DOOR
+def test_batches_are_the_same_and_gpu_and_cpu_took_part(loader, door, monkeypatch):
+    stands_in(monkeypatch)
+    there, here = loader(door), loader(door, decoding=AUTO)
+    for _ in range(2):
+        assert contents(here) == contents(there)
+    found, expected = here.statistics, there.statistics
+    ways = found.decoded_by.ways
+    assert found.frames_delivered == expected.frames_delivered
+    assert door != "cameras" or found.frames_decoded == expected.frames_decoded
+    assert all(each.jobs and each.frames for each in ways.values())
+    assert expected.decoded_by is None
+    assert found.decoded_by.on_cpu == {}
+    assert f"{GPU}: {ways[GPU].jobs} jobs" in str(found.decoded_by)
+
+
+@BY_DOOR
+def test_what_a_gpu_fails_on_is_decoded_by_the_cpu_and_said_with_the_reason(
+    videos, loader, door, monkeypatch
+):
+    stands_in(monkeypatch, Fails)
+    here = loader(door, decoding=AUTO)
+    assert contents(here) == contents(loader(door))
+    on_cpu = here.statistics.decoded_by.on_cpu
+    assert on_cpu
+    assert set(on_cpu) <= {str(each) for each in videos}
+    assert all("gave no frame" in each for each in on_cpu.values())
+
+
+@needs_no_gpu
+@BY_DOOR
+def test_without_a_gpu_batches_are_those_of_the_cpu_and_it_says_why(loader, door):
+    here = loader(door, decoding=AUTO)
+    assert contents(here) == contents(loader(door))
+    told = here.statistics.decoded_by
+    assert told.no_gpu.startswith("PyTorch finds no GPU 0: ")
+    assert told.on_cpu == {}
+    assert [*told.ways] == ["cpu"]
+    assert told.ways["cpu"].jobs
+
+
+@BY_DOOR
+def test_frames_that_stay_are_the_same_whoever_decodes(loader, door, monkeypatch):
+    stands_in(monkeypatch)
+    monkeypatch.setattr("headrace.decode.device_scheduler._gpu_or_cpu", lambda: "cpu")
+    there, here = (
+        loader(door, decoding=DecoderConfig(device=each, keeps_on_device=True))
+        for each in ("cpu", "auto")
+    )
+    assert contents(here) == contents(there)
+    assert all(each.jobs for each in here.statistics.decoded_by.ways.values())
+
+
+@needs_no_gpu
+def test_where_there_is_no_gpu_frames_stay_on_the_cpu_and_a_dataset_decodes_there(loader):
+    auto = DecoderConfig(device="auto", keeps_on_device=True)
+    assert str(next(iter(loader(decoding=auto))).frames.device) == "cpu"
+    with pytest.raises(ConfigError, match=r"device='meta' .* frames were to stay on cpu"):
+        loader(decoding=auto, device="meta")
+    here, there = loader("frame items", decoding=AUTO), loader("frame items")
+    assert torch.equal(here[30]["frame"], there[30]["frame"])
+
+
+@pytest.mark.skipif(not stand_in.CAN_BE_BUILT, reason="gcc or the headers of codecs are not here")
+def test_nvdec_and_the_cpu_share_the_work_on_the_stand_in_for_the_driver(tmp_path):
+    driver = tmp_path / "driver"
+    driver.mkdir()
+    stand_in.build(driver)
+    environment = {"LD_LIBRARY_PATH": str(driver), "STAND_IN_PICTURES": str(tmp_path / "pictures")}
+    found = run_apart("loaders.auto_on_stand_in", tmp_path, **environment)
+    assert found["equal"] is True
+    assert found["jobs"]["cpu"]
+    assert found["jobs"][GPU]
+    [(file, reason)] = found["on_cpu"].items()
+    assert "unknown" in file
+    assert "GPU 0 gave no frame" in reason

@@ -1,0 +1,215 @@
+"""Frames that stay where they were decoded: those of `open_device_decoder`, in every batch."""
+
+from itertools import islice
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from headrace import (
+    Alignment,
+    Bursts,
+    ClipAugment,
+    DecoderConfig,
+    FrameFormat,
+    RandomClips,
+    UniformClips,
+)
+from headrace.errors import DecodeError
+from headrace.runtime import buffer_pool as memory
+from headrace.sampling.frame_samplers import SequentialFrames, ShuffledFrames, UniformFrames
+from headrace.testing.damage import damage_packets
+from headrace.testing.synth import SynthClip, write_clip
+from loaders.cameras.clips import CAMERAS, EVERY, VIEW, WAYS, cells, write_two_rates
+from loaders.videos import (
+    FRAME_BYTES,
+    KEPT,
+    SHAPE,
+    check_near,
+    check_pictures,
+    frames_of,
+    pictures,
+)
+
+CLIPS = [RandomClips(num_frames=9, stride=2), UniformClips(num_frames=6, stride=3, num_clips=2)]
+FITTING = VIEW.fitting((64, 96))
+VIEWED = FrameFormat(size=FITTING.size, fit=FITTING)
+SAMPLINGS = [
+    SequentialFrames(),
+    UniformFrames(),
+    ShuffledFrames(over="seconds"),
+    Bursts(frames_per_burst=4, lanes=9),
+]
+
+
+@pytest.mark.parametrize(
+    ("door", "options", "workers"),
+    [
+        *(("frames", {"sampling": each}, workers) for each in SAMPLINGS for workers in (1, 3)),
+        *(("clips", {"clips": each}, 2) for each in CLIPS),
+        *(("cameras", {}, workers) for workers in (1, 3)),
+        ("cameras", {"view": VIEW}, 2),
+        ("cameras", {"augment": ClipAugment(flip=0.5, alike=False)}, 2),
+        *(("windows", WAYS[way], workers) for way in ("plain", "view") for workers in (1, 3)),
+        ("windows", WAYS["flips"], 2),
+    ],
+    ids=repr,
+)
+def test_pictures_are_those_that_the_device_decoder_leaves_there(
+    kept_loader, videos, layout, door, options, workers
+):
+    each = kept_loader(door, workers=workers, **options)
+    files = videos if door in ("frames", "clips") else layout
+    shape = VIEWED if "view" in options else SHAPE
+    first, second, flips = list(each), list(each), set()
+    for batch in [*first, *second]:
+        assert (batch.frames.dtype, batch.frames.device.type) == (torch.uint8, "cpu")
+        assert batch.frames.shape[-3:] == (3, *shape.size)
+        flat = batch.frames.flatten(0, -4)  # a view of what was decoded into
+        assert flat.is_contiguous(memory_format=torch.channels_last)
+        flips |= check_pictures(batch, files, shape)
+    assert flips == ({True, False} if "augment" in options else {False})
+    if door == "clips":
+        assert first[0].frames.shape[1] == options["clips"].num_frames
+    if door == "cameras":
+        assert first[0].frames.shape[:2] == (4, len(CAMERAS))
+        assert sorted(cell[1:] for cell in cells(first)) == sorted(EVERY)
+        assert each.statistics.amplification == 1.0
+
+
+@pytest.mark.parametrize(
+    ("door", "options"),
+    [
+        *((door, {}) for door in ("frames", "clips", "cameras")),
+        *(("windows", w) for w in WAYS.values()),
+    ],
+    ids=["frames", "clips", "cameras", *(f"windows-{name}" for name in WAYS)],
+)
+def test_batches_differ_from_arrays_by_a_few_grey_levels_and_in_nothing_else(
+    kept_loader, door, options
+):
+    ways = kept_loader(door, **options), kept_loader(door, decoding=None, **options)
+    for kept, came_down in zip(*ways, strict=True):
+        check_near(kept, came_down)
+
+
+def test_a_state_goes_on_with_frames_that_come_down(kept_loader):
+    whole, begun = [*kept_loader(decoding=None)], kept_loader()
+    seen = [*islice(begun, 3)]
+    resumed = kept_loader(decoding=None)
+    resumed.load_state_dict(begun.state_dict())
+    for found, expected in zip([*seen, *resumed], whole, strict=True):
+        check_near(found, expected)
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory):
+    """A good video, and one whose third GOP is damaged."""
+    folder = tmp_path_factory.mktemp("damaged")
+    clip = SynthClip(num_frames=40, size=(64, 96), gop=8, b_frames=2)
+    good = write_clip(folder / "good", clip)
+    return [good, damage_packets(good, folder / "bad.mp4", ordinals=[20, 21, 22])]
+
+
+def test_a_damaged_frame_is_named(kept_loader, damaged):
+    with pytest.raises(DecodeError, match=r"bad\.mp4"):
+        list(kept_loader(files=damaged))
+
+
+@pytest.mark.parametrize(
+    ("door", "options"), [("frames", {}), ("clips", {"clips": CLIPS[0], "batch_size": 2})]
+)
+@pytest.mark.parametrize("on_error", ["skip", "conceal"])
+def test_bad_frames_are_replaced_or_concealed_as_for_arrays(
+    kept_loader, damaged, on_error, door, options
+):
+    kept, came_down = (
+        kept_loader(door, damaged, on_error=on_error, decoding=decoding, **options)
+        for decoding in (KEPT, None)
+    )
+    is_concealed = False
+    for _ in range(2):
+        for found, expected in zip(kept, came_down, strict=True):
+            check_near(found, expected)
+            is_concealed |= bool(found.is_concealed.any())
+    assert is_concealed == (on_error == "conceal")
+    assert {loss.source for loss in kept.quarantined} <= {str(damaged[1])}
+    assert bool(kept.quarantined) == (on_error == "skip")
+    replaced = kept.statistics.samples_substituted
+    assert replaced == came_down.statistics.samples_substituted
+    assert (replaced > 0) == (on_error == "skip")
+
+
+def test_substitutes_are_decoded_there_too(kept_loader, damaged):
+    """With a narrow plan they are decoded by the thread that takes batches."""
+    for batch in kept_loader(files=damaged, on_error="skip", lookahead=1, workers=1):
+        good = batch.video == 0
+        assert torch.equal(batch.frames[good], frames_of(damaged[0])[batch.index[good]])
+
+
+def test_no_array_is_held_beside_them(kept_loader, monkeypatch):
+    def refuse(size):
+        raise AssertionError(f"memory for arrays of {size} bytes")
+
+    monkeypatch.setattr(memory, "_memory", refuse)
+    assert len([*kept_loader()]) > 1
+    with pytest.raises(AssertionError, match="memory for arrays"):
+        list(kept_loader(decoding=None))
+
+
+def test_a_batch_is_the_tensor_that_was_filled_and_the_callers_own(kept_loader):
+    first, second = islice(kept_loader(), 2)
+    before = second.frames.clone()
+    first.frames.zero_()
+    assert torch.equal(second.frames, before)
+    assert first.frames.untyped_storage().nbytes() == first.frames.numel()
+
+
+def test_the_budget_counts_them(kept_loader):
+    each = kept_loader(memory_budget=60 * FRAME_BYTES)
+    list(each)
+    assert 0 < each.statistics.most_held_bytes <= 60 * FRAME_BYTES
+
+
+def test_chance_turns_them_where_they_lie(kept_loader, layout):
+    batch = next(iter(kept_loader("cameras", augment=ClipAugment(rotate_degrees=(9, 9)))))
+    for file, frame, _, found in pictures(batch, layout):
+        whole = Image.fromarray(frames_of(file)[frame].movedim(0, -1).numpy())
+        right = np.asarray(whole.rotate(9, Image.Resampling.BILINEAR))
+        assert np.array_equal(found.movedim(0, -1).numpy(), right)
+
+
+@pytest.mark.parametrize("on_missing", ["mask", "repeat", "drop"])
+def test_what_a_camera_lacks_is_black_repeated_or_left_out(kept_loader, early, on_missing):
+    asked, lacking = {"alignment": Alignment(on_missing=on_missing), "lookahead": 2}, 0
+    ways = (
+        kept_loader("cameras", early, decoding=each, **asked) for each in (KEPT, DecoderConfig())
+    )
+    for batch, expected in zip(*ways, strict=True):
+        assert torch.equal(batch.valid, expected.valid)
+        assert torch.equal(batch.frame, expected.frame)
+        check_pictures(batch, early)
+        lacking += int((batch.frame[batch.clip >= 0] < 0).sum())
+    assert (lacking > 0) == (on_missing == "mask")
+
+
+def test_a_camera_that_a_window_lacks_is_black(kept_loader, copied):
+    copied.clips[1].file(CAMERAS[2]).write_bytes(b"nothing")
+    masked = {"on_error": "mask", "alignment": Alignment(on_missing="mask")}
+    lacking = 0
+    for batch in kept_loader("windows", copied, **masked):
+        check_pictures(batch, copied)
+        assert batch.frames[batch.frame >= 0].flatten(1).any(1).all()
+        lacking += int((batch.frame < 0).sum())
+    assert lacking > 0
+
+
+def test_a_frame_that_a_slow_camera_shows_again_is_copied_there(kept_loader, tmp_path):
+    layout = write_two_rates(tmp_path)
+    alignment = Alignment(sync="previous", tolerance_ms=150)
+    each = kept_loader("cameras", layout, alignment=alignment, group_num=1, lookahead=1)
+    for batch in each:
+        check_pictures(batch, layout)
+        batch.frames.zero_()  # as it is the caller's, the next one shows the frame all the same
+    assert each.statistics.frames_decoded == 40

@@ -1,0 +1,152 @@
+"""A user's own sampler, of a plain class, is served like one of ours, or refused by name."""
+
+from itertools import islice
+
+import numpy as np
+import pytest
+import torch
+
+from headrace import (
+    Bursts,
+    DeltaFrames,
+    EpochOrder,
+    EpochSampler,
+    Population,
+    RandomClips,
+    SamplerTraits,
+)
+from headrace.sampling.clip_samplers import SegmentClips
+from headrace.sampling.counter_rng import CounterRng, RngStream
+from headrace.sampling.frame_samplers import UniformFrames
+from loaders.videos import FRAME_BYTES, contents, epochs
+
+
+class EveryThird:
+    """Each third frame, from another one on in each epoch."""
+
+    traits = SamplerTraits(identity="every 3rd", is_random=True, has_replacement=False)
+
+    def order(self, population: Population, epoch: int) -> EpochOrder:
+        length = population.num_frames // 3
+        return EpochOrder(length=length, frames_at=lambda slots: slots * 3 + epoch % 3)
+
+
+class Drawn:
+    """What `UniformFrames()` draws, in words of its own."""
+
+    traits = SamplerTraits(identity="drawn", is_random=True, has_replacement=True)
+
+    def order(self, population: Population, epoch: int) -> EpochOrder:
+        draws = CounterRng(seed=0, epoch=epoch, purpose=RngStream.FRAME)
+        frames = population.num_frames
+        return EpochOrder(length=frames, frames_at=lambda slots: draws.integers(slots, frames))
+
+
+class FirstFrames:
+    """A clip of the first frames of each video."""
+
+    def __init__(self, num_frames):
+        self.traits = SamplerTraits(
+            identity=f"first {num_frames}",
+            is_random=False,
+            has_replacement=False,
+            num_frames=num_frames,
+            frames_needed=num_frames,
+        )
+
+    def order(self, population: Population, epoch: int) -> EpochOrder:
+        steps = np.arange(self.traits.num_frames)
+        return EpochOrder(
+            length=population.num_videos,
+            frames_at=lambda slots: population.video_start[slots][:, None] + steps,
+        )
+
+
+class Beyond(EveryThird):
+    """Has frames that are none, behind the first ones."""
+
+    traits = SamplerTraits(identity="beyond", is_random=False, has_replacement=False)
+
+    def order(self, population: Population, epoch: int) -> EpochOrder:
+        return EpochOrder(length=200, frames_at=lambda slots: slots)
+
+
+class Straddling(FirstFrames):
+    """Has clips that reach from one video into the next."""
+
+    def order(self, population: Population, epoch: int) -> EpochOrder:
+        steps = np.arange(self.traits.num_frames)
+        return EpochOrder(length=20, frames_at=lambda slots: slots[:, None] * 4 + steps)
+
+
+class OfAnotherKind:
+    """Says that it samples frames, and gives clips."""
+
+    traits = EveryThird.traits
+
+    def order(self, population, epoch):
+        return FirstFrames(4).order(population, epoch)
+
+
+class WithoutTraits:
+    order = EveryThird.order
+
+
+def test_frames_are_those_of_the_sampler(loader, plain):
+    each = loader(sampling=EveryThird())
+    batches = epochs(each)
+    assert len(each) == 4
+    assert all(torch.equal(batch.frames, plain.of(batch)) for batch in batches)
+    begun, resumed = (loader(sampling=EveryThird()) for _ in range(2))
+    seen = list(islice(begun, 3))
+    resumed.load_state_dict(begun.state_dict())
+    assert contents(seen + epochs(resumed)) == contents(batches)
+
+
+def test_drawing_with_replacement_is_believed(loader):
+    """As far ahead as `UniformFrames`, the same batches; nearer, where frames come once."""
+
+    class Once(Drawn):
+        traits = SamplerTraits(identity="once", is_random=True, has_replacement=False)
+
+    uniform, drawn, once = (
+        loader(sampling=sampling, memory_budget=60 * FRAME_BYTES)
+        for sampling in (UniformFrames(), Drawn(), Once())
+    )
+    assert contents(drawn) == contents(uniform)
+    assert uniform.lookahead == drawn.lookahead > once.lookahead
+
+
+def test_clips_of_ones_own_are_planned_together(loader, plain):
+    each = loader("clips", clips=FirstFrames(5), lookahead=1)
+    assert each.lookahead == 5
+    batches = list(each)
+    assert [batch.index.tolist() for batch in batches] == [[[0, 1, 2, 3, 4]] * 2] * 2
+    assert all(torch.equal(batch.frames, plain.of(batch)) for batch in batches)
+
+
+def test_an_epoch_sampler_takes_it_and_resumes_it(frames):
+    whole = list(EpochSampler(frames, EveryThird()))
+    begun, resumed = (EpochSampler(frames, EveryThird()) for _ in range(2))
+    seen = list(islice(begun, 7))
+    resumed.load_state_dict(begun.state_dict())
+    assert seen + list(resumed) == whole
+
+
+SEEDED = [
+    ("frames", {"sampling": UniformFrames(seed=3)}),
+    ("frames", {"sampling": Bursts(frames_per_burst=2, lanes=10, seed=3)}),
+    ("clips", {"clips": RandomClips(num_frames=4, seed=3)}),
+    ("clips", {"clips": SegmentClips(num_segments=4, seed=3)}),
+    ("clips", {"clips": DeltaFrames(delta_seconds=(0,), sampling=UniformFrames(seed=3))}),
+]
+
+
+@pytest.mark.parametrize(("door", "options"), SEEDED)
+def test_the_seed_of_a_sampler_may_be_said_again(loader, door, options):
+    for seed in (3, None):
+        assert loader(door, seed=seed, **options).state_dict()["seed"] == 3
+
+
+def test_what_is_no_sampler_or_one_of_another_kind_is_refused(loader, frames, refused):
+    refused("own_sampler", loader=loader, frames=frames)

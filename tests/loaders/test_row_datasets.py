@@ -1,0 +1,158 @@
+"""Datasets on a manifest: the rows and samples that the loaders give, in a stock DataLoader."""
+
+from functools import partial
+from itertools import islice
+
+import pytest
+import torch
+from torch.utils.data import DataLoader
+from torchvision.transforms import v2
+
+from headrace import (
+    EpochSampler,
+    Manifest,
+    MediaError,
+    SequentialFrames,
+    ShuffledFrames,
+    UniformClips,
+    UniformFrames,
+)
+from loaders.videos import SEGMENTS, epochs
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::headrace.errors.LeftOutWarning"),
+    pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
+]
+
+ROWS = [0, 1, 2, 3, 5]
+"""Those that are long enough for a clip."""
+COLUMNS = ("label", "weight", "group", "row", "video", "index", "pts_seconds", "is_concealed")
+SAMPLINGS = [
+    SequentialFrames(),
+    ShuffledFrames(seed=3),
+    UniformFrames(over="seconds"),
+    ShuffledFrames(over="videos"),
+]
+
+
+@pytest.fixture(scope="module")
+def rows(manifest):
+    return manifest.subset(ROWS)
+
+
+@pytest.fixture
+def frames(loader, rows):
+    return loader("frame items", rows)
+
+
+@pytest.fixture
+def clips(loader, rows):
+    """Return `clips(rows, **options)`, which opens a VideoDataset."""
+    return lambda files=rows, **options: loader("clip items", files, **options)
+
+
+def said(batch, pixels):
+    """Return all that a batch of a loader or of a DataLoader says, and its pixels."""
+    plain = [batch[name] for name in COLUMNS]
+    return [
+        *(each.tolist() if isinstance(each, torch.Tensor) else list(each) for each in plain),
+        batch[pixels].contiguous().numpy().tobytes(),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sampling", "workers"), [*((each, 0) for each in SAMPLINGS), (SAMPLINGS[1], 2)], ids=repr
+)
+def test_batches_are_those_of_the_loader(rows, frames, loader, sampling, workers):
+    expected = loader(files=rows, sampling=sampling, batch_size=16, workers=1)
+    sampler = EpochSampler(frames, sampling)
+    batches = DataLoader(frames, batch_size=16, sampler=sampler, num_workers=workers)
+    found = [said(batch, "frame") for batch in epochs(batches)]
+    assert found == [said(batch, "frames") for batch in epochs(expected)]
+
+
+def test_weights_of_the_rows_are_those_of_the_loader(rows, frames, loader):
+    sampling = UniformFrames(over=rows.weights, seed=5)
+    expected = [b.row.tolist() for b in loader(files=rows, sampling=sampling, batch_size=32)]
+    batches = DataLoader(frames, batch_size=32, sampler=EpochSampler(frames, sampling))
+    assert [batch["row"].tolist() for batch in batches] == expected
+    assert 4 not in {each for batch in expected for each in batch}
+
+
+def test_a_frame_in_two_rows_is_decoded_once_and_both_have_memory_of_their_own(rows, frames, plain):
+    first = frames.population.video_start
+    # Row 1 begins at 0.5 s; row 0 reaches over it.
+    one, two = frames.__getitems__([int(first[1]) - 1, int(first[1])])
+    inside = one["index"] - two["index"]
+    same = frames.__getitems__([int(first[1]) - 1, int(first[1]) + inside])
+    assert same[0]["index"] == same[1]["index"]
+    assert [item["row"] for item in same] == [0, 1]
+    assert [item["label"] for item in same] == [*map(rows.classes["label"].index, ("run", "jump"))]
+    same[0]["frame"].zero_()
+    expected = torch.from_numpy(plain.frames[0][same[1]["index"]]).movedim(-1, 0)
+    assert torch.equal(same[1]["frame"], expected)
+
+
+def test_clips_lie_in_their_rows_and_say_what_the_manifest_says(rows, clips, plain):
+    dataset = clips(stride=2)
+    assert len(dataset) == 5
+    for row, item in enumerate(map(dataset.__getitem__, range(5))):
+        number, start, end, name, weight, group = SEGMENTS[ROWS[row]]
+        assert (item["row"], item["video"]) == (row, number)
+        assert rows.classes["label"][item["label"]] == name
+        assert (item["weight"], item["group"]) == (weight, group)
+        assert item["pts_seconds"].min() >= float(start or 0) - 1e-9
+        assert item["pts_seconds"].max() < float(end or 100)
+        expected = torch.from_numpy(plain.frames[number][item["index"].numpy()])
+        assert torch.equal(item["frames"], expected.movedim(-1, 1))
+    (batch,) = DataLoader(dataset, batch_size=5)
+    names = [rows.classes["label"][label] for label in batch["label"]]
+    assert names == ["run", "jump", "run", "sit", "run"]
+    assert batch["group"] == ["x", "x", "y", "", ""]
+
+
+def test_clips_that_begin_at_the_start_are_the_loaders(rows, loader, clips):
+    sampler = UniformClips(num_clips=1, num_frames=3)
+    of_three = partial(clips, clip_len=3, stride=1)
+    [batch] = loader("clips", rows, clips=sampler, batch_size=5)
+    first = batch.index[:, 0] - torch.tensor([each["index"][0] for each in of_three(start=0)])
+    for row, shift in enumerate(first):
+        one = of_three(rows.subset([row]), start=int(shift))
+        assert torch.equal(one[0]["frames"], batch.frames[row])
+        assert one[0]["index"].tolist() == batch.index[row].tolist()
+
+
+def test_chance_follows_from_the_row(clips):
+    made = []
+    for _ in range(2):
+        dataset = clips(clip_len=2, stride=1, transform=v2.RandomHorizontalFlip())
+        dataset.set_epoch(3)
+        made.append([dataset[row]["frames"] for row in (4, 1, 0)])
+    assert all(map(torch.equal, *made))
+
+
+def test_rows_that_cannot_be_are_named_or_left_out(videos, loader, clips, refused, rows, frames):
+    named = [
+        {"path": videos[0], "label": 1},
+        {"path": "gone.mp4", "label": 2},
+        {"path": videos[0], "label": 3, "start_seconds": 99},
+        {"path": videos[1], "label": 4},
+    ]
+    mine = Manifest.of_rows(named, name="mine")
+    skipping = loader("frame items", mine, on_error="skip")
+    assert [str(each.source)[-8:] for each in skipping.left_out] == ["gone.mp4", "eo-0.mp4"]
+    sampler = EpochSampler(skipping, UniformFrames(over=(0, 9, 9, 1)))
+    assert [skipping[place]["row"] for place in islice(sampler, 5)] == [3] * 5
+    dataset = clips(mine, clip_len=2, on_error="skip")
+    assert [item["label"] for item in map(dataset.__getitem__, range(len(dataset)))] == [1, 4]
+    with pytest.raises(MediaError, match=r"gone\.mp4"):
+        loader("frame items", mine)
+    other = loader("frame items", rows.subset([0, 1, 2, 3]))
+    names = {"rows": rows, "mine": mine, "other": other, "videos": videos}
+    refused("row_datasets", clips=clips, frames=frames, loader=loader, **names)
+
+
+def test_without_a_manifest_the_row_is_the_video(videos, loader, clips):
+    assert loader("frame items")[41]["row"] == loader("frame items")[41]["video"] == 1
+    item = clips(["gone.mp4", *videos], clip_len=2, on_error="skip")[0]
+    assert item["row"] == item["video"] == 1

@@ -1,0 +1,83 @@
+"""Batches are the same whatever looks ahead, and from wherever a run that ended goes on."""
+
+import json
+from functools import partial
+from itertools import islice
+
+import pytest
+
+from headrace import ClipAugment, SequentialFrames, ShuffledFrames, UniformFrames
+from loaders.cameras.clips import CHANCE, VIEW, WAYS
+from loaders.videos import BURSTS, CLIP_SAMPLERS, FRAME_BYTES, KEPT, ROW_SAMPLERS, contents, epochs
+
+SHUFFLED = {"shuffle": True}
+OF_FRAMES = [UniformFrames(), ShuffledFrames(), ShuffledFrames(over="seconds"), BURSTS]
+
+
+def of_row(sampler):
+    """Return the door that takes a sampler of rows, and what it is asked for."""
+    is_of_frames = sampler.traits.num_frames is None
+    door, name = ("frames", "sampling") if is_of_frames else ("clips", "clips")
+    return door, "manifest", {name: sampler, "batch_size": 3}, (1,)
+
+
+SAME = [
+    # door, files, options, steps after which a run ends; an epoch of frames has 12
+    *(("frames", "videos", {"sampling": s, "seed": 5}, (1, 4, 11, 12, 15)) for s in OF_FRAMES),
+    *(
+        ("frames", "videos", {"sampling": s, "hold": "yuv420"}, ())
+        for s in (UniformFrames(), BURSTS)
+    ),
+    ("frames", "videos", {"sampling": ShuffledFrames(), "decoding": KEPT}, (0, 7)),
+    *(("clips", "videos", {"clips": each}, (2,)) for each in CLIP_SAMPLERS),
+    ("cameras", "layout", SHUFFLED, (1, 5, 20)),
+    ("cameras", "layout", {**SHUFFLED, "augment": ClipAugment(flip=0.5), "decoding": KEPT}, (1, 9)),
+    ("cameras", "small", {**SHUFFLED, "view": VIEW, "augment": CHANCE}, (13,)),
+    *(("windows", "layout", WAYS[way], (11,)) for way in ("plain", "chance")),
+    *(("windows", "layout", WAYS[way], ()) for way in ("view", "flips", "metadata")),
+    *(("windows", "layout", {**WAYS[way], "decoding": KEPT}, (3,)) for way in ("plain", "chance")),
+    ("windows", "damaged_layout", {"on_error": "mask"}, (3,)),
+    *map(of_row, ROW_SAMPLERS),
+]
+
+
+def plans(door, files, options):
+    """Return how far, on how many threads and in how much memory batches are planned."""
+    if files == "manifest":
+        return [{}]
+    if door in ("cameras", "windows") and "decoding" in options:
+        return []
+    if door in ("cameras", "windows"):
+        budget = 3 * 6 * FRAME_BYTES if door == "cameras" else 2**21
+        return [{"workers": 3}, {"lookahead": 7}, {"memory_budget": budget}]
+    batch_bytes = FRAME_BYTES * (2 * options["clips"].num_frames if door == "clips" else 10)
+    return [
+        *({"workers": 1}, {"workers": 3, "lookahead": 9}, {"lookahead": 2000}),
+        {"memory_budget": 4 * batch_bytes},
+        {"memory_budget": 8 * batch_bytes, "workers": 3},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("door", "files", "options", "steps"),
+    SAME,
+    ids=[f"{number}-{door}-{files}" for number, (door, files, *_) in enumerate(SAME)],
+)
+def test_batches_are_the_same_whatever_the_plan_and_from_any_step_on(
+    opener, request, door, files, options, steps
+):
+    opens = partial(opener, door, request.getfixturevalue(files), **options)
+    planned, count = plans(door, files, options), 2 if steps else 1
+    naive = contents(epochs(opens(**({"lookahead": 1, "workers": 1} if planned else {})), count))
+    half = len(naive) // 2
+    assert (
+        naive[:half] != naive[half:] or door == "clips" or options["sampling"] == SequentialFrames()
+    )
+    for plan in planned:
+        assert contents(epochs(opens(**plan), count)) == naive, plan
+    for step in steps:
+        begun, resumed = opens(), opens(workers=1, lookahead=40)
+        seen = list(islice((batch for _ in range(2) for batch in begun), step))
+        resumed.load_state_dict(json.loads(json.dumps(begun.state_dict())))
+        assert contents(seen + epochs(resumed, 2 - resumed.epoch)) == naive, step
+        assert resumed.epoch == 2

@@ -1,0 +1,186 @@
+"""Chance of transforms: one draw for each sample, that follows from its place in training alone."""
+
+import random
+from itertools import islice
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import ConcatDataset, DataLoader, Subset
+from torchvision.transforms import v2
+
+from headrace import (
+    CameraStreamSampler,
+    ConfigError,
+    EpochSampler,
+    ShuffledFrames,
+    UniformFrames,
+    WithSample,
+)
+from loaders.cameras.clips import VIEW, facts
+from loaders.videos import KEPT, SIZE, contents
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
+FLIP = v2.RandomHorizontalFlip()
+
+
+def draws(frames):
+    """Put one draw of each generator in place of the pixels."""
+    return torch.tensor([float(torch.rand(())), random.random(), float(np.random.rand())])
+
+
+def is_flipped(found, was) -> bool:
+    """Return whether a picture is another's mirror image; it must be that or the same."""
+    assert torch.equal(found, was) or torch.equal(found, was.flip(-1))
+    return not torch.equal(found, was)
+
+
+SAMPLES = [
+    # door, what else is asked for, shape that a transform is given
+    ("frames", {}, (3, *SIZE)),
+    ("frames", {"decoding": KEPT}, (3, *SIZE)),
+    ("clips", {}, (4, 3, *SIZE)),
+    ("cameras", {"view": VIEW, "metadata": facts}, (3, 3, 20, 40)),
+    ("cameras", {"decoding": KEPT}, (3, 3, *SIZE)),
+    ("windows", {"metadata": facts}, (3, 3, 3, *SIZE)),
+    ("frame items", {"files": "manifest"}, (3, *SIZE)),
+    ("clip items", {"files": "manifest", "boundary": "repeat_last"}, (4, 3, *SIZE)),
+    ("camera items", {"view": VIEW, "metadata": facts}, (3, 3, 20, 40)),
+]
+
+
+@pytest.mark.parametrize(
+    ("door", "options", "shape"),
+    SAMPLES,
+    ids=[f"{place} {door}" for place, (door, *_) in enumerate(SAMPLES)],
+)
+def test_a_transform_is_given_uint8_pictures_and_may_be_told_which_sample_they_are(
+    request, opener, door, options, shape
+):
+    """All that is said of a sample, and what is made of a batch comes behind that."""
+
+    def look(pictures, sample):
+        assert (pictures.dtype, pictures.device.type) == (torch.uint8, "cpu")
+        assert pictures.shape == shape
+        seen.append(said(sample))
+        return pictures.float().mean((-1, -2))
+
+    def first(**more):
+        opened = opener(door, files, **given, **more)
+        if door == "camera items":
+            return opened[next(iter(CameraStreamSampler(opened, group_num=1)))[0]]
+        return opened[1] if door.endswith("items") else next(iter(opened))
+
+    def said(sample):
+        return {key: str(value) for key, value in sample.items() if key != name}
+
+    seen, given = [], dict(options)
+    files = request.getfixturevalue(given.pop("files")) if "files" in given else None
+    of_batch = {} if door.endswith("items") else {"batch_transform": lambda means: means * 2}
+    name = "frame" if door == "frame items" else "frames"
+    plain, found = first(), first(transform=WithSample(look), **of_batch)
+    expected = plain[name].float().mean((-1, -2))
+    assert torch.equal(found[name], expected * 2 if of_batch else expected)
+    rows = map(plain.sample, range(len(plain))) if of_batch else [plain]
+    assert seen == [said(row) for row in rows]
+
+
+def test_each_sample_of_a_batch_is_flipped_or_not_and_a_batch_as_one(loader, plain):
+    flipped = []
+    for batch in loader(transform=FLIP):
+        flipped += map(is_flipped, batch.frames, plain.of(batch))
+        assert batch.frames.stride(1) == 1  # colour stays innermost
+    assert 20 < sum(flipped) < 93
+    batches = list(loader(batch_transform=FLIP))
+    assert {is_flipped(batch.frames, plain.of(batch)) for batch in batches} == {True, False}
+    for batch in loader("clips", transform=FLIP):
+        assert len([*map(is_flipped, batch.frames, plain.of(batch))]) == len(batch)
+
+
+def test_chance_is_the_same_with_any_workers_batch_size_and_after_resuming(loader):
+    def drawn(each):
+        return torch.cat([batch.frames for batch in each])
+
+    whole = drawn(loader(transform=draws))
+    assert whole.shape == (113, 3)
+    assert len(whole.unique()) == 3 * 113
+    assert torch.equal(drawn(loader(transform=draws, workers=3, batch_size=7)), whole)
+    begun = loader(transform=draws)
+    first = drawn(islice(begun, 4))
+    torch.manual_seed(5)
+    resumed = loader(transform=draws, workers=2)
+    resumed.load_state_dict(begun.state_dict())
+    assert torch.equal(torch.cat([first, drawn(resumed)]), whole)
+    assert not torch.isin(drawn(resumed), whole).any()
+    assert not torch.isin(drawn(loader(transform=draws, seed=1)), whole).any()
+
+
+def test_ranks_draw_what_one_alone_would(loader):
+    alone = torch.cat([batch.frames for batch in loader(transform=draws)])
+    shares = [
+        torch.cat([b.frames for b in loader(transform=draws, rank=rank, num_replicas=2)])
+        for rank in range(2)
+    ]
+    assert torch.equal(torch.stack(shares, 1).flatten(0, 1)[:113], alone)
+
+
+def test_the_generators_of_the_process_go_on_as_if_nothing_was_drawn(loader):
+    def state():
+        return torch.get_rng_state().tolist(), random.getstate(), np.random.get_state()[1].tolist()
+
+    before = state()
+    next(iter(loader(transform=draws)))
+    assert state() == before
+
+
+@pytest.mark.parametrize(
+    ("transform", "said"),
+    [
+        (lambda frame: frame[..., : int(torch.randint(2, 9, ()))], "must make all samples alike"),
+        (lambda frame: frame.numpy(), "transform must return a tensor, got numpy array uint8 "),
+    ],
+)
+def test_samples_that_make_no_batch_are_refused(loader, transform, said):
+    with pytest.raises(ConfigError, match=said):
+        next(iter(loader(transform=transform)))
+
+
+def test_no_transform_costs_no_copy(loader):
+    plain, same = loader(), loader(transform=lambda frame: frame)
+    assert contents(plain) == contents(same)
+
+
+@pytest.fixture
+def drawing(loader):
+    return loader("frame items", transform=draws)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_items_of_a_dataset_draw_alike_in_any_process(drawing, workers):
+    def drawn(sampler, workers=0):
+        batches = DataLoader(drawing, batch_size=9, sampler=sampler, num_workers=workers)
+        return torch.cat([batch["frame"] for batch in batches])
+
+    sampler = EpochSampler(drawing, ShuffledFrames())
+    first, second = (drawn(sampler, workers) for _ in range(2))
+    assert not torch.isin(second, first).any()
+    assert torch.equal(drawn(EpochSampler(drawing, ShuffledFrames())), first)
+
+
+def test_items_whose_epoch_nobody_says_draw_anew(drawing):
+    assert not torch.isin(drawing[3]["frame"], drawing[3]["frame"]).any()
+    drawing.set_epoch(0)
+    assert torch.equal(drawing[3]["frame"], drawing[3]["frame"])
+
+
+def test_a_wrapper_that_asks_for_frames_one_by_one_is_told_once(loader):
+    frames, others = loader("frame items"), loader("frame items")
+    sampler = EpochSampler(frames, UniformFrames())
+    with pytest.warns(UserWarning, match=r"64 frames were asked for one by one, and \d+ de") as w:
+        list(DataLoader(ConcatDataset([frames]), batch_size=10, sampler=sampler))
+    assert len(w) == 1
+    assert "__getitems__" in str(w[0].message)
+    list(DataLoader(Subset(others, range(113)), batch_size=10))
+    for frame in range(113):  # in order, no GOP is decoded twice
+        others[frame]

@@ -1,0 +1,224 @@
+"""A small set of unlike videos, all their frames decoded plainly, and the doors to them."""
+
+from contextlib import closing
+from fractions import Fraction
+from functools import cache, reduce
+from hashlib import blake2b
+from operator import getitem
+from pathlib import Path
+
+import numpy as np
+import psutil
+import torch
+from torch.utils.data import default_collate, get_worker_info
+
+import headrace
+from headrace import (
+    Bursts,
+    DecodeJob,
+    DeltaFrames,
+    FrameFormat,
+    FrameReader,
+    IndexStore,
+    RandomClips,
+    SegmentClips,
+    SequentialFrames,
+    ShuffledFrames,
+    StreamIndex,
+    UniformClips,
+    UniformFrames,
+)
+from headrace.decode.open_decoder import open_device_decoder
+from headrace.testing.synth import SynthClip, write_clip
+from loaders.cameras.clips import SIZE
+
+FRAME_BYTES = SIZE[0] * SIZE[1] * 3
+KEPT, ON_GPU = (
+    headrace.DecoderConfig(device=device, keeps_on_device=True) for device in ("cpu", "cuda:0")
+)
+CLIP = RandomClips(num_frames=4, stride=2)
+DOORS = {
+    "frames": (headrace.FrameLoader, {"batch_size": 10, "workers": 2}),
+    "clips": (headrace.ClipLoader, {"batch_size": 2, "clips": CLIP, "workers": 2}),
+    "cameras": (headrace.CameraLoader, {"group_num": 2, "workers": 2}),
+    "windows": (headrace.CameraWindowLoader, {"batch_size": 4, "workers": 2}),
+    "frame items": (headrace.FrameDataset, {}),
+    "clip items": (headrace.VideoDataset, {"clip_len": 4, "stride": 3}),
+    "camera items": (headrace.CameraStreamDataset, {"num_of_set": 2}),
+}
+"""What opens files for training, and what is asked of it unless a test says something else."""
+SEGMENTS = [
+    # video, from, to, label, weight, group
+    (0, 0.2, 0.9, "run", 1, "x"),
+    (0, 0.5, 1.2, "jump", 2, "x"),
+    (1, "", "", "run", 1, "y"),
+    (2, 0.4, "", "sit", 4, ""),
+    (0, 0.49, 0.51, "blink", 1, ""),
+    (3, "", 0.5, "run", 0, ""),
+]
+BURSTS = Bursts(frames_per_burst=4, lanes=10)
+CLIP_SAMPLERS = [
+    RandomClips(num_frames=4, stride=2),
+    RandomClips(num_frames=3, stride=4, temporal_jitter=3, each_once="starts"),
+    RandomClips(num_frames=16, stride=2, boundary="repeat_last"),
+    UniformClips(num_clips=3, num_frames=5),
+    UniformClips(num_clips=2, num_frames=30, boundary="wrap"),
+]
+ROW_SAMPLERS = [
+    SequentialFrames(),
+    UniformFrames(over="seconds"),
+    ShuffledFrames(over="videos"),
+    Bursts(frames_per_burst=2, lanes=8),
+    DeltaFrames(delta_seconds=(-0.1, 0, 0.04), sampling=ShuffledFrames()),
+    RandomClips(num_frames=3, fps=10, boundary="pad", each_once="starts"),
+    RandomClips(num_frames=5, stride=3, boundary="skip"),
+    UniformClips(num_clips=2, num_frames=4, fps=12.5, boundary="pad"),
+    SegmentClips(num_segments=4),
+]
+OF_CAMERAS = ("cameras", "windows", "camera items")
+CLIPS = [
+    SynthClip(num_frames=40, size=(64, 96), gop=7, b_frames=2),
+    SynthClip(num_frames=25, size=(48, 64), gop=25, frame_rate=Fraction(30)),
+    SynthClip(codec="mpeg4", num_frames=30, size=(64, 64), gop=10),
+    SynthClip(codec="hevc", num_frames=18, size=(64, 96), gop=6),
+]
+
+
+def write_videos(folder: Path) -> list[Path]:
+    """Mixed sizes, rates, codecs and GOPs: 113 frames."""
+    return [write_clip(folder / f"video-{number}", clip) for number, clip in enumerate(CLIPS)]
+
+
+class PlainFrames:
+    """What every frame must look like: each video decoded from end to end."""
+
+    def __init__(self, videos: list[Path], store: IndexStore, size: tuple[int, int] = SIZE) -> None:
+        self.frames: list[np.ndarray] = [np.empty((0, *size, 3), np.uint8) for _ in videos]
+        for batch in FrameReader(videos, size=size, workers=1, store=store):
+            self.frames[batch.video] = np.concatenate([self.frames[batch.video], batch.frames])
+
+    @property
+    def places(self) -> list[tuple[int, int]]:
+        """(video, index) of all frames."""
+        return [(v, i) for v, frames in enumerate(self.frames) for i in range(len(frames))]
+
+    def of(self, batch) -> torch.Tensor:
+        """Return the frames that a batch claims to hold."""
+        video = batch.video.view(-1, *[1] * (batch.index.ndim - 1)).expand_as(batch.index)
+        flat = [
+            self.frames[v][i]
+            for v, i in zip(video.flatten().tolist(), batch.index.flatten().tolist(), strict=True)
+        ]
+        pixels = np.stack(flat).reshape(*batch.index.shape, *flat[0].shape)
+        return torch.from_numpy(pixels).movedim(-1, -3)
+
+
+SHAPE = FrameFormat(size=SIZE)
+LEVELS = 6
+"""Of grey, that swscale's pictures differ by at most."""
+
+
+@cache
+def frames_of(path, shape=SHAPE) -> torch.Tensor:
+    """Return uint8 [T, 3, H, W]: all frames of a video, as its decoder leaves them on the CPU."""
+    index = StreamIndex.scan(path)
+    with closing(open_device_decoder(index, shape, KEPT)) as decoder:
+        job = DecodeJob(tuple(range(len(index))), goes_on=False)
+        return torch.stack([frame for _, frame in decoder.run(job)]).movedim(-1, -3)
+
+
+def pictures(batch, files):
+    """Yield (file, frame, is flipped, picture) of all that a batch shows; frame -1 shows none.
+
+    `files` are videos, or the layout of cameras.
+    """
+    frames = batch.frame if "clip" in batch else batch.index
+    for place in np.ndindex(frames.shape):
+        is_flipped = False
+        if "clip" in batch:
+            clip = files.clips[int(batch.clip[place[0]])]
+            file = clip.file(files.cameras[place[-1]])
+            is_flipped = bool(batch.image_matrix[place[0], place[-1], 0, 0] < 0)
+        else:
+            file = files[int(batch.video[place[0]])]
+        yield file, int(frames[place]), is_flipped, reduce(getitem, place, batch.frames)
+
+
+def check_pictures(batch, files, shape=SHAPE) -> set[bool]:
+    """Hold each picture against the frame that its file has; return which are flipped.
+
+    What is not there is black.
+    """
+    flips = set()
+    for file, frame, is_flipped, picture in pictures(batch, files):
+        if frame < 0:
+            assert not picture.any()
+        else:
+            right = frames_of(file, shape)[frame]
+            assert torch.equal(picture, right.flip(-1) if is_flipped else right)
+            flips.add(is_flipped)
+    return flips
+
+
+def apart(found: torch.Tensor, expected: torch.Tensor) -> int:
+    """Return by how many grey levels pictures differ at most."""
+    return int((found.cpu().int() - expected.cpu().int()).abs().max())
+
+
+def check_near(kept, came_down):
+    """Hold a batch against one of arrays: equal in all but a few grey levels of its pictures."""
+    for name, value in came_down.items():
+        if name == "frames":
+            assert apart(kept.frames, value) <= LEVELS
+        elif isinstance(value, torch.Tensor):
+            assert torch.equal(value.nan_to_num(-1), kept[name].nan_to_num(-1)), name
+        else:
+            assert value == kept[name], name
+
+
+def open_videos(folder: Path) -> list[str]:
+    """Return the files of `folder` that this process has open, one as often as it is.
+
+    The system lists them one after the other: one that a thread closes meanwhile, and the next that
+    it opens, may both be listed. So the shortest of some lists counts.
+    """
+    return min((_listed(folder) for _ in range(3)), key=len)
+
+
+def _listed(folder: Path) -> list[str]:
+    return [file.path for file in psutil.Process().open_files() if Path(file.path).parent == folder]
+
+
+def samples(batches, *names):
+    """Yield what each sample of batches has by these names; tensors of one or no number as such."""
+    for batch in [batches] if isinstance(batches, dict) else batches:
+        columns = [batch[name] for name in names]
+        lists = (c.tolist() if torch.is_tensor(c) and c.ndim < 3 else c for c in columns)
+        yield from zip(*lists, strict=True)
+
+
+def places(batch):
+    """Return the place and the pixels of each sample."""
+    name = "clip" if "clip" in batch else "video"
+    pixels = [blake2b(frame.numpy().tobytes()).hexdigest() for frame in batch.frames]
+    return [[*place, was] for place, was in zip(samples(batch, name, "index"), pixels, strict=True)]
+
+
+def epochs(loader, count=2):
+    return [batch for _ in range(count) for batch in loader]
+
+
+def contents(batches) -> list[tuple]:
+    """Return all that batches hold; equal for batches that are equal, NaN included."""
+    return [
+        tuple(
+            value.numpy().tobytes() if isinstance(value, torch.Tensor) else value
+            for value in batch.values()
+        )
+        for batch in batches
+    ]
+
+
+def with_counters(items):
+    """Collate in a worker of a DataLoader; return what decoding cost it so far, too."""
+    return default_collate(items), get_worker_info().dataset.counters

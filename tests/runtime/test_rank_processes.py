@@ -1,0 +1,237 @@
+"""Processes that begin together or form a line: in order, and gone whatever happens."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import psutil
+import pytest
+
+from headrace.errors import ConfigError, DecodeError, StageError
+from headrace.runtime.clock import SYSTEM_CLOCK
+from headrace.runtime.process_pipeline import ProcessPipeline, ProcessStage
+from headrace.runtime.rank_processes import Participant, Rendezvous, run_together
+from runtime import child_functions
+from runtime.in_time import TIMEOUT_SECONDS, Call
+from runtime.parents import PARENTS
+
+
+def squared(number, ready):
+    ready()
+    return number * number, os.getpid()
+
+
+def failing(number, ready):
+    ready()
+    if number:
+        raise ValueError(f"no {number}")
+    signal.pause()
+
+
+def start_method(number, ready):
+    ready()
+    return multiprocessing.get_start_method()
+
+
+def test_children_of_these_processes_start_as_is_usual_here():
+    """As the workers of ranks that a user begins do."""
+    [found], _ = run_together(start_method, [0], timeout_seconds=60)
+    assert found == multiprocessing.get_all_start_methods()[0]
+
+
+def test_each_argument_has_a_process():
+    results, seconds = run_together(squared, [2, 3], timeout_seconds=60)
+    assert [square for square, _ in results] == [4, 9]
+    assert len({os.getpid(), *(pid for _, pid in results)}) == 3
+    assert seconds > 0
+
+
+@pytest.mark.parametrize(
+    ("work", "arguments", "timeout", "said"),
+    [
+        (child_functions.dying, [0, 1], 60, "ended without an answer"),
+        (failing, [1, 0], 60, "a process failed: ValueError: no 1"),
+        pytest.param(failing, [0, 1], 3, "gave no answer for 3 s", marks=pytest.mark.slow),
+    ],
+)
+def test_a_process_that_fails_ends_all_and_what_it_raised_is_said(work, arguments, timeout, said):
+    with pytest.raises(StageError, match=said):
+        run_together(work, arguments, timeout_seconds=timeout)
+
+
+def pressing(folder, ready):
+    """The first presses Ctrl-C, which reaches all processes of a terminal; the other waits."""
+    try:
+        ready()
+        if folder.name == "waits":
+            signal.pause()
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getppid(), signal.SIGINT)
+        signal.pause()
+    finally:
+        (folder / "closed").touch()
+
+
+def test_ctrl_c_is_heard_by_the_caller_alone_and_ends_all(tmp_path, capfd):
+    """They close what they opened, and say nothing."""
+    folders = [tmp_path / "presses", tmp_path / "waits"]
+    for folder in folders:
+        folder.mkdir()
+    with pytest.raises(KeyboardInterrupt):
+        run_together(pressing, folders, timeout_seconds=60)
+    assert all((folder / "closed").exists() for folder in folders)
+    assert capfd.readouterr().err == ""
+
+
+SOURCE = ProcessStage(name="decode", make=child_functions.counting)
+
+
+def line(*stages, slots=3):
+    return ProcessPipeline([SOURCE, *stages], slot_bytes=16, slots=slots)
+
+
+def stage(function, argument=None, name="work"):
+    return ProcessStage(name=name, make=function, argument=argument)
+
+
+def test_parcels_come_out_in_order_with_their_memory_and_spans():
+    stages = [stage(child_functions.doubling, 1), stage(child_functions.doubling, 0, "more")]
+    with line(*stages) as processes:
+        assert processes.start_seconds > 0
+        for _ in range(2):
+            out = []
+            for each in processes.run(9):
+                assert set(each.memory) == {each.value}
+                assert [span.stage for span in each.spans] == ["decode", "work", "more"]
+                edges = [edge for span in each.spans for edge in (span.start_ns, span.end_ns)]
+                assert edges == sorted(edges), "one clock for all processes"
+                out.append(each.value)
+            assert out == [2 * (2 * k + 1) for k in range(9)]
+
+
+def test_each_stage_has_a_process_of_its_own():
+    with line(stage(child_functions.telling_pid)) as processes:
+        [found] = {each.value for each in processes.run(3)}
+    assert found != os.getpid()
+    assert not psutil.pid_exists(found)
+
+
+@pytest.mark.parametrize(
+    ("function", "argument", "said"),
+    [
+        (child_functions.failing_stage, "media", "^frame 2 is damaged$"),
+        (child_functions.failing_stage, None, "stage 'work' failed: ValueError: no 2"),
+        (child_functions.ending, -9, "process of stage 'work' ended by signal 9"),
+        (child_functions.ending, 0, "stage 'work' ended with exit code 0"),
+        (child_functions.unmakable, None, "stage 'work' failed: ValueError: no model"),
+    ],
+)
+def test_what_a_process_fails_with_is_raised_here_and_ends_all(function, argument, said):
+    after = stage(child_functions.doubling, 0, "after")
+    error = DecodeError if argument == "media" else StageError
+    with pytest.raises(error, match=said), line(stage(function, argument), after) as processes:
+        list(processes.run(9))
+
+
+def test_a_line_that_is_left_in_the_middle_ends_its_processes():
+    with line(stage(child_functions.telling_pid)) as processes:
+        pid = next(processes.run(100)).value
+    assert not psutil.pid_exists(pid)
+
+
+@contextmanager
+def parent_at_work(kind):
+    """A process of `runtime.parents`, and all its children, at work."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "runtime.parents", kind],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        text=True,
+        start_new_session=True,
+    ) as parent:
+        assert parent.stdout.readline() == "at work\n"
+        yield parent, psutil.Process(parent.pid).children(recursive=True)
+
+
+@pytest.mark.parametrize("kind", PARENTS)
+def test_children_end_with_a_parent_that_was_killed(kind):
+    with parent_at_work(kind) as (parent, children):
+        assert children
+        parent.send_signal(signal.SIGKILL)
+    assert psutil.wait_procs(children, timeout=TIMEOUT_SECONDS)[1] == []
+
+
+def test_an_interrupt_is_the_parents_alone_to_act_on():
+    with parent_at_work("a line") as (parent, children):
+        os.killpg(parent.pid, signal.SIGINT)  # as Ctrl-C does, to all of them
+        _, err = parent.communicate(timeout=TIMEOUT_SECONDS)
+    assert err.count("Traceback") == 1
+    assert err.rstrip().endswith("KeyboardInterrupt")
+    assert psutil.wait_procs(children, timeout=TIMEOUT_SECONDS)[1] == []
+
+
+COMER = """
+import sys
+from headrace.runtime.rank_processes import Participant
+comer = Participant(sys.argv[1])
+comer.tell("there")
+comer.tell(comer.wait())
+"""
+
+
+def heard(place, number):
+    """What is told, until so many words are."""
+    found = []
+    while len(found) < number:
+        found += place.hear()
+    return found
+
+
+def test_processes_that_are_ready_begin_at_one_moment(tmp_path):
+    place = Rendezvous(tmp_path)
+    comers = [subprocess.Popen([sys.executable, "-c", COMER, place.address(name)]) for name in "ab"]
+    assert sorted(heard(place, 2)) == [("a", "there"), ("b", "there")]
+    assert place.hear() == []
+    moment_ns = place.open()
+    began = dict(heard(place, 2))
+    assert set(began) == {"a", "b"}
+    assert min(began.values()) >= moment_ns
+    assert [comer.wait() for comer in comers] == [0, 0]
+
+
+def test_a_word_that_is_not_told_to_its_end_is_heard_later(tmp_path):
+    place = Rendezvous(tmp_path)
+    comer = Participant(place.address("a.b"))
+    comer.tell({"frames": 3})
+    with (tmp_path / "a.b.jsonl").open("a") as file:
+        file.write('{"fra')
+    assert place.hear() == [("a.b", {"frames": 3})]
+    with (tmp_path / "a.b.jsonl").open("a") as file:
+        file.write('mes": 4}\n')
+    assert place.hear() == [("a.b", {"frames": 4})]
+
+
+def test_who_comes_late_goes_on_at_once(tmp_path):
+    place = Rendezvous(tmp_path)
+    place.open()
+    comer = Participant(place.address("a"))
+    assert Call(comer.wait).result() <= SYSTEM_CLOCK.now_ns()
+
+
+def test_nobody_waits_for_one_who_is_gone(tmp_path):
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    address = Rendezvous(tmp_path).address("a").replace(str(os.getpid()), str(gone.pid))
+    with pytest.raises(ConfigError, match="ended before its workers began"):
+        Call(Participant(address).wait).result()
+
+
+def test_a_place_that_is_gone_is_an_error_in_one_line(tmp_path):
+    comer = Participant(Rendezvous(tmp_path / "gone").address("a"))
+    with pytest.raises(ConfigError, match="cannot tell the launch"):
+        comer.tell("there")

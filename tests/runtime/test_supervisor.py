@@ -1,0 +1,334 @@
+"""Children end by themselves, each with its own result; none is left, however it goes."""
+
+import os
+import signal
+import sys
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from headrace.runtime import supervisor as children
+from headrace.runtime.child_process import ChildProcess
+from headrace.runtime.child_spec import CommandSpec, FunctionSpec
+from headrace.runtime.hang_detector import has_stalled
+from headrace.runtime.persistent_child import LineRpcProcess, PersistentChild
+from headrace.runtime.supervisor import run_children
+from headrace.runtime.worker_pool import PoolTask, work_through
+from headrace.runtime.worker_protocol import claimed
+from headrace.testing.fake_clock import FakeClock
+from runtime.child_functions import (
+    adding,
+    dying,
+    endless,
+    failing,
+    giving_a_set,
+    leaving_a_child,
+    resting,
+    squared,
+    stalling,
+    stubborn,
+    working,
+)
+
+
+def python(name, script, **options):
+    return CommandSpec(name=name, arguments=(sys.executable, "-c", script), **options)
+
+
+def ran(*children, **options):
+    return run_children(children, **options)
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
+def test_functions_run_in_processes_of_their_own_and_give_results_and_messages():
+    heard = []
+    endings = ran(
+        FunctionSpec(name="two", function=squared, argument=2),
+        FunctionSpec(name="three", function=squared, argument=3),
+        on_message=lambda name, message: heard.append((name, message)),
+    )
+    assert [(ending.name, ending.result, ending.is_good) for ending in endings] == [
+        ("two", 4, True),
+        ("three", 9, True),
+    ]
+    pids = [ending.messages[0]["pid"] for ending in endings]
+    assert len({os.getpid(), *pids}) == 3
+    assert sorted(heard) == sorted(
+        (ending.name, message) for ending in endings for message in ending.messages
+    )
+
+
+def test_one_that_fails_ends_no_other_and_how_each_ended_is_a_value():
+    told = []
+    endings = ran(
+        FunctionSpec(name="raises", function=failing, argument=7),
+        FunctionSpec(name="dies", function=dying, argument=3),
+        FunctionSpec(name="is silent", function=dying, argument=0),
+        FunctionSpec(name="gives a set", function=giving_a_set),
+        python("program", "import sys; print('out'); sys.exit('no disk')"),
+        python("killed", "import os; os.kill(os.getpid(), 9)"),
+        CommandSpec(name="missing", arguments=("/no/such/program",)),
+        FunctionSpec(name="good", function=squared, argument=5),
+        on_end=told.append,
+    )
+    assert sorted(map(id, told)) == sorted(map(id, endings))
+    *bad, good = endings
+    assert (good.is_good, good.exit_code, good.result) == (True, 0, 25)
+    assert not any(ending.is_good for ending in bad)
+    assert [(ending.exit_code, ending.describe()) for ending in bad] == [
+        (1, "raises failed: ValueError: no 7"),
+        (3, "dies ended with exit code 3"),
+        (0, "is silent failed: it ended without a result"),
+        (1, "gives a set failed: TypeError: Object of type set is not JSON serializable"),
+        (1, "program ended with exit code 1: no disk"),
+        (-9, "killed ended by signal 9"),
+        (None, "missing failed: it cannot be started: No such file or directory"),
+    ]
+    assert bad[0].tail.startswith("about to fail\nTraceback")
+    assert bad[4].tail == "out\nno disk\n"
+    assert replace(good, name="a", seconds=1.0).describe() == "a ended well after 1.0 s"
+
+
+def test_only_the_end_of_long_output_is_kept():
+    (ending,) = ran(python("loud", "print('x' * 1_000_000); print('last')"))
+    assert len(ending.tail) == 8192
+    assert ending.tail.endswith("x\nlast\n")
+
+
+@pytest.mark.parametrize(("function", "code"), [(endless, -15), (stubborn, -9)])
+def test_one_whose_time_is_over_is_ended_and_no_other(function, code):
+    clock = FakeClock()
+    children = [
+        FunctionSpec(name="late", function=function, timeout_seconds=60),
+        FunctionSpec(name="good", function=squared, argument=2, timeout_seconds=600),
+    ]
+
+    def on_message(name, message):
+        if message == "begun":
+            clock.advance(61)
+
+    late, good = ran(*children, on_message=on_message, grace_seconds=0.0, clock=clock)
+    assert (late.has_timed_out, late.is_good) == (True, False)
+    assert late.exit_code in (code, -9)
+    assert late.describe() == "late was ended: it was not done within 61.0 s"
+    assert (good.result, good.is_good) == (4, True)
+
+
+def test_so_many_run_at_a_time_as_were_asked_for():
+    log = []
+    ran(
+        *(FunctionSpec(name=str(n), function=squared, argument=n) for n in range(3)),
+        at_once=1,
+        on_message=lambda name, message: log.append(f"{name} runs"),
+        on_end=lambda ending: log.append(f"{ending.name} ended"),
+    )
+    assert log == [f"{n} {what}" for n in range(3) for what in ("runs", "ended")]
+
+
+def test_a_child_of_a_child_does_not_outlive_it(tmp_path):
+    fifo = tmp_path / "open-in-the-child"
+    os.mkfifo(fifo)
+    reading = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        (ending,) = ran(FunctionSpec(name="parent", function=leaving_a_child, argument=str(fifo)))
+        assert ending.result == "done"
+        os.set_blocking(reading, True)
+        assert os.read(reading, 1) == b""  # nobody has it open any more
+    finally:
+        os.close(reading)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, None])
+def test_all_are_ended_when_we_are_interrupted(error):
+    """By an exception of ours, or by Ctrl-C itself."""
+    before = set(psutil.Process().children())
+    begun = []
+
+    def on_message(name, message):
+        begun.append(set(psutil.Process().children()) - before)
+        if error is None:
+            signal.raise_signal(signal.SIGINT)
+        raise error
+
+    with pytest.raises(error or KeyboardInterrupt):
+        ran(*(FunctionSpec(name=str(n), function=endless) for n in range(2)), on_message=on_message)
+    assert len(begun[0]) == 2
+    assert not any(child.is_running() for child in begun[0])
+
+
+def test_ctrl_c_while_a_child_begins_ends_it(monkeypatch):
+    begun = []
+
+    class Interrupted(ChildProcess):
+        def __init__(self, *given):
+            super().__init__(*given)
+            begun.append(psutil.Process(self._process.pid))
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(children, "ChildProcess", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_children([FunctionSpec(name=str(n), function=endless) for n in range(2)])
+    assert not any(child.is_running() for child in begun)
+    assert len(begun) == 1
+
+
+def test_a_program_runs_in_its_folder_with_its_variables(tmp_path):
+    script = "import os; print(os.getcwd(), os.environ['COLOUR'])"
+    (ending,) = ran(python("here", script, folder=tmp_path, environment={"COLOUR": "blue"}))
+    assert ending.tail == f"{tmp_path} blue\n"
+
+
+def test_an_interrupt_that_is_taken_asks_all_to_end_and_tells_how_they_did():
+    log = []
+
+    def on_message(name, message):
+        if not log:
+            raise KeyboardInterrupt
+
+    endings = ran(
+        *(FunctionSpec(name=str(n), function=endless) for n in range(3)),
+        at_once=2,
+        on_message=on_message,
+        on_interrupt=lambda: log.append("interrupted"),
+        on_end=lambda ending: log.append(ending.name),
+    )
+    assert log[0] == "interrupted"
+    assert sorted(log[1:]) == ["0", "1", "2"]
+    assert [ending.exit_code for ending in endings[:2]] == [-15, -15]
+    assert not any(ending.has_timed_out for ending in endings)
+    assert endings[2].describe() == "2 failed: it was not started"
+
+
+def test_one_that_does_not_end_when_asked_is_ended_after_its_grace():
+    grace = {"on_interrupt": lambda: None, "grace_seconds": 0.0}
+    (ending,) = ran(FunctionSpec(name="a", function=stubborn), on_message=interrupt, **grace)
+    assert ending.exit_code == -9
+
+
+def test_a_second_interrupt_ends_all_at_once():
+    before = set(psutil.Process().children())
+    heard = {"on_message": interrupt, "on_interrupt": lambda: None, "on_end": interrupt}
+    with pytest.raises(KeyboardInterrupt):
+        ran(FunctionSpec(name="a", function=endless), **heard)
+    assert set(psutil.Process().children()) == before
+
+
+def test_we_look_around_while_children_run():
+    assert ran() == []
+    looks = []
+    ran(FunctionSpec(name="a", function=squared, argument=2), on_look=lambda: looks.append(1))
+    assert looks
+
+
+@pytest.mark.parametrize(("function", "stalls"), [(stalling, True), (resting, False)])
+def test_one_that_hangs_ends_and_tells_where_and_one_that_rests_is_left_alone(function, stalls):
+    [ending] = ran(FunctionSpec(name="worker", function=function, argument=0.2))
+    assert (ending.exit_code, has_stalled(ending.tail)) == (int(stalls), stalls)
+    assert ("in stalling" in ending.tail, ending.is_good) == (stalls, not stalls)
+
+
+def fed(heard):
+    call = FunctionSpec(name="adding", function=adding, argument=100)
+    return closing(PersistentChild(call, lambda name, message: heard.append(message)))
+
+
+def test_what_it_began_with_lasts_over_its_pieces_of_work():
+    heard = []
+    with fed(heard) as child:
+        assert [child.do(n) for n in (1, 2, 3)] == [None] * 3
+    assert heard == [101, 103, 106]
+
+
+def test_its_death_is_an_ending_however_often_it_is_fed():
+    with fed([]) as child:
+        assert child.do(1) is None
+        ending = child.do(-1)
+        assert ending.exit_code == -11
+        assert child.do(1).exit_code == -11
+
+
+PROGRAM = """
+import sys
+
+print("ready", sys.argv[1], flush=True)
+while head := sys.stdin.buffer.read(4):
+    message = sys.stdin.buffer.read(int.from_bytes(head, "big"))
+    if message == b"end":
+        break
+    print(len(message), flush=True)
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch) -> str:
+    (tmp_path / "measuring.py").write_text(PROGRAM)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    return "measuring"
+
+
+def test_each_message_is_answered_until_the_program_ends(program):
+    fed = LineRpcProcess(program, "yes")
+    answers = [fed.answer(), fed.ask(b"four"), fed.ask(b"x" * 1_000_000)]
+    answers += [fed.ask(b"end"), fed.ask(b"more")]
+    fed.close()
+    fed.close()
+    assert [*answers, fed.ask(b"more")] == ["ready yes", "4", "1000000", None, None, None]
+
+
+def test_a_program_that_is_not_there_gives_no_answer():
+    fed = LineRpcProcess("no_such_module")
+    assert fed.answer() is None
+    fed.close()
+
+
+TOLD = {"a": "good", "b": "bad", "c": "good"}
+
+
+CRASHED = "crashed: the process ended by signal"
+KILLED = "it was killed, as where memory runs out: the process ended by signal 9"
+ABORTS = {"signal": signal.SIGABRT, "reads": ["good", "bad"]}
+SINGLY = {"one_by_one": True}
+
+
+@pytest.mark.parametrize(
+    ("plan", "workers", "why", "noted"),
+    [
+        ({"signal": signal.SIGSEGV}, 2, f"working on it {CRASHED} 11", None),
+        (ABORTS, 1, f"the model on it {CRASHED} 6", None),
+        (SINGLY, 1, "memory ran out while it was worked on", None),
+        ({"signal": signal.SIGKILL, **SINGLY}, 1, KILLED, None),
+        # All at once; the others, which were read, once more together; the suspect by itself.
+        (
+            {"signal": signal.SIGSEGV, "reads": ["good"]},
+            1,
+            f"working on it {CRASHED} 11",
+            ["a b c", "a c", "b"],
+        ),
+    ],
+)
+def test_of_several_begun_chunks_only_the_guilty_one_is_left_out(
+    tmp_path, plan, workers, why, noted
+):
+    """The second of three; what was read is no suspect while something is being decoded."""
+    claims, notes, done = tmp_path / "claims", tmp_path / "notes", []
+    claims.mkdir()
+    work = PoolTask(
+        function=working,
+        argument={"notes": str(notes), "plan": plan},
+        claims=claims,
+        workers=workers,
+        stall_seconds=60.0,
+    )
+    assert work_through(work, TOLD, on_done=done.append).fallen == {"b": why}
+    assert sorted(done) == ["a", "c"]
+    assert noted in (None, notes.read_text().splitlines())
+
+
+def test_a_chunk_is_claimed_once(tmp_path):
+    assert [claimed(tmp_path, name) for name in ("a", "b", "a")] == [True, True, False]

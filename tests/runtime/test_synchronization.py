@@ -1,0 +1,172 @@
+"""What threads and processes share or use again: shelves, memory of batches, locks."""
+
+import gc
+import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from forked import in_a_fork
+from headrace.runtime.buffer_pool import BatchBufferPool
+from headrace.runtime.fork_safety import ForkSafeLock
+from headrace.runtime.posix import file_lock
+from headrace.runtime.synchronization import ResourcePool
+from runtime.in_time import Call
+
+
+@pytest.fixture
+def shelf():
+    """A shelf for two things, and which of them it has closed."""
+    closed = []
+
+    def thing(name):
+        return SimpleNamespace(close=lambda: closed.append(name))
+
+    return ResourcePool(2), thing, closed
+
+
+def test_what_was_put_is_taken_once_and_a_second_thing_under_its_key_closes_the_first(shelf):
+    shelf, thing, closed = shelf
+    second = thing("second")
+    shelf.put("a", thing("first"))
+    shelf.put("a", second)
+    assert [shelf.take(key) for key in "baa"] == [None, second, None]
+    assert closed == ["first"]
+
+
+def test_what_has_lain_longest_is_closed_when_there_are_too_many_and_all_at_the_end(shelf):
+    shelf, thing, closed = shelf
+    for key in (0, 1):
+        shelf.put(key, thing(key))
+    shelf.put(0, shelf.take(0))
+    shelf.put(2, thing(2))
+    assert (len(shelf), closed) == (2, [1])
+    shelf.close()
+    assert closed == [1, 0, 2]
+    assert shelf.take(0) is None
+
+
+def _address(array):
+    return array.__array_interface__["data"][0]
+
+
+def test_memory_comes_back_when_the_last_view_is_gone():
+    buffers = BatchBufferPool(2)
+    batch = buffers.take((4, 3, 3))
+    address = _address(batch)
+    row = batch[2]
+    tensor = torch.from_numpy(batch).movedim(-1, -2)[1:]
+    del batch
+    assert _address(buffers.take((4, 3, 3))) != address
+    del tensor
+    gc.collect()
+    assert _address(buffers.take((4, 3, 3))) != address
+    del row
+    assert _address(buffers.take((4, 3, 3))) == address
+
+
+def test_a_tensor_keeps_its_pixels():
+    buffers = BatchBufferPool(2)
+    kept = []
+    for value in range(6):
+        batch = buffers.take((2, 1000))
+        batch[...] = value
+        kept.append(torch.from_numpy(batch).movedim(0, -1))
+        del batch
+    assert [int(each.unique()) for each in kept] == list(range(6))
+
+
+def test_a_smaller_batch_fits_and_a_larger_one_has_memory_of_its_own():
+    buffers = BatchBufferPool(2)
+    address = _address(buffers.take((4, 4)))
+    small = buffers.take((3, 4))
+    assert _address(small) == address
+    assert small.shape == (3, 4)
+    del small
+    large = buffers.take((400, 400))
+    large[...] = 7
+    assert large.sum() == 7 * 400 * 400
+
+
+def test_no_more_is_kept_than_asked_for():
+    buffers = BatchBufferPool(2)
+    first, second, third = (buffers.take((8,)) for _ in range(3))
+    addresses = {_address(second), _address(third)}
+    del first  # two are in use: there is memory enough
+    assert len(buffers._free) == 0
+    del second, third
+    assert {_address(each) for each in (buffers.take((8,)), buffers.take((8,)))} == addresses
+
+
+def test_what_comes_back_after_the_end_is_let_go():
+    buffers = BatchBufferPool(2)
+    batch = buffers.take((8,))
+    buffers.close()
+    batch[...] = 1
+    assert np.array_equal(batch, np.ones(8))
+    del batch
+    assert len(buffers._free) == 0
+
+
+def test_one_holds_a_lock_at_a_time(tmp_path):
+    path = tmp_path / "lock"
+    with file_lock(path) as first, file_lock(path) as second:
+        assert (first, second) == (True, False)
+    with file_lock(path) as again:
+        assert again
+
+
+def test_those_that_share_a_lock_keep_out_those_that_do_not(tmp_path):
+    path = tmp_path / "lock"
+    with file_lock(path, is_shared=True) as first, file_lock(path, is_shared=True) as second:
+        assert (first, second) == (True, True)
+        with file_lock(path) as alone:
+            assert not alone
+    with file_lock(path, waits=True) as alone:
+        assert alone
+
+
+def test_one_thread_at_a_time_holds_it():
+    lock, inside, most = ForkSafeLock(), [], []
+
+    def work(_):
+        with lock, lock:
+            inside.append(None)
+            most.append(len(inside))
+            inside.pop()
+
+    begin = threading.Barrier(3).wait
+    with ThreadPoolExecutor(3, initializer=begin) as threads:
+        list(threads.map(work, range(600)))
+    assert most == [1] * 600
+
+
+def test_it_arrives_free_in_another_process():
+    lock = ForkSafeLock()
+    with lock:
+        copy = pickle.loads(pickle.dumps(lock))  # noqa: S301
+    with copy:
+        pass
+
+
+def test_it_is_free_in_a_process_that_was_forked_while_another_thread_held_it():
+    lock, holds, ends = ForkSafeLock(), threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lock:
+            holds.set()
+            ends.wait()
+
+    def is_free() -> bool:
+        with lock:
+            return True
+
+    holding = Call(hold)
+    holds.wait()
+    assert in_a_fork(is_free)
+    ends.set()
+    holding.result()

@@ -1,0 +1,162 @@
+"""Sources that wait are starved, not busy; they can be woken, and several become one flow."""
+
+import threading
+from functools import partial
+from itertools import count
+
+import pytest
+
+from headrace.errors import MediaError, StageError
+from headrace.runtime.grouping import SlidingWindows
+from headrace.runtime.item import DroppedItem, Span
+from headrace.runtime.pipeline import Pipeline
+from headrace.runtime.queue import Cancelled
+from headrace.runtime.stage import Aggregate, Stage
+from headrace.runtime.waitable_source import MergedSource, WaitableSource
+from headrace.testing.fake_clock import FakeClock
+from runtime.in_time import fails_on, happens, headrace_threads, left_by, ran
+
+MS = 1_000_000
+
+
+def test_a_span_begins_when_the_wait_is_over_which_is_starved_and_not_busy():
+    """A frame every 20 ms, and 5 ms of work for each."""
+    clock = FakeClock()
+
+    def read(waiter):
+        for frame in range(3):
+            waiter.until(frame * 20 * MS)
+            clock.advance(0.005)
+            yield frame
+
+    items, [source], _ = ran(WaitableSource(read=read), how={"clock": clock})
+    starts = [0, 20 * MS, 40 * MS]
+    assert [item.spans for item in items] == [
+        (Span("source", start, start + 5 * MS),) for start in starts
+    ]
+    assert source.starved_seconds == pytest.approx(0.030)  # twice what 5 ms of work leave of 20
+    assert source.busy_seconds == pytest.approx(0.015)
+
+
+def camera(begun, ended):
+    """Gives one frame, then waits for what never comes."""
+
+    def read(waiter):
+        try:
+            yield 0
+            begun.set()
+            waiter.wait_for(lambda: False)
+        finally:
+            ended.append(threading.current_thread().name)
+
+    return WaitableSource(read=read)
+
+
+@pytest.mark.parametrize("error", [None, ValueError, KeyboardInterrupt])
+@pytest.mark.parametrize("cameras", [1, 2])
+def test_a_source_that_waits_is_woken_however_the_run_ends(error, cameras):
+    events, ended = [threading.Event() for _ in range(cameras)], []
+    feeds = [camera(begun, ended) for begun in events]
+    source = feeds[0] if cameras == 1 else MergedSource(feeds=feeds)
+
+    line = Pipeline(source=source, stages=[Stage(name="same", function=abs)])
+    with left_by(error) as leave, line.run() as run:
+        for _ in events:
+            next(run)
+        for begun in events:
+            happens(begun)
+        leave()
+    assert len(ended) == cameras
+    assert not headrace_threads()
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_failure_ends_the_source_before_the_consumer_hears_of_it(waits):
+    source_ended = threading.Event()
+
+    def read(waiter=None):
+        try:
+            yield from range(2) if waits else count()
+            waiter.wait_for(lambda: False)
+        finally:
+            source_ended.set()
+
+    stages = [
+        Stage(name=str(n), function=fails_on(1, ValueError()) if n == 1 else abs) for n in range(3)
+    ]
+    with Pipeline(
+        source=WaitableSource(read=read) if waits else read(), stages=stages
+    ).run() as run:
+        assert next(run).value == 0
+        happens(source_ended)
+        with pytest.raises(StageError):
+            next(run)
+
+
+def test_what_a_source_raises_of_its_own_is_no_end_of_the_run():
+    """Only a waiter that was woken ends a source quietly."""
+
+    def read(waiter):
+        raise Cancelled
+        yield
+
+    with pytest.raises(StageError, match="failed on item 0: Cancelled"):
+        ran(WaitableSource(read=read))
+
+
+def test_merged_sources_run_at_once_and_items_say_which_they_are_from():
+    together = threading.Barrier(3)
+
+    def source(values):
+        together.wait(30)
+        yield from values
+
+    merged = MergedSource(feeds=[source("ab"), source("cde"), source("")])
+
+    items, [statistics, _], flow = ran(merged, Stage(name="upper", function=str.upper))
+    assert [item.index for item in items] == list(range(5))
+    by_source = {n: [item.value for item in items if item.source == n] for n in range(3)}
+    assert by_source == {0: ["A", "B"], 1: ["C", "D", "E"], 2: []}
+    assert (statistics.workers, statistics.items, flow.arrived) == (3, 5, 5)
+
+
+def test_groups_of_merged_sources_keep_to_their_source_or_have_none():
+    merged = MergedSource(feeds=["ab", "cd"])
+    pairs = partial(SlidingWindows, length=2)
+    alone = Aggregate(
+        name="clips", grouping=partial(pairs, key=lambda item: item.source), function="".join
+    )
+    mixed = Aggregate(name="batch", grouping=pairs, function=tuple)
+    clips, *_ = ran(merged, alone)
+    assert {(item.source, item.value) for item in clips} == {(0, "ab"), (1, "cd")}
+    assert [item.source for item in ran(merged, alone, mixed)[0]] == [None]
+
+
+def failing(error):
+    yield "x"
+    raise error
+
+
+def test_one_source_that_fails_fails_the_run():
+    ended = []
+    merged = MergedSource(feeds=[failing(OSError("unplugged")), camera(threading.Event(), ended)])
+    with pytest.raises(StageError, match="OSError: unplugged"):
+        ran(merged)
+    assert ended == ["headrace-source-1"]
+
+
+def test_one_source_that_fails_may_end_alone_with_its_error_in_place():
+    error = MediaError("stream is gone", source="rtsp://door")
+    merged = MergedSource(feeds=[failing(error), "abc"], on_error="end")
+
+    items, _, flow = ran(merged)
+    first, second = ([item.value for item in items if item.source == k] for k in (0, 1))
+    assert (first, second) == (["x", DroppedItem("source failed", error)], ["a", "b", "c"])
+    assert (flow.arrived, flow.delivered, flow.in_flight) == (5, 4, 0)
+    assert flow.dropped == {("source", "source failed"): 1}
+
+
+def test_leaving_early_ends_merged_sources_that_have_no_end():
+    with Pipeline(source=MergedSource(feeds=[count(), count(), count()])).run() as run:
+        assert next(run).index == 0
+    assert not headrace_threads()

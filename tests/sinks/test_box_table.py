@@ -1,0 +1,130 @@
+"""Boxes in files: COCO's JSON, a Parquet table, pictures they are drawn on."""
+
+import json
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+from PIL import Image
+
+from headrace.errors import ConfigError
+from headrace.models.results import ClassNames
+from headrace.sinks.annotated import AnnotatedPictures
+from headrace.sinks.batch_results import Arrival
+from headrace.sinks.box_table import BoxLines, BoxTable
+from headrace.sinks.coco import CocoFile
+from headrace.sinks.painting import BoxPainter
+from sinks.made import DOG, found_frames, found_pictures
+
+NAMES = ClassNames(names=("__background__", "person", *["N/A"] * 16, "dog"))
+
+
+def written(folder, *batches, names=NAMES) -> dict:
+    folder.mkdir(exist_ok=True)
+    sink = CocoFile(folder, ["a.mp4", "b.mp4"], names)
+    for batch in batches:
+        sink.write(batch)
+    assert not (folder / "coco.json").exists(), "whole or not at all"
+    sink.close()
+    sink.close()
+    assert sink.outputs == ("coco.json",)
+    assert [path.name for path in folder.iterdir()] == ["coco.json"]
+    return json.loads((folder / "coco.json").read_text())
+
+
+def test_cocos_file_holds_every_frame_and_each_box_as_corner_and_size(holds, tmp_path):
+    found = written(tmp_path, found_frames(7, 2, video=1), found_frames(0, 1))
+    holds("coco.json", json.dumps(found, indent=1) + "\n")
+
+
+def test_pictures_are_called_by_their_paths_and_have_no_times(holds, tmp_path):
+    found = written(tmp_path, found_pictures("ä.png", "b.jpg"), names=ClassNames(names=None))
+    holds("coco_of_pictures.json", json.dumps(found, indent=1) + "\n")
+
+
+def test_without_a_frame_there_is_no_file(tmp_path):
+    for sink in (CocoFile(tmp_path, [], NAMES), BoxTable(tmp_path, [])):
+        sink.close()
+        assert sink.outputs == ()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_table_has_a_row_for_each_box_and_null_for_times_of_pictures(holds, tmp_path):
+    table = BoxTable(tmp_path, ["a.mp4"])
+    table.write(found_frames(3, 2))
+    table.write(found_pictures("b.png"))
+    table.close()
+    rows = pyarrow.parquet.read_table(tmp_path / "boxes.parquet").to_pylist()
+    holds("boxes.json", "".join(f"{json.dumps(row)}\n" for row in rows))
+
+
+def test_a_frame_of_a_live_run_is_a_line_with_its_boxes_and_says_when_it_came(tmp_path):
+    came = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    arrival = Arrival(segment=2, arrival_time=came, capture_time=None)
+    found = replace(found_frames(3, 1), arrival=arrival)
+    place = {"segment": 2, "arrival_time": "2026-01-31T12:00:00.000000+00:00", "capture_time": None}
+    with closing(BoxLines(tmp_path, ["door"])) as lines:
+        lines.write(found)
+        [line] = (tmp_path / "boxes.jsonl").read_text().splitlines()  # while the run goes on
+    row = json.loads(line)
+    assert [box["label"] for box in row["boxes"]] == ["dog", "person"]
+    assert row["boxes"][0] == {"label_id": 18, "label": "dog", "score": 0.75, "xyxy": list(DOG)}
+    assert {name: row[name] for name in ("source", "index", *place)} == {
+        **{"source": "door", "index": 3},
+        **place,
+    }
+    with closing(BoxTable(tmp_path, ["door"], is_live=True)) as table:
+        table.write(found)
+    [first, _] = pyarrow.parquet.read_table(tmp_path / "boxes.parquet").to_pylist()
+    assert (first["segment"], first["arrival_time"], first["capture_time"]) == (2, came, None)
+    image = written(tmp_path / "coco", found)["images"][0]
+    assert {name: image[name] for name in place} == place
+
+
+def test_a_table_without_a_row_says_that_nothing_was_found(tmp_path):
+    seen = found_frames(0, 2)
+    values = {name: tuple(part[:0] for part in column) for name, column in vars(seen.boxes).items()}
+    table = BoxTable(tmp_path, ["a.mp4"])
+    table.write(replace(seen, boxes=replace(seen.boxes, **values)))
+    table.close()
+    assert pyarrow.parquet.read_table(tmp_path / "boxes.parquet").num_rows == 0
+
+
+def test_boxes_are_drawn_on_a_copy_where_they_are():
+    seen = found_frames(0, 2)
+    first, second = BoxPainter((80, 100)).paint(seen)
+    edge = first[40, 10]
+    assert edge.any()
+    assert (first[60, 12:30] == edge).all(), "the lower edge"
+    assert not first[45:58, 13:28].any(), "nothing inside"
+    assert not second.any()
+    assert not seen.batch.frames.any()
+
+
+def test_boxes_over_the_edge_or_without_a_size_can_be_drawn():
+    seen = found_frames(0, 1)
+    seen.boxes.xyxy[0][:] = np.float32([(-50, -50, 500, 500), (5, 5, 5, 5)])
+    (drawn,) = BoxPainter((80, 100)).paint(seen)
+    assert drawn.shape == (80, 100, 3)
+
+
+def test_pictures_keep_names_folders_and_formats(tmp_path):
+    sink = AnnotatedPictures(tmp_path)
+    names = ("a.png", "below/a.jpg", "b.WEBP")
+    sink.write(found_pictures(*names))
+    sink.close()
+    assert sink.outputs == ("annotated/",)
+    for name, kind in zip(names, ("PNG", "JPEG", "WEBP"), strict=True):
+        with Image.open(tmp_path / "annotated" / name) as picture:
+            assert (picture.format, picture.size) == (kind, (100, 80))
+
+
+def test_where_nothing_can_be_written_one_line_says_so(tmp_path):
+    (tmp_path / "annotated").write_text("a file")
+    with pytest.raises(ConfigError, match=r"cannot write .*annotated.*give another folder"):
+        AnnotatedPictures(tmp_path).write(found_pictures("a.png"))
+    with pytest.raises(ConfigError, match=r"cannot write .*coco.json.*no such file"):
+        CocoFile(tmp_path / "none", [], NAMES)

@@ -1,0 +1,201 @@
+"""Where a run may be shown and to whom, what a program reads of it, and the door to an extra."""
+
+import sys
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from headrace.errors import BackendError, ConfigError
+from headrace.sinks.web.access_control import Guard, RequestInfo
+from headrace.sinks.web.open_page import open_web_view
+from headrace.sinks.web.prometheus import CONTENT_TYPE, metrics_text
+from headrace.sinks.web.status import health
+from headrace.sinks.web.web_options import WebOptions
+from sinks.web.faked_run import ANY_PORT, DOOR, ask, faked_run, source, status
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"port": -1}, "a port is 0 (any that is free) to 65535, got -1"),
+        ({"port": 65536}, "a port is 0 (any that is free) to 65535, got 65536"),
+        (
+            {"address": "cam.example"},
+            "an address is an IP address of this machine, or localhost, got 'cam.example'",
+        ),
+        (
+            {"token": "short"},
+            "a token needs 16 characters or more, got 5; leave it out to have one made",
+        ),
+        (
+            {"token": "a token of 16 & more"},
+            "a token is made of letters, digits and - . _ ~, so that an address can hold it; give "
+            "another one",
+        ),
+        (
+            {"hosts": ("https://cam.example",)},
+            "a host is a name without scheme, port and path, got 'https://cam.example'; give it as "
+            "in camera.example.org",
+        ),
+        (
+            {"silent_seconds": 0.0},
+            "pictures_per_second and silent_seconds must be > 0, got 15 and 0",
+        ),
+    ],
+)
+def test_what_cannot_be_is_said_at_once(changes, words):
+    with pytest.raises(ConfigError) as caught:
+        WebOptions(**changes)
+    assert str(caught.value) == words
+
+
+@pytest.mark.parametrize(
+    ("address", "is_local"),
+    [("127.0.0.1", True), ("localhost", True), ("::1", True), ("0.0.0.0", False), ("::", False)],
+)
+def test_this_machine_alone_needs_no_token(address, is_local):
+    assert WebOptions(address=address).is_local == is_local
+
+
+def test_the_token_is_in_no_text():
+    assert "a-token-of-a-test" not in repr(WebOptions(token="a-token-of-a-test-0123"))
+
+
+def test_the_port_is_opened_where_the_extra_is_and_the_extra_is_named_where_not(monkeypatch):
+    with open_web_view(ANY_PORT, status, [DOOR]) as view:
+        assert view.port > 0
+    for name in [name for name in sys.modules if name.startswith("headrace.sinks.web.web_sink")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "headrace.runtime.asgi_server", None)
+    with pytest.raises(BackendError, match=r"pip install 'headrace\[web\]'"):
+        open_web_view(ANY_PORT, status, [DOOR])
+
+
+STARTING = {"silent_seconds": None, "running_seconds": 9.0}
+DOWN = source("b", state="reconnecting", since_seconds=41)
+
+
+HEALTH = (
+    *({}, {"silent_seconds": 10.0}, {"silent_seconds": 10.5}),
+    *(STARTING, STARTING | {"running_seconds": 30.0}, {"state": "ended"}),
+    {"sources": (source("a"), DOWN)},
+    {"sources": (source("a"), source("b", state="ended"))},
+)
+
+
+def test_health_is_bad_when_no_result_comes_for_too_long(holds):
+    found = [health(status(**changes), 10) for changes in HEALTH]
+    holds("health.txt", "".join(f"{h.is_good}: {h.words}\n" for h in found))
+
+
+def samples(text: str) -> dict[tuple[str, ...], float]:
+    """(name, label values in the order of their names) -> value, as Prometheus reads them."""
+    return {
+        (sample.name, *(value for _, value in sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_every_figure_is_there_in_seconds_and_shares(holds):
+    with faked_run() as run:
+        reply = ask(run, "/metrics")
+    assert reply.headers["content-type"] == CONTENT_TYPE
+    found = sorted(samples(reply.text).items())
+    holds("metrics.txt", "".join(f"{' '.join(names)}: {value}\n" for names, value in found))
+
+
+def test_what_is_not_known_is_absent_and_a_source_may_be_called_anything():
+    name = 'a "b"\\\n# HELP'
+    unknown = {"silent_seconds": None, "latency": None, "jitter_ms": None}
+    found = samples(metrics_text(status(sources=(source(name),), **unknown)).decode())
+    absent = {f"headrace_{n}_seconds" for n in ("silent", "latency", "latency_jitter")}
+    assert not absent & {key[0] for key in found}
+    assert ("headrace_stage_seconds", "0.95", "sink") not in found, "n too small"
+    assert found["headrace_source_fps", name] == 30
+
+
+TOKEN = "a-token-of-a-test-0123"
+LOCAL = Guard(is_local=True, hosts=frozenset({"cam.example"}), token=None)
+OPEN = Guard(is_local=False, hosts=frozenset({"box"}), token=TOKEN)
+
+
+def refused(guard: Guard, **asking) -> int | None:
+    """The status a request is refused with; None where it is let through."""
+    found = guard.refusal(
+        RequestInfo(**{"method": "GET", "headers": {"host": "localhost"}, **asking})
+    )
+    return None if found is None else found.status
+
+
+@pytest.mark.parametrize(
+    ("host", "local", "other"),
+    [
+        ("localhost", None, None),
+        ("localhost:9000", None, None),  # through a tunnel, its port is another one
+        ("LOCALHOST:8686", None, None),
+        ("127.0.0.1:8686", None, None),
+        ("[::1]:8686", None, None),
+        ("cam.example", None, 403),
+        ("box:8686", 403, None),
+        ("10.0.0.7:8686", 403, None),
+        ("evil.example:8686", 403, 403),
+        ("localhost.evil.example", 403, 403),
+        ("127.0.0.1.evil.example", 403, 403),
+        ("evil.example#localhost", 403, 403),
+        ("evil.example/localhost", 403, 403),
+        ("localhost@evil.example", 403, 403),
+        ("[::1", 403, 403),
+        ("", 403, 403),
+    ],
+)
+def test_only_names_that_are_ours_are_served(host, local, other):
+    headers = {"host": host}
+    assert refused(LOCAL, headers=headers) == local
+    assert refused(OPEN, headers=headers, query_token=TOKEN) == other
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"origin": "http://localhost:8686"}, None),
+        ({"origin": "https://localhost:8686"}, None),
+        ({"origin": "http://localhost:8687"}, 403),
+        ({"origin": "http://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": ""}, 403),
+        ({"sec-fetch-site": "same-origin"}, None),
+        ({"sec-fetch-site": "none"}, None),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "same-site", "sec-fetch-mode": "no-cors"}, 403),
+        ({"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}, None),
+    ],
+)
+def test_pages_of_other_sites_get_nothing(headers, status):
+    assert refused(LOCAL, headers={"host": "localhost:8686", **headers}) == status
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "CONNECT", "TRACE", "get"])
+def test_nothing_but_reading_is_allowed(method):
+    assert refused(LOCAL, method=method) == 405
+    assert refused(LOCAL, method="HEAD") is None
+
+
+@pytest.mark.parametrize(
+    ("asking", "status"),
+    [
+        ({}, 401),
+        ({"query_token": TOKEN}, None),
+        ({"cookie_token": TOKEN}, None),
+        ({"cookie_token": "of an earlier run", "query_token": TOKEN}, None),
+        ({"query_token": ""}, 401),
+        ({"query_token": TOKEN + "x"}, 401),
+        ({"query_token": "ü"}, 401),
+        ({"headers": {"host": "box", "authorization": f"Bearer {TOKEN}"}}, None),
+        ({"headers": {"host": "box", "authorization": f"bearer  {TOKEN}"}}, None),
+        ({"headers": {"host": "box", "authorization": f"Basic {TOKEN}"}}, 401),
+        ({"headers": {"host": "box", "authorization": "Bearer"}}, 401),
+    ],
+)
+def test_others_than_this_machine_show_the_token(asking, status):
+    assert refused(OPEN, **asking) == status

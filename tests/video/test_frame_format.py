@@ -1,0 +1,215 @@
+"""Crops, sizes and turns; and what packets, pictures and plain decodes tell of frames."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from av import VideoFrame
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from headrace.video.content_digest import digest_of, rows_of
+from headrace.video.frame_format import Crop, FrameFormat, Orientation, ResizeFit
+from headrace.video.frame_status import FrameStatus, ReferenceResult, undamaged
+from headrace.video.frames import FrameBatch
+
+ORIENTATIONS = [Orientation(t, h, v) for t in (False, True) for h in (False, True) for v in (0, 1)]
+
+
+ONE = 1 << 16
+
+
+@pytest.mark.parametrize(
+    ("matrix", "degrees", "is_mirrored"),
+    [
+        ((ONE, 0, 0, ONE), 0, False),
+        ((0, ONE, -ONE, 0), 90, False),
+        ((-ONE, 0, 0, -ONE), 180, False),
+        ((0, -ONE, ONE, 0), 270, False),
+        ((-ONE, 0, 0, ONE), 0, True),
+        ((ONE, 0, 0, -ONE), 180, True),
+    ],
+)
+def test_a_display_matrix_is_a_turn_and_a_mirror(matrix, degrees, is_mirrored):
+    a, b, c, d = matrix
+    turn = Orientation.from_display_matrix([a, b, 0, c, d, 0, 0, 0, 1 << 30])
+    assert (turn.rotation_degrees, turn.is_mirrored, turn.is_exact) == (degrees, is_mirrored, True)
+
+
+@pytest.mark.parametrize("matrix", [(0, 0, 0, 0), (ONE, ONE, -ONE, ONE), (-(2**31), 3, 9, 5)])
+def test_a_matrix_that_is_no_right_angle_turns_nothing_and_says_so(matrix):
+    a, b, c, d = matrix
+    turn = Orientation.from_display_matrix([a, b, 0, c, d, 0, 0, 0, 1 << 30])
+    assert turn == Orientation()
+    assert not turn.is_exact
+
+
+def test_turning_clockwise_moves_the_left_column_to_the_top():
+    frame = np.arange(6, dtype=np.uint8).reshape(2, 3, 1)
+    turned = Orientation(True, True, False).upright(frame)
+    assert turned[..., 0].tolist() == [[3, 0], [4, 1], [5, 2]]
+
+
+@pytest.mark.parametrize("turn", ORIENTATIONS)
+def test_an_upright_frame_becomes_again_what_was_stored(turn):
+    frame = np.arange(12, dtype=np.uint8).reshape(2, 6, 1)
+    assert np.array_equal(turn.stored(turn.upright(frame)), frame)
+
+
+@pytest.mark.parametrize("turn", ORIENTATIONS)
+@given(data=st.data())
+def test_cropping_before_the_turn_equals_cropping_after_it(turn, data):
+    height, width = data.draw(st.tuples(st.integers(1, 9), st.integers(1, 9)))
+    frame = np.arange(height * width, dtype=np.uint8).reshape(height, width, 1)
+    upright = turn.upright(frame)
+    assert upright.shape[:2] == turn.upright_size((height, width))
+    top = data.draw(st.integers(0, upright.shape[0] - 1))
+    left = data.draw(st.integers(0, upright.shape[1] - 1))
+    crop = Crop(
+        top=top,
+        left=left,
+        height=data.draw(st.integers(1, upright.shape[0] - top)),
+        width=data.draw(st.integers(1, upright.shape[1] - left)),
+    )
+    stored = turn.stored_crop(crop, (height, width))
+    first = frame[stored.top :, stored.left :][: stored.height, : stored.width]
+    after = upright[crop.top :, crop.left :][: crop.height, : crop.width]
+    assert np.array_equal(turn.upright(first), after)
+
+
+def test_a_shape_tells_the_size_of_its_result():
+    crop = Crop(top=1, left=2, height=30, width=40)
+    assert FrameFormat().output_size((50, 60)) == (50, 60)
+    assert FrameFormat(crop=crop).output_size((50, 60)) == (30, 40)
+    assert FrameFormat(crop=crop, size=(8, 9)).output_size((50, 60)) == (8, 9)
+    fitting = ResizeFit(size=(4, 6), scaled=(8, 6))
+    assert FrameFormat(size=(4, 6), fit=fitting).fitting((80, 60)) is fitting
+
+
+@pytest.mark.parametrize(
+    ("scaled", "offset"),
+    [((4, 6), (0, 0)), ((4, 6), (-1, 2)), ((2, 3), (1, 1)), ((9, 9), (-3, -2)), ((9, 9), (2, -9))],
+)
+def test_a_picture_lies_where_its_fitting_says_and_the_rest_is_black(scaled, offset):
+    pixels = np.arange(1, 1 + scaled[0] * scaled[1], dtype=np.uint8).reshape(scaled)
+    expected = np.zeros((4, 6), np.uint8)
+    for row in range(4):
+        for column in range(6):
+            there = row - offset[0], column - offset[1]
+            if 0 <= there[0] < scaled[0] and 0 <= there[1] < scaled[1]:
+                expected[row, column] = pixels[there]
+    out = np.full((4, 6), 99, np.uint8)
+    ResizeFit(size=(4, 6), scaled=scaled, offset=offset).place(pixels, out)
+    assert np.array_equal(out, expected)
+
+
+@dataclass(frozen=True)
+class Gops:
+    """Two GOPs of six frames; frame 5 is decoded after the keyframe of the second."""
+
+    ordinal: NDArray[np.int64]
+    is_droppable: NDArray[np.bool_]
+    gop_start: NDArray[np.int64]
+    gop_ordinal: NDArray[np.int64]
+
+    def gop_of(self, index: int) -> int:
+        return int(np.searchsorted(self.gop_start, index, "right")) - 1
+
+    def gop_of_ordinal(self, ordinal: int) -> int:
+        return int(np.searchsorted(self.gop_ordinal, ordinal, "right")) - 1
+
+    def number_of(self, ordinal: int) -> int:
+        found = np.flatnonzero(self.ordinal == ordinal)
+        return int(found[0]) if len(found) else -1
+
+
+# Shown:   0 1 2 3 4 5 6 7 8 9 10 11; frame 5 is shown before the keyframe 6 that is decoded first.
+OPEN = Gops(
+    ordinal=np.array([0, 2, 3, 1, 4, 6, 5, 9, 8, 10, 11, 7]),
+    is_droppable=np.array([0, 1, 1, 0, 0, 1, 0, 1, 0, 0, 0, 0], np.bool_),
+    gop_start=np.array([0, 6]),
+    gop_ordinal=np.array([0, 5]),
+)
+
+
+@pytest.mark.parametrize(
+    ("came", "reported", "b_pictures", "lost"),
+    [
+        (12, [], [], []),
+        (12, [2], [], [1]),  # nothing refers to it
+        (12, [4], [], [4, 5]),
+        (12, [1], [], [1, 2, 3, 4, 5]),
+        (12, [0], [], [0, 1, 2, 3, 4, 5]),
+        (12, [5], [], [5, 6, 7, 8, 9, 10, 11]),  # a keyframe, and what is shown before it
+        (12, [6], [], [5]),
+        (12, [7], [], [7, 8, 9, 10, 11]),
+        (12, [1], [3], [3]),  # B-pictures of old codecs taint themselves alone
+        (9, [], [], [9, 10, 11]),  # what did not come
+    ],
+)
+def test_damage_reaches_what_may_lean_on_it(came, reported, b_pictures, lost):
+    seen = ReferenceResult({n: n * 7 for n in range(came)}, set(reported), set(b_pictures))
+    expected = {number: number * 7 for number in range(12) if number not in lost}
+    assert undamaged(OPEN, seen, 0, 12) == expected
+
+
+def test_nothing_is_known_until_it_is_noted_and_what_is_stored_says_the_same():
+    verdicts, highest = FrameStatus(5), 2**32 - 1
+    assert verdicts.table is None
+    assert not any(verdicts.knows(n) or verdicts.is_damaged(n) for n in range(5))
+    verdicts.note(1, 4, {1: highest, 3: 33})
+    for each in (verdicts, FrameStatus(5, verdicts.table)):
+        assert [n for n in range(5) if each.knows(n)] == [1, 2, 3]
+        assert [n for n in range(5) if each.is_damaged(n)] == [2]
+        found = [each.differs(*known) for known in ((1, highest), (3, 33), (3, 34))]
+        assert found == [False, False, True]
+
+
+FORMATS = ["yuv420p", "yuv420p10le", "yuv444p", "gray", "rgb24", "nv12", "yuyv422", "gbrp", "pal8"]
+
+
+def picture(width: int, pixel_format: str, value: int = 7) -> VideoFrame:
+    """A picture of one value; what lies behind its rows is another each time."""
+    frame = VideoFrame(width, 16, pixel_format)
+    for plane in frame.planes:
+        noise = np.random.default_rng(value).integers(0, 256, plane.buffer_size, np.uint8)
+        plane.update(noise.tobytes())
+    return frame
+
+
+@pytest.mark.parametrize("pixel_format", FORMATS)
+def test_a_change_anywhere_changes_the_digest(pixel_format):
+    assert digest_of(picture(32, pixel_format)) == digest_of(picture(32, pixel_format))
+    assert digest_of(picture(32, pixel_format)) != digest_of(picture(32, pixel_format, 8))
+    blank = [VideoFrame(*size, pixel_format) for size in ((32, 16), (16, 32))]
+    for frame in blank:
+        for plane in frame.planes:
+            plane.update(bytes(plane.buffer_size))
+    assert digest_of(blank[0]) != digest_of(blank[1]), "the size belongs to it"
+
+
+def test_what_lies_behind_a_row_does_not_count():
+    frames = []
+    for padding in (0, 255):
+        frame = VideoFrame(30, 16, "gray")
+        rows = np.full((16, frame.planes[0].line_size), padding, np.uint8)
+        rows[:, :30] = 9
+        frame.planes[0].update(rows.tobytes())
+        frames.append(frame)
+    assert frames[0].planes[0].line_size > 30
+    assert digest_of(frames[0]) == digest_of(frames[1])
+    assert rows_of(frames[0].planes[0], 30).shape == (16, 30)
+
+
+def test_seconds_are_computed_from_ticks_and_nothing_is_concealed_unless_it_is_said():
+    batch = FrameBatch(
+        frames=np.zeros((2, 4, 6, 3), np.uint8),
+        video=0,
+        index=np.array([3, 4]),
+        pts=np.array([9009, 12012]),
+        time_base=Fraction(1, 90_000),
+    )
+    assert batch.pts_seconds.tolist() == pytest.approx([0.1001, 0.1334667])
+    assert batch.is_concealed.tolist() == [False, False]

@@ -1,0 +1,179 @@
+"""Which frames are shown at which times, exactly, and where clocks lie."""
+
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace import ConfigError, StreamIndex
+from headrace.testing.synth import KINDS, SynthClip, write_clip
+from headrace.video.frames_played import grid_bounds, shown_at, shown_between, shown_range
+from headrace.video.monotonic_pts import ascending, clock_shifts
+from headrace.video.timebase import format_rate, to_seconds, to_ticks
+
+KINDS_OF_TIME = [kind for kind in KINDS if kind in ("h264", "vp9") or "vfr" in kind or "ts" in kind]
+
+
+@pytest.fixture(params=KINDS_OF_TIME)
+def index(request, tmp_path):
+    return StreamIndex.scan(write_clip(tmp_path / "clip", KINDS[request.param]))
+
+
+def test_each_frame_is_shown_from_its_time_until_the_next_begins(index):
+    times = [int(pts) * index.info.time_base for pts in index.pts]
+    middles = [(a + b) / 2 for a, b in zip(times, [*times[1:], shown_range(index)[1]], strict=True)]
+    everything = list(range(len(index)))
+    assert shown_at(index, times).tolist() == everything
+    assert shown_at(index, map(float, times)).tolist() == everything
+    assert shown_at(index, [f"{float(each):.6f}" for each in times]).tolist() == everything
+    assert shown_at(index, middles).tolist() == everything
+
+
+def test_ranges_that_follow_each_other_share_no_frame(index):
+    times = index.seconds_of(np.arange(len(index)))
+    cuts = [float(times[0]), float(times[len(times) // 3]), float(times[-5]), None]
+    parts = [shown_between(index, a, b, None) for a, b in pairwise(cuts)]
+    assert np.concatenate(parts).tolist() == list(range(len(index)))
+
+
+def test_a_rate_gives_as_many_frames_as_the_time_holds(index):
+    start, stop = shown_range(index)
+    for rate in (Fraction(7), Fraction(30000, 1001), 100):
+        found = shown_between(index, start, stop, rate)
+        end = int(grid_bounds(index)[-1]) * index.info.time_base
+        assert len(found) == -((start - end) * rate // 1)
+        assert found.tolist() == sorted(found)
+
+
+@pytest.mark.parametrize("container", ["mp4", "mkv", "ts"])
+@pytest.mark.parametrize("num_frames", [45, 46, 48, 49])
+def test_the_own_rate_of_a_video_gives_each_frame_once(tmp_path, container, num_frames):
+    rate = Fraction(30000, 1001)
+    clip = SynthClip(num_frames=num_frames, frame_rate=rate, container=container)
+    index = StreamIndex.scan(write_clip(tmp_path / "clip", clip))
+    start = shown_range(index)[0]
+    assert shown_between(index, start, None, rate).tolist() == list(range(num_frames))
+
+
+def test_before_the_first_frame_and_behind_the_last_nothing_is_shown(index):
+    start, stop = shown_range(index)
+    for seconds in (start - 1, stop, stop + 1):
+        with pytest.raises(ConfigError, match="which shows frames from"):
+            shown_at(index, [seconds])
+
+
+@pytest.mark.parametrize(
+    ("ticks", "expected"),
+    [
+        ([], []),
+        ([5], [5]),
+        ([0, 3, 3, 9], [0, 3, 3, 9]),
+        ([0, 10, 40, 30, 40, 50], [0, 10, 20, 30, 40, 50]),
+        ([9, 7, 8, 9], [7, 7, 8, 9]),
+        ([0, 1, 2, 0], [0, 1, 2, 2]),
+    ],
+)
+def test_what_breaks_the_order_goes_between_its_neighbours(ticks, expected):
+    assert ascending(np.array(ticks, np.int64)).tolist() == expected
+
+
+@given(st.lists(st.integers(0, 50), max_size=40))
+def test_the_result_ascends_and_the_longest_ascent_stays(ticks):
+    found = ascending(np.array(ticks, np.int64))
+    assert (np.diff(found) >= 0).all()
+    longest = [0] * (len(ticks) + 1)
+    for n, tick in enumerate(ticks):
+        longest[n] = 1 + max((longest[k] for k in range(n) if ticks[k] <= tick), default=0)
+    assert int((found == np.array(ticks, np.int64)).sum()) >= max(longest, default=0)
+
+
+MISSING = np.iinfo(np.int64).min
+STEP = 3000
+PART = [5000 + STEP * k for k in range(40)]
+TIME_BASE = Fraction(1, 90_000)
+
+
+TURN = 1 << 33
+
+
+def joined(*parts: list[int], turn: int = 0) -> list[int]:
+    """Return the times of packets as they go on where a clock starts again."""
+    ticks = np.array([tick for part in parts for tick in part], np.int64)
+    found = clock_shifts(ticks, TIME_BASE, turn=turn)
+    return np.where(ticks == MISSING, MISSING, ticks + found).tolist()
+
+
+@pytest.mark.parametrize("lengths", [[40], [40, 40], [40, 40, 40], [40, 1], [40, 2], [40, 5]])
+def test_a_clock_that_starts_again_goes_on_also_for_a_short_last_part(lengths):
+    parts = [PART[:length] for length in lengths]
+    assert joined(*parts) == [5000 + STEP * k for k in range(sum(lengths))]
+
+
+def test_packets_without_a_time_are_of_the_part_that_they_lie_in():
+    found = clock_shifts(np.array([*PART, PART[0], MISSING, *PART[2:]], np.int64), TIME_BASE)
+    assert set(found[:40]) == {0}
+    assert set(found[40:]) == {40 * STEP}
+
+
+@pytest.mark.parametrize("wrong", [1, 3])
+@pytest.mark.parametrize("at", [1, 20])
+@pytest.mark.parametrize("by", [-90_000, 90_000, 900_000_000])
+def test_times_that_come_back_at_once_are_no_new_clock(wrong, at, by):
+    """A few packets lie: that is put right between their neighbours."""
+    lying = [*PART[:at], *[tick + by for tick in PART[at : at + wrong]], *PART[at + wrong :]]
+    assert joined(lying, turn=TURN) == lying
+
+
+@pytest.mark.parametrize("start", [TURN, TURN - 20 * STEP, 0])
+def test_a_part_before_the_first_one_is_no_turn_of_the_clock(start):
+    """FFmpeg adds a turn of 33 bits to times a minute before the first one, as long as they are."""
+    first = [324_000_000 + tick for tick in PART]
+    turned = [tick + TURN * (k < 20 or start == TURN) for k, tick in enumerate(PART)]
+    later = PART if start == 0 else turned
+    assert joined(first, later, turn=TURN) == [first[0] + STEP * k for k in range(80)]
+
+
+def test_a_part_that_a_gap_precedes_goes_on_too():
+    late = [*PART[:-3], *[tick + 90_000 for tick in PART[-3:]]]
+    assert joined(late, PART) == [*late, *[late[-1] + STEP * (k + 1) for k in range(40)]]
+
+
+@pytest.mark.parametrize(
+    "ticks",
+    [
+        [*PART, *(tick + 900_000 for tick in PART)],  # a gap
+        *([*PART, PART[-1] - back] for back in (1, 8999)),  # less than a tenth of a second
+        *([], [7], [MISSING, MISSING], [0, 0, 0]),
+    ],
+)
+def test_where_no_new_clock_is_times_stay(ticks):
+    assert joined(ticks) == ticks
+
+
+BASES = st.sampled_from([Fraction(1, 90_000), Fraction(1001, 30_000), Fraction(1, 25)])
+
+
+@given(ticks=st.integers(-(2**60), 2**60), time_base=BASES)
+def test_seconds_turn_back_into_the_same_ticks(ticks, time_base):
+    assert to_ticks(to_seconds(ticks, time_base), time_base) == ticks
+
+
+@given(ticks=st.integers(-1000, 1000), time_base=BASES)
+def test_between_two_ticks_the_earlier_counts(ticks, time_base):
+    assert to_ticks(to_seconds(ticks, time_base) + time_base / 2, time_base) == ticks
+
+
+@pytest.mark.parametrize(
+    ("rate", "text"),
+    [
+        (Fraction(25), "25"),
+        (Fraction(30000, 1001), "29.97"),
+        (None, "?"),
+        (Fraction(1, 3), "0.333"),
+    ],
+)
+def test_rates_read_well(rate, text):
+    assert format_rate(rate) == text

@@ -1,0 +1,161 @@
+"""What a packet tells before it is decoded, and how far it is believed."""
+
+import pytest
+
+from headrace.testing.synth import KINDS, write_clip
+from headrace.video.packet_flags import DROPPABLE, HIDDEN, KEYFRAME, MAY_TELL, glance_of
+from headrace.video.random_access import RandomAccess, trust
+from headrace.video.stream_index import StreamIndex
+from media import read_packets
+
+EXACT = b"\x06\x06\x01\xc4\x80"  # recovery_frame_cnt 0, exact_match_flag 1, broken_link_flag 0
+SLOW = b"\x06\x06\x02\x0a\x28"  # recovery_frame_cnt 9, exact
+ROUGH = b"\x06\x06\x01\x84\x80"  # exact_match_flag 0
+BROKEN = b"\x06\x06\x01\xe4\x80"  # broken_link_flag 1
+NAMED = b"\x06\x05\x04abcd\x80"  # an SEI of another kind
+SLICE, IDR = b"\x41\x9a", b"\x65\x88"
+
+
+def believed(codec: str, units: list[bytes]) -> RandomAccess:
+    data = b"".join(b"\0\0\0\1" + unit + b"...." for unit in units)
+    return trust(codec, memoryview(data), 0, is_intra_only=False)
+
+
+@pytest.mark.parametrize(
+    ("units", "expected"),
+    [
+        ([IDR], RandomAccess.CERTAIN),
+        ([NAMED, IDR], RandomAccess.CERTAIN),
+        ([EXACT, SLICE], RandomAccess.ANNOUNCED),
+        ([SLOW, SLICE], RandomAccess.DOUBTFUL),
+        ([NAMED, EXACT, SLICE], RandomAccess.ANNOUNCED),
+        ([ROUGH, SLICE], RandomAccess.DOUBTFUL),
+        ([BROKEN, SLICE], RandomAccess.DOUBTFUL),
+        ([NAMED, SLICE], RandomAccess.DOUBTFUL),
+        ([SLICE], RandomAccess.DOUBTFUL),
+        ([b"\x06\xff\xff"], RandomAccess.DOUBTFUL),
+    ],
+)
+def test_h264_is_believed_as_far_as_it_promises(units, expected):
+    assert believed("h264", units) == expected
+
+
+@pytest.mark.parametrize(
+    ("codec", "data", "expected"),
+    [
+        ("hevc", b"\0\0\1\x26\x01...", RandomAccess.CERTAIN),  # IDR
+        ("hevc", b"\0\0\1\x2a\x01...", RandomAccess.CERTAIN),  # CRA
+        ("hevc", b"\0\0\1\x02\x01...", RandomAccess.DOUBTFUL),
+        ("mpeg2video", b"\0\0\1\xb3....\0\0\1\0....", RandomAccess.CERTAIN),
+        ("mpeg2video", b"\0\0\1\0....", RandomAccess.ANNOUNCED),
+        ("mpeg4", b"\0\0\1\xb6\0", RandomAccess.ANNOUNCED),
+        ("vp8", b"\x10\0\0\x9d\x01\x2a\x80\0\x60\0", RandomAccess.CERTAIN),
+        ("vp8", b"\x11\0\0", RandomAccess.DOUBTFUL),
+        ("vp9", b"\x82\x49\x83", RandomAccess.CERTAIN),
+        ("vp9", b"\x86\0\0", RandomAccess.DOUBTFUL),  # refers to others
+        ("vp9", b"\x8a\0\0", RandomAccess.DOUBTFUL),  # shows a frame that exists
+        ("av1", b"\x12\0\x32\x01\x10", RandomAccess.CERTAIN),
+        ("av1", b"\x12\0\x32\x01\x30", RandomAccess.DOUBTFUL),
+        ("av1", b"\x32\x80\x80\x80\x80\x80\x80\x80\x80\x80", RandomAccess.DOUBTFUL),
+        ("theora", b"\0\0\0\0", RandomAccess.TYPED),
+        ("cinepak", b"\0\0\0\0", RandomAccess.DOUBTFUL),
+        ("vc1", b"\0\0\0\0", RandomAccess.DOUBTFUL),
+    ],
+)
+def test_other_codecs_are_believed_by_their_own_marks(codec, data, expected):
+    assert trust(codec, memoryview(data), 0, is_intra_only=False) == expected
+
+
+def test_a_codec_without_references_is_certain_everywhere():
+    assert trust("mjpeg", memoryview(b""), 0, is_intra_only=True) == RandomAccess.CERTAIN
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("h264", {RandomAccess.CERTAIN}),
+        ("h264_open_gop", {RandomAccess.CERTAIN, RandomAccess.ANNOUNCED}),
+        ("hevc_open_gop", {RandomAccess.CERTAIN}),
+        ("vp9", {RandomAccess.CERTAIN}),
+        ("av1", {RandomAccess.CERTAIN}),
+        ("mpeg4", {RandomAccess.CERTAIN, RandomAccess.ANNOUNCED}),
+        ("mjpeg", {RandomAccess.CERTAIN}),
+    ],
+)
+def test_clips_say_what_their_keyframes_are(kind, expected, tmp_path):
+    index = StreamIndex.scan(write_clip(tmp_path / kind, KINDS[kind]))
+    assert {RandomAccess(each) for each in index.gop_trust} == expected
+    assert index.gop_trust[0] == RandomAccess.CERTAIN
+
+
+def _joined(nals, length_size):
+    units = [n + b"...." for n in nals]
+    heads = [len(u).to_bytes(length_size, "big") if length_size else b"\0\0\0\1" for u in units]
+    return memoryview(b"".join(head + unit for head, unit in zip(heads, units, strict=True)))
+
+
+@pytest.mark.parametrize(
+    ("flag", "codec", "nals", "is_set"),
+    [
+        (DROPPABLE, "h264", [b"\x06\x05", b"\x01\x9a"], True),
+        (DROPPABLE, "h264", [b"\x01\x9a", b"\x41\x9a"], True),
+        (DROPPABLE, "h264", [b"\x06\x05", b"\x41\x9a"], False),
+        (DROPPABLE, "h264", [b"\x65\x88"], False),
+        (DROPPABLE, "hevc", [b"\x00\x01"], True),
+        (DROPPABLE, "hevc", [b"\x02\x01"], False),
+        (DROPPABLE, "hevc", [b"\x00\x02"], False),
+        (DROPPABLE, "hevc", [b"\x02\x01", b"\x00\x01"], False),
+        (DROPPABLE, "vp9", [b"\x82\x49"], False),
+        (MAY_TELL, "h264", [b"\x67\x42", b"\x65\x88"], True),
+        (MAY_TELL, "h264", [b"\x65\x88", b"\x67\x42"], False),
+        (MAY_TELL, "hevc", [b"\x42\x01", b"\x26\x01"], True),
+        (MAY_TELL, "hevc", [b"\x26\x01", b"\x42\x01"], False),
+    ],
+)
+@pytest.mark.parametrize("length_size", [0, 1, 2, 4])
+def test_units_of_a_packet_say_what_it_is(flag, codec, nals, is_set, length_size):
+    """Nothing refers to a droppable one; parameter sets count before the first slice."""
+    found = glance_of(codec, length_size)(_joined(nals, length_size), flag == MAY_TELL)
+    assert bool(found & flag) is is_set
+    assert bool(found & KEYFRAME) or flag == DROPPABLE
+
+
+@pytest.mark.parametrize(
+    ("flag", "codec", "packet", "said", "is_set"),
+    [
+        (HIDDEN, "vp8", b"\x10\0\0", False, False),
+        (HIDDEN, "vp8", b"\0\0\0", False, True),
+        (HIDDEN, "vp9", b"\x86\0\0", False, False),
+        (HIDDEN, "vp9", b"\x84\0\0", False, True),
+        (HIDDEN, "vp9", b"\x88\0\0", False, False),
+        (HIDDEN, "h264", b"\0\0\0", False, False),
+        (KEYFRAME, "h264", b"\0\0\0\1\x41\x9a..", True, True),
+        (KEYFRAME, "h264", b"\0\0\0\1\x65\x88..", False, False),
+        (KEYFRAME, "hevc", b"\0\0\0\1\x02\x01..", True, False),
+        (KEYFRAME, "hevc", b"\0\0\0\1\x02\x01..\0\0\1\x26\x01..", False, True),
+        (KEYFRAME, "mpeg4", b"\0\0\1\xb6\x00", False, True),
+        (KEYFRAME, "mpeg4", b"\0\0\1\xb6\x40", True, False),
+        (KEYFRAME, "av1", b"\x12\0", True, True),
+    ],
+)
+def test_a_packet_says_whether_it_is_shown_and_corrects_the_flag_of_the_container(
+    flag, codec, packet, said, is_set
+):
+    assert bool(glance_of(codec, 0)(memoryview(packet), said) & flag) is is_set
+
+
+def test_half_the_frames_of_a_clip_with_b_frames_are_droppable(tmp_path):
+    path = write_clip(tmp_path / "clip", KINDS["h264_b_frames"])
+    glance = glance_of("h264", 4)
+    found = [glance(memoryview(packet.payload), False) for packet in read_packets(path)]
+    assert 20 < sum(flags & DROPPABLE > 0 for flags in found) < 40
+
+
+@pytest.mark.parametrize(
+    "junk", [b"", b"\0", b"\0\0\1", b"\0\0\0\1", b"\xff" * 9, b"\0\0\1\x06\x06"]
+)
+@pytest.mark.parametrize("codec", ["h264", "hevc", "mpeg2video", "mpeg4", "vp8", "vp9", "av1"])
+def test_junk_is_read_without_harm_and_believed_little(codec, junk):
+    assert trust(codec, memoryview(junk), 0, is_intra_only=False) <= RandomAccess.ANNOUNCED
+    for length_size in (0, 4):
+        assert not glance_of(codec, length_size)(memoryview(junk), False) & KEYFRAME
