@@ -28,7 +28,7 @@ _ANSWERS: tuple[tuple[str, dict[str, str]], ...] = (
         {
             "stride": "stride",
             "clips": "clips=RandomClips(num_frames=16, stride=2)",
-            "sampling": "sampling=InOrder(stride=2)",
+            "sampling": "sampling=SequentialFrames(stride=2)",
         },
     ),
     (
@@ -44,15 +44,15 @@ _ANSWERS: tuple[tuple[str, dict[str, str]], ...] = (
         "delta_frames delta_seconds delta_timestamps",
         {
             "delta_seconds": "delta_seconds",
-            "clips": "clips=Around(delta_seconds=(-0.2, 0.0), sampling=Permutation())",
+            "clips": "clips=DeltaFrames(delta_seconds=(-0.2, 0.0), sampling=ShuffledFrames())",
             "sampling": "ClipLoader with "
-            "clips=Around(delta_seconds=(-0.2, 0.0), sampling=Permutation())",
+            "clips=DeltaFrames(delta_seconds=(-0.2, 0.0), sampling=ShuffledFrames())",
         },
     ),
     (
         "shuffle",
         {
-            "sampling": "sampling=Permutation(), or InOrder() for frames in order",
+            "sampling": "sampling=ShuffledFrames(), or SequentialFrames() for frames in order",
             "clips": "clips=RandomClips(num_frames=16), or UniformClips for clips in order",
         },
     ),
@@ -74,7 +74,7 @@ _ANSWERS: tuple[tuple[str, dict[str, str]], ...] = (
         "dataset files paths root video_paths",
         {"videos": "videos", "files": "files", "layout": "layout"},
     ),
-    ("device_id num_gpus", {"gpu": "gpu", "decoding": "decoding=Decoding.on_gpu(0)"}),
+    ("device_id num_gpus", {"gpu": "gpu", "decoding": "decoding=DecoderConfig.on_gpu(0)"}),
 )
 """Names in PyTorch, torchvision, PyTorchVideo, decord, DALI or LeRobot, and for each argument here
 how it is written; the first that what was called has is the answer."""

@@ -142,7 +142,7 @@ def plays(monkeypatch: pytest.MonkeyPatch, decoder: type[PyNvDecoder] = PyNvDeco
     module, made = library(decoder)
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    monkeypatch.setattr(by_pynvvideocodec, "OwnStream", PlayedStream)
+    monkeypatch.setattr(by_pynvvideocodec, "DecoderStream", PlayedStream)
     resting = CodecPool()
     for each in (by_pynvvideocodec, gpu_frames):
         monkeypatch.setattr(each, "RESTING", resting)

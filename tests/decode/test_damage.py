@@ -16,7 +16,7 @@ from headrace.decode.converter import ArrayConverter
 from headrace.decode.protocol import DecodeJob
 from headrace.decode.pyav import PyavDecoder
 from headrace.errors import DecodeError
-from headrace.sampling.strategies import Permutation
+from headrace.sampling.frame_samplers import ShuffledFrames
 from headrace.testing import damage
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.video.stream_index import StreamIndex
@@ -280,7 +280,7 @@ def test_clips_and_loaders_mark_what_is_concealed(bad, store):
     assert np.array_equal(read_clip(bad, 0, 48, 1, on_error="conceal"), clip.frames)
     options = {"batch_size": 8, "size": (32, 32), "store": store}
     marks = {}
-    with FrameLoader([bad], sampling=Permutation(), on_error="conceal", **options) as loader:
+    with FrameLoader([bad], sampling=ShuffledFrames(), on_error="conceal", **options) as loader:
         for batch in loader:
             marks |= zip(batch.index.tolist(), batch.is_concealed.tolist(), strict=True)
     assert marks == dict(enumerate(clip.is_concealed.tolist()))

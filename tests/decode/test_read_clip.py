@@ -20,8 +20,7 @@ from headrace.decode.pyav import PyavDecoder
 from headrace.decode.read_clip import load_clip, read_clip
 from headrace.decode.seek_check import check_parity
 from headrace.errors import ConfigError, DecodeError, OpenError
-from headrace.sampling.frame_samplers import SequentialFrames
-from headrace.sampling.strategies import Permutation
+from headrace.sampling.frame_samplers import SequentialFrames, ShuffledFrames
 from headrace.testing.synth import SynthClip, read_number, write_clip, write_streams
 from headrace.video.frame_format import Crop, FrameFormat
 from headrace.video.source import Source
@@ -89,7 +88,7 @@ def test_a_reader_begins_a_new_batch_and_a_loader_gives_all_in_its_size(two_size
     assert [batch.frames.shape[1:3] for batch in batches for _ in batch.index] == sizes
     assert reader.losses == []
     options = {"batch_size": 8, "size": (32, 48), "store": store}
-    with FrameLoader([path], sampling=Permutation(), **options) as loader:
+    with FrameLoader([path], sampling=ShuffledFrames(), **options) as loader:
         numbers = [n for batch in loader for n in batch.index.tolist()]
     assert sorted(numbers) == list(range(len(sizes)))
 

@@ -79,7 +79,7 @@ def names(tmp_path, monkeypatch):
         **{"A": A, "B": B, "Journal": Journal, "REQUEST": REQUEST, "failed": failed, "np": np},
         **{"options": options, "read_features": headrace.read_features, "replace": replace},
         **{
-            "FrameShape": headrace.FrameFormat,
+            "FrameFormat": headrace.FrameFormat,
             "row": row,
             "export_from": export_from,
             "journal": journal,

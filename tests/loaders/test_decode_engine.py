@@ -45,10 +45,10 @@ def test_a_forgotten_loader_does_not_keep_the_program_from_ending(videos, store)
     script = f"""
 import sys, time
 from pathlib import Path
-from headrace import FrameLoader, IndexStore, InOrder
+from headrace import FrameLoader, IndexStore, SequentialFrames
 loader = FrameLoader(
     [Path({str(videos[0])!r})], batch_size=4, size=(32, 48), memory_budget=20 * 32 * 48 * 3,
-    sampling=InOrder(), store=IndexStore(Path({str(store.folder)!r})), workers=1,
+    sampling=SequentialFrames(), store=IndexStore(Path({str(store.folder)!r})), workers=1,
 )
 batches = iter(loader)
 next(batches)

@@ -62,7 +62,7 @@ def test_progress_is_told(clips, store):
     config = PlanConfig(batch_size=8, size=(32, 32))
     plan(clips, config, workers=1, on_progress=lambda *each: seen.append(each), store=store)
     assert seen[:3] == [("indexing", done, 3) for done in (1, 2, 3)]
-    assert [what for what, _, _ in seen[3:]][:2] == ["timing", "planning Uniform"]
+    assert [what for what, _, _ in seen[3:]][:2] == ["timing", "planning UniformFrames"]
 
 
 def test_what_can_be_run_is_run_beside_its_prediction(planned, clips):

@@ -63,7 +63,7 @@ def names(prepare, toys, labelled_videos, tmp_path, monkeypatch):
         **{name: value for module in MODULES for name, value in vars(module).items()},
         **{
             "FlowOptions": FlowOptions,
-            "Media": RunInputs,
+            "RunInputs": RunInputs,
             "Path": Path,
             "ImageFile": ImageFile,
             "torch": torch,

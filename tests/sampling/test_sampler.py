@@ -89,8 +89,8 @@ def test_a_seed_is_refused_by_a_random_sampler_that_takes_none(asked):
 
 
 KINDS = {
-    "Uniform": lambda weights: UniformFrames(over=weights),
-    "Permutation": lambda weights: ShuffledFrames(over=weights),
+    "UniformFrames": lambda weights: UniformFrames(over=weights),
+    "ShuffledFrames": lambda weights: ShuffledFrames(over=weights),
     "RandomClips": lambda weights: RandomClips(num_frames=2, weights=weights),
     "SegmentClips": lambda weights: SegmentClips(num_segments=2, weights=weights),
 }

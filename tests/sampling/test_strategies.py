@@ -93,7 +93,7 @@ def test_costs_are_asked_for_wherever_there_is_a_look_ahead():
         return DecodeCost(amplification=7, seeks=0.25, held_frames=10)
 
     rows = compared(CAMERA, frames_per_burst=4, cost_of=cost_of)
-    assert [name for name, _ in asked] == ["Uniform", "Permutation", "Bursts"]
+    assert [name for name, _ in asked] == ["UniformFrames", "ShuffledFrames", "Bursts"]
     assert [lookahead for _, lookahead in asked] == [
         rows[name].lookahead for name in ("look-ahead", "look-ahead, shuffled", "bursts")
     ]

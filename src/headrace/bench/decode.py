@@ -42,14 +42,15 @@ from headrace.video.stream_index import StreamIndex
 Access = Literal["in-order", "random"]
 MOST_VIDEOS: Final = 8
 """Videos that are read: each method holds all of them open."""
-_BY_TORCHCODEC: Final = 'decoding=Decoding(backend="torchcodec"'
+_BY_TORCHCODEC: Final = 'decoding=DecoderConfig(backend="torchcodec"'
 _CHANGES: Final = {
     "torchcodec CPU": Change(words=f"{_BY_TORCHCODEC}) of loaders and readers"),
     "torchcodec CUDA": Change(words=f'{_BY_TORCHCODEC}, device="cuda:0") of loaders and readers'),
     "PyNvVideoCodec": Change(
-        words='decoding=Decoding(backend="pynvvideocodec", device="cuda:0") of loaders and readers'
+        words='decoding=DecoderConfig(backend="pynvvideocodec", device="cuda:0") '
+        "of loaders and readers"
     ),
-    "NVDEC": Change(words="gpu=0 of loaders, decoding=Decoding.on_gpu(0) of readers"),
+    "NVDEC": Change(words="gpu=0 of loaders, decoding=DecoderConfig.on_gpu(0) of readers"),
 }
 _HELD: Final = 8
 """Stretches of which a picture is held against PyAV's."""

@@ -139,7 +139,7 @@ def how(way: Way, record: SamplingRecord) -> str:
         "naive": "FrameLoader(lookahead=1); threads, files stay open, no frame is held for later",
         "look-ahead": "FrameLoader(); a GOP is decoded once for as many batches as fit the memory",
         "quarter": "the same in a quarter of the memory",
-        "permutation": "FrameLoader(sampling=Permutation()), planned likewise",
+        "permutation": "FrameLoader(sampling=ShuffledFrames()), planned likewise",
         "bursts": f"FrameLoader(sampling=Bursts(frames_per_burst={burst}, lanes={batch}), "
         f"lookahead={burst_lookahead(burst, batch)}); holds what its bursts need, however much "
         "memory there is",

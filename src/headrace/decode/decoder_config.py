@@ -113,7 +113,7 @@ class DecoderConfig:
         if decoding is not None and not isinstance(decoding, DecoderConfig):
             raise ConfigError(
                 f"decoding must be a headrace.DecoderConfig, got {decoding!r}; give one, as in "
-                "Decoding(device='cuda:0') or Decoding.named('cuda:0')"
+                "DecoderConfig(device='cuda:0') or DecoderConfig.named('cuda:0')"
             )
         if decoding is not None and gpu is not None:
             raise ConfigError(f"give decoding or gpu, got both: {decoding} and gpu={gpu}")

@@ -32,7 +32,7 @@ class DeviceTotals:
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceCounters:
-    """What each way of decoding did, of `Decoding(device="auto")`."""
+    """What each way of decoding did, of `DecoderConfig(device="auto")`."""
 
     ways: Mapping[str, DeviceTotals] = field(default_factory=dict)
     """`cpu`, and the GPU as in `cuda:0` if there is one, to what was done there."""

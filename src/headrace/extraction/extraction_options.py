@@ -165,7 +165,7 @@ class ExtractionOptions(ABC):
     """Pictures a second; each source is then a folder of pictures, or a pattern such as
     frames/%05d.jpg. None: sources are videos."""
     decode: str = "cpu"
-    """What decodes, and where, as `Decoding.named` takes it; frames come down from a GPU. `cuda`
+    """Backend and device, as `DecoderConfig.named` takes them; frames come down from a GPU. `cuda`
     without a number is the GPU that a worker computes on, or the first; so is that of `auto`."""
     shape: FrameFormat = WHOLE_FRAMES
     """What is cut out of frames, and how it is resized: RGB of 8 bits."""

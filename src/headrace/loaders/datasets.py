@@ -194,7 +194,7 @@ class FrameDataset(ItemDataset[FrameItem]):
     """Every frame of all videos, by its id: `dataset[n]` is frame n, counted through all videos.
 
         frames = FrameDataset(videos, size=(256, 256))
-        sampler = EpochSampler(frames, Permutation())
+        sampler = EpochSampler(frames, ShuffledFrames())
         for batch in DataLoader(frames, batch_size=128, sampler=sampler, num_workers=2): ...
 
     A DataLoader asks for a batch at a time, and each GOP is then decoded once for all frames of

@@ -32,7 +32,7 @@ _AT_A_TIME = 1024
 class EpochSampler(data.Sampler[int]):
     """This rank's frame ids of one epoch, in the order that `sampling` says; an epoch a pass.
 
-        sampler = EpochSampler(frames, Permutation(seed=0))
+        sampler = EpochSampler(frames, ShuffledFrames(seed=0))
         for batch in DataLoader(frames, batch_size=128, sampler=sampler, num_workers=2): ...
 
     Each pass is followed by the next epoch, also one that was left early: what a DataLoader has

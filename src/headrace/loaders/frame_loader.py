@@ -75,7 +75,7 @@ class FrameLoader(PlannedLoader[Batch]):
 
     _SAMPLES: ClassVar[SampleKind] = "single frames"
     _INSTEAD: ClassVar[str] = (
-        "give it to ClipLoader, as clips=, or take one of frames, such as Permutation()"
+        "give it to ClipLoader, as clips=, or take one of frames, such as ShuffledFrames()"
     )
 
     _rows: RowSet | None

@@ -205,7 +205,7 @@ class Manifest:
         """How often each row is to come beside the others: the column `weight`, or 1 for each.
 
         It is for a sampler to take: `RandomClips(..., weights=manifest.weights)`,
-        `Uniform(over=manifest.weights)`.
+        `UniformFrames(over=manifest.weights)`.
         """
         column = self.columns.get("weight")
         return (1.0,) * len(self) if column is None else tuple(map(float, column))

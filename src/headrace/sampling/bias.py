@@ -86,7 +86,8 @@ def assess(
         lags = mate_lags(size, sampler.lanes, batch_size)
     elif not isinstance(sampler, UniformFrames | ShuffledFrames) or sampler.over != "frames":
         raise ConfigError(
-            f"only Uniform, Permutation and Bursts over frames can be assessed, got {sampler}; "
+            "only UniformFrames, ShuffledFrames and Bursts over frames can be assessed, "
+            f"got {sampler}; "
             "`bias_bound` tells the bias of other frequencies"
         )
     lookahead = least if lookahead is None else lookahead

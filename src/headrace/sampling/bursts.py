@@ -44,7 +44,7 @@ class Bursts:
     """
 
     frames_per_burst: int
-    """Frames taken from one decoding. 1 is `Permutation`."""
+    """Frames taken from one decoding. 1 is `ShuffledFrames`."""
     lanes: int
     """Bursts that are open at a time: at least the batch size, times the ranks that share an epoch.
     About lanes * (frames_per_burst - 1) / 2 decoded frames wait for their slot."""

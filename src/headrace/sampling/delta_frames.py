@@ -1,4 +1,4 @@
-"""Around: for each frame that a sampler gives, those that are shown some time before and after."""
+"""Frames at fixed time offsets around each sampled frame (LeRobot's `delta_timestamps`)."""
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -25,7 +25,7 @@ from headrace.sampling.sampler import (
 class DeltaFrames:
     """Clips of the frames shown `delta_seconds` from a frame, which another sampler gives.
 
-        Around(delta_seconds=(-0.2, -0.1, 0.0), sampling=Permutation())
+        DeltaFrames(delta_seconds=(-0.2, -0.1, 0.0), sampling=ShuffledFrames())
 
     What lies before the first frame of the video, or of the row of a manifest, is its first frame,
     what lies behind its last one that; both are marked in `Batch.is_pad`. `FrameTimes` says when a
@@ -41,7 +41,10 @@ class DeltaFrames:
         seconds = seconds_of("delta_seconds", self.delta_seconds)
         object.__setattr__(self, "delta_seconds", seconds)
         check_kind(
-            self.sampling, "single frames", taker="Around", instead="give one such as Permutation()"
+            self.sampling,
+            "single frames",
+            taker="DeltaFrames",
+            instead="give one such as ShuffledFrames()",
         )
 
     @property

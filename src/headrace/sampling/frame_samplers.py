@@ -153,7 +153,7 @@ class ShuffledFrames:
 class Weighted:
     """Single frames, each as often in an epoch as its share says, rounded up or down.
 
-    As `Permutation` over weights, but with a weight for each frame: all lie on a line, each as long
+    `ShuffledFrames` over weights, with a weight for each frame: all lie on a line, each as long
     as its weight, and equal cells of it are visited in random order, at one place in all of them
     that is another one each epoch.
     Source: systematic sampling; Madow, Ann. Math. Stat. 20, 1949.

@@ -85,8 +85,9 @@ class Sampler(Protocol):
         class EveryTenth:
             traits = SamplerTraits(identity="every 10th", is_random=False, has_replacement=False)
 
-            def order(self, population: Population, epoch: int) -> Order:
-                return Order(length=-(-population.num_frames // 10), frames_at=lambda n: n * 10)
+            def order(self, population: Population, epoch: int) -> EpochOrder:
+                length = -(-population.num_frames // 10)
+                return EpochOrder(length=length, frames_at=lambda n: n * 10)
 
     One that is to take a loader's `seed`, has something for each video, or limits batches is an
     `BindableSampler` too.
@@ -231,7 +232,7 @@ def check_members(sampler: object) -> None:
     if lacks:
         raise ConfigError(
             f"{name} is no sampler: it has no {' and no '.join(f'`{each}`' for each in lacks)}; "
-            "give one such as Uniform(), or add what is missing (see headrace.Sampler)"
+            "give one such as UniformFrames(), or add what is missing (see headrace.Sampler)"
         )
     traits = sampler.traits  # type: ignore[attr-defined]
     if not isinstance(traits, SamplerTraits):

@@ -78,7 +78,7 @@ class CameraLoader(ResumableLoader[CameraStep[Any], CameraBatch]):
     Iterate it once for each epoch. One thread may use a loader at a time. A state may be loaded
     with another number of workers, another budget and look-ahead.
 
-    With `Decoding(device="cuda:0", keeps_on_device=True)` pictures stay on the GPU that decodes
+    With `DecoderConfig(device="cuda:0", keeps_on_device=True)` frames stay on the GPU that decodes
     them: `frames` is the very tensor that decoders write into, there. All work on it goes to
     PyTorch's default stream; it is ready for what the thread that takes it asks of its own stream
     next, for which that one waits. The memory budget is of the GPU's memory then. No GPU has run

@@ -285,7 +285,7 @@ def _sampler(asked: CameraWindowOptions, plan: WindowPlan, shard: Shard) -> Samp
         chosen = by_class(plan, asked.class_balance, asked.seed or 0)
     else:
         chosen = ShuffledFrames() if asked.sampling is None else asked.sampling
-    instead = "give one such as Permutation() or Uniform(over='videos')"
+    instead = "give one such as ShuffledFrames() or UniformFrames(over='videos')"
     check_kind(chosen, "single frames", taker="CameraWindowLoader", instead=instead)
     if chosen.traits.needs_durations:
         raise ConfigError(

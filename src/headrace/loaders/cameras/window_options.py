@@ -54,7 +54,7 @@ class CameraWindowOptions(PlannedOptions):
             of the clip's name and a `ClipMoment` that returns a mapping, or a `MomentTable`. Called
             for each moment of each window, in the thread that takes batches.
         sampling: Which windows, in which order: a sampler of single frames, to which key moments
-            are frames, and clips are videos, by their folders. None means `Permutation()`.
+            are frames, and clips are videos, by their folders. None means `ShuffledFrames()`.
         weights: In place of `sampling`: how often windows come, by name of the clip: a weight, or
             one for each moment of it, `{"clip_00": 2.0, "clip_01": [0, 1, ...]}`. An epoch has as
             many slots as windows, and gives each as many as its share says, rounded up or down.
