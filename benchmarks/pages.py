@@ -93,7 +93,7 @@ def _text(left: float, base: float, text: str, colour: str, more: str = "") -> s
     return f'<text x="{left:.1f}" y="{base:g}" fill="{colour}"{more}>{text}</text>'
 
 
-README, TABLES, SCALE = "README.md", "docs/benchmarks.md", "docs/scale.md"
+README, TABLES, SCALE = "README.md", "docs/benchmarks.md", "docs/guides/scale.md"
 RECORDS: dict[str, type[Any]] = {
     "cameras": CamerasRecord,
     "cameras_speed": CamerasRecord,

@@ -16,7 +16,7 @@ from media import real_clip
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
 COMMANDS = set(typer.main.get_command(app).list_commands(None))
-PAGES = ("README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")))
+PAGES = ("README.md", *sorted(str(page.relative_to(ROOT)) for page in ROOT.glob("docs/**/*.md")))
 
 
 def blocks(language: str, text: str = README) -> list[str]:
@@ -31,7 +31,7 @@ PYTHON = [
 
 
 def test_pages_with_python_are_found():
-    assert {each.values[0] for each in PYTHON} >= {"README.md", "docs/sampling.md"}
+    assert {each.values[0] for each in PYTHON} >= {"README.md", "docs/explanation/sampling.md"}
 
 
 @pytest.mark.parametrize(("page", "code"), PYTHON)
@@ -58,7 +58,9 @@ WORDS = {
 """What the table of words may name."""
 
 
-@pytest.mark.parametrize("code", sorted(set(_ours("docs/coming_from.md")) - {"headrace proxy"}))
+@pytest.mark.parametrize(
+    "code", sorted(set(_ours("docs/reference/coming_from.md")) - {"headrace proxy"})
+)
 def test_our_words_beside_those_of_others_exist(code):
     """Each name, and each argument of what is called, without calling it."""
 
@@ -81,9 +83,10 @@ def test_our_words_beside_those_of_others_exist(code):
             assert {given.arg for given in node.keywords} <= known.keys()
 
 
-def test_commands_in_the_readme_exist():
-    named = re.findall(r"^headrace (\w+)", "\n".join(blocks("sh")), re.MULTILINE)
-    assert set(named) == COMMANDS
+def test_every_command_is_shown_on_a_page_and_no_other():
+    texts = [(ROOT / page).read_text("utf-8") for page in PAGES]
+    shown = "\n".join(block for text in texts for block in blocks("sh", text))
+    assert set(re.findall(r"^headrace (\w+)", shown, re.MULTILINE)) == COMMANDS
 
 
 def options_of(command):
@@ -143,8 +146,8 @@ def headings(page: Path) -> set[str]:
     return {f"{name}-{k}" if k else name for name, count in found.items() for k in range(count)}
 
 
-FOLDERS = (".", "docs", "deploy", "examples", "benchmarks")
-LINKED = sorted(path for folder in FOLDERS for path in (ROOT / folder).glob("*.md"))
+FOLDERS = ("*.md", "docs/**/*.md", "deploy/*.md", "examples/*.md", "benchmarks/*.md")
+LINKED = sorted(path for folder in FOLDERS for path in ROOT.glob(folder))
 
 
 @pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(ROOT)))

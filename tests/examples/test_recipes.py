@@ -68,8 +68,9 @@ def test_a_recipe_is_short_checks_itself_and_uses_public_names(recipe):
 
 @pytest.mark.parametrize("recipe", EACH, ids=lambda path: path.name)
 def test_a_recipe_is_listed_where_its_subject_is(recipe):
-    pages = [(EXAMPLES.parent / "docs" / page).read_text() for page in ("training.md", "clips.md")]
-    assert any(f"../examples/recipes/{recipe.name})" in page for page in pages)
+    guides = EXAMPLES.parent / "docs" / "guides"
+    pages = [(guides / page).read_text() for page in ("train.md", "clips.md")]
+    assert any(f"examples/recipes/{recipe.name})" in page for page in pages)
 
 
 @pytest.mark.slow

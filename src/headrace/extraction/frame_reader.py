@@ -128,9 +128,8 @@ class FrameReader:
         self._workers, self._memory_budget = workers, memory_budget
         self._on_error: OnError = on_error
         self._decoding, self._store = DecoderConfig.chosen(decoding), store or IndexStore()
-        self._chooser = (
-            DeviceScheduler(cores=workers, clock=clock) if self._decoding.is_auto else None
-        )
+        is_auto = self._decoding.is_auto
+        self._chooser = DeviceScheduler(cores=workers, clock=clock) if is_auto else None
         self._clock, self._marks, self._costs, self.losses = clock, marks, [DecodeCounters()], []
 
     @property

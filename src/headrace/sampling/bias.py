@@ -9,7 +9,7 @@ Three numbers tell it, because bias alone is cheap: reading in order from a unif
 - *inflation*: the same for the sum over many batches, which is what an optimiser feels.
 
 ρ is the correlation of the gradients of two *mates*, frames of one burst: E⟨h(x)-μ, h(y)-μ⟩ / σ²
-(`estimate.burst_correlation` measures it). `docs/sampling.md` derives every formula.
+(`estimate.burst_correlation` measures it). `docs/explanation/sampling.md` derives every formula.
 `assess` gives all of them for one way of sampling and one set of videos, with what it decodes.
 """
 
