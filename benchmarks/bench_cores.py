@@ -1,7 +1,7 @@
 """What share of a frame's cost is serial, and so what can 8, 32 and 64 cores give a FrameLoader?
 
 python -m benchmarks.bench_cores --quick     # a first look, a minute
-python -m benchmarks.bench_cores             # the figures of docs/guides/scale.md, about five minutes
+python -m benchmarks.bench_cores             # figures of docs/guides/scale.md, about 5 minutes
 
 On two cores: two threads beside two processes, which tells what threads lose to each other;
 what is left when nothing is decoded; the planner alone; new files; and files that are slow to read,

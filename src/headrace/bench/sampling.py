@@ -75,7 +75,7 @@ def among_all(videos: tuple[str, ...]) -> SamplingConfig:
 
 
 class StrategyRecord(Record):
-    """One way, and what it does to gradients; `docs/explanation/sampling.md` derives the numbers."""
+    """One variant and its effect on gradients; `docs/explanation/sampling.md` derives it."""
 
     name: Way
     bias: float

@@ -176,7 +176,7 @@ def _how_to_read(made: Plan) -> Iterator[str]:
         yield "    GOP that met in the batches that were run; - where these were too few to tell"
     yield "  rho: assumed; headrace.sampling.rho_estimate.burst_correlation measures it."
     yield f"    Features of 8 neighbouring frames gave {TAKEN_RHO:g} on real clips; gradients"
-    yield "    usually correlate less, and then bursts are worth more (docs/explanation/sampling.md)"
+    yield "    usually correlate less; bursts are then worth more (docs/explanation/sampling.md)"
 
 
 def _copies(made: Plan, videos: Sequence[str]) -> Iterator[str]:

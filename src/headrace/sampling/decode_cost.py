@@ -1,4 +1,4 @@
-"""What a way of sampling costs to decode, from GOP lengths alone; `docs/explanation/sampling.md` derives it.
+"""Decode cost of a sampling strategy, from GOP lengths; `docs/explanation/sampling.md` derives it.
 
 Every frame is taken to depend on all frames of its GOP before it. Reordered and non-reference
 frames change the figures by a constant factor.
