@@ -63,7 +63,7 @@ def test_weights_and_balance_are_those_of_the_rows(manifest, store):
 
     def came(weights):
         clips = RandomClips(num_frames=1, weights=weights)
-        sampler = rows.adapted(clips, opened.use(seed=None, batch_size=1, ranks=1))
+        sampler = rows.bind(clips, opened.use(seed=None, batch_size=1, ranks=1))
         orders = [sampler.order(opened.population, epoch) for epoch in range(40)]
         drawn = np.concatenate([order.rows_at(np.arange(len(order))) for order in orders])
         return np.bincount(drawn, minlength=6) / len(drawn)
@@ -207,7 +207,7 @@ def adapted(loader, videos, store, tmp_path):
     """Return a function: a sampler adapted to four videos behind one that cannot be opened."""
     (tmp_path / "text.mp4").write_text("this is no video")
     opened = VideoSet.open([tmp_path / "text.mp4", *videos], skip_bad=True, store=store)
-    return lambda sampler, seed=None: opened.adapted(
+    return lambda sampler, seed=None: opened.bind(
         sampler, opened.use(seed=seed, batch_size=1, ranks=1)
     )
 

@@ -17,7 +17,7 @@ from headrace import (
     UniformFrames,
 )
 from headrace.sampling.frame_times import seconds_of
-from headrace.sampling.sampler import SamplerContext, adapted
+from headrace.sampling.sampler import SamplerContext, bind_sampler
 from sampling.kit import even, frame_times, population_of, shown_by_hand
 
 RATES = [Fraction(r) for r in ("15", "24000/1001", "24", "25", "30000/1001", "30", "50", "60")]
@@ -96,15 +96,15 @@ def test_seed_batch_size_and_identity_are_those_of_the_sampler():
     population = population_of([even(400, Fraction(30), Fraction(1, 1000))])
     use = SamplerContext(videos=np.array([0]), videos_given=1, seed=7, batch_size=8)
     bursts = Bursts(frames_per_burst=4, lanes=8)
-    found = adapted(DeltaFrames(delta_seconds=(-0.1, 0), sampling=bursts), use)
-    frames = adapted(bursts, use).order(population, 0)
+    found = bind_sampler(DeltaFrames(delta_seconds=(-0.1, 0), sampling=bursts), use)
+    frames = bind_sampler(bursts, use).order(population, 0)
     assert (found.order(population, 0)[:][:, 1] == frames[:]).all()
     assert found.traits.seed == 7
     assert found.traits.num_frames == 2
-    other = adapted(DeltaFrames(delta_seconds=(-0.2, 0), sampling=bursts), use)
+    other = bind_sampler(DeltaFrames(delta_seconds=(-0.2, 0), sampling=bursts), use)
     assert found.traits.identity != other.traits.identity
     with pytest.raises(ConfigError, match="8 lanes"):
-        adapted(found, SamplerContext(videos=np.array([0]), videos_given=1, batch_size=9))
+        bind_sampler(found, SamplerContext(videos=np.array([0]), videos_given=1, batch_size=9))
 
 
 EVEN = [even(count, Fraction(25), Fraction(1, 90000), first=40) for count in (100, 8, 3, 1)]

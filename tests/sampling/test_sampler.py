@@ -45,7 +45,7 @@ BUILT_IN: list[samplers.Sampler] = [
 def test_traits_say_what_orders_show(sampler):
     timed = Population.of([np.array([5, 9, 2]), np.array([30])], [np.ones(16), np.ones(30)])
     population = timed if sampler.traits.needs_durations else POPULATION
-    sampler = samplers.adapted(sampler, USE)
+    sampler = samplers.bind_sampler(sampler, USE)
     orders = [sampler.order(population, epoch) for epoch in (0, 1)]
     samplers.check_order(orders[0], sampler, population)
     traits = sampler.traits
@@ -58,8 +58,8 @@ def test_traits_say_what_orders_show(sampler):
         use = replace(USE, seed=traits.seed + 1)
         if traits.seed:
             with pytest.raises(ConfigError, match="leave out one of the two"):
-                samplers.adapted(sampler, use)
-        other = samplers.adapted(replace(sampler, seed=0), use)
+                samplers.bind_sampler(sampler, use)
+        other = samplers.bind_sampler(replace(sampler, seed=0), use)
         assert other.traits.seed == traits.seed + 1
         assert other.traits.identity != traits.identity
         assert not np.array_equal(other.order(population, 0)[:], first)
@@ -71,7 +71,7 @@ def test_what_is_random_takes_a_seed(sampler):
 
 
 def test_a_plain_class_with_two_members_is_a_sampler():
-    assert samplers.adapted(sampler := EveryTenth(), USE) is sampler
+    assert samplers.bind_sampler(sampler := EveryTenth(), USE) is sampler
     assert sampler.order(POPULATION, 0)[:].tolist() == [0, 10, 20, 30, 40]
 
 
@@ -82,10 +82,10 @@ def test_a_seed_is_refused_by_a_random_sampler_that_takes_none(asked):
 
     use = replace(USE, seed=asked)
     with pytest.raises(ConfigError, match=f"seed={asked} was asked for, and Mine takes none"):
-        samplers.adapted(Mine(), use)
-    assert isinstance(samplers.adapted(EveryTenth(), use), EveryTenth)
+        samplers.bind_sampler(Mine(), use)
+    assert isinstance(samplers.bind_sampler(EveryTenth(), use), EveryTenth)
     Mine.traits = replace(TRAITS, is_random=True, seed=asked)
-    assert isinstance(samplers.adapted(Mine(), use), Mine)
+    assert isinstance(samplers.bind_sampler(Mine(), use), Mine)
 
 
 KINDS = {
@@ -123,7 +123,7 @@ def kept(sampler):
     ids=str,
 )
 def test_weights_in_any_form_are_those_of_the_videos_that_were_opened(kind, weights):
-    assert kept(samplers.adapted(kind(weights), OPENED)) == (1.0, 0.0, 2.5)
+    assert kept(samplers.bind_sampler(kind(weights), OPENED)) == (1.0, 0.0, 2.5)
 
 
 @kinds
@@ -137,4 +137,4 @@ def test_what_is_changed_later_changes_nothing(kind):
     given = dict(BY_PATH)
     sampler = kind(given)
     given["a.mp4"] = 5.0
-    assert kept(samplers.adapted(sampler, OPENED)) == (1.0, 0.0, 2.5)
+    assert kept(samplers.bind_sampler(sampler, OPENED)) == (1.0, 0.0, 2.5)

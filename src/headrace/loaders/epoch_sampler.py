@@ -18,7 +18,7 @@ from headrace.sampling.population import Population
 from headrace.sampling.sampler import (
     Sampler,
     SamplerContext,
-    adapted,
+    bind_sampler,
     check_kind,
     check_order,
     check_samples,
@@ -83,7 +83,7 @@ class EpochSampler(data.Sampler[int]):
             instead="use ClipLoader, or VideoDataset for one clip of each video",
         )
         use = _use_of(frames, batch_size=batch_size, ranks=self._shard.ranks)
-        self._sampling = adapted(sampling, use)
+        self._sampling = bind_sampler(sampling, use)
         if isinstance(frames, Population):
             self._population, self._videos = frames, frames_checksum(frames)
         else:

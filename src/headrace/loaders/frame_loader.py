@@ -114,7 +114,7 @@ class FrameLoader(PlannedLoader[Batch]):
         decoded = videos.decoded_population.gop_lengths
         return SampledFrom(
             videos=videos,
-            sampler=(videos if self._rows is None else self._rows).adapted(sampler, use),
+            sampler=(videos if self._rows is None else self._rows).bind(sampler, use),
             gop_lengths=decoded if rows is None else rows.decoded_gop_lengths(videos),
             left_out=sampled.left_out,
         )

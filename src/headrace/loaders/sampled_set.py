@@ -18,7 +18,7 @@ from headrace.loaders.video_set import VideoSet, population_for, raise_all, warn
 from headrace.sampling.frame_times import FrameTimes
 from headrace.sampling.population import Population
 from headrace.sampling.rows import Rows, RowSampler
-from headrace.sampling.sampler import Sampler, SamplerContext, adapted, check_order
+from headrace.sampling.sampler import Sampler, SamplerContext, bind_sampler, check_order
 from headrace.video.frames_played import first_at
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
@@ -66,13 +66,13 @@ class RowSet:
             )
         return cls(manifest=manifest, rows=_rows(parts, videos, manifest), left_out=tuple(bad))
 
-    def adapted(self, sampler: Sampler, use: SamplerContext) -> Sampler:
+    def bind(self, sampler: Sampler, use: SamplerContext) -> Sampler:
         """Return a sampler of these rows, in frames of their videos, for a use of the videos.
 
         Raises:
             ConfigError: it is no sampler, or of no such use, or cannot sample from such rows.
         """
-        found = adapted(sampler, self.use(use))
+        found = bind_sampler(sampler, self.use(use))
         population = population_for(found.traits, self.rows)
         check_order(found.order(population, 0), found, population)
         return RowSampler(sampler=found, rows=self.rows, population=population)

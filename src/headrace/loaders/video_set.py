@@ -19,7 +19,7 @@ from headrace.errors import ConfigError, LeftOutWarning, MediaError
 from headrace.sampling.clip_shape import check_lengths
 from headrace.sampling.frame_times import FrameTimes
 from headrace.sampling.population import Population
-from headrace.sampling.sampler import Sampler, SamplerContext, SamplerTraits, adapted
+from headrace.sampling.sampler import Sampler, SamplerContext, SamplerTraits, bind_sampler
 from headrace.video.frame_format import Fit, ResizeFit
 from headrace.video.frame_loss import FrameLoss
 from headrace.video.source import Source, check_is_list
@@ -167,14 +167,14 @@ class VideoSet:
             ranks=ranks,
         )
 
-    def adapted(self, sampler: Sampler, use: SamplerContext) -> Sampler:
+    def bind(self, sampler: Sampler, use: SamplerContext) -> Sampler:
         """Return a sampler for batches of these videos.
 
         Raises:
             ConfigError: it is no sampler, or of no such use; or a video is too short for its
                 clips: names the file.
         """
-        found = adapted(sampler, use)
+        found = bind_sampler(sampler, use)
         lengths = self.population.frames_per_video
         check_lengths(found.traits.frames_needed, lengths, self.population.name)
         return found

@@ -60,20 +60,20 @@ class Bursts:
             identity=repr(self), is_random=True, has_replacement=False, seed=self.seed
         )
 
-    def adapt(self, use: SamplerContext) -> Self:
+    def bind(self, context: SamplerContext) -> Self:
         """Return this with the seed asked for.
 
         Raises:
             ConfigError: a step could hold two frames of a burst, or its size is not known.
         """
         if self.frames_per_burst > 1:
-            if use.batch_size is None:
+            if context.batch_size is None:
                 raise ConfigError(
                     f"{self} keeps frames of a burst out of one batch, and needs to know how large "
                     "that is; say batch_size, that of the DataLoader"
                 )
-            self.check_step(use.batch_size, use.ranks)
-        return replace(self, seed=use.seed_for(self.seed))
+            self.check_step(context.batch_size, context.ranks)
+        return replace(self, seed=context.seed_for(self.seed))
 
     def order(self, population: Population, epoch: int) -> EpochOrder:
         """Return the order of one epoch: as many slots as frames. Reads every GOP length once.

@@ -101,10 +101,10 @@ class RandomClips:
             frames_needed=self.shape.frames_needed,
         )
 
-    def adapt(self, use: SamplerContext) -> Self:
+    def bind(self, context: SamplerContext) -> Self:
         """Return this with the seed asked for, and the weights of the videos that were opened."""
-        weights = opened_weights("weights", self.weights, use)
-        return replace(self, seed=use.seed_for(self.seed), weights=weights)
+        weights = opened_weights("weights", self.weights, context)
+        return replace(self, seed=context.seed_for(self.seed), weights=weights)
 
     def order(self, population: Population, epoch: int) -> EpochOrder:
         """Return the order of one epoch: as many slots as videos, or as starts.
@@ -290,10 +290,10 @@ class SegmentClips:
             seed=self.seed if self._is_random else None,
         )
 
-    def adapt(self, use: SamplerContext) -> Self:
+    def bind(self, context: SamplerContext) -> Self:
         """Return this with the seed asked for, and the weights of the videos that were opened."""
-        seed = use.seed_for(self.seed) if self._is_random else self.seed
-        return replace(self, seed=seed, weights=opened_weights("weights", self.weights, use))
+        seed = context.seed_for(self.seed) if self._is_random else self.seed
+        return replace(self, seed=seed, weights=opened_weights("weights", self.weights, context))
 
     def order(self, population: Population, epoch: int) -> EpochOrder:
         """Return the order of one epoch: as many slots as videos.

@@ -15,7 +15,7 @@ from headrace.sampling.sampler import (
     Sampler,
     SamplerContext,
     SamplerTraits,
-    adapted,
+    bind_sampler,
     check_kind,
 )
 
@@ -58,13 +58,13 @@ class DeltaFrames:
             num_frames=len(self.delta_seconds),
         )
 
-    def adapt(self, use: SamplerContext) -> Self:
+    def bind(self, context: SamplerContext) -> Self:
         """Return this with what its sampler becomes for this use.
 
         Raises:
             ConfigError: it is of no such use.
         """
-        return replace(self, sampling=adapted(self.sampling, use))
+        return replace(self, sampling=bind_sampler(self.sampling, context))
 
     def order(self, population: Population, epoch: int) -> EpochOrder:
         """Return the order of one epoch: as long as that of the sampler.

@@ -75,9 +75,9 @@ class UniformFrames:
             needs_durations=self.over == "seconds",
         )
 
-    def adapt(self, use: SamplerContext) -> Self:
+    def bind(self, context: SamplerContext) -> Self:
         """Return this with the seed asked for, and the weights of the videos that were opened."""
-        return replace(self, over=over_opened(self.over, use), seed=use.seed_for(self.seed))
+        return replace(self, over=over_opened(self.over, context), seed=context.seed_for(self.seed))
 
     def order(self, population: Population, epoch: int) -> EpochOrder:
         """Return the order of one epoch: as many slots as frames.
@@ -129,9 +129,9 @@ class ShuffledFrames:
             needs_durations=self.over == "seconds",
         )
 
-    def adapt(self, use: SamplerContext) -> Self:
+    def bind(self, context: SamplerContext) -> Self:
         """Return this with the seed asked for, and the weights of the videos that were opened."""
-        return replace(self, over=over_opened(self.over, use), seed=use.seed_for(self.seed))
+        return replace(self, over=over_opened(self.over, context), seed=context.seed_for(self.seed))
 
     def order(self, population: Population, epoch: int) -> EpochOrder:
         """Return the order of one epoch: a slot per frame. Raises as `UniformFrames` does."""
@@ -175,9 +175,9 @@ class Weighted:
             seed=self.seed,
         )
 
-    def adapt(self, use: SamplerContext) -> Self:
+    def bind(self, context: SamplerContext) -> Self:
         """Return this with the seed asked for."""
-        return replace(self, seed=use.seed_for(self.seed))
+        return replace(self, seed=context.seed_for(self.seed))
 
     def order(self, population: Population, epoch: int) -> EpochOrder:
         """Return the order of one epoch.

@@ -113,7 +113,7 @@ class Sampler(Protocol):
 class BindableSampler(Sampler, Protocol):
     """A sampler that depends on what it is used for."""
 
-    def adapt(self, use: SamplerContext) -> Sampler:
+    def bind(self, context: SamplerContext) -> Sampler:
         """Return the sampler for this use: with its seed, and what belongs to its videos.
 
         Raises:
@@ -121,7 +121,7 @@ class BindableSampler(Sampler, Protocol):
         """
 
 
-def adapted(sampler: Sampler, use: SamplerContext) -> Sampler:
+def bind_sampler(sampler: Sampler, context: SamplerContext) -> Sampler:
     """Return a sampler for a use, after a look at whether it is one.
 
     Raises:
@@ -130,19 +130,19 @@ def adapted(sampler: Sampler, use: SamplerContext) -> Sampler:
     """
     check_members(sampler)
     own = sampler.traits.seed
-    if use.seed is not None and own and own != use.seed:
+    if context.seed is not None and own and own != context.seed:
         raise ConfigError(
-            f"seed={use.seed} was asked for beside {_name(sampler)}(seed={own}); leave out one of "
+            f"seed={context.seed} was asked for beside {_name(sampler)}(seed={own}); leave out one of "
             "the two"
         )
     if isinstance(sampler, BindableSampler):
-        sampler = sampler.adapt(use)
+        sampler = sampler.bind(context)
         check_members(sampler)
     traits = sampler.traits
-    if traits.is_random and use.seed not in (None, traits.seed):
+    if traits.is_random and context.seed not in (None, traits.seed):
         raise ConfigError(
-            f"seed={use.seed} was asked for, and {_name(sampler)} takes none; give it that seed "
-            "itself, or a method `adapt` that returns one with the seed (see BindableSampler)"
+            f"seed={context.seed} was asked for, and {_name(sampler)} takes none; give it that seed "
+            "itself, or a method `bind` that returns one with the seed (see BindableSampler)"
         )
     return sampler
 

@@ -64,7 +64,7 @@ def checked_over(over: object) -> Over:
     return checked_weights("weights", over)
 
 
-def over_opened(over: Over, use: SamplerContext) -> Over:
+def over_opened(over: Over, context: SamplerContext) -> Over:
     """Return `over` with the weights of those videos only that could be opened.
 
     Raises:
@@ -72,7 +72,7 @@ def over_opened(over: Over, use: SamplerContext) -> Over:
     """
     if isinstance(over, str):
         return over
-    weights = opened_weights("weights", over, use)
+    weights = opened_weights("weights", over, context)
     return over if weights is None else weights
 
 
@@ -151,7 +151,7 @@ def checked_weights(name: str, weights: object) -> tuple[float, ...] | dict[str,
 
 
 def opened_weights(
-    name: str, weights: Weights | None, use: SamplerContext
+    name: str, weights: Weights | None, context: SamplerContext
 ) -> tuple[float, ...] | None:
     """Return the weights of those videos only that could be opened, in their order.
 
@@ -161,13 +161,13 @@ def opened_weights(
     if weights is None:
         return None
     if isinstance(weights, Mapping):
-        found = _by_path(name, {_path(name, path): each for path, each in weights.items()}, use)
-    elif len(weights) == use.videos_given:
-        found = tuple(float(weights[each]) for each in use.videos.tolist())
-    elif len(weights) == len(use.videos):
+        found = _by_path(name, {_path(name, path): each for path, each in weights.items()}, context)
+    elif len(weights) == context.videos_given:
+        found = tuple(float(weights[each]) for each in context.videos.tolist())
+    elif len(weights) == len(context.videos):
         found = tuple(map(float, weights))
     else:
-        raise ConfigError(_count(use.videos_given, len(weights)))
+        raise ConfigError(_count(context.videos_given, len(weights)))
     if not any(found):
         raise ConfigError(f"{name} are 0 for all {len(found)} videos that could be opened")
     return found
@@ -188,20 +188,20 @@ def weights_in_order(weights: Weights | None, num_videos: int) -> NDArray[np.flo
     return np.array(weights, np.float64)
 
 
-def _by_path(name: str, weights: dict[str, float], use: SamplerContext) -> tuple[float, ...]:
-    if len(use.paths) != len(use.videos):
+def _by_path(name: str, weights: dict[str, float], context: SamplerContext) -> tuple[float, ...]:
+    if len(context.paths) != len(context.videos):
         raise ConfigError(
             f"{name} are by path, and the paths of the videos are not known here; give one for "
             "each video in order"
         )
-    missing = dict.fromkeys(path for path in use.paths if path not in weights)
+    missing = dict.fromkeys(path for path in context.paths if path not in weights)
     if missing:
         known = ", ".join(list(weights)[:3]) or "none"
         raise ConfigError(
             f"{name} have none for {next(iter(missing))} (and {len(missing) - 1} more videos); "
             f"give one for each by its path as it was given; there are: {known[:200]}"
         )
-    return tuple(weights[path] for path in use.paths)
+    return tuple(weights[path] for path in context.paths)
 
 
 def _path(name: str, path: object) -> str:

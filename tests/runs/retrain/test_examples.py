@@ -15,7 +15,7 @@ from headrace.runs.retrain.frame_labels import (
 )
 from headrace.runs.retrain.labelled_dataset import SubsetSampler
 from headrace.sampling.population import Population
-from headrace.sampling.sampler import SamplerContext, adapted, check_order
+from headrace.sampling.sampler import SamplerContext, bind_sampler, check_order
 from runs.retrain.toy import write_labels
 
 INDICES = tuple(np.array(each) for each in ([0, 2], [1, 3, 4], [5]))
@@ -99,7 +99,7 @@ def test_every_class_is_trained_on_and_copies_stay_together(drawn, share, seed):
 
 def opened(sampler: SubsetSampler) -> SubsetSampler:
     use = SamplerContext(videos=np.array([0, 2]), videos_given=3, seed=5)
-    return adapted(sampler, use)
+    return bind_sampler(sampler, use)
 
 
 def test_chosen_frames_come_in_order_or_shuffled_each_once():

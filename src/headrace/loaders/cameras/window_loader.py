@@ -24,7 +24,7 @@ from headrace.loaders.planned_loader import PlannedLoader, SampledFrom
 from headrace.sampling.epoch_order import Shard
 from headrace.sampling.frame_samplers import ShuffledFrames
 from headrace.sampling.moment_windows import MISSING, WindowSampler
-from headrace.sampling.sampler import Sampler, SamplerContext, adapted, check_kind
+from headrace.sampling.sampler import Sampler, SamplerContext, bind_sampler, check_kind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,4 +291,4 @@ def _sampler(asked: CameraWindowOptions, plan: WindowPlan, shard: Shard) -> Samp
         raise ConfigError(
             f"windows cannot be sampled over seconds, got {chosen.traits.identity}; {instead}"
         )
-    return adapted(chosen, use)
+    return bind_sampler(chosen, use)

@@ -53,9 +53,9 @@ class SubsetSampler:
             seed=self.seed,
         )
 
-    def adapt(self, use: SamplerContext) -> Self:
+    def bind(self, context: SamplerContext) -> Self:
         """Return this with the seed asked for, of the videos that were opened."""
-        return replace(self, seed=use.seed_for(self.seed), opened=use.videos)
+        return replace(self, seed=context.seed_for(self.seed), opened=context.videos)
 
     def order(self, population: Population, epoch: int) -> EpochOrder:
         """Return the order of one epoch."""
