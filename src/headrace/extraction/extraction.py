@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from headrace.extraction.chunk_worker import chunk_message
 from headrace.extraction.decode_jobs import check_decoder
 from headrace.extraction.extraction_options import ExtractionOptions
 from headrace.extraction.extraction_plan import (
+    Estimate,
     ExtractionPlan,
     ExtractionResult,
     KindSummary,
@@ -179,10 +180,10 @@ class Extraction(ABC, Generic[OptionsT]):
         return ()
 
     @abstractmethod
-    def estimate(self) -> Any:
-        """Return what it would come to: a dataclass, and in its `failures` why samples are missing.
+    def estimate(self) -> Estimate:
+        """Return size and time of the whole extraction, by a few samples.
 
-        Nothing is written to the folder; a few samples are made and thrown away.
+        Nothing is written to the folder; the samples are thrown away.
 
         Raises:
             KeyboardInterrupt: somebody pressed Ctrl-C.

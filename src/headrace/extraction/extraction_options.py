@@ -6,16 +6,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
-from headrace.decode.protocol import OnError, check_on_error
+from headrace.config_fields import Option, SourceArgument, check_options
+from headrace.decode.decoder_config import DECODE_OPTION
+from headrace.decode.protocol import OnError
 from headrace.errors import ConfigError
 from headrace.extraction.decode_jobs import backend_facts, check_decoder, check_way
 from headrace.profiling.provenance import Scalar
 from headrace.records import from_json, recorded, to_json
 from headrace.runtime.affinity import available_cores
-from headrace.units import check_integers
 from headrace.video.frame_format import Crop, FrameFormat, ResizeFit
+from headrace.video.image_sequence import RATE_OPTION
 from headrace.video.stream_index import StreamIndex
 
 CONCEALED: Final = "concealed"
@@ -149,22 +151,39 @@ class ExtractionOptions(ABC):
 
     kind: ClassVar[str]
     """What a folder of it holds: `frames`."""
-    sources: tuple[str, ...]
+    sources: Annotated[
+        tuple[str, ...],
+        SourceArgument("Videos, folders of them, or lists (.txt, .csv, .jsonl).", metavar="SOURCE"),
+    ]
     """Paths of videos; one that is named twice is read once."""
-    out: Path
+    out: Annotated[
+        Path,
+        Option("Folder: new, or begun by the same command before.", flags=("-o", "--out")),
+    ]
     """The output folder: a new one, or one that was begun with the same request."""
-    workers: int | None = None
+    workers: Annotated[
+        int | None,
+        Option("Processes; without it one for each core. The result is the same.", least=1),
+    ] = None
     """Processes; None means one for each core this process may use. The result is the same with
     any number."""
-    on_error: OnError = "skip"
+    on_error: Annotated[
+        OnError,
+        Option(
+            "Bad videos and frames are left out and listed, end it, or, where frames are damaged, "
+            "come as FFmpeg shows them."
+        ),
+    ] = "skip"
     """Bad videos and frames are left out and listed, end the extraction, or, where frames are
     damaged, come as FFmpeg shows them."""
-    retry: bool = False
+    retry: Annotated[
+        bool, Option("Try again what ended two workers in an earlier run.", flags=("--retry",))
+    ] = False
     """Whether what ended two workers in an earlier run is tried again."""
-    rate: str | None = None
+    rate: Annotated[str | None, RATE_OPTION] = None
     """Pictures a second; each source is then a folder of pictures, or a pattern such as
     frames/%05d.jpg. None: sources are videos."""
-    decode: str = "cpu"
+    decode: Annotated[str, DECODE_OPTION] = "cpu"
     """Backend and device, as `DecoderConfig.named` takes them; frames come down from a GPU. `cuda`
     without a number is the GPU that a worker computes on, or the first; so is that of `auto`."""
     shape: FrameFormat = WHOLE_FRAMES
@@ -173,12 +192,9 @@ class ExtractionOptions(ABC):
     """How long a worker may have nothing to show before it is taken to hang, and ended."""
 
     def __post_init__(self) -> None:
-        check_on_error(self.on_error)
-        check_integers(1, workers=self.workers)
+        check_options(self)
         if not self.stall_seconds > 0:
             raise ConfigError(f"stall_seconds must be > 0, got {self.stall_seconds}")
-        if not self.sources:
-            raise ConfigError("give at least one video")
         check_way(self.decode, rate=self.rate, on_error=self.on_error)
         shape = self.shape
         if (shape.layout, shape.dtype) != ("rgb", "uint8") or isinstance(shape.fit, ResizeFit):

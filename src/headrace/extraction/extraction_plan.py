@@ -1,8 +1,10 @@
 """What an extraction will do, and what became of it: values that all kinds share."""
 
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +12,7 @@ from numpy.typing import NDArray
 from headrace.extraction.extraction_options import OutputSpec
 from headrace.extraction.journal import JournalEntry, Outcome
 from headrace.planning.chunks import Chunk
+from headrace.profiling.number_format import counted, megabytes, seconds
 from headrace.profiling.run_records import Setup, StartUpPart
 from headrace.profiling.session import Session
 from headrace.video.frame_loss import FrameLoss
@@ -57,6 +60,63 @@ class ExtractionPlan:
     def path_of(self, chunk: Chunk) -> str:
         """Return the path of a chunk's video."""
         return self.request.videos[chunk.video].path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate(ABC):
+    """Size and time of an extraction that has not run. Each kind adds its own counts."""
+
+    videos: int
+    num_bytes: int | None
+    """Bytes of the whole output; None where no sample could be made."""
+    seconds: float | None
+    """Wall time of the missing work, shared out over the workers; None where it is unknown."""
+    workers: int
+
+    @abstractmethod
+    def lines(self, out: Path) -> Iterator[str]:
+        """Yield the text of a dry run, line by line; `out` is the output folder."""
+
+    def problems(self) -> tuple[str, ...]:
+        """Return one line for each sample that could not be made."""
+        return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PixelEstimate(Estimate):
+    """Estimate of image or video files, by their mean bytes and time per pixel in a few samples."""
+
+    frames: int
+    """Frames in the output, exact where no frame is damaged."""
+    samples: int
+    """Frames that were made for the estimate."""
+    failures: tuple[str, ...] = ()
+    """Why samples could not be made, one line each."""
+
+    def problems(self) -> tuple[str, ...]:
+        """Return one line for each sample that could not be made."""
+        return self.failures
+
+    def lines(self, out: Path) -> Iterator[str]:
+        """Yield the text of a dry run: see `Estimate.lines`."""
+        if self.num_bytes is None or self.seconds is None:
+            reason = "no sample could be decoded, so size and time are unknown"
+            yield f"Dry run: {self.contents} would go to {out}; {reason}"
+            return
+        yield f"Dry run: {self.contents} would go to {out}"
+        yield f"Size: about {megabytes(self.num_bytes)}, {self.size_basis}"
+        workers = counted(self.workers, "worker")
+        yield f"Time: about {seconds(self.seconds)} on {workers}, by what the samples took"
+
+    @property
+    @abstractmethod
+    def contents(self) -> str:
+        """The output in words: `3 pictures of 1 video`."""
+
+    @property
+    @abstractmethod
+    def size_basis(self) -> str:
+        """What the size is estimated from, in words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,10 +187,10 @@ def whole_video(video: int, index: StreamIndex, frames: int) -> Chunk:
     )
 
 
-def startup_parts(seconds: Mapping[str, float | None]) -> tuple[StartUpPart, ...]:
-    """Return what passed before a run, by name; what is not known is left out."""
+def startup_parts(spent_seconds: Mapping[str, float | None]) -> tuple[StartUpPart, ...]:
+    """Return the parts of the start-up by name; those of unknown length are left out."""
     return tuple(
         StartUpPart(name=name, seconds=max(0.0, spent))
-        for name, spent in seconds.items()
+        for name, spent in spent_seconds.items()
         if spent is not None
     )
