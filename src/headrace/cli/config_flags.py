@@ -1,11 +1,11 @@
 """Options of the command line, made from the fields of a configuration."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, fields, replace
+from dataclasses import MISSING, replace
 from inspect import Parameter, Signature
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Final, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, Final, TypeVar, get_args
 
 import typer
 
@@ -40,15 +40,6 @@ def parameters(
             default = new.pop("default", field.default)
             option = replace(field.option, **new)
             found.append(_parameter(replace(field, option=option, default=default)))
-    return found
-
-
-def flags(*groups: type) -> list[Parameter]:
-    """Return a parameter for each field of the groups, as it is annotated for typer, in order."""
-    found = []
-    for group in groups:
-        hints = get_type_hints(group, include_extras=True)
-        found += [keyword(field.name, hints[field.name], field.default) for field in fields(group)]
     return found
 
 

@@ -1,34 +1,25 @@
-"""`headrace extract`: what is taken out of many videos and kept: frames as pictures, features."""
+"""`headrace extract`: frames of many videos as image files, features, and what reads features."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
-from headrace.cli.config_flags import flags, with_parameters
+from headrace.cli.config_flags import configured, option, parameters, with_parameters
 from headrace.cli.extract_features import extract_features
 from headrace.cli.extract_options import (
-    ClusterFlags,
-    DecodeFlags,
-    ModelFlags,
-    PictureFlags,
-    SampleFlags,
-    SelectionFlags,
-    WorkerFlags,
+    CROP,
+    ENDING,
+    SELECTION,
+    crop_of,
+    selection_of,
+    sources_of_files,
 )
 from headrace.cli.extract_read import aggregate, export
 from headrace.cli.extract_run import run_extraction
-from headrace.cli.extract_summary import PICTURES
-from headrace.cli.sources import (
-    frame_crop,
-    frame_size,
-    paths_of,
-    refuse_streams,
-    selection_of_flags,
-)
-
-if TYPE_CHECKING:
-    from headrace.extraction.frame_extraction import FrameEstimate
+from headrace.cli.extract_summary import OutputNouns
+from headrace.cli.sources import frame_size
+from headrace.extraction.frame_extraction import FrameExtractionOptions
+from headrace.extraction.image_encoder import ImageEncoder
 
 extract = typer.Typer(
     no_args_is_help=True,
@@ -42,65 +33,46 @@ def _group() -> None:
     """Take frames or features out of many videos, and keep them."""
 
 
-def _frames(**typed: Any) -> None:
-    from headrace.extraction.frame_extraction import FrameExtraction, FrameExtractionOptions
-    from headrace.extraction.image_encoder import ImageEncoder
+_FRAMES = (
+    *parameters(FrameExtractionOptions, only="sources out rate"),
+    *SELECTION,
+    *parameters(ImageEncoder),
+    option(
+        "size",
+        str | None,
+        None,
+        "Height and width of the pictures, such as 256x456.",
+        metavar="HxW",
+    ),
+    CROP,
+    *parameters(FrameExtractionOptions, only="decode workers on_error retry"),
+    *ENDING,
+)
+
+
+def _extract_frames(**typed: Any) -> None:
+    from headrace.extraction.frame_extraction import FrameExtraction
     from headrace.video.frame_format import FrameFormat
 
-    refuse_streams(typed["sources"], "frames")
-    options = FrameExtractionOptions(
-        sources=tuple(map(str, paths_of(typed["sources"], typed["rate"]))),
-        rate=typed["rate"],
-        selection=selection_of_flags(
-            typed["fps"], typed["every"], typed["at"], is_keyframes=typed["keyframes"]
-        ),
-        out=typed["out"],
-        pictures=ImageEncoder(
-            format=typed["format"],
-            quality=typed["quality"],
-            prefix=typed["prefix"],
-        ),
-        shape=FrameFormat(size=frame_size(typed["size"]), crop=frame_crop(typed["crop"])),
-        decode=typed["decode"],
-        workers=typed["workers"],
-        on_error=typed["on_error"],
-        retry=typed["retry"],
+    options = configured(
+        FrameExtractionOptions,
+        typed,
+        sources=sources_of_files(typed, "frames"),
+        selection=selection_of(typed),
+        pictures=configured(ImageEncoder, typed),
+        shape=FrameFormat(size=frame_size(typed["size"]), crop=crop_of(typed)),
     )
-    run_extraction(FrameExtraction, options, PICTURES, typed, forecast_words=_forecast_words)
+    nouns = OutputNouns(noun="picture", sample="frame", none="could not be opened")
+    run_extraction(FrameExtraction, options, nouns, typed)
 
 
 extract.command("frames")(
     with_parameters(
-        _frames,
-        flags(SelectionFlags, PictureFlags, DecodeFlags, WorkerFlags),
+        _extract_frames,
+        _FRAMES,
         "Extract frames of videos as pictures, with a table of them. Resumable: run it again.",
     )
 )
 extract.command("aggregate")(aggregate)
 extract.command("export")(export)
-
-
-extract.command("features")(
-    with_parameters(
-        extract_features,
-        flags(SelectionFlags, SampleFlags, ModelFlags, DecodeFlags, ClusterFlags, WorkerFlags),
-        "Keep what a model gives for frames or clips of videos, as tables. Resumable.",
-    )
-)
-
-
-def _forecast_words(found: "FrameEstimate", out: Path) -> str:
-    from headrace.profiling.number_format import counted, megabytes, seconds
-
-    what = f"{counted(found.frames, 'picture')} of {counted(found.videos, 'video')}"
-    if found.num_bytes is None or found.seconds is None:
-        why = "no sample could be decoded, so size and time are unknown"
-        return f"Dry run: {what} would go to {out}; {why}"
-    least, most = found.least_bytes or 0, found.most_bytes or 0
-    return (
-        f"Dry run: {what} would go to {out}\n"
-        f"Size: about {megabytes(found.num_bytes)}, estimated from "
-        f"{counted(found.samples, 'sample')} of {least / 1e3:.0f} to {most / 1e3:.0f} kB\n"
-        f"Time: about {seconds(found.seconds)} on {counted(found.workers, 'worker')}, "
-        "by what the samples took"
-    )
+extract.command("features")(extract_features)

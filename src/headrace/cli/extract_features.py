@@ -1,152 +1,167 @@
-"""`headrace extract features`: what a model gives for frames or clips of many videos, kept."""
+"""`headrace extract features`: model outputs for frames or clips of many videos, in tables."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from headrace.cli.config_flags import configured, flag_of, option, parameters, with_parameters
+from headrace.cli.extract_options import (
+    CROP,
+    ENDING,
+    SELECTION,
+    crop_of,
+    is_selected,
+    selection_of,
+    sources_of_files,
+)
 from headrace.cli.extract_run import run_extraction
 from headrace.cli.extract_summary import OutputNouns
-from headrace.cli.sources import frame_crop, paths_of, refuse_streams, selection_of_flags
+from headrace.errors import ConfigError
+from headrace.extraction.features.feature_options import FeatureOptions
+from headrace.extraction.features.model_spec import (
+    ClipShape,
+    FeatureModelSpec,
+    Numerics,
+    OwnModel,
+    Sampling,
+    TorchvisionModelSpec,
+    WorkerResources,
+)
+from headrace.models.compute import Precision
+from headrace.sampling.selection import EveryNth
 
 if TYPE_CHECKING:
-    from headrace.extraction.features.feature_extraction import FeatureEstimate
-    from headrace.extraction.features.model_spec import (
-        FeatureModelSpec,
-        Numerics,
-        Sampling,
-        WorkerResources,
-    )
     from headrace.extraction.ray.settings import RaySettings
 
+_OF_TORCHVISION: Final = parameters(TorchvisionModelSpec, only="layer weights prep_level")
+_PARAMETERS: Final = (
+    *parameters(FeatureOptions, only="sources out rate"),
+    *SELECTION,
+    option(
+        "clip_len",
+        int | None,
+        None,
+        "A feature is of N frames, for a video model.",
+        min=1,
+        metavar="N",
+    ),
+    *parameters(ClipShape),
+    option(
+        "hop",
+        int | None,
+        None,
+        "Frames from one clip to the next; its span if left out.",
+        min=1,
+        metavar="N",
+    ),
+    option("model_name", str | None, None, "A model of torchvision: headrace models lists them."),
+    option(
+        "model",
+        str | None,
+        None,
+        "A model of your own: what this function returns.",
+        metavar="MODULE:FUNCTION",
+    ),
+    *_OF_TORCHVISION,
+    *parameters(Numerics),
+    option("amp", bool, False, "Compute in 16 bits where the model can: less memory.", "--amp"),
+    option(
+        "batch_size",
+        str,
+        "16",
+        "Samples that a model takes at a time; auto measures it.",
+        metavar="N|auto",
+    ),
+    *parameters(FeatureOptions, only="allow_nan cache decode"),
+    CROP,
+    option(
+        "ray",
+        str | None,
+        None,
+        "Have the machines of a Ray cluster do it, which all see the videos and -o.",
+        metavar="auto|HOST:PORT",
+    ),
+    *parameters(FeatureOptions, only="workers on_error retry"),
+    *ENDING,
+)
 
-def extract_features(**typed: Any) -> None:
-    """Run the command with what was typed."""
+
+def _extract_features(**typed: Any) -> None:
     from headrace.extraction.features.feature_extraction import FeatureExtraction
-    from headrace.extraction.features.feature_options import FeatureOptions
     from headrace.video.frame_format import FrameFormat
 
-    refuse_streams(typed["sources"], "features")
-    sources = paths_of(typed["sources"], typed["rate"])
-    model, sampling = _model(typed), _sampling(typed)
-    numerics, effort = _numerics(typed), _effort(typed["batch_size"])
-    # After all that can be refused at once: joining a cluster takes seconds.
-    cluster = _cluster(typed["ray"], typed["device"], typed["workers"])
-    options = FeatureOptions(
-        sources=tuple(map(str, sources)),
-        rate=typed["rate"],
-        decode=typed["decode"],
-        shape=FrameFormat(crop=frame_crop(typed["crop"])),
-        model=model,
-        out=typed["out"],
-        sampling=sampling,
-        numerics=numerics,
-        effort=effort,
-        workers=typed["workers"] if cluster is None else None,
-        ray=cluster,
-        allow_nan=typed["allow_nan"],
-        cache=typed["cache"],
-        on_error=typed["on_error"],
-        retry=typed["retry"],
-    )
-    words = OutputNouns(noun="feature", sample=options.sampling.noun, none="gave no feature")
-    run_extraction(FeatureExtraction, options, words, typed, forecast_words=_forecast_words)
+    values = {
+        "sources": sources_of_files(typed, "features"),
+        "model": _model_of(typed),
+        "sampling": _sampling_of(typed),
+        "numerics": configured(
+            Numerics,
+            typed,
+            precision=_low_precision(typed["device"]) if typed["amp"] else "float32",
+        ),
+        "effort": _resources_of(typed["batch_size"]),
+        "shape": FrameFormat(crop=crop_of(typed)),
+    }
+    # Joining a cluster takes seconds, so everything else is checked first.
+    cluster = _cluster_of(typed)
+    workers = typed["workers"] if cluster is None else None
+    options = configured(FeatureOptions, typed, ray=cluster, **values | {"workers": workers})
+    nouns = OutputNouns(noun="feature", sample=options.sampling.noun, none="gave no feature")
+    run_extraction(FeatureExtraction, options, nouns, typed)
 
 
-def _model(typed: dict[str, Any]) -> "FeatureModelSpec":
-    from headrace.errors import ConfigError
-    from headrace.extraction.features.model_spec import OwnModel, TorchvisionModelSpec
+extract_features = with_parameters(
+    _extract_features,
+    _PARAMETERS,
+    "Keep what a model gives for frames or clips of videos, as tables. Resumable.",
+)
 
+
+def _model_of(typed: dict[str, Any]) -> FeatureModelSpec:
     name, build = typed["model_name"], typed["model"]
     if (name is None) == (build is None):
         found = "got none" if name is None else "got both"
         raise ConfigError(f"say which model by one of --model-name and --model; {found}")
     if build is None:
-        return TorchvisionModelSpec(
-            name=name,
-            weights=typed["weights"],
-            layer=typed["layer"],
-            prep_level=typed["prep_level"],
-        )
-    others = {"--layer": None, "--weights": "DEFAULT", "--prep-level": "medium"}
-    for flag, default in others.items():
-        if typed[flag[2:].replace("-", "_")] != default:
+        return configured(TorchvisionModelSpec, typed, name=name)
+    for parameter in _OF_TORCHVISION:
+        if typed[parameter.name] != parameter.default:
+            flag = flag_of(parameter, typed[parameter.name])
             raise ConfigError(f"{flag} belongs to --model-name; {build} sees to it itself")
     return OwnModel(build=build)
 
 
-def _sampling(typed: dict[str, Any]) -> "Sampling":
-    from headrace.errors import ConfigError
-    from headrace.extraction.features.model_spec import ClipShape, Sampling
-    from headrace.sampling.selection import EveryNth
-
-    flags, hop, length = ("fps", "every", "at", "keyframes"), typed["hop"], typed["clip_len"]
-    is_selected = any(typed[flag] for flag in flags)
+def _sampling_of(typed: dict[str, Any]) -> Sampling:
+    hop, length, stride = typed["hop"], typed["clip_len"], typed["stride"]
     if length is None:
-        for flag, is_given in (("--hop", hop is not None), ("--stride", typed["stride"] != 1)):
+        for flag, is_given in (("--hop", hop is not None), ("--stride", stride != 1)):
             if is_given:
                 raise ConfigError(f"{flag} is of clips; give --clip-len as well")
-        return Sampling(selection=_selection(typed))
-    clip = ClipShape(num_frames=length, stride=typed["stride"])
-    if is_selected and hop is not None:
+        return Sampling(selection=selection_of(typed))
+    clip = ClipShape(num_frames=length, stride=stride)
+    if not is_selected(typed):
+        return Sampling(selection=EveryNth(hop or clip.span), clip=clip)
+    if hop is not None:
         raise ConfigError("--hop says where clips begin, and so does a choice of frames; give one")
-    selection = _selection(typed) if is_selected else EveryNth(hop or clip.span)
-    return Sampling(selection=selection, clip=clip)
+    return Sampling(selection=selection_of(typed), clip=clip)
 
 
-def _selection(typed: dict[str, Any]) -> Any:
-    return selection_of_flags(
-        typed["fps"], typed["every"], typed["at"], is_keyframes=typed["keyframes"]
-    )
+def _low_precision(device: str) -> Precision:
+    return "bfloat16" if device == "cpu" else "float16"
 
 
-def _numerics(typed: dict[str, Any]) -> "Numerics":
-    from headrace.extraction.features.model_spec import Numerics
-
-    is_cpu = typed["device"] == "cpu"
-    low = "bfloat16" if is_cpu else "float16"
-    return Numerics(
-        device=typed["device"],
-        precision=low if typed["amp"] else "float32",  # type: ignore[arg-type]
-        dtype=typed["dtype"],
-    )
-
-
-def _cluster(address: str | None, device: str, most: int | None) -> "RaySettings | None":
-    """Return the cluster that is asked for, with what it has; it must be there."""
+def _cluster_of(typed: dict[str, Any]) -> "RaySettings | None":
+    """Return the cluster named by `--ray` with its resources; None without `--ray`."""
     from headrace.extraction.ray.open_cluster import sized
     from headrace.extraction.ray.settings import ActorResources, RaySettings
 
-    if address is None:
+    if typed["ray"] is None:
         return None
-    return sized(RaySettings(address=address, slot=ActorResources.of(device), most_actors=most))
+    slot = ActorResources.of(typed["device"])
+    return sized(RaySettings(address=typed["ray"], slot=slot, most_actors=typed["workers"]))
 
 
-def _effort(batch_size: str) -> "WorkerResources":
-    from headrace.errors import ConfigError
-    from headrace.extraction.features.model_spec import WorkerResources
-
+def _resources_of(batch_size: str) -> WorkerResources:
     if batch_size == "auto":
         return WorkerResources(batch_size="auto")
     if not batch_size.isdecimal():
         raise ConfigError(f"--batch-size takes a number >= 1, or auto, got {batch_size!r}")
     return WorkerResources(batch_size=int(batch_size))
-
-
-def _forecast_words(found: "FeatureEstimate", out: Path) -> str:
-    from headrace.profiling.number_format import counted, megabytes, seconds
-
-    shape = "x".join(map(str, found.shape)) or "1"
-    if found.seconds is None:
-        why = "nothing is left to compute" if not found.missing else "no sample could be computed"
-        time = f"not estimated, {why}"
-    else:
-        time = (
-            f"about {seconds(found.seconds)} on {counted(found.workers, 'worker')} for the "
-            f"others, by what {counted(found.tried, 'sample')} took in one"
-        )
-    return (
-        f"Dry run: {counted(found.samples, 'feature')} of {counted(found.videos, 'video')}, "
-        f"{shape} {found.dtype} each, would go to {out}\n"
-        f"Size: {megabytes(found.num_bytes)}, before compression\n"
-        f"Chunks: {found.chunks:,}; {found.done:,} are done, {found.cached:,} are in the cache\n"
-        f"Time: {time}"
-    )

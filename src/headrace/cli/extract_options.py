@@ -1,187 +1,95 @@
-"""The options of commands that extract, as they are typed; those of proxies are in `proxy.py`."""
+"""Options that commands of extraction share, where what is typed is no field of a configuration."""
 
-from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Any, Final
 
-import typer
+from headrace.cli.config_flags import option
+from headrace.errors import ConfigError
 
-from headrace.cli.config_flags import shown_option
-from headrace.decode.decoder_config import DECODE_OPTION
-from headrace.video.image_sequence import RATE_OPTION
+if TYPE_CHECKING:
+    from headrace.sampling.selection import Selection
+    from headrace.video.frame_format import Crop
 
-Sources = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="SOURCE", help="Videos, folders of them, or lists (.txt, .csv, .jsonl)."
-    ),
-]
-Out = Annotated[
-    Path, typer.Option("-o", "--out", help="Folder: new, or begun by the same command before.")
-]
-Workers = Annotated[
-    int | None,
-    typer.Option(min=1, help="Processes; without it one for each core. The result is the same."),
-]
-Retry = Annotated[
-    bool, typer.Option("--retry", help="Try again what ended two workers in an earlier run.")
-]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say how many, how large and how long.")]
-Decode = Annotated[str, shown_option(DECODE_OPTION)]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SelectionFlags:
-    """Which frames of what, and where to."""
-
-    sources: Sources
-    out: Out
-    rate: Annotated[str | None, shown_option(RATE_OPTION)] = None
-    fps: Annotated[
-        str | None,
-        typer.Option(help="What is shown at each multiple of 1/FPS seconds; 0.5 or 1/3."),
-    ] = None
-    every: Annotated[
-        int | None, typer.Option(min=1, help="Every N-th frame; 1 is all of them.")
-    ] = None
-    keyframes: Annotated[
-        bool, typer.Option("--keyframes", help="Keyframes: nothing else is decoded.")
-    ] = False
-    at: Annotated[str | None, typer.Option(help="What is shown at these seconds: 1.5,3.0.")] = None
+SELECTION: Final = (
+    option("fps", str | None, None, "What is shown at each multiple of 1/FPS seconds; 0.5 or 1/3."),
+    option("every", int | None, None, "Every N-th frame; 1 is all of them.", min=1),
+    option("keyframes", bool, False, "Keyframes: nothing else is decoded.", "--keyframes"),
+    option("at", str | None, None, "What is shown at these seconds: 1.5,3.0."),
+)
+"""Frames are selected by one of these."""
+CROP: Final = option(
+    "crop",
+    str | None,
+    None,
+    "Cut this out of each frame first, in pixels, such as 256x456+10+20.",
+    metavar="HxW+TOP+LEFT",
+)
+ENDING: Final = (
+    option("dry_run", bool, False, "Say how many, how large and how long.", "--dry-run"),
+    option("json", bool, False, "Print JSON.", "--json"),
+)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PictureFlags:
-    """What pictures they are made into."""
+def selection_of(typed: dict[str, Any]) -> "Selection":
+    """Return the frames that one of the options of `SELECTION` selects.
 
-    prefix: Annotated[str, typer.Option(help="Put before the name of each picture.")] = ""
-    format: Annotated[
-        Literal["png", "jpg", "webp", "avif"], typer.Option(help="Of the pictures.")
-    ] = "png"
-    quality: Annotated[
-        int | None,
-        typer.Option(help="1 to 100, not for png; without it jpg 90, webp 80, avif 75."),
-    ] = None
-    size: Annotated[
-        str | None,
-        typer.Option(metavar="HxW", help="Height and width of the pictures, such as 256x456."),
-    ] = None
+    Raises:
+        ConfigError: none or several are given, or a value is no number.
+    """
+    from headrace.sampling.selection import AtTimes, ByRate, EveryNth, Keyframes
 
-
-@dataclass(frozen=True, kw_only=True)
-class SampleFlags:
-    """Clips instead of frames, for video models."""
-
-    clip_len: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="A feature is of N frames, for a video model."),
-    ] = None
-    stride: Annotated[
-        int, typer.Option(min=1, help="Of the frames of a clip; 1 means consecutive ones.")
-    ] = 1
-    hop: Annotated[
-        int | None,
-        typer.Option(
-            min=1, metavar="N", help="Frames from one clip to the next; its span if left out."
-        ),
-    ] = None
+    given = [
+        name for name in ("fps", "every", "at", "keyframes") if typed[name] not in (None, False)
+    ]
+    if len(given) != 1:
+        found = "got none" if not given else f"got {len(given)} of them"
+        flags = "--fps, --every, --keyframes, --at"
+        raise ConfigError(f"say which frames by one of {flags} (--every 1: all); {found}")
+    match given[0]:
+        case "fps":
+            return ByRate(_number(typed["fps"], "--fps"))
+        case "every":
+            return EveryNth(typed["every"])
+        case "at":
+            return AtTimes(tuple(_number(text, "--at") for text in typed["at"].split(",")))
+    return Keyframes()
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelFlags:
-    """Which model, and how it computes."""
-
-    model_name: Annotated[
-        str | None, typer.Option(help="A model of torchvision: headrace models lists them.")
-    ] = None
-    layer: Annotated[
-        str | None,
-        typer.Option(help="Whose output is taken; if left out, what its classifier is given."),
-    ] = None
-    weights: Annotated[
-        str, typer.Option(help="DEFAULT (torchvision's own), none (random), or a checkpoint file.")
-    ] = "DEFAULT"
-    model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODULE:FUNCTION", help="A model of your own: what this function returns."
-        ),
-    ] = None
-    prep_level: Annotated[
-        Literal["simple", "medium", "complex"],
-        typer.Option(help="How much preprocessing is done; medium is the model's own."),
-    ] = "medium"
-    device: Annotated[
-        str, typer.Option(metavar="cpu|cuda|cuda:N", help="cuda: every GPU, a process each.")
-    ] = "cpu"
-    amp: Annotated[
-        bool, typer.Option("--amp", help="Compute in 16 bits where the model can: less memory.")
-    ] = False
-    dtype: Annotated[
-        Literal["float32", "float16"], typer.Option(help="Of the features as they are kept.")
-    ] = "float32"
-    allow_nan: Annotated[
-        bool,
-        typer.Option(
-            "--allow-nan", help="Keep features with NaN or Inf, in place of listing them."
-        ),
-    ] = False
-    batch_size: Annotated[
-        str,
-        typer.Option(
-            metavar="N|auto", help="Samples that a model takes at a time; auto measures it."
-        ),
-    ] = "16"
-    cache: Annotated[
-        str,
-        typer.Option(
-            envvar="HEADRACE_CACHE",
-            metavar="sqlite|PATH|redis://HOST|none",
-            help="Where results are kept for other runs; a password is safest in the environment.",
-        ),
-    ] = "sqlite"
+def is_selected(typed: dict[str, Any]) -> bool:
+    """Whether an option of `SELECTION` is given."""
+    return any(typed[parameter.name] for parameter in SELECTION)
 
 
-@dataclass(frozen=True, kw_only=True)
-class DecodeFlags:
-    """What decodes, and what of each frame is taken."""
+def crop_of(typed: dict[str, Any]) -> "Crop | None":
+    """Return what `--crop` cuts out of frames; None means nothing."""
+    from headrace.video.frame_format import Crop
 
-    decode: Decode = "cpu"
-    crop: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HxW+TOP+LEFT",
-            help="Cut this out of each frame first, in pixels, such as 256x456+10+20.",
-        ),
-    ] = None
+    return None if typed["crop"] is None else Crop.parse(typed["crop"])
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClusterFlags:
-    """Where it is done."""
+def sources_of_files(typed: dict[str, Any], noun: str) -> tuple[str, ...]:
+    """Return the paths of the videos; with `--rate`, those of image folders and patterns.
 
-    ray: Annotated[
-        str | None,
-        typer.Option(
-            metavar="auto|HOST:PORT",
-            help="Have the machines of a Ray cluster do it, which all see the videos and -o.",
-        ),
-    ] = None
+    Raises:
+        ConfigError: a source is an address, or a folder or list holds no video.
+    """
+    from headrace.video.find_videos import find_videos
+    from headrace.video.source import refuse_address
+
+    sources, rate = typed["sources"], typed.get("rate")
+    try:
+        for source in sources:
+            refuse_address(source)
+    except ConfigError as error:
+        raise ConfigError(f"{noun} are extracted from files: {error}") from error
+    paths = find_videos(sources) if rate is None else map(Path, sources)
+    return tuple(map(str, paths))
 
 
-@dataclass(frozen=True, kw_only=True)
-class WorkerFlags:
-    """How it is done."""
-
-    workers: Workers = None
-    on_error: Annotated[
-        Literal["skip", "raise", "conceal"],
-        typer.Option(
-            help="Bad videos and frames are left out and listed, end it, or, where frames are "
-            "damaged, come as FFmpeg shows them."
-        ),
-    ] = "skip"
-    retry: Retry = False
-    dry_run: DryRun = False
-    json: Json = False
+def _number(text: str, flag: str) -> Fraction:
+    try:
+        return Fraction(text.strip())
+    except (ValueError, ZeroDivisionError):
+        how = "numbers with commas between them" if flag == "--at" else "a number, as 0.5 or 1/3"
+        raise ConfigError(f"{flag} takes {how}, got {text!r}") from None

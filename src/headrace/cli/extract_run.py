@@ -1,16 +1,15 @@
-"""What all commands that extract do with what was typed: prepare, foretell or run, and tell."""
+"""Prepare an extraction, then estimate it or run it with progress, as a command line asks."""
 
 import json as json_format
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from headrace.cli.extract_summary import OutputNouns, conclude, with_progress
-from headrace.cli.progress import progress, waiting
+from headrace.cli.extract_summary import OutputNouns, conclude
+from headrace.cli.progress import progress, progress_line, waiting
 from headrace.cli.signals import NOTHING_RECORDED, ending_on_sigterm
 
 if TYPE_CHECKING:
@@ -22,50 +21,42 @@ if TYPE_CHECKING:
 def run_extraction(
     kind: "type[Extraction[Any]]",
     options: "ExtractionOptions",
-    words: OutputNouns,
+    nouns: OutputNouns,
     typed: Mapping[str, Any],
     *,
-    forecast_words: Callable[[Any, Path], str],
-    once_begun: str = NOTHING_RECORDED,
-    more: "Callable[[ExtractionResult, Any], Sequence[str]]" = lambda extracted, prepared: (),
+    interrupted: str = NOTHING_RECORDED,
+    details: "Callable[[ExtractionResult, Any], Sequence[str]]" = lambda result, extraction: (),
 ) -> None:
-    """Run an extraction, or foretell it where --dry-run was typed.
+    """Run an extraction; with `--dry-run`, estimate it.
 
     Args:
-        kind: What is extracted.
-        options: What of.
-        words: How it is called.
-        typed: The command line.
-        forecast_words: Returns what a forecast says of an output folder.
-        once_begun: What is said after a Ctrl-C that came before or after the work, once the folder
-            was begun.
-        more: Returns what else there is to say at the end; given what came, and the extraction.
+        kind: Class of the extraction.
+        options: Its options.
+        nouns: Names of its output, for messages.
+        typed: Values of the command line.
+        interrupted: Message after Ctrl-C outside of the work, where the output folder was begun.
+        details: Returns further lines of the summary from the result and the extraction.
     """
     from headrace.video.find_videos import OUTPUT_HOME
 
     is_quiet = typed["json"]
     with ending_on_sigterm() as ending:
         try:
-            prepared = _prepared(kind, options, is_quiet=is_quiet)
+            extraction = _prepare(kind, options, is_quiet=is_quiet)
             if typed["dry_run"]:
-                _print_forecast(prepared, forecast_words, as_json=is_quiet)
+                _print_estimate(extraction, as_json=is_quiet)
                 return
-            extracted = with_progress(
-                lambda show, begin: prepared.run(show, _warn, begin),
-                prepared.wanted,
-                f"{words.sample}s",
-                is_quiet=is_quiet,
-            )
+            result = _run(extraction, f"{nouns.sample}s", is_quiet=is_quiet)
             with waiting("measuring what came", is_quiet=is_quiet):
-                said = more(extracted, prepared)
+                lines = details(result, extraction)
         except KeyboardInterrupt:
             is_begun = (options.out / OUTPUT_HOME).exists() and not typed["dry_run"]
-            print(once_begun if is_begun else NOTHING_RECORDED, file=sys.stderr)
+            print(interrupted if is_begun else NOTHING_RECORDED, file=sys.stderr)
             raise typer.Exit(ending.exit_code) from None
-        conclude(extracted, options.out, words, ending, as_json=is_quiet, more=said)
+        conclude(result, options.out, nouns, ending, as_json=is_quiet, details=lines)
 
 
-def _prepared(
+def _prepare(
     kind: "type[Extraction[Any]]", options: "ExtractionOptions", *, is_quiet: bool
 ) -> "Extraction[Any]":
     from headrace.profiling.machine import process_seconds
@@ -80,20 +71,36 @@ def _prepared(
         )
 
 
-def _warn(warning: str) -> None:
-    print(f"headrace: {warning}", file=sys.stderr)
+def _run(extraction: "Extraction[Any]", unit: str, *, is_quiet: bool) -> "ExtractionResult":
+    """Extract, with progress on stderr."""
+    from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
+
+    columns = (
+        *("{task.description}", BarColumn(), MofNCompleteColumn(), unit),
+        *("{task.fields[rate]}/s", TimeRemainingColumn()),
+    )
+    with progress_line(*columns, is_quiet=is_quiet) as bar:
+        task = bar.add_task("extracting", total=extraction.wanted, rate="?")
+
+        def advance(count: int) -> None:
+            speed = bar.tasks[0].speed
+            bar.update(task, advance=count, rate="?" if speed is None else f"{speed:.1f}")
+
+        return extraction.run(
+            advance,
+            lambda warning: print(f"headrace: {warning}", file=sys.stderr),
+            lambda phase: bar.update(task, description=phase),
+        )
 
 
-def _print_forecast(
-    prepared: "Extraction[Any]", words: Callable[[Any, Path], str], *, as_json: bool
-) -> None:
+def _print_estimate(extraction: "Extraction[Any]", *, as_json: bool) -> None:
     with waiting("measuring a sample", is_quiet=as_json):
-        found = prepared.estimate()
+        estimate = extraction.estimate()
     if as_json:
-        print(json_format.dumps(asdict(found)))
+        print(json_format.dumps(asdict(estimate)))
         return
-    for loss in prepared.plan.left_out:
+    for loss in extraction.plan.left_out:
         print(f"headrace: left out: {loss.cause}", file=sys.stderr)
-    for failure in found.failures:
-        print(f"headrace: {failure}", file=sys.stderr)
-    print(words(found, prepared.options.out))
+    for problem in estimate.problems():
+        print(f"headrace: {problem}", file=sys.stderr)
+    print("\n".join(estimate.lines(extraction.options.out)))

@@ -1,89 +1,152 @@
-"""`headrace proxy`: videos written once more, small and in short GOPs, for random frames."""
+"""`headrace proxy`: small copies of videos with short GOPs, for random frames."""
 
-from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-import typer
-
-from headrace.cli.config_flags import flags, with_parameters
-from headrace.cli.extract_options import DryRun, Json, Out, Retry, Sources, Workers
+from headrace.cli.config_flags import configured, option, parameters, with_parameters
+from headrace.cli.extract_options import ENDING, sources_of_files
 from headrace.cli.extract_run import run_extraction
-from headrace.cli.extract_summary import OutputNouns, forecast_words, what_came
-from headrace.cli.sources import refuse_streams
+from headrace.cli.extract_summary import OutputNouns
+from headrace.extraction.proxies.proxy_options import ProxyOptions, originals_of, proxy_size
 
-FRAMES: Final = OutputNouns(noun="frame", sample="frame", none="without a proxy")
+if TYPE_CHECKING:
+    from headrace.decode.proxies import ProxyRow
+    from headrace.extraction.extraction_plan import ExtractionResult
+    from headrace.extraction.proxies.proxy_extraction import ProxyMaking
+    from headrace.extraction.proxies.totals import ProxyTotals
+    from headrace.planner.proxy_gain import ProxyGain
+
+_NOUNS: Final = OutputNouns(noun="frame", sample="frame", none="without a proxy")
 _GO_ON: Final = (
     "headrace: interrupted; proxies that are done stay; run the same command again to go on"
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProxyFlags:
-    """Proxies of what, and what they are like."""
-
-    sources: Sources
-    out: Out
-    size: Annotated[
+_BUSY_CORES: Final = 0.2
+"""Cores used by other programs from which on timings are not those of an idle machine."""
+_DRY_RUN, _JSON = ENDING
+_PARAMETERS: Final = (
+    *parameters(ProxyOptions, only="sources out"),
+    option(
+        "size",
         str,
-        typer.Option(
-            metavar="N|HxW",
-            help="Pixels of the shorter side, the aspect kept; or height and width.",
-        ),
-    ] = "256"
-    gop: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Frames from one keyframe to the next; without it 8, for mjpeg 1."
-        ),
-    ] = None
-    codec: Annotated[
-        Literal["h264", "hevc", "av1", "mjpeg"], typer.Option(help="Of the proxies.")
-    ] = "h264"
-    workers: Workers = None
-    on_error: Annotated[
-        Literal["skip", "raise", "conceal"],
-        typer.Option(
-            help="Damaged videos get no proxy and are listed, end it, or show damaged frames as "
+        "256",
+        "Pixels of the shorter side, the aspect kept; or height and width.",
+        metavar="N|HxW",
+    ),
+    *parameters(ProxyOptions, only="gop codec"),
+    *parameters(
+        ProxyOptions,
+        only="workers on_error retry",
+        on_error={
+            "help": "Damaged videos get no proxy and are listed, end it, or show damaged frames as "
             "FFmpeg does."
-        ),
-    ] = "skip"
-    retry: Retry = False
-    dry_run: DryRun = False
-    gain: Annotated[
-        bool, typer.Option(help="Time originals and proxies at the end, to say what is won.")
-    ] = True
-    json: Json = False
+        },
+    ),
+    _DRY_RUN,
+    option("gain", bool, True, "Time originals and proxies at the end, to say what is won."),
+    _JSON,
+)
 
 
-def _proxy(**typed: Any) -> None:
+def _make_proxies(**typed: Any) -> None:
     from headrace.extraction.proxies.proxy_extraction import ProxyMaking
-    from headrace.extraction.proxies.proxy_options import ProxyOptions, originals_of, proxy_size
-    from headrace.video.find_videos import find_videos
 
-    refuse_streams(typed["sources"], "proxies")
-    options = ProxyOptions(
-        sources=originals_of(find_videos(typed["sources"]), typed["out"]),
-        out=typed["out"],
+    options = configured(
+        ProxyOptions,
+        typed,
+        sources=originals_of(map(Path, sources_of_files(typed, "proxies")), typed["out"]),
         size=proxy_size(typed["size"]),
-        gop=typed["gop"],
-        codec=typed["codec"],
-        workers=typed["workers"],
-        on_error=typed["on_error"],
-        retry=typed["retry"],
     )
     run_extraction(
         ProxyMaking,
         options,
-        FRAMES,
+        _NOUNS,
         typed,
-        forecast_words=forecast_words,
-        once_begun=_GO_ON,
-        more=lambda extracted, made: what_came(extracted, made, measures=typed["gain"]),
+        interrupted=_GO_ON,
+        details=lambda result, making: _record_totals(result, making, measures=typed["gain"]),
     )
 
 
 proxy = with_parameters(
-    _proxy,
-    flags(ProxyFlags),
+    _make_proxies,
+    _PARAMETERS,
     "Write small copies with short GOPs, from which random frames come fast. Resumable.",
 )
+
+
+def _record_totals(
+    result: "ExtractionResult", making: "ProxyMaking", *, measures: bool
+) -> list[str]:
+    """Write size, quality and gain of all proxies to the record in their folder; return lines.
+
+    With `measures`, originals and proxies are timed: some 5 s.
+
+    Raises:
+        ConfigError: the record cannot be written.
+    """
+    from headrace.decode.proxies import read_rows
+    from headrace.extraction.proxies.totals import ProxyTotals
+    from headrace.planner.proxy_gain import RECORD, write_record
+
+    if result.session.outcome != "complete":
+        return []
+    # Without a record, the run that made the last proxy ended before it wrote one.
+    is_recorded = (making.options.out / RECORD).exists() and result.came == result.were_there
+    rows = [] if is_recorded else list(read_rows(making.options.out))
+    totals = ProxyTotals.of(rows)
+    if totals is None:
+        return []
+    gain = _measured_gain(making, rows) if measures else None
+    write_record(making.options.out, totals, gain)
+    return [*_quality_lines(totals), *(_gain_lines(gain) if gain else ())]
+
+
+def _measured_gain(making: "ProxyMaking", rows: "list[ProxyRow]") -> "ProxyGain | None":
+    """Return the measured gain; None where the videos are too few, or after Ctrl-C."""
+    from headrace.decode.proxies import Proxies
+    from headrace.errors import ConfigError, MediaError
+    from headrace.planner.plan_config import PlanConfig
+    from headrace.planner.proxy_gain import proxy_gain
+
+    by_path = {str(index.source.path): index for index in making.plan.indexes.values()}
+    try:
+        return proxy_gain(
+            [by_path[row.path] for row in rows],
+            Proxies(making.options.out).all([row.path for row in rows]),
+            rows,
+            PlanConfig(size=making.options.size.frame_size),
+        )
+    except (ConfigError, MediaError, KeyboardInterrupt):
+        return None
+
+
+def _quality_lines(totals: "ProxyTotals") -> Iterator[str]:
+    from headrace.profiling.number_format import counted, megabytes, percent
+
+    yield (
+        f"Size: {megabytes(totals.bytes)} in {counted(totals.proxies, 'file')}, "
+        f"{percent(totals.bytes / totals.original_bytes)} of the originals"
+    )
+    measures = (("PSNR", totals.psnr, 1, " dB"), ("SSIM", totals.ssim, 3, ""))
+    for name, quality, digits, unit in measures:
+        if quality is not None:
+            yield (
+                f"{name}: {quality.mean:.{digits}f}{unit}; in the worst frame "
+                f"{quality.worst:.{digits}f}{unit} ({Path(quality.worst_path).name})"
+            )
+
+
+def _gain_lines(gain: "ProxyGain") -> Iterator[str]:
+    from headrace.profiling.number_format import decimal
+
+    yield (
+        f"Predicted frames/s, batches of {gain.batch_size} in {gain.memory_budget}: "
+        "originals, proxies"
+    )
+    for row in gain.gains:
+        yield f"  {row.strategy:<22}{decimal(row.before):>9}{decimal(row.after):>10}"
+    if gain.others >= _BUSY_CORES:
+        yield (
+            f"  Other programs kept {gain.others:.1f} cores busy meanwhile: time it again with "
+            "headrace plan"
+        )

@@ -2,15 +2,12 @@
 
 import re
 from collections.abc import Iterable
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from headrace.errors import ConfigError, HeadraceError, OpenError
 
 if TYPE_CHECKING:
-    from headrace.sampling.selection import Selection
-    from headrace.video.frame_format import Crop
     from headrace.video.source import Source
 
 STREAM: Final = "Which stream of a file: its number among all streams, or v:1, the second video."
@@ -88,13 +85,6 @@ def check_present(paths: Iterable[str]) -> None:
             )
 
 
-def frame_crop(text: str | None) -> "Crop | None":
-    """`256x456+10+20`: see `Crop.parse`."""
-    from headrace.video.frame_format import Crop
-
-    return None if text is None else Crop.parse(text)
-
-
 def frame_size(text: str | None) -> tuple[int, int] | None:
     """`256x456`: height and width. Raises ConfigError where it is none."""
     if text is None:
@@ -111,48 +101,3 @@ def read_text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read {path}: {error}; give a JSON file") from error
-
-
-CHOICES: Final = "--fps, --every, --keyframes, --at"
-
-
-def refuse_streams(sources: list[str], what: str) -> None:
-    """Raise ConfigError where a source is an address, not a file; `what`: is extracted."""
-    from headrace.video.source import refuse_address
-
-    try:
-        for source in sources:
-            refuse_address(source)
-    except ConfigError as error:
-        raise ConfigError(f"{what} are extracted from files: {error}") from error
-
-
-def selection_of_flags(
-    fps: str | None, every: int | None, at: str | None, *, is_keyframes: bool
-) -> "Selection":
-    """Return the selection that one of the flags tells of.
-
-    Raises:
-        ConfigError: none does, or several do, or what stands behind it is no number.
-    """
-    from headrace.sampling.selection import AtTimes, ByRate, EveryNth, Keyframes
-
-    given = [each for each in (fps, every, at, is_keyframes or None) if each is not None]
-    if len(given) != 1:
-        found = "got none" if not given else f"got {len(given)} of them"
-        raise ConfigError(f"say which frames by one of {CHOICES} (--every 1: all); {found}")
-    if fps is not None:
-        return ByRate(_number(fps, "--fps"))
-    if every is not None:
-        return EveryNth(every)
-    if at is not None:
-        return AtTimes(tuple(_number(each, "--at") for each in at.split(",")))
-    return Keyframes()
-
-
-def _number(text: str, flag: str) -> Fraction:
-    try:
-        return Fraction(text.strip())
-    except (ValueError, ZeroDivisionError):
-        how = "numbers with commas between them" if flag == "--at" else "a number, as 0.5 or 1/3"
-        raise ConfigError(f"{flag} takes {how}, got {text!r}") from None

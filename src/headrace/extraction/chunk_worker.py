@@ -1,4 +1,4 @@
-"""One worker: chunks are done one after another, until none is left."""
+"""Worker process that runs chunks, one after another."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -24,12 +24,12 @@ from headrace.video.stream_index import StreamIndex
 
 
 def chunk_message(chunk: Chunk, content: str | None = None) -> Json:
-    """Return what a worker is sent of a chunk; `content`: digest of its video, where known."""
+    """Return the message for a chunk; `content`: digest of its video, where known."""
     return [chunk.video, chunk.start, chunk.stop, chunk.frames, content]
 
 
 def chunk_of(told: Json) -> tuple[Chunk, str | None]:
-    """Return the chunk that a message is of, and the digest of its video's content."""
+    """Return the chunk of a message, and the digest of its video's content."""
     assert isinstance(told, list)
     *numbers, content = told
     video, start, stop, frames = (int(str(number)) for number in numbers)
@@ -38,7 +38,7 @@ def chunk_of(told: Json) -> tuple[Chunk, str | None]:
 
 
 class ChunkWorker(ABC):
-    """Does chunks of one kind of extraction, with what it keeps open from one to the next."""
+    """Runs chunks of one kind of extraction; keeps decoders open between them."""
 
     def __init__(
         self, argument: dict[str, Any], journal: Journal, clock: Clock = SYSTEM_CLOCK
@@ -47,7 +47,7 @@ class ChunkWorker(ABC):
 
         Args:
             argument: What all workers are sent: see `Extraction.work`.
-            journal: Of the output folder.
+            journal: Journal of the output folder.
             clock: What measures.
         """
         self.journal, self.clock = journal, clock
@@ -60,18 +60,18 @@ class ChunkWorker(ABC):
 
     @abstractmethod
     def do(self, speaker: ChunkReporter) -> None:
-        """Do one chunk, `chunk_of(speaker.told)`: its files, then its entry in the journal.
+        """Run one chunk, `chunk_of(reporter.told)`: write its files, then its journal entry.
 
         Raises:
-            HeadraceError: it cannot be done.
+            HeadraceError: the chunk failed.
         """
 
     def shape_of(self, index: StreamIndex) -> FrameFormat:
-        """Return what frames of a video are decoded to: as the options say."""
+        """Return the output format of a video's frames, by default that of the options."""
         return shape_of_asked(self.request.asked)
 
     def opened(self, video: int) -> Decoder[Array]:
-        """Return the decoder of a video; it is kept open until one of another is asked for."""
+        """Return the decoder of a video; it stays open until another video's is needed."""
         if self._decoder is None or self._video != video:
             self.close()
             index = reopened(self.request.videos[video], self._store)
@@ -81,7 +81,7 @@ class ChunkWorker(ABC):
     def finish(
         self, speaker: ChunkReporter, entry: JournalEntry, cost: DecodeCounters, *, lost: int
     ) -> None:
-        """Note that a chunk is done, whose files are there, and send what it took."""
+        """Write the journal entry of a chunk whose files exist, and report its cost."""
         self.journal.write(speaker.chunk, entry)
         spent: Json = dict(vars(cost))
         speaker.say({"chunk": {"decode": spent, "lost": lost}})
@@ -103,15 +103,15 @@ def do_chunks(
     send: Callable[[Json], None],
     worker_of: Callable[[dict[str, Any], Journal], ChunkWorker],
 ) -> None:
-    """Do chunks until none is left, or the time is over that a pilot has.
+    """Run chunks until none is left, or until the time limit of a pilot run.
 
-    What ends the whole run (no room on the disk, a bad frame where those are errors) is sent, and
+    An error of the whole run (a full disk, a bad frame with `on_error` "raise") is reported, and
     ends this worker.
 
     Args:
         argument: What all workers are sent: see `Extraction.work`.
-        send: Sends a message to the parent.
-        worker_of: Makes the worker: a class of `ChunkWorker`.
+        send: Sends a message to the parent process.
+        worker_of: Subclass of `ChunkWorker`.
     """
     assert isinstance(argument, dict)
     journal, began_ns = Journal(Path(str(argument["folder"]))), SYSTEM_CLOCK.now_ns()

@@ -1,4 +1,4 @@
-"""How workers decode: the jobs of a chunk, and the decoders that run them."""
+"""Decode jobs of a chunk, and the decoders that run them."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,32 +18,32 @@ from headrace.video.stream_index import StreamIndex
 def jobs(
     planned: Sequence[GopRange], *, conceals: bool, goes_on: bool = False
 ) -> Iterator[DecodeJob]:
-    """Yield a job for each stretch of one video; only where the next one follows does it read on.
+    """Yield a job for each GOP range of one video; it reads on only into an adjacent range.
 
-    So a frame wanted now and then costs a seek and its own GOP up to it, and no more.
+    So a sparse frame costs one seek and its own GOP up to it.
 
     Args:
-        planned: In order.
+        planned: GOP ranges, in order.
         conceals: Whether damaged frames come as FFmpeg shows them.
-        goes_on: Whether something follows the last of them.
+        goes_on: Whether more frames follow the last range.
     """
     for stretch, following in zip_longest(planned, planned[1:]):
         index = stretch.index
-        follows = goes_on
+        reads_on = goes_on
         if following is not None:
-            follows = index.gop_of(following.wanted[0]) == index.gop_of(stretch.wanted[-1]) + 1
-        yield DecodeJob(stretch.wanted, goes_on=follows, conceals=conceals)
+            reads_on = index.gop_of(following.wanted[0]) == index.gop_of(stretch.wanted[-1]) + 1
+        yield DecodeJob(stretch.wanted, goes_on=reads_on, conceals=conceals)
 
 
 class JobQueue:
-    """Jobs that are taken by a number of frames, cut where that is needed."""
+    """Queue of jobs, taken and split by number of frames."""
 
     def __init__(self, line: Iterator[DecodeJob]) -> None:
         """Take nothing yet."""
         self._left = deque(line)
 
     def take(self, frames: int) -> list[DecodeJob]:
-        """Return the jobs of the next so many frames, or of all that are left."""
+        """Return the jobs of the next `frames` frames, or of all that are left."""
         taken: list[DecodeJob] = []
         while frames and self._left:
             job = self._left.popleft()
@@ -58,10 +58,11 @@ class JobQueue:
 
 
 def check_way(way: str, *, rate: str | None, on_error: OnError) -> None:
-    """Check that what is to decode goes together with the rest.
+    """Check a `--decode` value against the other options.
 
     Raises:
-        ConfigError: it does not, or it names no device; BackendError: no backend.
+        ConfigError: they contradict each other, or the device does not exist; BackendError: no such
+            backend.
     """
     decoding = DecoderConfig.named(way)
     if rate is not None and decoding != ON_CPU:
@@ -76,10 +77,10 @@ def check_way(way: str, *, rate: str | None, on_error: OnError) -> None:
 
 
 def check_decoder(way: str, indexes: Iterable[StreamIndex] = ()) -> None:
-    """Check that what is to decode is here, and takes the videos. Loads PyTorch unless it is PyAV.
+    """Check that a decoder is installed and supports the videos. Loads PyTorch unless it is PyAV.
 
     Raises:
-        BackendError: it is not, or does not.
+        BackendError: it is missing, or does not support one.
     """
     decoding = DecoderConfig.named(way)
     if decoding == ON_CPU:
@@ -94,15 +95,16 @@ def check_decoder(way: str, indexes: Iterable[StreamIndex] = ()) -> None:
 
 
 def backend_facts(way: str) -> dict[str, str]:
-    """Return what of a way to decode decides what comes out; PyAV gives the same bits anywhere."""
+    """Return the request entry of a decoder; empty for PyAV, whose output is the same on any
+    machine."""
     backend = DecoderConfig.named(way).backend
     return {} if backend == ON_CPU.backend else {"decoded_by": backend}
 
 
 class Decoders:
-    """Opens the decoders of one worker. By `auto` they share what was measured.
+    """Opens the decoders of one worker. With `auto` they share their measurements.
 
-    Threads may open decoders at the same time; one of them asks for `frames` and `reasons`.
+    Decoders may be opened in several threads; `frames` and `reasons` are for one thread.
     """
 
     def __init__(self, decoding: DecoderConfig, *, threads: int = 1, gpu: int = 0) -> None:
@@ -118,9 +120,9 @@ class Decoders:
             return open_decoder(index, shape, self._decoding, chooser=self._chooser)
 
     def frames(self) -> dict[str, int]:
-        """Return how many frames each way decoded since this was asked last; nothing but by `auto`.
+        """Return device → frames decoded since the last call; empty unless decoding is `auto`.
 
-        A way is the CPU, or a GPU as in `cuda:0`.
+        A device is the CPU, or a GPU such as `cuda:0`.
         """
         ways = {} if self._chooser is None else self._chooser.decoded_by.ways
         now = {way: done.frames for way, done in ways.items()}
@@ -129,7 +131,7 @@ class Decoders:
         return {way: frames for way, frames in new.items() if frames}
 
     def reasons(self) -> Iterator[str]:
-        """Yield why the CPU decodes what it does, by `auto`; in words, each once."""
+        """Yield why the CPU decodes a file although decoding is `auto`; each reason once."""
         if self._chooser is None:
             return
         told = self._chooser.decoded_by

@@ -1,14 +1,14 @@
-"""An extraction of any kind: planned, done by workers, recorded; where one ended, the next goes on.
+"""Extraction of any kind: planned, run by workers, recorded, and resumed by the next run.
 
-A kind is a class of `Extraction`: what is wanted, how it is cut into chunks, what a worker does of
-them, and how its entries in the journal read. All else is here.
+A kind is a subclass of `Extraction`. It defines the wanted frames, their chunks, the worker and the
+journal entries; everything else is here.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from headrace.extraction.chunk_worker import chunk_message
 from headrace.extraction.decode_jobs import check_decoder
 from headrace.extraction.extraction_options import ExtractionOptions
 from headrace.extraction.extraction_plan import (
+    Estimate,
     ExtractionPlan,
     ExtractionResult,
     KindSummary,
@@ -48,28 +49,28 @@ OptionsT = TypeVar("OptionsT", bound=ExtractionOptions)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Extraction(ABC, Generic[OptionsT]):
-    """An extraction that can begin: `FrameExtraction.prepare(options).run()`."""
+    """Prepared extraction: `FrameExtraction.prepare(options).run()`."""
 
     noun: ClassVar[str]
-    """What comes out, one of it: `picture`."""
+    """One output, singular: `picture`."""
     roles: ClassVar[Mapping[str, Role]]
     """Part of the work → the role it plays, in the order of the work."""
     concealed: ClassVar[str]
-    """What is said of a damaged frame that came as FFmpeg shows it."""
+    """Message for a damaged frame that comes as FFmpeg shows it."""
     outputs: ClassVar[tuple[str, ...]] = ()
-    """Files that are written last; they are there only while all that they list is."""
+    """Files written last; each exists only while everything it lists does."""
     is_by_video: ClassVar[bool] = False
-    """Whether a chunk is a whole video, which is there or not."""
+    """Whether each chunk is one video, complete or missing."""
 
     options: OptionsT
     plan: ExtractionPlan
     store: IndexStore
     function: ChildFunction
-    """What each worker runs; every kind has its own."""
+    """Function of each worker; each kind has its own."""
     command: tuple[str, ...] = ()
     """The command line, for the record."""
     startup: tuple[StartUpPart, ...] = ()
-    """What was done until here."""
+    """Parts of the start-up so far."""
     clock: Clock = SYSTEM_CLOCK
 
     @classmethod
@@ -84,25 +85,25 @@ class Extraction(ABC, Generic[OptionsT]):
         function: ChildFunction | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> Self:
-        """Check everything that can be checked before the first frame; nothing is written.
+        """Check everything that can be checked before the first frame is decoded; write nothing.
 
-        Cost: a video that was not seen before is read once, by workers where there are several.
+        Cost: reads each new video once, with several workers where there are several videos.
 
         Args:
-            options: What to extract.
+            options: Options of the extraction.
             command: The command line, for the record.
-            store: Where indexes are kept; None means the user's cache folder.
-            imports_seconds: How long the program took to get here, for the record.
-            on_video: Called with a name, how many are done and of how many, as videos are indexed;
-                with 0 of 0, when something else begins, such as loading a model.
-            function: What each worker runs; None means that of this kind.
-            clock: What measures.
+            store: Store of the indexes; None means the user's cache folder.
+            imports_seconds: Time from the start of the program until now, for the record.
+            on_video: Called with a name, the number of indexed videos and their total; with 0 of 0
+                when another phase starts, such as loading a model.
+            function: Function of each worker; None means the kind's own.
+            clock: Source of times.
 
         Raises:
-            ConfigError: nothing is wanted, a time lies behind the end of a video, a crop outside
-                its frames, the folder holds something else or another extraction.
+            ConfigError: no frame is selected, a time lies behind the end of a video, a crop lies
+                outside its frames, or the folder holds other files or another extraction.
             BackendError: a library, an encoder or a device is missing.
-            MediaError: a video cannot be opened, and this is to be an error, or none can.
+            MediaError: a video cannot be opened and `on_error` is "raise", or no video can.
         """
         cls.check(options)
         if options.decodes_here:
@@ -135,7 +136,7 @@ class Extraction(ABC, Generic[OptionsT]):
 
     @classmethod
     def check(cls, options: OptionsT) -> None:
-        """Check, at no cost, what it takes that may be missing.
+        """Check that libraries and encoders are installed, at no cost.
 
         Raises:
             BackendError: a library or an encoder is missing.
@@ -145,11 +146,13 @@ class Extraction(ABC, Generic[OptionsT]):
     def planned(
         cls, options: OptionsT, videos: Videos, clock: Clock, on_phase: Callable[[str], None]
     ) -> tuple[ExtractionPlan, Mapping[str, float]]:
-        """Return the plan, and the seconds of what was done for it that has a name of its own.
+        """Return the plan, and the seconds of each phase of planning by name.
 
-        `on_phase` is called with what is begun.
+        `on_phase` is called with the name of each phase that starts.
         """
-        parts = {number: cls.cut(options, number, i) for number, i in videos.indexes.items()}
+        parts = {
+            number: cls.cut(options, number, index) for number, index in videos.indexes.items()
+        }
         plan = ExtractionPlan(
             request=options.request(videos.asked),
             indexes=videos.indexes,
@@ -164,38 +167,38 @@ class Extraction(ABC, Generic[OptionsT]):
     def cut(
         cls, options: OptionsT, video: int, index: StreamIndex
     ) -> tuple[Wanted, Sequence[Chunk]]:
-        """Return the wanted frames of a video, int64, ascending, and the chunks they are cut into.
+        """Return the wanted frames of a video, int64, ascending, and their chunks.
 
-        Every frame, in one chunk, unless a kind has it otherwise.
+        By default every frame, in one chunk.
         """
         return np.arange(len(index)), [whole_video(video, index, len(index))]
 
     @abstractmethod
     def outcome_of(self, entry: JournalEntry) -> Outcome:
-        """Return what became of a chunk, by its entry in the journal."""
+        """Return the outcome of a chunk from its journal entry."""
 
     def came_in(self, entry: JournalEntry) -> Collection[int]:
-        """Return the wanted frames that are there of a chunk that was begun."""
+        """Return the frames that exist of a chunk that was started."""
         return ()
 
     @abstractmethod
-    def estimate(self) -> Any:
-        """Return what it would come to: a dataclass, and in its `failures` why samples are missing.
+    def estimate(self) -> Estimate:
+        """Return size and time of the whole extraction, by a few samples.
 
-        Nothing is written to the folder; a few samples are made and thrown away.
+        Nothing is written to the folder; the samples are thrown away.
 
         Raises:
-            KeyboardInterrupt: somebody pressed Ctrl-C.
+            KeyboardInterrupt: Ctrl-C was pressed.
         """
 
     @property
     def wanted(self) -> int:
-        """How many pictures, features or frames were asked for, of videos that can be opened."""
+        """Outputs wanted of all videos that can be opened."""
         return self.plan.total
 
     @property
     def workers(self) -> int:
-        """Processes that work, if none of it is done yet."""
+        """Worker processes of a run from the start."""
         return max(1, min(self.options.processes, len(self.plan.chunks)))
 
     def run(
@@ -204,19 +207,19 @@ class Extraction(ABC, Generic[OptionsT]):
         on_warning: Callable[[str], None] = lambda warning: None,
         on_phase: Callable[[str], None] = lambda what: None,
     ) -> ExtractionResult:
-        """Extract what is missing in the folder, and put together all that it holds then.
+        """Extract what is missing in the folder, and combine everything in it.
 
-        An interrupt or an error ends it early; what is done stays, and the next run goes on.
+        After an interrupt or an error, finished chunks stay, and the next run resumes.
 
         Args:
-            on_settled: Called with a number of frames, or samples, that came, were lost, or were
-                there.
+            on_settled: Called with the number of frames, or samples, that were extracted, lost or
+                found in the folder since the last call.
             on_warning: Called with each warning, one line.
-            on_phase: Called with what is begun, as "extracting".
+            on_phase: Called with the name of each phase that starts: "extracting".
 
         Raises:
-            ConfigError: another run has the folder, or it holds another extraction; a cache is
-                somebody else's.
+            ConfigError: another run uses the folder, it holds another extraction, or the cache
+                belongs to another program.
         """
         with self.opened(on_warning) as kind:
             made = provenance(self.options.configuration(), self.command, self.clock)
@@ -229,11 +232,11 @@ class Extraction(ABC, Generic[OptionsT]):
                 return kind._run(journal, recorder)
 
     def opened(self, on_warning: Callable[[str], None]) -> AbstractContextManager[Self]:
-        """Return this extraction with what a run keeps open, such as a cache."""
+        """Return this extraction with resources that a run keeps open, such as a cache."""
         return nullcontext(self)
 
     def progress(self, journal: Journal, failed: Mapping[str, str]) -> Progress:
-        """Return what became of all chunks; `failed`: name of one that nobody does → why."""
+        """Return the outcomes of all chunks; `failed`: name of each chunk given up → reason."""
         done = journal.done(self.plan.by_name)
         undone = [chunk for chunk in self.plan.chunks if chunk.name not in done]
         noted = journal.noted(chunk.name for chunk in undone)
@@ -259,7 +262,7 @@ class Extraction(ABC, Generic[OptionsT]):
         )
 
     def do(self, journal: Journal, progress: Progress, recorder: ProgressRecorder) -> PoolResult:
-        """Do the chunks that are not done, the dearest first where each is a video."""
+        """Run the unfinished chunks, longest videos first where each chunk is a video."""
         todo = progress.without(self.plan.chunks)
         if self.is_by_video:
             todo.sort(key=lambda chunk: -chunk.cost)
@@ -272,10 +275,10 @@ class Extraction(ABC, Generic[OptionsT]):
         )
 
     def finish(self, journal: Journal, progress: Progress) -> None:
-        """Put together what there is, however the work ended."""
+        """Combine the finished chunks, however the work ended."""
 
     def remarks(self, recorder: ProgressRecorder, outcome: RunOutcome) -> KindSummary:
-        """Return what the record of the run says of this kind alone."""
+        """Return the part of the record that only this kind has."""
         return KindSummary(
             setup=Setup(batch_size=max([step.frames for step in recorder.steps], default=1)),
             outputs=self.outputs if outcome == "complete" else (),
@@ -285,7 +288,8 @@ class Extraction(ABC, Generic[OptionsT]):
     def work(
         self, journal: Journal, workers: int, more: Mapping[str, Json] | None = None
     ) -> PoolTask:
-        """Return what so many workers do for a folder; `more`: what else they are sent."""
+        """Return the task of `workers` processes on a folder; `more`: further arguments for
+        them."""
         return PoolTask(
             function=self.function,
             argument={
@@ -308,7 +312,7 @@ class Extraction(ABC, Generic[OptionsT]):
         *,
         run: PoolBackend | None = None,
     ) -> PoolResult:
-        """Have workers do `chunks`, name of each → its message; `run`: where, if not here."""
+        """Run `chunks`, name → message, on workers; `run`: backend, by default processes here."""
         return work_through(
             self.work(journal, self.options.processes),
             chunks,

@@ -1,4 +1,4 @@
-"""What is asked of an extraction, and what of it decides what comes out."""
+"""Options of an extraction, and the request: those that determine its output."""
 
 import hashlib
 import json
@@ -6,20 +6,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
-from headrace.decode.protocol import OnError, check_on_error
+from headrace.config_fields import Option, SourceArgument, check_options
+from headrace.decode.decoder_config import DECODE_OPTION
+from headrace.decode.protocol import OnError
 from headrace.errors import ConfigError
 from headrace.extraction.decode_jobs import backend_facts, check_decoder, check_way
 from headrace.profiling.provenance import Scalar
 from headrace.records import from_json, recorded, to_json
 from headrace.runtime.affinity import available_cores
-from headrace.units import check_integers
 from headrace.video.frame_format import Crop, FrameFormat, ResizeFit
+from headrace.video.image_sequence import RATE_OPTION
 from headrace.video.stream_index import StreamIndex
 
 CONCEALED: Final = "concealed"
-"""What a request says of damaged frames that come as FFmpeg shows them."""
+"""Value of `damaged` in a request where damaged frames come as FFmpeg shows them."""
 _VERSION = 1
 
 
@@ -29,14 +31,14 @@ class RequestedVideo:
     """One video of a request."""
 
     name: str
-    """What it is called in the folder."""
+    """Name in the output folder."""
     path: str
-    """Where it lies, from the root on."""
+    """Absolute path."""
     size: int | None
     mtime_ns: int | None
-    """Of the file, as it was when it was first opened; None: it could not be."""
+    """Of the file when it was first opened; None where it could not be opened."""
     rate: str | None = None
-    """Pictures a second, where it is pictures in order; None: it is a file."""
+    """Images per second of an image sequence; None for a video file."""
 
     @property
     def is_known(self) -> bool:
@@ -47,24 +49,24 @@ class RequestedVideo:
 @recorded
 @dataclass(frozen=True, kw_only=True)
 class OutputSpec:
-    """All that decides what comes out, and nothing else."""
+    """Everything that determines the output, and nothing else."""
 
     kind: str
     """`frames`."""
     asked: Mapping[str, Scalar]
     """Options by name."""
     videos: tuple[RequestedVideo, ...]
-    """In order; a number of a video is a place here."""
+    """In order; a video's number is its position here."""
 
     def text(self) -> str:
-        """Return it as JSON."""
+        """Return the request as JSON."""
         return to_json(self, version=_VERSION, indent=1) + "\n"
 
     @property
     def digest(self) -> str:
-        """`sha256:…` of what two requests that go together have in common.
+        """`sha256:…`, equal for requests whose outputs may share a folder.
 
-        Sizes and times of files are not in it: one that could not be opened may be there later.
+        File sizes and times are left out: a video that could not be opened may appear later.
         """
         videos = [
             (video.name, video.path) if video.rate is None else (video.name, video.path, video.rate)
@@ -80,39 +82,40 @@ class OutputSpec:
 
     @classmethod
     def parse(cls, text: str, file: object = "the request") -> "OutputSpec":
-        """Return what `text` made.
+        """Return the request that `text` was written from.
 
         Raises:
-            ConfigError: it is something else; `file` is where it was read.
+            ConfigError: `text` is no request; `file` is named in the message.
         """
         return from_json(cls, text, file=file, version=_VERSION)
 
     def differences(self, before: "OutputSpec") -> Iterator[str]:
-        """Yield how this differs from one before, in words; nothing where they go together."""
+        """Yield each difference from an earlier request, in words; nothing where they may share a
+        folder."""
         if self.kind != before.kind:
             yield f"it holds {before.kind}, not {self.kind}"
             return
         for name in {**before.asked, **self.asked}:
-            was, now = before.asked.get(name), self.asked.get(name)
-            if was != now:
-                yield f"{name} was {_shown(was)}, now {_shown(now)}"
+            old, new = before.asked.get(name), self.asked.get(name)
+            if old != new:
+                yield f"{name} was {_shown(old)}, now {_shown(new)}"
         yield from self._other_videos(before)
 
     def _other_videos(self, before: "OutputSpec") -> Iterator[str]:
-        was = [each.path for each in before.videos]
-        now = [each.path for each in self.videos]
-        new = [path for path in now if path not in was]
-        gone = [path for path in was if path not in now]
-        if new:
-            yield f"{_listed(new)} was not asked for then"
-        if gone:
-            yield f"{_listed(gone)} is not asked for now"
-        if was != now and not new and not gone:
+        old_paths = [video.path for video in before.videos]
+        new_paths = [video.path for video in self.videos]
+        added = [path for path in new_paths if path not in old_paths]
+        removed = [path for path in old_paths if path not in new_paths]
+        if added:
+            yield f"{_listed(added)} was not asked for then"
+        if removed:
+            yield f"{_listed(removed)} is not asked for now"
+        if old_paths != new_paths and not added and not removed:
             yield "the videos came in another order"
-        if was == now:
+        if old_paths == new_paths:
             yield from _other_rates(before.videos, self.videos)
             for old, video in zip(before.videos, self.videos, strict=True):
-                # One that could not be opened then, or cannot now, has nothing to mix up.
+                # A video that could not be opened then, or cannot now, has no output to mix up.
                 if old.is_known and video.is_known and replace(old, rate=video.rate) != video:
                     yield f"{video.path} has changed since"
 
@@ -135,50 +138,65 @@ def _listed(paths: list[str]) -> str:
 
 
 WHOLE_FRAMES: Final = FrameFormat()
-"""Frames as they are."""
+"""Whole frames in their own size."""
 _STALL_SECONDS = 300.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExtractionOptions(ABC):
-    """Which videos, where to, and how it is done; a class for each kind has the rest.
+    """Options of all extractions; a subclass for each kind adds its own.
 
     Raises:
         ConfigError: a value is out of range, or there is no video.
     """
 
     kind: ClassVar[str]
-    """What a folder of it holds: `frames`."""
-    sources: tuple[str, ...]
-    """Paths of videos; one that is named twice is read once."""
-    out: Path
-    """The output folder: a new one, or one that was begun with the same request."""
-    workers: int | None = None
-    """Processes; None means one for each core this process may use. The result is the same with
-    any number."""
-    on_error: OnError = "skip"
+    """Content of an output folder: `frames`."""
+    sources: Annotated[
+        tuple[str, ...],
+        SourceArgument("Videos, folders of them, or lists (.txt, .csv, .jsonl).", metavar="SOURCE"),
+    ]
+    """Paths of videos; a path given twice is read once."""
+    out: Annotated[
+        Path,
+        Option("Folder: new, or begun by the same command before.", flags=("-o", "--out")),
+    ]
+    """Output folder: new, or started by the same request."""
+    workers: Annotated[
+        int | None,
+        Option("Processes; without it one for each core. The result is the same.", least=1),
+    ] = None
+    """Worker processes; None means one for each core this process may use. The output does not
+    depend on it."""
+    on_error: Annotated[
+        OnError,
+        Option(
+            "Bad videos and frames are left out and listed, end it, or, where frames are damaged, "
+            "come as FFmpeg shows them."
+        ),
+    ] = "skip"
     """Bad videos and frames are left out and listed, end the extraction, or, where frames are
     damaged, come as FFmpeg shows them."""
-    retry: bool = False
-    """Whether what ended two workers in an earlier run is tried again."""
-    rate: str | None = None
-    """Pictures a second; each source is then a folder of pictures, or a pattern such as
+    retry: Annotated[
+        bool, Option("Try again what ended two workers in an earlier run.", flags=("--retry",))
+    ] = False
+    """Whether chunks that ended two workers in an earlier run are tried again."""
+    rate: Annotated[str | None, RATE_OPTION] = None
+    """Images per second; each source is then a folder of images, or a pattern such as
     frames/%05d.jpg. None: sources are videos."""
-    decode: str = "cpu"
-    """Backend and device, as `DecoderConfig.named` takes them; frames come down from a GPU. `cuda`
-    without a number is the GPU that a worker computes on, or the first; so is that of `auto`."""
+    decode: Annotated[str, DECODE_OPTION] = "cpu"
+    """Backend and device, in the syntax of `DecoderConfig.named`; frames are copied from a GPU to
+    the CPU. `cuda` without a number is the GPU that a worker computes on, or the first; the same
+    holds for `auto`."""
     shape: FrameFormat = WHOLE_FRAMES
-    """What is cut out of frames, and how it is resized: RGB of 8 bits."""
+    """Crop, size and fit of the output frames, RGB of 8 bits."""
     stall_seconds: float = _STALL_SECONDS
-    """How long a worker may have nothing to show before it is taken to hang, and ended."""
+    """Seconds without progress after which a worker counts as hung and is ended."""
 
     def __post_init__(self) -> None:
-        check_on_error(self.on_error)
-        check_integers(1, workers=self.workers)
+        check_options(self)
         if not self.stall_seconds > 0:
             raise ConfigError(f"stall_seconds must be > 0, got {self.stall_seconds}")
-        if not self.sources:
-            raise ConfigError("give at least one video")
         check_way(self.decode, rate=self.rate, on_error=self.on_error)
         shape = self.shape
         if (shape.layout, shape.dtype) != ("rgb", "uint8") or isinstance(shape.fit, ResizeFit):
@@ -188,7 +206,7 @@ class ExtractionOptions(ABC):
 
     @property
     def processes(self) -> int:
-        """How many processes work at a time, at most."""
+        """Worker processes, at most."""
         return self.workers or len(available_cores())
 
     @property
@@ -197,7 +215,7 @@ class ExtractionOptions(ABC):
         return True
 
     def check_videos(self, indexes: Collection[StreamIndex]) -> None:
-        """Check that these videos can be decoded here, and have what is cut out of their frames.
+        """Check that this machine can decode the videos, and that crops lie inside their frames.
 
         Raises:
             ConfigError: a crop does not lie inside the frames of one.
@@ -209,7 +227,7 @@ class ExtractionOptions(ABC):
             self.shape.output_size(index.info.upright_size)
 
     def configuration(self) -> dict[str, Scalar]:
-        """Return all of it, by the names of options."""
+        """Return all options in force by name."""
         return {
             "sources": ",".join(self.sources),
             **self.asked(),
@@ -221,26 +239,26 @@ class ExtractionOptions(ABC):
         }
 
     def request(self, videos: tuple[RequestedVideo, ...], **found: Scalar) -> OutputSpec:
-        """Return what decides what comes out; `found`: more of it, known only by now."""
+        """Return the request for these videos; `found`: further entries, known after planning."""
         return OutputSpec(kind=self.kind, asked={**self.asked(), **found}, videos=videos)
 
     def asked(self) -> dict[str, Scalar]:
-        """Return the options that decide what comes out, by name."""
+        """Return the options that determine the output, by name."""
         damaged = CONCEALED if self.on_error == "conceal" else "left out"
         asked = {**self._asked(), **backend_facts(self.decode), **shape_asked(self.shape)}
         return {**asked, "damaged": damaged}
 
     @abstractmethod
     def _asked(self) -> dict[str, Scalar]:
-        """Return those that only this kind has."""
+        """Return the entries of `asked` that only this kind has."""
 
     def _means(self) -> dict[str, Scalar]:
-        """Return what it is done with, by the names of options."""
+        """Return the options that do not change the output, by name."""
         return {"workers": self.workers}
 
 
 def shape_asked(shape: FrameFormat) -> dict[str, Scalar]:
-    """Return the parts of a shape that were chosen as options by name, for a request."""
+    """Return the parts of a shape that are not the default, as options by name."""
     values: dict[str, Scalar] = {
         "size": None if shape.size is None else "x".join(map(str, shape.size)),
         "crop": None if shape.crop is None else shape.crop.text,
@@ -251,7 +269,7 @@ def shape_asked(shape: FrameFormat) -> dict[str, Scalar]:
 
 
 def shape_of_asked(asked: Mapping[str, Scalar]) -> FrameFormat:
-    """Return the shape that `shape_asked` made these of; other options may stand beside them."""
+    """Return the shape from the entries of `shape_asked`; other entries are ignored."""
     given: dict[str, Any] = {n: asked[n] for n in ("fit", "interpolation") if asked.get(n)}
     if asked.get("size"):
         height, width = map(int, str(asked["size"]).split("x"))

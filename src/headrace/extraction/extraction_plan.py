@@ -1,8 +1,10 @@
-"""What an extraction will do, and what became of it: values that all kinds share."""
+"""Values of all kinds of extraction: plan, estimate, progress and result."""
 
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +12,7 @@ from numpy.typing import NDArray
 from headrace.extraction.extraction_options import OutputSpec
 from headrace.extraction.journal import JournalEntry, Outcome
 from headrace.planning.chunks import Chunk
+from headrace.profiling.number_format import counted, megabytes, seconds
 from headrace.profiling.run_records import Setup, StartUpPart
 from headrace.profiling.session import Session
 from headrace.video.frame_loss import FrameLoss
@@ -20,27 +23,27 @@ Wanted = NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ExtractionPlan:
-    """What will be done, found out before anything is decoded or written."""
+    """Wanted frames and chunks of an extraction, known before anything is decoded or written."""
 
     request: OutputSpec
     indexes: dict[int, StreamIndex]
-    """Number of a video in the request → its frames; without those that cannot be opened."""
+    """Number of a video in the request → its index; without videos that cannot be opened."""
     wanted: dict[int, Wanted]
-    """Number of a video → its wanted frames, or the first of each clip; int64, ascending."""
+    """Number of a video → its wanted frames, or the first frame of each clip; int64, ascending."""
     chunks: tuple[Chunk, ...]
     left_out: tuple[FrameLoss, ...] = ()
-    """Videos of which nothing can come."""
+    """Videos without any output."""
     notes: tuple[str, ...] = ()
     """What was decided, in words."""
 
     @cached_property
     def total(self) -> int:
-        """Pictures, features or frames that are wanted."""
+        """Outputs wanted."""
         return sum(chunk.frames for chunk in self.chunks)
 
     @cached_property
     def places(self) -> dict[int, int]:
-        """Number of a video in the request → its place among the inputs of a session."""
+        """Number of a video in the request → its position among the inputs of a session."""
         return {number: place for place, number in enumerate(self.indexes)}
 
     @cached_property
@@ -49,10 +52,10 @@ class ExtractionPlan:
         return {chunk.name: chunk for chunk in self.chunks}
 
     def spread(self, most: int, among: Sequence[Chunk] | None = None) -> list[Chunk]:
-        """Return up to `most` chunks all over the plan, or all over some of it, in order."""
+        """Return up to `most` chunks, evenly spread over the plan or over `among`, in order."""
         chunks = self.chunks if among is None else among
-        places = np.unique(np.linspace(0, len(chunks) - 1, most).round().astype(int))
-        return [chunks[place] for place in places.tolist()]
+        offsets = np.unique(np.linspace(0, len(chunks) - 1, most).round().astype(int))
+        return [chunks[offset] for offset in offsets.tolist()]
 
     def path_of(self, chunk: Chunk) -> str:
         """Return the path of a chunk's video."""
@@ -60,62 +63,119 @@ class ExtractionPlan:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Estimate(ABC):
+    """Size and time of an extraction that has not run. Each kind adds its own counts."""
+
+    videos: int
+    num_bytes: int | None
+    """Bytes of the whole output; None where no sample could be made."""
+    seconds: float | None
+    """Wall time of the missing work, shared out over the workers; None where it is unknown."""
+    workers: int
+
+    @abstractmethod
+    def lines(self, out: Path) -> Iterator[str]:
+        """Yield the text of a dry run, line by line; `out` is the output folder."""
+
+    def problems(self) -> tuple[str, ...]:
+        """Return one line for each sample that could not be made."""
+        return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PixelEstimate(Estimate):
+    """Estimate of image or video files, by their mean bytes and time per pixel in a few samples."""
+
+    frames: int
+    """Frames in the output, exact where no frame is damaged."""
+    samples: int
+    """Frames that were made for the estimate."""
+    failures: tuple[str, ...] = ()
+    """Why samples could not be made, one line each."""
+
+    def problems(self) -> tuple[str, ...]:
+        """Return one line for each sample that could not be made."""
+        return self.failures
+
+    def lines(self, out: Path) -> Iterator[str]:
+        """Yield the text of a dry run: see `Estimate.lines`."""
+        if self.num_bytes is None or self.seconds is None:
+            reason = "no sample could be decoded, so size and time are unknown"
+            yield f"Dry run: {self.contents} would go to {out}; {reason}"
+            return
+        yield f"Dry run: {self.contents} would go to {out}"
+        yield f"Size: about {megabytes(self.num_bytes)}, {self.size_basis}"
+        workers = counted(self.workers, "worker")
+        yield f"Time: about {seconds(self.seconds)} on {workers}, by what the samples took"
+
+    @property
+    @abstractmethod
+    def contents(self) -> str:
+        """The output in words: `3 pictures of 1 video`."""
+
+    @property
+    @abstractmethod
+    def size_basis(self) -> str:
+        """What the size is estimated from, in words."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Progress:
-    """What became of all chunks, in this run and those before it."""
+    """Outcomes of all chunks, of this run and those before it."""
 
     done: Mapping[str, Outcome]
-    """Name of a chunk that is done → what came of it."""
+    """Name of a finished chunk → its outcome."""
     begun: Mapping[str, Outcome] = field(default_factory=dict)
-    """Of chunks that are not done: what there is of them; where they failed, all else is lost."""
+    """Name of an unfinished chunk → the outcome so far; where it failed, all else is lost."""
     failed: Mapping[str, str] = field(default_factory=dict)
-    """Name of a chunk that nobody does → why."""
+    """Name of a chunk given up → reason."""
     entries: Mapping[str, JournalEntry] = field(default_factory=dict)
-    """Name of a chunk of which there is something → its entry in the journal."""
+    """Name of a chunk with output → its entry in the journal."""
 
     @property
     def came(self) -> int:
-        """Pictures, features or frames that lie in the folder."""
+        """Outputs in the folder."""
         return sum(outcome.came for outcome in (*self.done.values(), *self.begun.values()))
 
     def without(self, chunks: Sequence[Chunk]) -> list[Chunk]:
-        """Return the chunks that are neither done nor given up."""
-        return [each for each in chunks if each.name not in {**self.done, **self.failed}]
+        """Return the chunks that are neither finished nor given up."""
+        return [chunk for chunk in chunks if chunk.name not in {**self.done, **self.failed}]
 
 
 @dataclass(frozen=True, kw_only=True)
 class KindSummary:
-    """What the record of a run says of one kind of extraction."""
+    """Part of a run's record that depends on the kind of extraction."""
 
     setup: Setup
     outputs: tuple[str, ...]
-    """Files that lie in the folder, beside what is made of each chunk."""
+    """Files in the folder, beside the outputs of chunks."""
     notes: tuple[str, ...] = ()
-    """What was decided or happened, in words."""
+    """Decisions and events, one sentence each."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExtractionResult:
-    """What an extraction came to."""
+    """Result of an extraction."""
 
     session: Session
-    """Of this run alone; of a whole extraction, `lost` of it tells of earlier runs too."""
+    """Record of this run; its `lost` covers earlier runs too."""
     came: int
-    """Pictures, features or frames that lie in the folder now."""
+    """Outputs in the folder now."""
     were_there: int
-    """Of these, from earlier runs."""
+    """Outputs from earlier runs."""
     wanted: int
-    """That were asked for, of videos that could be opened."""
+    """Outputs wanted of all videos that could be opened."""
 
     @property
     def is_all(self) -> bool:
-        """Whether all that was asked for came, concealed frames among it."""
+        """Whether every wanted output exists, concealed frames included."""
         is_left_out = any(loss.index is None for loss in self.session.lost)
         has_come = self.came == self.wanted and not is_left_out
         return self.session.outcome == "complete" and has_come
 
 
 def whole_video(video: int, index: StreamIndex, frames: int) -> Chunk:
-    """Return the one chunk of a video of which so many frames are wanted."""
+    """Return one chunk that covers a video, with `frames` wanted frames."""
     height, width = index.info.upright_size
     return Chunk(
         video=video,
@@ -127,10 +187,10 @@ def whole_video(video: int, index: StreamIndex, frames: int) -> Chunk:
     )
 
 
-def startup_parts(seconds: Mapping[str, float | None]) -> tuple[StartUpPart, ...]:
-    """Return what passed before a run, by name; what is not known is left out."""
+def startup_parts(spent_seconds: Mapping[str, float | None]) -> tuple[StartUpPart, ...]:
+    """Return the parts of the start-up by name; those of unknown length are left out."""
     return tuple(
         StartUpPart(name=name, seconds=max(0.0, spent))
-        for name, spent in seconds.items()
+        for name, spent in spent_seconds.items()
         if spent is not None
     )

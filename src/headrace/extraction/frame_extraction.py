@@ -11,7 +11,7 @@ from headrace.decode.decoder_config import DecoderConfig
 from headrace.errors import ConfigError
 from headrace.extraction.extraction import Extraction
 from headrace.extraction.extraction_options import ExtractionOptions
-from headrace.extraction.extraction_plan import ExtractionPlan, Progress, Wanted
+from headrace.extraction.extraction_plan import ExtractionPlan, PixelEstimate, Progress, Wanted
 from headrace.extraction.frame_table import NAME, write_table
 from headrace.extraction.frame_worker import extract_frames, rows_of
 from headrace.extraction.image_encoder import ImageEncoder
@@ -20,6 +20,7 @@ from headrace.extraction.pilot import pilot, pixels_of
 from headrace.extraction.videos import frame_file
 from headrace.extras import check_extra
 from headrace.planning.chunks import Chunk, chunks_of
+from headrace.profiling.number_format import counted
 from headrace.profiling.provenance import Scalar
 from headrace.profiling.stage_records import Role
 from headrace.runtime.child_spec import ChildFunction
@@ -54,24 +55,23 @@ class FrameExtractionOptions(ExtractionOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FrameEstimate:
-    """What an extraction would come to. Estimates are None where no sample could be made."""
+class FrameEstimate(PixelEstimate):
+    """Size and time of the image files of an extraction."""
 
-    videos: int
-    frames: int
-    """Pictures, damage aside: exact."""
-    samples: int
-    """Pictures that were made to estimate the rest."""
-    num_bytes: int | None
-    """Of all pictures: their mean per pixel in the samples, times all pixels."""
     least_bytes: int | None
     most_bytes: int | None
-    """Of a sample."""
-    seconds: float | None
-    """By what the samples took, shared out over the workers."""
-    workers: int
-    failures: tuple[str, ...] = ()
-    """What ended the process that made a sample, in words."""
+    """Bytes of the smallest and the largest sample."""
+
+    @property
+    def contents(self) -> str:
+        """The output in words."""
+        return f"{counted(self.frames, 'picture')} of {counted(self.videos, 'video')}"
+
+    @property
+    def size_basis(self) -> str:
+        """What the size is estimated from, in words."""
+        least, most = (self.least_bytes or 0) / 1e3, (self.most_bytes or 0) / 1e3
+        return f"estimated from {counted(self.samples, 'sample')} of {least:.0f} to {most:.0f} kB"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from io import BytesIO
-from typing import Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal, get_args
 
 import numpy as np
 import PIL
 from numpy.typing import NDArray
 from PIL import Image, features
 
+from headrace.config_fields import Option, check_options
 from headrace.errors import BackendError, ConfigError
 from headrace.profiling.provenance import Scalar
 
@@ -52,16 +53,18 @@ class ImageEncoder:
             prefix that cannot be.
     """
 
-    format: PictureFormat = "png"
-    """png loses nothing and is large; jpg is quick; webp and avif are small and slow."""
-    quality: int | None = None
-    """1 to 100; None: 90 for jpg, 80 for webp, 75 for avif."""
-    prefix: str = ""
+    prefix: Annotated[str, Option("Put before the name of each picture.")] = ""
     """Put before each name."""
+    format: Annotated[PictureFormat, Option("Of the pictures.")] = "png"
+    """png loses nothing and is large; jpg is quick; webp and avif are small and slow."""
+    quality: Annotated[
+        int | None,
+        Option("1 to 100, not for png; without it jpg 90, webp 80, avif 75."),
+    ] = None
+    """1 to 100; None: 90 for jpg, 80 for webp, 75 for avif."""
 
     def __post_init__(self) -> None:
-        if self.format not in FORMATS:
-            raise ConfigError(f"no format {self.format!r}; there is {', '.join(FORMATS)}")
+        check_options(self)
         facts = _FACTS[self.format]
         if self.quality is not None and facts.quality is None:
             raise ConfigError(

@@ -85,6 +85,19 @@ def small():
     return _SizesSeen(size=(24, 32))
 
 
+class _Pixels:
+    """The pixels it is given: float [N, 3 * height * width]."""
+
+    size = (24, 32)
+
+    def __call__(self, batch):
+        return batch.flatten(1).float()
+
+
+def pixels():
+    return _Pixels()
+
+
 def fails_to_build():
     raise KeyError("no such setting")
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from decode.doubles_of_gpu import Double, Fails, stands_in
+from decode.linear import linear_frames
 from extraction.features.own import LEARNER
 from extraction.features.running import (
     chunks_of,
@@ -30,6 +31,7 @@ from headrace.extraction.features.engine import Hooks
 from headrace.extraction.features.model_spec import Numerics
 from headrace.testing import damage
 from headrace.testing.synth import SynthClip, write_clip
+from headrace.video.frame_format import Crop, FrameFormat
 
 LENGTHS, SIZES = (31, 17, 24), ((96, 128), (96, 128), (64, 80))
 EVERY, CORNERS = sampling("every 1"), own("corners")
@@ -320,6 +322,18 @@ def test_what_a_model_cannot_do_ends_the_run_with_its_size_of_batches(clips):
         run(own("full"), clips, sampling())
     with pytest.raises(ConfigError, match=r"shape \[64, 80\], and of \[96, 128\] for others"):
         run(own("maps"), clips, sampling())
+
+
+@pytest.mark.parametrize(("height", "width"), [(24, 32), (48, 64), (40, 90)])
+def test_a_model_with_a_size_sees_the_crop_resized_to_it(clips, height, width):
+    crop = Crop(top=10, left=20, height=height, width=width)
+    found = features(own("pixels"), clips[:1], EVERY, frame_shape=FrameFormat(crop=crop))
+    seen = found[0].reshape(-1, 3, 24, 32).transpose(0, 2, 3, 1).astype(np.uint8)
+    frames = np.stack(linear_frames(clips[0], FrameFormat(crop=crop, size=(24, 32))))
+    np.testing.assert_array_equal(seen, frames)
+    if (height, width) == (24, 32):  # nothing is resized: the pixels of the frame itself
+        plain = np.stack(linear_frames(clips[0]))
+        np.testing.assert_array_equal(seen, plain[:, 10:34, 20:52])
 
 
 def test_a_batch_size_is_measured_where_that_is_asked_for(clips):

@@ -8,8 +8,8 @@ import pytest
 from extraction.features.feature_rows import damage_features, facts, failed, names, row
 from headrace.errors import ConfigError
 from headrace.extraction.features.feature_result import VideoName
-from headrace.extraction.features.table import TableFile, damage_of, write_features, write_tables
-from headrace.extraction.features.table_columns import columns_of
+from headrace.extraction.features.table import TableFile, TableOutput, write_tables
+from headrace.extraction.features.table_columns import columns_of, schema_of
 from sinks.made import disk_full_after
 
 
@@ -22,6 +22,22 @@ def plain(found):
 def read(path):
     table = TableFile(path)
     return [table.row(table.columns(each.group), each.place) for each in table.listed()]
+
+
+def write_features(path, rows, known):
+    """Write rows as the one table of a new folder: `path`."""
+    [written] = write_tables(path.parent, rows, known)
+    assert written.path == path
+    return written
+
+
+def damage_of(path):
+    """Return the message of a damaged table; None where its footer and list are whole."""
+    try:
+        TableFile(path).listed()
+    except ConfigError as error:
+        return str(error)
+    return None
 
 
 @pytest.fixture
@@ -80,8 +96,6 @@ def test_what_fails_in_the_middle_leaves_no_table(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         list(write_tables(tmp_path, rows(), facts()))
-    with pytest.raises(KeyboardInterrupt):
-        write_features(tmp_path / "mine.parquet", rows(), facts())
     assert list(tmp_path.iterdir()) == []
 
 
@@ -100,7 +114,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path, path, write, rows)
 def test_a_table_replaces_none_and_needs_a_folder(tmp_path, path):
     path.write_text("mine")
     with pytest.raises(ConfigError, match="is there already"):
-        write_features(path, [row("a", 0, 4)], facts())
+        TableOutput(path, schema_of(facts()))
     assert path.read_text() == "mine"
     with pytest.raises(ConfigError, match=r"cannot write .*: no such file or directory; give"):
         list(write_tables(tmp_path / "none", [row("a", 0, 4)], facts()))

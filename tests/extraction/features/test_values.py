@@ -1,5 +1,6 @@
 """The values of features: samples, chunks and results, and the text they travel as."""
 
+import json
 from dataclasses import replace
 from fractions import Fraction
 
@@ -9,6 +10,8 @@ import pytest
 from cache.made import key
 from extraction.features.running import sampling
 from headrace.cache.entry import CacheEntry, decode, encode
+from headrace.cache.key import decode_facts
+from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.open_decoder import open_index
 from headrace.errors import CacheError
 from headrace.extraction.features.feature_options import MOST_SAMPLES, feature_chunks
@@ -31,6 +34,7 @@ from headrace.extraction.features.model_spec import (
 )
 from headrace.planning.chunks import Chunk
 from headrace.testing.synth import SynthClip, write_clip
+from headrace.video.frame_format import Crop, FrameFormat
 
 CHUNK = Chunk(video=3, start=0, stop=21, frames=4)
 
@@ -156,6 +160,26 @@ def test_keys_tell_all_that_decides_a_result_and_not_which_video_it_is(index):
     different = {maker.keys_of(chunks[:1], index, "sha256:1")[chunks[0].name] for maker in others}
     different.add(plain.keys_of(chunks[:1], index, "sha256:2")[chunks[0].name])
     assert len(different) == 6
+
+
+def test_a_crop_is_part_of_the_key_and_whole_frames_add_nothing(index):
+    def key_of(shape):
+        maker = KeyMaker(facts=FACTS, sampling=sampling("every 300"), on_error="skip", shape=shape)
+        [key] = maker.keys_of([CHUNK], index, "sha256:1").values()
+        return key
+
+    whole, crops = key_of(FrameFormat()), [Crop.parse(f"32x48+{top}+16") for top in (0, 8)]
+    plain = KeyMaker(facts=FACTS, sampling=sampling("every 300"), on_error="skip")
+    assert whole == plain.keys_of([CHUNK], index, "sha256:1")[CHUNK.name]
+    assert {"crop", "size", "fit", "interpolation"}.isdisjoint(whole.decode)
+    cropped = [key_of(FrameFormat(crop=crop)) for crop in crops]
+    assert [key.decode for key in cropped] == [
+        {**whole.decode, "crop": "32x48+0+16"},
+        {**whole.decode, "crop": "32x48+8+16"},
+    ]
+    assert len({whole, *cropped}) == 3
+    # The key of whole frames as it was before frames could be cropped.
+    assert json.loads(whole.text)["decode"] == decode_facts(DecoderConfig(), on_error="skip")
 
 
 def test_results_that_cannot_be_told_apart_have_no_key(index):

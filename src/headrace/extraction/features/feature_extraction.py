@@ -5,6 +5,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
+from pathlib import Path
 from typing import ClassVar, Final, Self
 
 import numpy as np
@@ -15,7 +16,7 @@ from headrace.decode.decoder_config import DecoderConfig
 from headrace.errors import ConfigError, HeadraceError
 from headrace.extraction.chunk_worker import chunk_message
 from headrace.extraction.extraction import Extraction
-from headrace.extraction.extraction_plan import ExtractionPlan, KindSummary, Progress
+from headrace.extraction.extraction_plan import Estimate, ExtractionPlan, KindSummary, Progress
 from headrace.extraction.features.cache_lookup import Lookup
 from headrace.extraction.features.feature_options import (
     FeatureOptions,
@@ -33,6 +34,7 @@ from headrace.extraction.progress_recorder import ProgressRecorder
 from headrace.extraction.ray.open_cluster import on_ray
 from headrace.extraction.videos import Videos
 from headrace.extras import check_extra
+from headrace.profiling.number_format import counted, megabytes, seconds
 from headrace.profiling.run_records import Setup
 from headrace.profiling.session import Outcome as RunOutcome
 from headrace.profiling.stage_records import Role
@@ -96,32 +98,42 @@ _SAMPLES: Final = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class FeatureEstimate:
-    """What an extraction would come to."""
+class FeatureEstimate(Estimate):
+    """Size and time of an extraction of features. `num_bytes` is exact, before compression."""
 
-    videos: int
+    num_bytes: int
     samples: int
-    """Features, damage aside: exact."""
+    """Features in the output, exact where no frame is damaged."""
     chunks: int
     done: int
-    """Chunks that lie in the folder already."""
+    """Chunks whose features lie in the output folder."""
     cached: int
-    """Of the others, chunks that are in the cache."""
+    """Chunks whose features are in the cache, and not in the folder."""
     missing: int
-    """Samples of what is left then."""
+    """Samples in all other chunks."""
     shape: tuple[int, ...]
-    """Of one feature."""
+    """Shape of one feature."""
     dtype: str
-    num_bytes: int
-    """Of all features, before they are compressed: exact."""
     tried: int
-    """Samples that were computed to estimate the time."""
-    seconds: float | None
-    """For the missing, by what those took, shared out over the workers; None where none is
-    missing, or none could be computed."""
-    workers: int
-    failures: ClassVar[tuple[str, ...]] = ()
-    """It is the run that says what fails."""
+    """Samples that were computed for the estimate of the time."""
+
+    def lines(self, out: Path) -> Iterator[str]:
+        """Yield the text of a dry run: see `Estimate.lines`."""
+        shape = "x".join(map(str, self.shape)) or "1"
+        yield (
+            f"Dry run: {counted(self.samples, 'feature')} of {counted(self.videos, 'video')}, "
+            f"{shape} {self.dtype} each, would go to {out}"
+        )
+        yield f"Size: {megabytes(self.num_bytes)}, before compression"
+        yield f"Chunks: {self.chunks:,}; {self.done:,} are done, {self.cached:,} are in the cache"
+        if self.seconds is None:
+            reason = "no sample could be computed" if self.missing else "nothing is left to compute"
+            yield f"Time: not estimated, {reason}"
+        else:
+            yield (
+                f"Time: about {seconds(self.seconds)} on {counted(self.workers, 'worker')} for the "
+                f"others, by what {counted(self.tried, 'sample')} took in one"
+            )
 
 
 def extract_features(argument: Json, send: Callable[[Json], None]) -> Json:
@@ -188,8 +200,8 @@ class FeatureExtraction(Extraction[FeatureOptions]):
         began_ns = clock.now_ns()
         with KnownFacts() as known:
             facts = feature_facts(options.model, options.sampling, options.numerics, known)
-        seconds = {"model": (clock.now_ns() - began_ns) / 1e9}
-        return FeaturePlan.of(options, videos, facts), seconds
+        spent_seconds = {"model": (clock.now_ns() - began_ns) / 1e9}
+        return FeaturePlan.of(options, videos, facts), spent_seconds
 
     @contextmanager
     def opened(self, on_warning: Callable[[str], None]) -> Iterator[Self]:

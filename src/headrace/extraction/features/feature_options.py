@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Annotated, ClassVar, Final
 
 import numpy as np
 
 from headrace.cache.cache_url import DEFAULT, NONE, shown
+from headrace.config_fields import Option
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.errors import ConfigError
 from headrace.extraction.extraction_options import ExtractionOptions, OutputSpec
@@ -88,10 +89,20 @@ class FeatureOptions(ExtractionOptions):
     """Of one worker. Features are the same with any, but for rounding."""
     ray: RaySettings | None = None
     """The cluster whose machines work, in place of processes here: see `sized`."""
-    allow_nan: bool = False
+    allow_nan: Annotated[
+        bool,
+        Option("Keep features with NaN or Inf, in place of listing them.", flags=("--allow-nan",)),
+    ] = False
     """Whether features that hold NaN or Inf are kept; else their samples are lost, and named. The
     cache takes no chunk that has one."""
-    cache: str = DEFAULT
+    cache: Annotated[
+        str,
+        Option(
+            "Where results are kept for other runs; a password is safest in the environment.",
+            metavar="sqlite|PATH|redis://HOST|none",
+            variable="HEADRACE_CACHE",
+        ),
+    ] = DEFAULT
     """Where results are kept for other runs: see `open_cache`."""
 
     def __post_init__(self) -> None:

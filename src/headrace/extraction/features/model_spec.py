@@ -4,13 +4,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.config_fields import Option, check_options
 from headrace.errors import ConfigError
-from headrace.models.compute import Device, Precision
+from headrace.models.compute import WEIGHTS_OPTION, Device, Precision
 from headrace.preprocess.spec import PrepLevel
 from headrace.profiling.provenance import Scalar
 from headrace.records import recorded
@@ -25,7 +26,9 @@ class ClipShape:
     """`num_frames` frames, `stride` apart."""
 
     num_frames: int
-    stride: int = 1
+    stride: Annotated[
+        int, Option("Of the frames of a clip; 1 means consecutive ones.", least=1)
+    ] = 1
     """1 means consecutive."""
 
     def __post_init__(self) -> None:
@@ -119,16 +122,21 @@ class TorchvisionModelSpec:
 
     name: str
     """torchvision's name of it: `resnet50`; a video model such as `r3d_18` takes clips."""
-    weights: str = "DEFAULT"
-    """`DEFAULT` (torchvision's own), `none` (random, the same in each process) or the path of a
-    checkpoint."""
-    layer: str | None = None
+    layer: Annotated[
+        str | None,
+        Option("Whose output is taken; if left out, what its classifier is given."),
+    ] = None
     """Name of the layer, as `named_modules()` tells it. None: what its classifier is given, which
     are the pooled features."""
-    prep_level: PrepLevel = "medium"
+    weights: Annotated[str, WEIGHTS_OPTION] = "DEFAULT"
+    """`DEFAULT` (torchvision's own), `none` (random, the same in each process) or the path of a
+    checkpoint."""
+    prep_level: Annotated[
+        PrepLevel, Option("How much preprocessing is done; medium is the model's own.")
+    ] = "medium"
 
     def __post_init__(self) -> None:
-        one_of(PrepLevel, prep_level=self.prep_level)
+        check_options(self)
 
     @property
     def weights_file(self) -> Path | None:
@@ -165,11 +173,13 @@ FeatureModelSpec = TorchvisionModelSpec | OwnModel
 class Numerics:
     """Where the model computes, and how finely; it decides the last digits of features."""
 
-    device: str = "cpu"
+    device: Annotated[
+        str, Option("cuda: every GPU, a process each.", metavar="cpu|cuda|cuda:N")
+    ] = "cpu"
     """`cpu`, `cuda` (the first GPU) or `cuda:N`."""
     precision: Precision = "float32"
     """Below float32 by autocast: weights stay in float32."""
-    dtype: FeatureType = "float32"
+    dtype: Annotated[FeatureType, Option("Of the features as they are kept.")] = "float32"
     """Of the features that come out."""
 
     def __post_init__(self) -> None:
@@ -178,7 +188,7 @@ class Numerics:
                 f"device must be cpu, cuda or cuda:N, as in cuda:0, got {self.device!r}"
             )
         one_of(Precision, precision=self.precision)
-        one_of(FeatureType, dtype=self.dtype)
+        check_options(self)
 
     @property
     def kind(self) -> Device:

@@ -158,18 +158,6 @@ def write_tables(
         number += 1
 
 
-def write_features(path: Path, rows: Iterable[ChunkResult], facts: TableFacts) -> Written:
-    """Write rows as one table: see `write_tables`.
-
-    Raises:
-        ConfigError: it cannot be written, or is there already; nothing is left of it.
-    """
-    with _TableWriter(path, facts) as writer:
-        for row in rows:
-            writer.write(row)
-        return writer.close()
-
-
 class _TableWriter:
     """Appends rows to a table, some at a time."""
 
@@ -355,18 +343,6 @@ class TableFile:
             if isinstance(error, ConfigError):
                 raise
             raise ConfigError(_words(self.path, error)) from error
-
-
-def damage_of(path: Path) -> str | None:
-    """Return what is wrong with a table, in one line; None where its footer and list are whole.
-
-    Reads six small columns. Features are checked, by checksums, when they are read.
-    """
-    try:
-        TableFile(path).listed()
-    except ConfigError as error:
-        return str(error)
-    return None
 
 
 def _words(path: Path, error: Exception) -> str:

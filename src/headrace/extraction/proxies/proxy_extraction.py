@@ -6,13 +6,14 @@ from typing import ClassVar, Final
 
 from headrace.decode.proxies import LIST, ProxyRow, write_rows
 from headrace.extraction.extraction import Extraction
-from headrace.extraction.extraction_plan import KindSummary, Progress
+from headrace.extraction.extraction_plan import KindSummary, PixelEstimate, Progress
 from headrace.extraction.journal import Journal, JournalEntry, Lost, Outcome
 from headrace.extraction.pilot import pilot, pixels_of
 from headrace.extraction.progress_recorder import ProgressRecorder
 from headrace.extraction.proxies.encoder import check_encoder
 from headrace.extraction.proxies.proxy_options import ProxyOptions
 from headrace.extraction.proxies.proxy_worker import make_proxies
+from headrace.profiling.number_format import counted, percent
 from headrace.profiling.run_records import Setup
 from headrace.profiling.session import Outcome as RunOutcome
 from headrace.profiling.stage_records import Role
@@ -24,21 +25,22 @@ _FRAMES: Final = 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProxyEstimate:
-    """What proxies would come to. Estimates are None where no sample could be made."""
+class ProxyEstimate(PixelEstimate):
+    """Size and time of the proxies of an extraction."""
 
-    videos: int
-    frames: int
     original_bytes: int
-    samples: int
-    """Frames that were made to estimate the rest."""
-    num_bytes: int | None
-    """Of all proxies: their mean per pixel in the samples, times all pixels."""
-    seconds: float | None
-    """By what the samples took, shared out over the workers."""
-    workers: int
-    failures: tuple[str, ...] = ()
-    """What ended the process that made a sample, in words."""
+    """Bytes of the files of the originals."""
+
+    @property
+    def contents(self) -> str:
+        """The output in words."""
+        return f"proxies of {counted(self.frames, 'frame')} of {counted(self.videos, 'video')}"
+
+    @property
+    def size_basis(self) -> str:
+        """What the size is estimated from, in words."""
+        share = percent((self.num_bytes or 0) / self.original_bytes)
+        return f"{share} of the originals, estimated from {counted(self.samples, 'frame')}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

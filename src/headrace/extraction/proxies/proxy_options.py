@@ -4,13 +4,14 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Annotated, ClassVar, Final
 
+from headrace.config_fields import Option
 from headrace.errors import ConfigError
 from headrace.extraction.extraction_options import WHOLE_FRAMES, ExtractionOptions
 from headrace.extraction.proxies.encoder import Codec
 from headrace.profiling.provenance import Scalar
-from headrace.units import check_counts, one_of
+from headrace.units import check_counts
 from headrace.video.frame_format import FrameFormat
 
 _LEAST = 2
@@ -119,13 +120,15 @@ class ProxyOptions(ExtractionOptions):
     kind: ClassVar[str] = "proxies"
     size: ProxySize = field(default_factory=lambda: ShorterSide(256))
     """Of the proxies."""
-    gop: int | None = None
+    gop: Annotated[
+        int | None,
+        Option("Frames from one keyframe to the next; without it 8, for mjpeg 1.", least=1),
+    ] = None
     """Frames from one keyframe to the next; None: 8, or 1 where the codec has keyframes only."""
-    codec: Codec = "h264"
+    codec: Annotated[Codec, Option("Of the proxies.")] = "h264"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        one_of(Codec, codec=self.codec)
         if self.gop is not None:
             if self.codec == "mjpeg" and self.gop != 1:
                 raise ConfigError(
