@@ -126,7 +126,7 @@ def in_threads(
     source: OneThread, engine: ModelRunner, count: int
 ) -> Iterator[tuple[Any, int, dict[str, int]]]:
     """Yield so many results of a live run, each with when it was there, and its stages' times."""
-    overload = DropPolicy.chosen("every-frame", is_live=source.base != "full_speed")
+    overload = DropPolicy.chosen("keep-all", is_live=source.base != "full_speed")
     plan = LivePlan(sources=[source], engine=engine, overload=overload)
     with LiveFlow(plan) as flow:
         for item in islice(flow, count):

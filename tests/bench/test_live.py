@@ -33,7 +33,7 @@ from runtime.in_time import in_time
 MADE = provenance({}, ())
 
 
-def taken(*, settling_seconds=0.1, run=None, overload="every-frame", **source):
+def taken(*, settling_seconds=0.1, run=None, overload="keep-all", **source):
     """The turn of a flow over one source, a frame every 10 ms."""
     plan = LivePlan(
         sources=[FakeSource(**source)],

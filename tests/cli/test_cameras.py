@@ -92,11 +92,11 @@ def test_cameras_are_folders_of_pictures_with_a_rate(holds, index):
     for clip, count in (("a", 6), ("b", 4)):
         for camera in ("BACK", "FRONT"):
             write_pictures(Path("set", clip, camera), count)
-    said = index("--rate 12 set --out index.json", "--rate 12 index.json")
+    said = index("--framerate 12 set --out index.json", "--framerate 12 index.json")
     said += f"\n{Path('index.json').read_text()}\n"
     shutil.rmtree(Path("set", "b", "BACK"))
     Path("set", "a", "BACK", "00005.jpg").unlink()
-    holds("index_of_pictures.txt", said + index("--rate 12 set"))
+    holds("index_of_pictures.txt", said + index("--framerate 12 set"))
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ def test_camera_streams_are_measured_on_folders_of_pictures(bench, tmp_path):
     for camera in ("FRONT", "BACK"):
         write_pictures(tmp_path / "set" / "a" / camera, 6)
     (tmp_path / "index.json").write_text('{"set": {"a": 6}}')
-    options = ("--rate", "12", "--cameras", "FRONT", "--reference", "FRONT")
+    options = ("--framerate", "12", "--cameras", "FRONT", "--reference", "FRONT")
     options += ("--ways", "decode", "--ranks", 1, "--workers", 1, "--json")
     code, out, err = bench(tmp_path / "index.json", *options)
     record = json.loads(out)

@@ -60,7 +60,7 @@ def test_a_run_leaves_its_folder_and_says_where(call, tmp_path):
 def test_a_run_tries_its_own_advice_in_a_folder_of_its_own(call, good, tmp_path):
     folder = tmp_path / "out"
     flags = (*SQUEEZENET, "--batch-size", 8, "--max-steps", 12)
-    code, out, _ = call("run", good, *flags, "--out", folder, "--try")
+    code, out, _ = call("run", good, *flags, "--out", folder, "--apply-advice")
     last = out.splitlines()[-1]
     is_tried = not last.startswith("Tried nothing: ")
     assert (code, (folder / "tried" / "session.json").is_file()) == (0, is_tried)
@@ -276,23 +276,23 @@ def test_a_stream_is_chosen_by_a_flag(call, tmp_path, stream):
 @pytest.mark.parametrize("pattern", ["", "%05d.jpg"])
 def test_pictures_are_read_with_their_rate(call, pictures, pattern):
     named = pictures / pattern
-    code, out, _ = call("clip", named, "--rate", "12.5", "--num-frames", 3, "--json")
+    code, out, _ = call("clip", named, "--framerate", "12.5", "--num-frames", 3, "--json")
     assert (code, json.loads(out)["pts_seconds"]) == (0, [0, 0.16, 0.32])
-    code, out, _ = call("index", named, "--rate", "25/2", "--json")
+    code, out, _ = call("index", named, "--framerate", "25/2", "--json")
     [row] = json.loads(out)
     assert (code, row["frames"], row["frame_rate"]) == (0, 12, 12.5)
-    assert call("doctor", "--parity", named, "--rate", 10)[0] == 0
-    assert call("index", named, "--rate", 10, "--verify")[0] == 0
+    assert call("doctor", "--parity", named, "--framerate", 10)[0] == 0
+    assert call("index", named, "--framerate", 10, "--verify")[0] == 0
 
 
 def test_a_plan_is_made_of_pictures(call, pictures):
-    code, out, _ = call("plan", pictures, "--rate", 10, "--batch-size", 4, "--json")
+    code, out, _ = call("plan", pictures, "--framerate", 10, "--batch-size", 4, "--json")
     assert (code, bool(json.loads(out))) == (0, True)
 
 
 @pytest.mark.parametrize("how", [(), ("--max-seconds", 600)], ids=["at full speed", "as they come"])
 def test_a_model_is_run_on_pictures_in_order(call, pictures, tmp_path, how):
-    flags = (*FAST, "--batch-size", 8, "--rate", "12.5", *how, "--out", tmp_path, "--json")
+    flags = (*FAST, "--batch-size", 8, "--framerate", "12.5", *how, "--out", tmp_path, "--json")
     code, said, _ = call("run", pictures, *flags)
     session = json.loads(said)
     configuration = session["provenance"]["configuration"]

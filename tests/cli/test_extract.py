@@ -303,7 +303,7 @@ def pictures(tmp_path_factory):
 
 def test_frames_of_pictures_in_order_are_extracted(extract, pictures, tmp_path):
     """Their numbers and times are those of the sequence; another rate is another request."""
-    asked = (FRAMES, pictures, "--every", 4, "--size", "32x48", "--rate")
+    asked = (FRAMES, pictures, "--every", 4, "--size", "32x48", "--framerate")
     code, said, _ = extract(*asked, 10, "--dry-run")
     assert (code, "3 pictures of 1 video" in said) == (0, True)
     assert extract(*asked, 10)[0] == 0
@@ -321,7 +321,9 @@ def test_frames_of_pictures_in_order_are_extracted(extract, pictures, tmp_path):
 
 
 def test_features_of_pictures_in_order_are_kept(extract, pictures, tmp_path):
-    assert extract(FEATURES, pictures, "--every", 5, *FEATURES.plain[2:], "--rate", "5/2")[0] == 0
+    assert (
+        extract(FEATURES, pictures, "--every", 5, *FEATURES.plain[2:], "--framerate", "5/2")[0] == 0
+    )
     [row] = rows(tmp_path / "out")
     assert row["index"] == [0, 5, 10]
 

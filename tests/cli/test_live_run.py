@@ -36,7 +36,7 @@ def full_disk(tmp_path):
 
 
 def test_a_file_in_real_time_says_what_became_of_every_frame(call, good, tmp_path):
-    paced = ("--pace", "realtime", "--overload", "every-frame")
+    paced = ("--pace", "realtime", "--overload", "keep-all")
     code, out, err = call("run", good, *FAST, *paced, "--out", tmp_path / "out")
     assert (code, err) == (0, "")
     assert "= 30 delivered + 0 dropped + 0 in flight" in out
@@ -158,14 +158,14 @@ def no_token(monkeypatch):
 
 def options(view="web", *, address="127.0.0.1", hosts=None, file=None, silence="10s"):
     typed = {"view": view, "address": address, "hosts": hosts, "web_token_file": file}
-    return web_options({**typed, "max_silence": silence})
+    return web_options({**typed, "health_timeout": silence})
 
 
 def test_flags_of_the_page_arrive(no_token):
     assert [options(view).with_page for view in ("web", "metrics")] == [True, False]
     assert options("none") is options("window") is None
     page = options("metrics", hosts=["cam.example"], silence="1.5s")
-    assert (page.hosts, page.silent_seconds) == (("cam.example",), 1.5)
+    assert (page.hosts, page.health_timeout_seconds) == (("cam.example",), 1.5)
 
 
 def test_the_token_is_read_from_a_file_or_from_the_environment(no_token, tmp_path, monkeypatch):

@@ -9,11 +9,16 @@ from test_masking import SECRET, addresses
 
 DOORS = [
     *("{0}", "run {0} --no-such-option", "run --view {0} 0", "run 0 --max-staleness {0}"),
-    *("run {0} --rate 3", "run {0} --mode retrain --labels x.csv", "annotate {0}", "index {0}"),
+    *(
+        "run {0} --framerate 3",
+        "run {0} --mode retrain --labels x.csv",
+        "annotate {0}",
+        "index {0}",
+    ),
     *("index {0} --json", "clip {0}", "plan {0}", "proxy {0} -o proxies", "watch -- {0}"),
     *("extract frames {0} -o frames --fps 1", "doctor --parity {0}", "doctor --parity {0} --json"),
     *("report {0}", "compare {0} elsewhere", "models {0}", "launch {0}"),
-    *("run {0} --rate 3 --debug", "plan {0} --debug"),
+    *("run {0} --framerate 3 --debug", "plan {0} --debug"),
 ]
 
 

@@ -138,7 +138,7 @@ def test_a_file_beside_is_a_sink(good, sinks, rows, tmp_path):
 
 @pytest.mark.parametrize(
     ("words", "shapes"),
-    [((), [4, 2]), (("--pace", "realtime", "--overload", "every-frame"), [1] * 6)],
+    [((), [4, 2]), (("--pace", "realtime", "--overload", "keep-all"), [1] * 6)],
     ids=["files", "live"],
 )
 def test_pixels_come_where_they_are_asked_for(run, rows, tmp_path, words, shapes):
@@ -196,7 +196,7 @@ def test_what_is_no_sink_is_refused_before_anything_is_written(run, tmp_path, na
 
 
 def test_results_are_not_written_twice_by_trying(run):
-    code, err = run("--sink", "mine:Lines", "--try")
+    code, err = run("--sink", "mine:Lines", "--apply-advice")
     assert (code, "leave one out" in err) == (2, True)
 
 

@@ -25,9 +25,9 @@ SECOND = 1000 * MS
     [
         ("auto", True, False, 1),
         ("auto", False, True, 2),
-        ("freshest", True, False, 1),
-        ("every-frame", True, True, 2),
-        ("every-frame", False, True, 2),
+        ("keep-last", True, False, 1),
+        ("keep-all", True, True, 2),
+        ("keep-all", False, True, 2),
     ],
 )
 def test_a_name_means_what_the_pace_makes_of_it(name, is_live, keeps_all, queue):
@@ -43,7 +43,7 @@ def test_a_name_means_what_the_pace_makes_of_it(name, is_live, keeps_all, queue)
 def test_a_second_batch_is_made_ready_only_where_it_would_not_be_too_old(
     limit, work_seconds, places
 ):
-    chosen = DropPolicy.chosen("freshest", is_live=True, max_staleness_seconds=limit)
+    chosen = DropPolicy.chosen("keep-last", is_live=True, max_staleness_seconds=limit)
     assert chosen.in_flight(work_seconds) == places
 
 

@@ -144,7 +144,7 @@ def test_a_trace_that_cannot_be_written_fails_the_run_in_words(runner, tmp_path)
 
 def test_each_frame_of_a_live_run_has_an_arrow_to_its_result(tmp_path):
     source = FakeSource(count=40)
-    given = {"overload": "every-frame", "batch_size": 4, "video": False, **TRACED}
+    given = {"overload": "keep-all", "batch_size": 4, "video": False, **TRACED}
     made = options(source.name, tmp_path, **given)
     runner = LiveRunner(options=made, sources=(source,), model=tiny_classifier())
     session = in_time(runner.run)

@@ -65,6 +65,15 @@ def test_a_session_of_another_version_is_refused_with_both(tmp_path):
         Session.load(tmp_path / "session.json")
 
 
+@pytest.mark.parametrize(("old", "new"), [("every-frame", "keep-all"), ("freshest", "keep-last")])
+def test_an_older_session_opens_with_the_words_of_overload_as_they_are_now(tmp_path, old, new):
+    text = (RECORDED / "sessions" / "live" / "session.json").read_text("utf-8")
+    assert '"overload":"auto"' in text
+    path = tmp_path / "session.json"
+    path.write_text(text.replace('"overload":"auto"', f'"overload":"{old}"'), "utf-8")
+    assert Session.load(path).provenance.configuration["overload"] == new
+
+
 @pytest.mark.parametrize("kind", LOADERS)
 def test_a_loader_goes_on_from_its_state(kind, own_indexes):
     with LOADERS[kind]() as loader:

@@ -51,7 +51,10 @@ class CamerasConfig:
         Option("The camera whose frames are the moments, or longest; the first if not given."),
     ] = None
     rate: Annotated[
-        str | None, Option("Pictures a second; each camera is then a folder of pictures.")
+        str | None,
+        Option(
+            "Pictures a second; each camera is then a folder of pictures.", flags=("--framerate",)
+        ),
     ] = None
     ranks: Annotated[tuple[int, ...], Option("Numbers of ranks, each a process.", least=1)] = (1, 2)
     workers: Annotated[tuple[int, ...], Option("Numbers of workers of each rank.", least=1)] = (2,)

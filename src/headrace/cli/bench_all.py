@@ -21,7 +21,7 @@ _OPTIONS: Final = (
     OUT,
     option("only", str, "", "Measure these alone, with commas between them.", metavar="NAMES"),
     option("skip", str, "", "All but these.", metavar="NAMES"),
-    option("again", bool, False, "Measure anew what the folder holds already.", "--again"),
+    option("again", bool, False, "Measure anew what the folder holds already.", "--rerun"),
     option("dry_run", bool, False, "Say what it would do, and how long.", "--dry-run"),
     JSON,
 )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def clip(
-    file: Annotated[str, typer.Argument(help="Video file, or pictures with --rate.")],
+    file: Annotated[str, typer.Argument(help="Video file, or pictures with --framerate.")],
     start: Annotated[int, typer.Option(min=0, help="Index of the first frame.")] = 0,
     num_frames: Annotated[int, typer.Option(min=1, help="Frames in the clip.")] = 16,
     stride: Annotated[int, typer.Option(min=1, help="1 means consecutive frames.")] = 2,

@@ -50,7 +50,7 @@ def doctor(
     if parity != bool(files):
         raise ConfigError("doctor --parity compares files: give both, or neither")
     if (stream is not None or rate is not None) and not files:
-        raise ConfigError("--stream and --rate are for --parity, which compares files")
+        raise ConfigError("--stream and --framerate are for --parity, which compares files")
     if files:
         _parity(sources_of(files, rate=rate, stream=stream), num_frames, json)
     else:

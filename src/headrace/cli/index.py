@@ -35,7 +35,7 @@ _REFERENCE = (
 )
 _LAYOUT = (
     "cameras: write and check the index of <clip>/<camera>.mp4 folders, or of <clip>/<camera>/ "
-    "folders of pictures with --rate."
+    "folders of pictures with --framerate."
 )
 _COLUMNS = ("file", "codec", "size", "rate", "frames", "GOP", "B", "VFR", "turn")
 _PATH_WIDTH = 40

@@ -58,7 +58,7 @@ def _run(**typed: Any) -> None:
         web,
         is_dry=typed["dry_run"],
         is_quiet=typed["json"],
-        is_trying=typed["try_advised"],
+        is_trying=typed["apply_advice"],
         log_format=typed["log_format"],
     )
 
@@ -185,7 +185,7 @@ def _with_progress(runner: "Runner", *, is_quiet: bool) -> "Session":
 def _refuse_other_than_file() -> None:
     """Say that only a file at full speed can be run again."""
     raise ConfigError(
-        "--try runs twice and compares, which needs one video file at full speed; "
+        "--apply-advice runs twice and compares, which needs one video file at full speed; "
         "give one file, without --pace realtime"
     )
 

@@ -82,19 +82,19 @@ PARAMETERS: Final = (
         metavar="FILE",
     ),
     option(
-        "max_silence",
+        "health_timeout",
         str,
         "10s",
-        "Without results for longer its health is bad.",
+        "Report unhealthy after this long without a result.",
         metavar="SPAN",
         callback=checking(parse_seconds),
     ),
     option(
-        "try_advised",
+        "apply_advice",
         bool,
         False,
         "Then run again with the change advised, and say what it brought.",
-        "--try",
+        "--apply-advice",
     ),
     DRY_RUN,
     option(
@@ -116,9 +116,9 @@ def run_options(typed: dict[str, Any]) -> RunOptions:
         typer.BadParameter: flags that contradict each other, or none that is needed.
         ConfigError: a value is not possible.
     """
-    if typed.get("sinks") and typed["try_advised"]:
+    if typed.get("sinks") and typed["apply_advice"]:
         raise typer.BadParameter(
-            "the second run of --try would write everything again; leave one out",
+            "the second run of --apply-advice would write everything again; leave one out",
             param_hint="'--sink'",
         )
     is_auto = typed["batch_size"] == "auto"

@@ -24,13 +24,13 @@ def source_of(path: str | Path, *, rate: str | None, stream: str | None) -> "Sou
 
     if rate is None and is_pattern(path):
         raise ConfigError(
-            f"{path} is no file; if it is a pattern of pictures, say with --rate how many are "
+            f"{path} is no file; if it is a pattern of pictures, say with --framerate how many are "
             "shown a second"
         )
     if rate is None and Path(path).is_dir():
         raise ConfigError(
             f"{path} is a folder; give a video file, or, if it holds pictures in order, say with "
-            "--rate how many are shown a second"
+            "--framerate how many are shown a second"
         )
     return source_at(path, rate=rate, stream=stream)
 

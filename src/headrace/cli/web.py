@@ -31,15 +31,15 @@ def web_options(typed: dict[str, Any]) -> "WebOptions | None":
         typed,
         token=_token(token_file) if view in ("web", "metrics") else None,
         with_page=view == "web",
-        silent_seconds=parse_seconds(typed["max_silence"]),
+        health_timeout_seconds=parse_seconds(typed["health_timeout"]),
     )
     if view in ("web", "metrics"):
         return options
     plain = WebOptions(with_page=False)
     if options != plain or token_file is not None:
         raise ConfigError(
-            "--web-address, --web-port, --web-host, --web-token-file and --max-silence say how a "
-            f"run is served, and --view {view} serves nothing; give --view web or metrics"
+            "--web-address, --web-port, --web-host, --web-token-file and --health-timeout are for "
+            f"a run that is served, and --view {view} serves nothing; give --view web or metrics"
         )
     return None
 

@@ -67,7 +67,8 @@ def check_way(way: str, *, rate: str | None, on_error: OnError) -> None:
     decoding = DecoderConfig.named(way)
     if rate is not None and decoding != ON_CPU:
         raise ConfigError(
-            f"--decode {way} is for videos, and sources are pictures (--rate); leave --decode out"
+            f"--decode {way} is for videos, and sources are pictures (--framerate); leave --decode "
+            "out"
         )
     if on_error == "conceal" and decoding.backend == "torchcodec":
         raise ConfigError(

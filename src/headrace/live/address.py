@@ -165,8 +165,8 @@ def _named(text: str, folder: Path | None = None) -> Iterator[Address]:
 def _pictures(text: str, rate: Rate) -> FileAddress:
     if is_camera_or_address(text):
         raise ConfigError(
-            f"--rate is for pictures in order, a folder or a pattern such as frames/%05d.jpg, got "
-            f"{masked(text)}, whose frames come as they come; leave out --rate"
+            "--framerate is for image sequences, a folder or a pattern such as frames/%05d.jpg, "
+            f"got {masked(text)}, a live source; leave out --framerate"
         )
     if not text:
         raise ConfigError("a source is named by an empty text; give a folder of pictures")

@@ -64,13 +64,13 @@ class DropLog:
         self.spells.append(spell)
 
 
-OverloadName = Literal["auto", "every-frame", "freshest"]
-"""`every-frame`: sources wait, and latency grows; `freshest`: older frames make room for newer
-ones; `auto`: freshest for what comes as it comes, every frame of a file at full speed."""
+OverloadName = Literal["auto", "keep-all", "keep-last"]
+"""`keep-all`: sources wait, and latency grows; `keep-last`: newer frames replace older ones;
+`auto`: `keep-last` for live sources, `keep-all` for a file at full speed."""
 
 STALE: Final = "stale"
 """Why a frame is dropped that is older than it may be."""
-_DEFAULT_QUEUE: Final = {"every-frame": 2, "freshest": 1}
+_DEFAULT_QUEUE: Final = {"keep-all": 2, "keep-last": 1}
 _LASTS_NS: Final = 1_000_000_000
 """Of drops that follow each other closer than this, from which they are an overload."""
 _CALM_NS: Final = 10_000_000_000
@@ -113,17 +113,17 @@ class DropPolicy:
                 or too old; a number is out of range.
         """
         one_of(OverloadName, overload=name)
-        if not is_live and (name == "freshest" or max_staleness_seconds is not None):
+        if not is_live and (name == "keep-last" or max_staleness_seconds is not None):
             raise ConfigError(
                 "a file at full speed waits for the model, so its frames are never too many or too "
-                "old; leave out --overload freshest and --max-staleness, or give --pace realtime"
+                "old; leave out --overload keep-last and --max-staleness, or give --pace realtime"
             )
         check_integers(1, queue=queue)
         if max_staleness_seconds is not None and not max_staleness_seconds > 0:
             raise ConfigError(f"max_staleness must be > 0, got {max_staleness_seconds} s")
-        meant = ("freshest" if is_live else "every-frame") if name == "auto" else name
+        meant = ("keep-last" if is_live else "keep-all") if name == "auto" else name
         return cls(
-            keeps_all=meant == "every-frame",
+            keeps_all=meant == "keep-all",
             queue=queue or _DEFAULT_QUEUE[meant],
             max_staleness_seconds=max_staleness_seconds,
         )

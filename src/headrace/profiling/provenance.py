@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import UTC
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -28,6 +28,19 @@ def _encodable(text: object) -> object:
 Text = Annotated[str, BeforeValidator(_encodable)]
 CommandLine = tuple[Annotated[Text, AfterValidator(masked)], ...]
 """One argument each; passwords in addresses are left out, whoever makes the record."""
+
+
+_OLD_OVERLOAD: Final = {"every-frame": "keep-all", "freshest": "keep-last"}
+"""Value of `overload` in older records -> its value now."""
+
+
+def _with_current_words(configuration: dict[str, Any]) -> dict[str, Any]:
+    overload = configuration.get("overload")
+    return (
+        configuration | {"overload": _OLD_OVERLOAD[overload]}
+        if overload in _OLD_OVERLOAD
+        else (configuration)
+    )
 
 
 class Record(BaseModel):
@@ -98,7 +111,9 @@ class Provenance(Record):
     """Of the process that ran it; None in records made before headrace kept it."""
     command: CommandLine
     """The command line, one argument each."""
-    configuration: dict[str, Text | int | float | bool | None]
+    configuration: Annotated[
+        dict[str, Text | int | float | bool | None], AfterValidator(_with_current_words)
+    ]
     """Every option in force, defaults included, by its name with underscores."""
     machine: Machine
     versions: dict[str, str]

@@ -63,8 +63,8 @@ def check_media(media: RunInputs, options: RunOptions) -> None:
         except BackendError as error:
             if options.input.rate is not None:
                 raise ConfigError(
-                    f"--decode {way} is for videos, and {index.source} is pictures (--rate); leave "
-                    "--decode out"
+                    f"--decode {way} is for videos, and {index.source} is pictures (--framerate); "
+                    "leave --decode out"
                 ) from error
             raise BackendError(in_option_words(str(error))) from error
 

@@ -252,7 +252,7 @@ class FlowOptions:
         OverloadName,
         Option("Too many frames: keep all, or let newer ones replace older ones (auto)."),
     ] = "auto"
-    """`auto`: freshest in real time, every frame offline."""
+    """`auto`: `keep-last` in real time, `keep-all` offline."""
     max_staleness: Annotated[
         str | None,
         Option('Drop frames that are older, such as "200ms".', metavar="SPAN", check=parse_seconds),
@@ -262,7 +262,7 @@ class FlowOptions:
         int | None,
         Option("Frames of each source that may wait for their turn.", least=1, metavar="N"),
     ] = None
-    """None means 1 where the freshest are kept, else 2."""
+    """None means 1 with `keep-last`, else 2."""
     wait_for_source: Annotated[
         bool, Option("Wait for a source that is not there yet.", flags=("--wait-for-source",))
     ] = False

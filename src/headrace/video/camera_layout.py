@@ -21,7 +21,7 @@ _LONGEST_NAME = 255
 _LONGEST_SHOWN = 40
 _SUFFIX = ".mp4"
 """Of a camera that is not there."""
-_NEEDS_RATE = "; folders of pictures are read with a rate (picture_rate=, --rate)"
+_NEEDS_RATE = "; folders of pictures are read with a rate (picture_rate=, --framerate)"
 _SHOWN = "[!.]*"
 """Not those that macOS hides beside them."""
 

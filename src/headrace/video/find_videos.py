@@ -40,7 +40,7 @@ def find_videos(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
         elif is_pattern(path):
             raise ConfigError(
                 f"{path} is no file; if it is a pattern of pictures, say how many are shown a "
-                "second (ImageSequence; --rate of a command that has it)"
+                "second (ImageSequence; --framerate of a command that has it)"
             )
         else:
             found.append(path)
@@ -58,7 +58,7 @@ def _inside(folder: Path) -> list[Path]:
         raise ConfigError(
             f"the folder {folder} holds no file that is named like a video "
             f"({' '.join(sorted(VIDEO_SUFFIXES))}); name the files themselves; pictures in order "
-            "need a rate (ImageSequence; --rate of a command that has it)"
+            "need a rate (ImageSequence; --framerate of a command that has it)"
         )
     return inside
 

@@ -24,6 +24,7 @@ Rate = Fraction | float | str
 """Pictures per second of media time: 10, 12.5, "30000/1001"."""
 RATE_OPTION: Final = Option(
     "Pictures a second; a path is then a folder of pictures, or a pattern such as frames/%05d.jpg.",
+    flags=("--framerate",),
     metavar="RATE",
 )
 

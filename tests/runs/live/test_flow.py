@@ -25,7 +25,7 @@ def means(batch):
     return batch.float().flatten(1).mean(dim=1)
 
 
-def plan(*sources, run=means, overload="every-frame", staleness=None, **options):
+def plan(*sources, run=means, overload="keep-all", staleness=None, **options):
     chosen = DropPolicy.chosen(overload, is_live=True, max_staleness_seconds=staleness)
     engine = ModelRunner.of_callable(run)
     return LivePlan(sources=sources, engine=engine, overload=chosen, **options)
@@ -57,7 +57,7 @@ def test_every_frame_comes_out_once_in_order_with_its_answer():
 @given(
     counts=st.lists(st.integers(0, 30), min_size=1, max_size=3),
     dropped=st.sets(st.integers(0, 30), max_size=8),
-    overload=st.sampled_from(["every-frame", "freshest"]),
+    overload=st.sampled_from(["keep-all", "keep-last"]),
     staleness=st.none() | st.sampled_from([0.001, 0.02, 1.0]),
     clips=st.none() | st.builds(ClipWindow, num_frames=st.integers(1, 4), hop=st.integers(1, 6)),
     work_ms=st.sampled_from([0, 5, 40]),
@@ -87,7 +87,7 @@ def test_arrived_is_delivered_and_dropped_and_none_is_left(
         for source in range(len(counts)):
             own = [number for s, number in shown if s == source]
             assert own == sorted(own)
-    if overload == "every-frame" and staleness is None and clips is None:
+    if overload == "keep-all" and staleness is None and clips is None:
         wanted = [(s, k) for s, n in enumerate(counts) for k in range(n) if k not in dropped]
         assert sorted(shown) == wanted
 
@@ -137,11 +137,11 @@ def stuck(first, last, **options):
             gate.opened.set()
 
     source = FakeSource(count=40, on_frame=on_frame)
-    items, flow = flowed(plan(source, run=gate, overload="freshest", **options))
+    items, flow = flowed(plan(source, run=gate, overload="keep-last", **options))
     return numbers(items), flow.conserved().dropped
 
 
-def test_freshest_takes_the_newest_frame_and_counts_the_others():
+def test_keep_last_takes_the_newest_frame_and_counts_the_others():
     batches, dropped = stuck(1, 39)
     seen = [number for batch in batches for number in batch]
     assert (seen[0], seen[-1]) == (0, 39)
@@ -177,7 +177,7 @@ def test_a_fast_source_never_drops_the_frames_of_a_slow_one():
         FakeSource(count=3, interval_ms=0, on_frame=slow),
         FakeSource(count=50, interval_ms=0, on_frame=fast),
     )
-    items, flow = flowed(plan(*sources, run=gate, overload="freshest"))
+    items, flow = flowed(plan(*sources, run=gate, overload="keep-last"))
     own = {n: [i.value.gathered.views[0][0].number for i in items if i.source == n] for n in (0, 1)}
     assert own[0][0] == 0
     assert own[0][-1] == 2

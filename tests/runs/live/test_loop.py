@@ -33,7 +33,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "live.md"
 
 
 def results(source, model, **options):
-    options = {"overload": "every-frame", "clock": FakeClock(), **options}
+    options = {"overload": "keep-all", "clock": FakeClock(), **options}
     return in_time(lambda: list(headrace.live(source, model, **options)))
 
 

@@ -37,7 +37,7 @@ def runner(tmp_path):
     """Return a function: fake sources, options -> a run whose model costs nothing."""
 
     def make(*sources, model=None, sinks=(), on_notice=lambda notice: None, **given):
-        plain = {"overload": "every-frame", "batch_size": 4, "video": False}
+        plain = {"overload": "keep-all", "batch_size": 4, "video": False}
         names = [source.name for source in sources]
         return LiveRunner(
             options=options(names, tmp_path, **{**plain, **given}),
@@ -199,7 +199,7 @@ def test_boxes_of_a_live_run_are_drawn_and_listed_with_the_times_they_came(runne
 def test_a_detector_by_its_name_is_run_live_with_the_boxes_it_is_sure_of(tmp_path, prepare):
     clip = write_clip(tmp_path / "clip", SynthClip(num_frames=3))
     given = {"model_name": "ssdlite320_mobilenet_v3_large", "pace": "realtime"}
-    session = prepare(clip, overload="every-frame", **given).run()
+    session = prepare(clip, overload="keep-all", **given).run()
     assert session.outputs == ("annotated.mp4", "coco.json", "boxes.jsonl")
     found = session.provenance.configuration
     assert (found["threshold"], found["parquet"]) == (0.7, False)

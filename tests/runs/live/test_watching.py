@@ -57,7 +57,7 @@ def test_a_source_that_was_given_up_says_why():
 def test_before_the_first_result_nothing_is_made_up():
     status = StatusBoard("tiny on x", "arrival", FakeClock()).status()
     assert (status.state, status.fps, status.latency) == ("starting", 0, None)
-    assert (status.silent_seconds, status.jitter_ms) == (None, None)
+    assert (status.seconds_since_last_result, status.jitter_ms) == (None, None)
 
 
 def test_the_rate_falls_to_0_and_the_latency_leaves_the_window():
@@ -67,11 +67,11 @@ def test_the_rate_falls_to_0_and_the_latency_leaves_the_window():
         clock.advance(0.1)
         board.add(step(number, frames=2))
     status = board.status()
-    assert (status.state, status.fps, status.silent_seconds) == ("running", 20, 0)
+    assert (status.state, status.fps, status.seconds_since_last_result) == ("running", 20, 0)
     assert (status.latency.count, status.latency.p50_ms, status.latency.p95_ms) == (10, 20, None)
     assert status.jitter_ms == pytest.approx(0)
     clock.advance(2)
-    assert (board.status().fps, board.status().silent_seconds) == (0, 2)
+    assert (board.status().fps, board.status().seconds_since_last_result) == (0, 2)
     clock.advance(WINDOW_SECONDS)
     assert board.status().latency.count == 0
     board.end()

@@ -46,7 +46,7 @@ def status(**changes: Any) -> LiveStatus:
         "state": "running",
         "wall_seconds": 1_700_000_000.0,
         "running_seconds": 760.0,
-        "silent_seconds": 0.031,
+        "seconds_since_last_result": 0.031,
         "fps": 29.0,
         "latency": LatencyStatus(
             base="arrival", window_seconds=60, count=1_789, p50_ms=41.7, p95_ms=63.2

@@ -57,7 +57,7 @@ def test_while_the_source_is_down_it_says_since_when_and_what_is_tried(page: Pag
         run.view.write(seen(7))
         page.open(f"{run.root}/", width=1280)
         page.wait_for(f"{PICTURE_WIDTH} === 128")
-        run.say(status(fps=0, silent_seconds=43.0, sources=(down,)))
+        run.say(status(fps=0, seconds_since_last_result=43.0, sources=(down,)))
         page.wait_for("document.body.className === 'down'")
         since = page.evaluate(
             "new Date((1700000000 - 41.3) * 1000).toLocaleTimeString('en-GB', { hour12: false })"

@@ -38,8 +38,8 @@ from sinks.web.faked_run import ANY_PORT, DOOR, ask, faked_run, source, status
             "in camera.example.org",
         ),
         (
-            {"silent_seconds": 0.0},
-            "pictures_per_second and silent_seconds must be > 0, got 15 and 0",
+            {"health_timeout_seconds": 0.0},
+            "pictures_per_second and health_timeout_seconds must be > 0, got 15 and 0",
         ),
     ],
 )
@@ -71,19 +71,19 @@ def test_the_port_is_opened_where_the_extra_is_and_the_extra_is_named_where_not(
         open_web_view(ANY_PORT, status, [DOOR])
 
 
-STARTING = {"silent_seconds": None, "running_seconds": 9.0}
+STARTING = {"seconds_since_last_result": None, "running_seconds": 9.0}
 DOWN = source("b", state="reconnecting", since_seconds=41)
 
 
 HEALTH = (
-    *({}, {"silent_seconds": 10.0}, {"silent_seconds": 10.5}),
+    *({}, {"seconds_since_last_result": 10.0}, {"seconds_since_last_result": 10.5}),
     *(STARTING, STARTING | {"running_seconds": 30.0}, {"state": "ended"}),
     {"sources": (source("a"), DOWN)},
     {"sources": (source("a"), source("b", state="ended"))},
 )
 
 
-def test_health_is_bad_when_no_result_comes_for_too_long(holds):
+def test_a_run_is_unhealthy_when_no_result_comes_for_too_long(holds):
     found = [health(status(**changes), 10) for changes in HEALTH]
     holds("health.txt", "".join(f"{h.is_good}: {h.words}\n" for h in found))
 
@@ -107,9 +107,13 @@ def test_every_figure_is_there_in_seconds_and_shares(holds):
 
 def test_what_is_not_known_is_absent_and_a_source_may_be_called_anything():
     name = 'a "b"\\\n# HELP'
-    unknown = {"silent_seconds": None, "latency": None, "jitter_ms": None}
+    unknown = {"seconds_since_last_result": None, "latency": None, "jitter_ms": None}
     found = samples(metrics_text(status(sources=(source(name),), **unknown)).decode())
-    absent = {f"headrace_{n}_seconds" for n in ("silent", "latency", "latency_jitter")}
+    absent = {
+        "headrace_seconds_since_last_result",
+        "headrace_latency_seconds",
+        "headrace_latency_jitter_seconds",
+    }
     assert not absent & {key[0] for key in found}
     assert ("headrace_stage_seconds", "0.95", "sink") not in found, "n too small"
     assert found["headrace_source_fps", name] == 30

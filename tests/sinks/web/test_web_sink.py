@@ -37,13 +37,13 @@ def test_it_tells_what_the_run_says_and_asks_the_run_once_for_everybody():
         assert run.asked == 2
 
 
-def test_health_turns_bad_when_results_stop():
+def test_a_run_turns_unhealthy_when_results_stop():
     with faked_run() as run:
         good = ask(run, "/health")
         told = {"is_good": True, "words": "results come"}
         assert (good.status, json.loads(good.body)) == (200, told)
         down = source(state="stalled", since_seconds=11)
-        run.say(status(silent_seconds=11, sources=(down,)))
+        run.say(status(seconds_since_last_result=11, sources=(down,)))
         bad = ask(run, "/health")
         words = f"no result for 11 s, more than 10 s; {DOOR} is stalled for 11 s"
         assert (bad.status, json.loads(bad.body)) == (503, {"is_good": False, "words": words})

@@ -299,7 +299,7 @@ def _counts(ranking: SuiteRanking) -> Iterator[str]:
     if unsure := [each.name for each in ranking.of("unsure")]:
         yield (
             "Too uncertain to say, as other programs ran meanwhile or turns of one kind differ too "
-            f"much: {listing(unsure)}. --again --only {','.join(unsure)} measures anew."
+            f"much: {listing(unsure)}. --rerun --only {','.join(unsure)} measures anew."
         )
     if failed := [each.name for each in judged if each.chapter.outcome == "failed"]:
         yield f"{listing(failed)} failed."

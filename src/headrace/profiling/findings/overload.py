@@ -43,7 +43,7 @@ def keeping_up(session: Session) -> Finding | None:
         return Finding(
             headline=f"Fell behind: latency grew by {grown / 1e3:.1f} s, since every frame was "
             "kept.",
-            change="--overload freshest, if the newest frames are what you need.",
+            change="--overload keep-last, if the newest frames are what you need.",
         )
     return Finding(
         headline=f"Kept up: {'hardly any' if drops else 'no'} frame was too many; latency "

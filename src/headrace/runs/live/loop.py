@@ -118,7 +118,7 @@ def live(
         clip_stride: 1 means consecutive frames.
         clip_hop: Frames from the start of a clip to that of the next; None: without overlap.
         pace: Of files: "realtime", "offline" (full speed), "auto" (full speed if all are files).
-        overload: "every-frame", "freshest", or "auto": every frame only offline.
+        overload: "keep-all", "keep-last", or "auto": every frame only offline.
         max_staleness: Age from which a frame is dropped, such as "200ms".
         on_error: Damaged frames of a file: "raise", "skip", or, offline, "conceal".
         clock: What measures.

@@ -151,7 +151,7 @@ class StatusBoard:
             state=state,
             wall_seconds=self.clock.wall_seconds(),
             running_seconds=(now_ns - began_ns) / 1e9,
-            silent_seconds=(now_ns - kept[-1].at_ns) / 1e9 if kept else None,
+            seconds_since_last_result=(now_ns - kept[-1].at_ns) / 1e9 if kept else None,
             fps=sum(each.step.frames for each in recent if now_ns - each.at_ns <= 1e9),
             latency=self._latency([each.step for each in recent]) if kept else None,
             jitter_ms=float(intervals_ms.std()) if len(intervals_ms) > 1 else None,

@@ -42,7 +42,7 @@ class AppState:
     """What the server tells of."""
 
     cache: StatusCache
-    silent_seconds: float
+    health_timeout_seconds: float
     pictures: LiveImage | None
     """None serves no page."""
 
@@ -51,7 +51,7 @@ def application(told: AppState, guard: Guard, cookie: str) -> ASGIApp:
     """Return the server's application; a browser keeps the token in `cookie`."""
     routes = [
         Route("/metrics", _metrics(told.cache)),
-        Route("/health", _health(told.cache, told.silent_seconds)),
+        Route("/health", _health(told.cache, told.health_timeout_seconds)),
     ]
     if told.pictures is not None:
         routes += [
@@ -146,9 +146,9 @@ def _metrics(cache: StatusCache) -> _Endpoint:
     return answer
 
 
-def _health(cache: StatusCache, silent_seconds: float) -> _Endpoint:
+def _health(cache: StatusCache, health_timeout_seconds: float) -> _Endpoint:
     async def answer(request: Request) -> Response:
-        found = health(cache.status(), silent_seconds)
+        found = health(cache.status(), health_timeout_seconds)
         body = found.model_dump_json()
         return Response(body, 200 if found.is_good else 503, media_type="application/json")
 

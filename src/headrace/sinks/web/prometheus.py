@@ -46,24 +46,26 @@ def _flow(status: LiveStatus) -> Iterator[Metric]:
     yield _counter("frames_delivered", "Frames whose results came out.", [((), frames.delivered)])
     yield _counter(
         "frames_dropped",
-        "Frames that ended on their way, by stage and cause.",
+        "Frames that ended on their way, by stage and reason.",
         [((drop.stage, drop.cause), drop.items) for drop in status.drops],
-        ("stage", "cause"),
+        ("stage", "reason"),
     )
     yield _gauge("frames_in_flight", "Frames on their way.", [((), frames.in_flight)])
     yield _counter(
         "sink_results_dropped",
-        "Results that a sink did not get, by sink and cause.",
+        "Results that a sink did not get, by sink and reason.",
         [((drop.stage, drop.cause), drop.items) for drop in status.sink_drops],
-        ("sink", "cause"),
+        ("sink", "reason"),
     )
 
 
 def _results(status: LiveStatus) -> Iterator[Metric]:
     yield _gauge("fps", "Frames whose results came out in the last second.", [((), status.fps)])
-    if status.silent_seconds is not None:
+    if status.seconds_since_last_result is not None:
         help_text = "Seconds since the last result."
-        yield _gauge("silent_seconds", help_text, [((), status.silent_seconds)])
+        yield _gauge(
+            "seconds_since_last_result", help_text, [((), status.seconds_since_last_result)]
+        )
     if status.jitter_ms is not None:
         help_text = "Latency jitter: std of the intervals between results."
         yield _gauge("latency_jitter_seconds", help_text, [((), status.jitter_ms / 1e3)])
@@ -74,7 +76,7 @@ def _results(status: LiveStatus) -> Iterator[Metric]:
             "latency_seconds",
             f"Age of results over the last {latency.window_seconds:g} s; absent: n too small.",
             [((latency.base, q), ms / 1e3) for q, ms in found if ms is not None],
-            ("base", "quantile"),
+            ("since", "quantile"),
         )
 
 

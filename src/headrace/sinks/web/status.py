@@ -107,7 +107,7 @@ class LiveStatus(Record):
     """When it was asked, in seconds since 1970-01-01 UTC."""
     running_seconds: NonNegativeFloat
     """Since the run began."""
-    silent_seconds: NonNegativeFloat | None
+    seconds_since_last_result: NonNegativeFloat | None
     """Since the last result came out; None before the first."""
     fps: NonNegativeFloat
     """Frames whose results came out in the last second."""
@@ -171,24 +171,28 @@ class Health(Record):
     """What is the matter, and of which sources."""
 
 
-def health(status: LiveStatus, silent_seconds: float) -> Health:
-    """Say how a run is that may be silent for `silent_seconds`, also before its first result.
+def health(status: LiveStatus, timeout_seconds: float) -> Health:
+    """Say how a run is that may be silent for `timeout_seconds`, also before its first result.
 
     One source of several that is down is named, and no bad health: to start the run again would
     cost the others.
     """
-    silence = status.running_seconds if status.silent_seconds is None else status.silent_seconds
+    silence = (
+        status.running_seconds
+        if status.seconds_since_last_result is None
+        else status.seconds_since_last_result
+    )
     down = [
         f"{source.name} is {source.state} for {source.since_seconds:.0f} s"
         for source in status.sources
         if source.state not in ("live", "ended")
     ]
-    is_good = status.state != "ended" and silence <= silent_seconds
+    is_good = status.state != "ended" and silence <= timeout_seconds
     if status.state == "ended":
         first = "the run has ended"
     elif not is_good:
-        first = f"no result for {silence:.0f} s, more than {silent_seconds:g} s"
-    elif status.silent_seconds is None:
+        first = f"no result for {silence:.0f} s, more than {timeout_seconds:g} s"
+    elif status.seconds_since_last_result is None:
         first = "starting"
     else:
         first = "results come"

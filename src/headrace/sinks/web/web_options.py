@@ -46,8 +46,8 @@ class WebOptions:
     """False serves `/metrics` and `/health` only, and no picture."""
     pictures_per_second: float = 15.0
     """Most that one browser gets. Each costs 3 to 5 ms of processor time, while anybody looks."""
-    silent_seconds: float = 10.0
-    """No result for longer than this is bad health. Above the time a source takes to reconnect."""
+    health_timeout_seconds: float = 10.0
+    """No result for longer than this is unhealthy. Above the time a source takes to reconnect."""
 
     def __post_init__(self) -> None:
         """Check what can be checked before the port is opened."""
@@ -75,10 +75,10 @@ class WebOptions:
                     f"a host is a name without scheme, port and path, got {host!r}; give it as in "
                     "camera.example.org"
                 )
-        if not (self.pictures_per_second > 0 and self.silent_seconds > 0):
+        if not (self.pictures_per_second > 0 and self.health_timeout_seconds > 0):
             raise ConfigError(
-                "pictures_per_second and silent_seconds must be > 0, got "
-                f"{self.pictures_per_second:g} and {self.silent_seconds:g}"
+                "pictures_per_second and health_timeout_seconds must be > 0, got "
+                f"{self.pictures_per_second:g} and {self.health_timeout_seconds:g}"
             )
 
     @property

@@ -55,7 +55,7 @@ class WebView:
         )
         told = AppState(
             cache=StatusCache(ask, clock),
-            silent_seconds=options.silent_seconds,
+            health_timeout_seconds=options.health_timeout_seconds,
             pictures=self._pictures if options.with_page else None,
         )
         self._server = Server(

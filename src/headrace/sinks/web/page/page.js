@@ -188,7 +188,7 @@ function troubles(status) {
 }
 function caption(status) {
   if (at("picture").hidden) return "No picture yet";
-  const silence = status.silent_seconds;
+  const silence = status.seconds_since_last_result;
   return silence !== null && silence > 2 ? `Last picture, ${duration(silence)} ago` : "";
 }
 
