@@ -236,7 +236,7 @@ def test_a_reader_gives_tensors_however_it_is_asked(path, there):
         none = video[[]]
         assert isinstance(none, torch.Tensor)
         assert (none.shape, none.dtype) == ((0, *SIZE, 3), torch.uint8)
-        clip = video.at([0.5, 0.1])
+        clip = video.get_frames_played_at([0.5, 0.1])
         assert torch.equal(torch.as_tensor(clip.frames), there[clip.index])
         assert clip.pts_seconds.tolist() == sorted(clip.pts_seconds.tolist(), reverse=True)
 

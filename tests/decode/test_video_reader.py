@@ -13,6 +13,7 @@ import torch
 from PIL import Image
 
 import headrace
+from decode.backends import needs_torchcodec
 from decode.linear import linear_frames
 from forked import in_a_fork
 from headrace.decode.image_files import find_pictures, is_picture, read_picture, upright_size
@@ -79,23 +80,66 @@ def test_a_call_that_follows_reads_on_without_a_seek(reader):
 
 def test_read_tells_index_time_and_original_size(path):
     with headrace.open(path, size=(32, 32)) as reader:
-        clip = reader.read([-1, 6])
+        clip = reader.get_frames_at([-1, 6])
     assert clip.index.tolist() == [47, 6]
     assert np.allclose(clip.pts_seconds, [47 / 30, 0.2])
     assert (clip.frames.shape, clip.original_size) == ((2, 32, 32, 3), (96, 128))
 
 
 def test_at_gives_the_frame_that_is_shown_then(reader):
-    assert reader.at(0.51).index.tolist() == [15]
-    assert reader.at([1.0, 0.0, "1/30"]).index.tolist() == [30, 0, 1]
+    assert reader.get_frame_played_at(0.51).index.tolist() == [15]
+    assert reader.get_frames_played_at([1.0, 0.0, "1/30"]).index.tolist() == [30, 0, 1]
 
 
 def test_between_gives_all_frames_shown_or_those_at_a_rate(reader):
-    assert reader.between(0.5, 0.6).index.tolist() == [15, 16, 17]
-    assert reader.between(0.51, 0.52).index.tolist() == [15]
-    assert reader.between(1.5).index.tolist() == [45, 46, 47]
-    assert reader.between(0, 1, fps=5).index.tolist() == [0, 6, 12, 18, 24]
-    assert reader.between(0, 0.1, fps=60).index.tolist() == [0, 0, 1, 1, 2, 2]
+    assert reader.get_frames_played_in_range(0.5, 0.6).index.tolist() == [15, 16, 17]
+    assert reader.get_frames_played_in_range(0.51, 0.52).index.tolist() == [15]
+    assert reader.get_frames_played_in_range(1.5, None).index.tolist() == [45, 46, 47]
+    assert reader.get_frames_played_in_range(0, 1, fps=5).index.tolist() == [0, 6, 12, 18, 24]
+    assert reader.get_frames_played_in_range(0, 0.1, fps=60).index.tolist() == [0, 0, 1, 1, 2, 2]
+
+
+def test_ranges_of_indices_follow_the_rules_of_a_slice(reader):
+    assert reader.get_frames_in_range(10, 20, 4).index.tolist() == [10, 14, 18]
+    assert reader.get_frames_in_range(-2, 1000).index.tolist() == [46, 47]
+    assert reader.get_frames_in_range(5, 5).frames.shape == (0, 96, 128, 3)
+    assert reader.get_frame_at(-1).index.tolist() == [47]
+    assert len(reader.get_frames_played_in_range(1, 1)) == 0
+
+
+CALLS = (
+    ("get_frame_at", (5,)),
+    ("get_frame_at", (-1,)),
+    ("get_frames_at", ([7, 3, 3, -2],)),
+    ("get_frames_in_range", (10, 40)),
+    ("get_frames_in_range", (-10, 1000, 3)),
+    ("get_frame_played_at", (0.51,)),
+    ("get_frames_played_at", ([1.02, 0.0, 1.53],)),
+    ("get_frames_played_in_range", (0.51, 0.52)),
+    ("get_frames_played_in_range", (0.49, 1.21)),
+    ("get_frames_played_in_range", (1, 1)),
+    ("get_frames_played_in_range", (0.01, 1.01, 5)),
+    ("get_frames_played_in_range", (0.01, 0.31, 60)),
+)
+
+
+@needs_torchcodec
+@pytest.mark.parametrize(("name", "arguments"), CALLS)
+def test_methods_mean_what_those_of_torchcodec_mean(path, reader, name, arguments):
+    """Given `fps`, torchcodec's times are the grid's; here they are the frames' own."""
+    decoders = pytest.importorskip("torchcodec.decoders")
+    expected = getattr(decoders.VideoDecoder(path, dimension_order="NHWC"), name)(*arguments)
+    clip = getattr(reader, name)(*arguments)
+    data = expected.data.numpy()
+    assert np.array_equal(clip.frames, data if data.ndim == 4 else data[None])
+    if len(arguments) < 3 or name == "get_frames_in_range":
+        assert np.allclose(clip.pts_seconds, np.atleast_1d(expected.pts_seconds))
+
+
+@pytest.mark.parametrize("name", ["at", "between", "get_batch", "read"])
+def test_names_of_other_libraries_are_answered_with_the_name_here(reader, name):
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'; did you mean get_frames_"):
+        getattr(reader, name)
 
 
 def test_a_clip_is_that_of_load_clip(path, reader):
@@ -116,7 +160,7 @@ def test_shapes_are_those_that_were_asked_for(path, reader):
 def test_ten_bits_are_kept_in_sixteen(written):
     path = written("hevc_10_bit")
     with headrace.open(path, dtype="uint16") as deep, headrace.open(path) as plain:
-        clip = deep.read([3, 1])
+        clip = deep.get_frames_at([3, 1])
         assert clip.frames.dtype == deep[[]].dtype == np.uint16
         assert np.abs(clip.frames / 257 - plain[[3, 1]]).max() < 4
         assert deep.metadata.bits == 10
@@ -184,14 +228,14 @@ def test_a_file_object_that_gives_more_than_it_is_asked_for_does_no_harm(path, r
 def test_times_may_be_those_of_a_batch(reader):
     shown = reader[[3, 41]]
     for times in (
-        reader.read([3, 41]).pts_seconds,
-        torch.from_numpy(reader.read([3, 41]).pts_seconds),
+        reader.get_frames_at([3, 41]).pts_seconds,
+        torch.from_numpy(reader.get_frames_at([3, 41]).pts_seconds),
         np.array([0.1, 41 / 30], np.float32),
         torch.tensor([0.1, 41 / 30]),
     ):
-        assert np.array_equal(reader.at(times).frames, shown)
-        assert np.array_equal(reader.at(times[1]).frames, shown[1:])
-    assert len(reader.at(np.array([])).frames) == 0
+        assert np.array_equal(reader.get_frames_played_at(times).frames, shown)
+        assert np.array_equal(reader.get_frames_played_at(times[1]).frames, shown[1:])
+    assert len(reader.get_frames_played_at(np.array([])).frames) == 0
 
 
 @pytest.mark.parametrize("wanted", [48, -49, [3, 48]])
@@ -350,4 +394,4 @@ def test_any_frame_is_the_one_that_is_shown(tmp_path, name, disposal):
         assert len(reader) == COUNT
         wanted = [15, 3, 19, 0]
         assert np.array_equal(reader[wanted], np.stack([picture(number) for number in wanted]))
-        assert reader.at([0.02, 0.06, 0.16]).index.tolist() == [0, 1, 2]
+        assert reader.get_frames_played_at([0.02, 0.06, 0.16]).index.tolist() == [0, 1, 2]

@@ -52,8 +52,8 @@ def test_pictures_come_as_they_are_in_order_at_their_rate(folder, expected, name
     with headrace.open(ImageSequence(folder / name, rate=12.5)) as reader:
         assert np.array_equal(reader[:], expected)
         assert reader.index.frame_rate == Fraction(25, 2)
-        assert reader.at(1.0).index.tolist() == [12]
-        assert reader.read([3, 0]).pts_seconds.tolist() == [0.24, 0.0]
+        assert reader.get_frame_played_at(1.0).index.tolist() == [12]
+        assert reader.get_frames_at([3, 0]).pts_seconds.tolist() == [0.24, 0.0]
         assert reader.metadata.container == "image2"
 
 

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from math import prod
-from typing import Any, BinaryIO, Literal, Self, SupportsIndex, TypeAlias, cast
+from typing import Any, BinaryIO, Final, Literal, Self, SupportsIndex, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,15 @@ class _NoFrameError(ConfigError, IndexError):
     """There is no frame of that index. As IndexError it ends what goes through a sequence."""
 
 
+_OTHER_NAMES: Final = {
+    "at": "get_frames_played_at",
+    "between": "get_frames_played_in_range",
+    "get_batch": "get_frames_at",
+    "read": "get_frames_at",
+}
+"""Names of other libraries -> the method here."""
+
+
 @answers_names
 def open(  # which is how one says it: headrace.open("a.mp4")
     video: Video,
@@ -59,7 +68,7 @@ def open(  # which is how one says it: headrace.open("a.mp4")
 
         with headrace.open("a.mp4", size=(224, 224)) as video:
             video[5], video[-1], video[10:50:2], video[[7, 3, 7]]
-            video.at(1.5), video.between(2, 4, fps=8), video.metadata
+            video.get_frames_at([7, 3]), video.get_frames_played_in_range(2, 4, fps=8)
 
     Cost: 1 ms for a file that was seen before; others, and bytes, are scanned. Decodes nothing yet.
 
@@ -98,16 +107,21 @@ def open(  # which is how one says it: headrace.open("a.mp4")
 class VideoReader:
     """One open video: see `headrace.open`.
 
-    Brackets give pixels: `reader[5]` is uint8 [H, W, 3] in [0, 255], RGB, upright; a slice, or any
-    list of indices, [N, H, W, 3]. They are arrays; or tensors on the device that decodes, where
-    `decoding` keeps them there, ready for what the thread that asks does next on its CUDA stream.
-    Methods give a `Clip`, which tells indices and times too. Each
-    GOP is decoded once in a call, no further than its last wanted frame, whatever the order; and
-    frames behind those of the last call are read on to, without a seek.
+    Brackets return pixels: `reader[5]` is uint8 [H, W, 3] in [0, 255], RGB, upright; a slice or a
+    list of indices is [N, H, W, 3]. Pixels are arrays; with `keeps_on_device` in `decoding` they
+    are tensors on the device that decodes, ready for later work on this thread's CUDA stream.
 
-    Threads may share a reader and take turns; to decode at the same time each opens its own. Sent
-    to another process, or forked, it opens the file there anew; one of bytes or of a file object
-    cannot be sent.
+    Methods return a `Clip`: frames with their indices and times. They have the names and meaning of
+    torchcodec's `VideoDecoder`. Frames are [N, H, W, C], which torchcodec calls NHWC; its default
+    is NCHW, [N, C, H, W]. Methods for one frame return a clip of one, [1, H, W, C], where
+    torchcodec returns a `Frame`, [C, H, W].
+
+    One call decodes each GOP once, up to the last requested frame, in any order of indices. A call
+    for later frames reads on without a seek.
+
+    Threads may share a reader, and wait for each other; for parallel decoding each thread opens its
+    own. After pickling or a fork the reader opens the file again in the other process; a reader of
+    bytes or of a file object cannot be pickled.
     """
 
     def __init__(
@@ -161,21 +175,35 @@ class VideoReader:
             OpenError, DecodeError: the file has changed, or is damaged there.
         """
         if isinstance(wanted, slice):
-            return self._frames(np.arange(len(self))[_checked(wanted)])[0]
+            return self._frames(np.arange(len(self))[_checked_slice(wanted)])[0]
         number = _index_of(wanted)
         if number is not None:
-            frame: Array = self._frames(self._numbers([number]))[0][0]
+            frame: Array = self._frames(self._positions([number]))[0][0]
             return frame
-        return self._frames(self._numbers(wanted))[0]
+        return self._frames(self._positions(wanted))[0]
 
     def __iter__(self) -> Iterator[Array]:
         """Yield every frame, [H, W, 3], in order, one in memory at a time."""
         for number in range(len(self)):
             yield self[number]
 
-    def read(self, indices: Sequence[int] | NDArray[np.integer[Any]]) -> Clip:
-        """Return frames by index, in any order, with their times. Raises as brackets do."""
-        return self._clip(self._numbers(indices))
+    def get_frame_at(self, index: int) -> Clip:
+        """Return one frame by index, as a clip of one. An index below 0 counts from the end.
+
+        Raises as brackets do.
+        """
+        return self._clip(self._positions([index]))
+
+    def get_frames_at(self, indices: Sequence[int] | NDArray[np.integer[Any]]) -> Clip:
+        """Return frames by index, in the given order; an index may repeat. Raises as brackets."""
+        return self._clip(self._positions(indices))
+
+    def get_frames_in_range(self, start: int, stop: int, step: int = 1) -> Clip:
+        """Return every `step`-th frame of [start, stop), by the rules of a slice.
+
+        Raises as brackets do.
+        """
+        return self._clip(np.arange(len(self))[_checked_slice(slice(start, stop, step))])
 
     def clip(
         self, start: int = 0, num_frames: int = 16, stride: int = 1, boundary: Boundary = "error"
@@ -190,26 +218,33 @@ class VideoReader:
         check_integers(1, num_frames=num_frames, stride=stride)
         return self._clip(clip_indices(len(self), start, num_frames, stride, boundary))
 
-    def at(self, seconds: Seconds | Iterable[Seconds]) -> Clip:
-        """Return the frame that is shown at a time, or at each of several; times as `pts_seconds`.
-
-        Arrays and tensors, such as those of a batch, are times too.
+    def get_frame_played_at(self, seconds: Seconds) -> Clip:
+        """Return the frame that is shown at a time, as a clip of one.
 
         Raises:
-            ConfigError: nothing is shown then; says from when until when something is.
-            OpenError, DecodeError: the file has changed, or is damaged there.
+            ConfigError: no frame is shown at that time; the message has the range of times.
+            OpenError, DecodeError: the file has changed, or is damaged at that frame.
+        """
+        return self._clip(shown_at(self.index, [seconds]))
+
+    def get_frames_played_at(self, seconds: Seconds | Iterable[Seconds]) -> Clip:
+        """Return the frame that is shown at each of several times, in their order.
+
+        Times count as `pts_seconds`. Arrays and tensors of times, such as a batch's, are accepted.
+        Raises as `get_frame_played_at` does.
         """
         return self._clip(shown_at(self.index, _times(seconds)))
 
-    def between(
-        self, start: Seconds, stop: Seconds | None = None, *, fps: Seconds | None = None
+    def get_frames_played_in_range(
+        self, start_seconds: Seconds, stop_seconds: Seconds | None, fps: Seconds | None = None
     ) -> Clip:
-        """Return the frames that are shown in [start, stop) seconds; stop None: to the end.
+        """Return the frames shown in [start_seconds, stop_seconds); None stops at the end.
 
-        With `fps`, those shown at start, start + 1 / fps, ...: as many in any video, whatever its
-        rate. Raises as `at` does.
+        With `fps`, the frames shown at start, start + 1 / fps, ...: as many for every video,
+        whatever its rate. `pts_seconds` are the frames' own times; torchcodec returns those of the
+        grid. Raises as `get_frame_played_at` does.
         """
-        return self._clip(shown_between(self.index, start, stop, fps))
+        return self._clip(shown_between(self.index, start_seconds, stop_seconds, fps))
 
     @cached_property
     def metadata(self) -> VideoMetadata:
@@ -238,7 +273,7 @@ class VideoReader:
             self._is_closed = True
             self._pool.close()
 
-    def _numbers(self, indices: object) -> NDArray[np.int64]:
+    def _positions(self, indices: object) -> NDArray[np.int64]:
         """Return indices counted from the start, int64 [N]."""
         try:
             found = np.asarray(indices)
@@ -315,6 +350,11 @@ class VideoReader:
                 "ask for fewer at a time, give a size, or raise memory_budget"
             )
 
+    def __getattr__(self, name: str) -> Any:
+        """Raise AttributeError; for a method of another library, name the method here."""
+        hint = f"; did you mean {_OTHER_NAMES[name]}?" if name in _OTHER_NAMES else ""
+        raise AttributeError(f"VideoReader has no attribute {name!r}{hint}")
+
     def __repr__(self) -> str:
         index, info = self.index, self.index.info
         height, width = info.upright_size
@@ -362,10 +402,12 @@ def _times(seconds: object) -> list[object]:
     return list(seconds)
 
 
-def _checked(wanted: slice) -> slice:
+def _checked_slice(wanted: slice) -> slice:
     for each in (wanted.start, wanted.stop, wanted.step):
         if each is not None and not hasattr(each, "__index__"):
-            raise ConfigError(f"a slice of frames has integers, got {each!r}; at() takes seconds")
+            raise ConfigError(
+                f"a slice of frames has integers, got {each!r}; get_frames_played_at takes seconds"
+            )
     if wanted.step is not None and operator.index(wanted.step) == 0:
         raise ConfigError("the step of a slice of frames cannot be 0")
     return wanted

@@ -87,7 +87,7 @@ class Batch(NamedTensors):
     def of_clip(cls, clip: Clip) -> Self:
         """Return frames that were read by hand as a batch of one clip, to show or for a model.
 
-            headrace.Batch.of_clip(reader.between(0.5, 1.5, fps=6)).show()
+            headrace.Batch.of_clip(reader.get_frames_played_in_range(0.5, 1.5, fps=6)).show()
 
         It has `frames`, uint8 (uint16 as they were read) [1, T, 3, H, W] in the memory of the clip,
         `index`, `pts_seconds` and `is_concealed`.

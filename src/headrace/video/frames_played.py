@@ -67,16 +67,18 @@ def shown_between(
     Raises:
         ConfigError: something is no number, nothing lies between, or it is not all shown.
     """
-    first, shown_until = exact_number("start", start), shown_range(index)[1]
-    end = shown_until if stop is None else exact_number("stop", stop)
-    if first >= end:
+    first, shown_until = exact_number("start_seconds", start), shown_range(index)[1]
+    end = shown_until if stop is None else exact_number("stop_seconds", stop)
+    if first > end:
         raise ConfigError(
-            f"start must lie before stop, got {float(first):g} and {float(end):g} s "
-            f"of {index.source}"
+            f"start_seconds must be at most stop_seconds, got {float(first):g} and "
+            f"{float(end):g} s of {index.source}"
         )
     begin = index.index_at(_tick(index, first))
     if end > shown_until + _early(index):
         raise _not_shown(index, end)
+    if first == end:
+        return np.zeros(0, np.int64)
     if fps is None:
         # A frame that begins at `stop`, but for rounding, is no part.
         return np.arange(begin, max(begin + 1, first_at(index, end)), dtype=np.int64)
