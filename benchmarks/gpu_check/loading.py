@@ -24,7 +24,7 @@ import torch
 from benchmarks.command_line import call
 from benchmarks.gpu_check.step import tell
 from headrace import CameraLoader, DecoderConfig, DeviceCounters, FrameLoader, find_videos
-from headrace.measuring.interleaved import MedianRange, grouped, take_turns
+from headrace.measuring.interleaved import MedianRange, grouped, interleave
 
 _PEER: Final = 2481.54
 """Frames per second of camera streams that the example of accvlab.on_demand_video_decoder reports
@@ -138,7 +138,7 @@ def main(
         differs = unequal(open_one, decoding, batches)
         if differs is not None:
             sys.exit(f"batch {differs} of {name} differs from the CPU's: nothing was timed")
-    turns = take_turns(
+    turns = interleave(
         [*named],
         lambda name: (name, *rate(open_one, named[name], seconds)),
         repeats=repeats,

@@ -23,7 +23,7 @@ class ChecksumsConfig(BenchmarkConfig):
     """What is measured."""
 
     checksums: Annotated[tuple[Checksum, ...], Option("Which to compare.")] = get_args(Checksum)
-    repeats: Annotated[int, Option("Turns of each checksum.", least=1)] = 3
+    repeats: Annotated[int, Option("Repetitions of each checksum.", least=1)] = 3
 
 
 @contextmanager

@@ -61,7 +61,7 @@ def test_its_options_are_the_fields_of_its_configuration(call):
     for said in (
         *("Time checksums of whole files; name the fastest.", "Video files, or folders of them."),
         *("--checksums", "[default:", "sha256,blake2b,crc32]", "--repeats"),
-        *("Turns of each checksum.  [default: 3; x>=1]", "--out", "--json"),
+        *("Repetitions of each checksum.  [default: 3; x>=1]", "--out", "--json"),
     ):
         assert said in out, said
 

@@ -9,11 +9,11 @@ import pytest
 
 from headrace.bench import camera_rank
 from headrace.bench.benchmark import Context
-from headrace.bench.camera_estimate import CameraEstimate, started_workers
+from headrace.bench.camera_estimate import CameraEstimate, worker_numbers
 from headrace.bench.camera_rank import (
+    CalibrationTask,
     CameraSubset,
     RankTask,
-    RehearsalTask,
     check_equal_cameras,
     rehearse,
     run_rank,
@@ -202,7 +202,7 @@ def decoding(tmp_path):
 
 def test_decoding_and_the_start_of_each_number_of_workers_are_timed_apart(decoding):
     ready = []
-    task = RehearsalTask(decoding=decoding, workers=(1, 2), clock=CountedClock())
+    task = CalibrationTask(decoding=decoding, workers=(1, 2), clock=CountedClock())
     found = rehearse(task, lambda: ready.append(len(task.clock.asked)))
     assert ready == [0]
     assert found.delivered == 4 * len(CAMERAS)
@@ -211,7 +211,7 @@ def test_decoding_and_the_start_of_each_number_of_workers_are_timed_apart(decodi
 
 
 def test_no_worker_is_started_that_no_way_has(decoding):
-    task = RehearsalTask(decoding=decoding, workers=())
+    task = CalibrationTask(decoding=decoding, workers=())
     assert rehearse(task, lambda: None).worker_seconds == {}
 
 
@@ -245,7 +245,7 @@ def test_a_turn_takes_its_start_that_of_its_workers_and_its_share_of_the_cores(t
 
 def test_workers_are_started_where_a_dataloader_has_them():
     ways = [("decode", 1, 1), ("loader", 2, 3), ("wandering", 1, 4), ("dataset", 2, 2)]
-    assert started_workers(ways) == (2, 4)
+    assert worker_numbers(ways) == (2, 4)
 
 
 def test_as_many_pictures_fit_as_take_that_long():

@@ -18,7 +18,7 @@ from headrace.bench.live_capacity import (
     announce,
     scale_of,
 )
-from headrace.bench.live_load import take_live_turn
+from headrace.bench.live_load import time_live_plan
 from headrace.decode.open_decoder import open_index
 from headrace.live.drop_policy import DropPolicy
 from headrace.profiling.machine import provenance
@@ -41,7 +41,7 @@ def taken(*, settling_seconds=0.1, run=None, overload="keep-all", **source):
         overload=DropPolicy.chosen(overload, is_live=source.get("base") != "full_speed"),
     )
     return in_time(
-        lambda: take_live_turn(
+        lambda: time_live_plan(
             plan, settling_seconds=settling_seconds, made=MADE, clock=FakeClock(now_ns=1)
         )
     )
@@ -144,7 +144,7 @@ def test_the_verdict_follows_from_the_steps_like_this():
     check_shown(LIVE, cases)
 
 
-PROMISE = LatencySlo(p95_ms=100, max_drop=0.01)
+SLO = LatencySlo(p95_ms=100, max_drop=0.01)
 
 
 @pytest.mark.parametrize(
@@ -161,13 +161,13 @@ PROMISE = LatencySlo(p95_ms=100, max_drop=0.01)
         (200.0, 0, {"a": 1}, ("p95 latency 200 ms", "100 % dropped (a: 1)")),
     ],
 )
-def test_what_breaks_a_promise_is_said(p95, results, dropped, said):
+def test_reasons_an_slo_is_missed_are_reported(p95, results, dropped, said):
     figures = {"latency_p95": p95, "results": results, "delivered": results, "dropped": dropped}
-    assert PROMISE.broken_by(step(1, 1).model_copy(update=figures)) == said
+    assert SLO.broken_by(step(1, 1).model_copy(update=figures)) == said
 
 
-def test_a_promise_in_words():
-    assert PROMISE.words == "p95 latency at most 100 ms, at most 1 % dropped"
+def test_an_slo_in_words():
+    assert SLO.words == "p95 latency at most 100 ms, at most 1 % dropped"
     assert (
         LatencySlo(p95_ms=5, max_drop=0).words == "p95 latency at most 5.00 ms, at most 0 % dropped"
     )
@@ -175,7 +175,7 @@ def test_a_promise_in_words():
 
 def test_a_step_has_results_enough_for_a_p95_also_where_frames_are_dropped():
     assert LatencySlo(p95_ms=1, max_drop=0.5).results_needed * 0.5 >= 90
-    assert PROMISE.results_needed * 0.99 >= 90
+    assert SLO.results_needed * 0.99 >= 90
 
 
 def test_how_long_it_can_take_is_said_before():

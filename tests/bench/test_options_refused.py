@@ -9,7 +9,7 @@ from headrace.bench.live_capacity import LiveConfig
 from headrace.bench.memory import MemoryConfig
 from headrace.bench.prefetch_record import PrefetchConfig
 from headrace.bench.sampling import SamplingConfig
-from headrace.bench.scenarios import ModesConfig
+from headrace.bench.scenarios import ScenariosConfig
 from headrace.bench.stability import StabilityConfig
 from headrace.bench.stages import StagesConfig
 from headrace.bench.workers import WorkersConfig
@@ -43,9 +43,13 @@ REFUSED = [
     ),
     (MemoryConfig, {"batch_sizes": (0, 2)}, f"batch_sizes {NUMBERS} 0, 2"),
     (MemoryConfig, {"max_memory": "lots"}, "a size must read like"),
-    (ModesConfig, {"videos": tuple("abc")}, "bench modes takes one video, got 3: a, b, ..."),
-    (ModesConfig, {"seconds": 1.0}, "seconds must be in [2, 3600], got 1.0"),
-    (ModesConfig, {"repeats": 0}, "repeats must be an integer >= 1, got 0"),
+    (
+        ScenariosConfig,
+        {"videos": tuple("abc")},
+        "bench scenarios takes one video, got 3: a, b, ...",
+    ),
+    (ScenariosConfig, {"seconds": 1.0}, "seconds must be in [2, 3600], got 1.0"),
+    (ScenariosConfig, {"repeats": 0}, "repeats must be an integer >= 1, got 0"),
     (PrefetchConfig, {"prefetch_factor": ()}, f"prefetch_factor {NUMBERS} none"),
     (PrefetchConfig, {"prefetch_factor": (2, 0)}, f"prefetch_factor {NUMBERS} 2, 0"),
     (PrefetchConfig, {"workers": 0}, "workers must be an integer >= 1, got 0"),

@@ -1,7 +1,7 @@
 """Which way is the fastest, what bounds it, and what it costs a single frame."""
 
 from bench.shown import check_shown, made
-from headrace.bench.overlap import VARIANTS, OverlapRecord, OverlapTurn
+from headrace.bench.overlap import VARIANTS, OverlapRecord, OverlapRepetition
 from headrace.bench.overlap_report import OVERLAP
 
 WORK = {"decode": 2.0, "preprocess": 1.0, "model": 5.0, "show": 2.0}
@@ -12,7 +12,7 @@ def recorded(rates, *, cores=1.0, usable=4, others=0.0):
     turns = []
     for way, (fps, ms) in zip(VARIANTS, rates, strict=True):
         for latency in ((), (ms - 1,) * 30 + (ms + 1,) * 30):
-            one = OverlapTurn(
+            one = OverlapRepetition(
                 way=way,
                 seconds=2,
                 cpu_seconds=2 * cores,

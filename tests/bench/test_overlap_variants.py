@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from headrace.bench.overlap import Turns
+from headrace.bench.overlap import ComparedRepetitions
 from headrace.bench.overlap_decoding import SharedFrame
 from headrace.bench.overlap_variants import sequential, threaded
 from headrace.bench.overlap_work import FrameResult, FrameTimeline, StageCosts
@@ -64,7 +64,7 @@ def test_a_way_that_gives_something_else_is_a_fault(second, said):
         "sequential": lambda *order: [*settling, passage(0), passage(1)],
         "threads": lambda *order: [*settling, *second],
     }
-    turns = Turns(variants=variants, frames=12, clock=SYSTEM_CLOCK)
+    turns = ComparedRepetitions(variants=variants, frames=12, clock=SYSTEM_CLOCK)
     assert turns.take(("sequential", None)).way == "sequential"
     with pytest.raises(StageError, match=said):
         turns.take(("threads", None))

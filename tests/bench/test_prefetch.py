@@ -11,8 +11,8 @@ from headrace.bench.prefetch_loop import PrefetchLoop
 from headrace.bench.prefetch_record import (
     PrefetchConfig,
     PrefetchRecord,
+    PrefetchRepetition,
     PrefetchSetting,
-    PrefetchTurn,
 )
 from headrace.errors import ConfigError, StageError
 from headrace.testing.fake_clock import FakeClock
@@ -83,7 +83,7 @@ def test_what_fails_in_a_worker_is_told_in_one_line(looping, videos):
 
 def turn(factor, seconds, *, is_pinned=False, waits=(5.0,) * 10, copies=(), others=0.0):
     """A turn of 1000 frames in 10 batches, that are done now earlier, now later."""
-    return PrefetchTurn(
+    return PrefetchRepetition(
         prefetch_factor=factor,
         is_pinned=is_pinned,
         seconds=seconds,

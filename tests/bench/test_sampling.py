@@ -10,7 +10,7 @@ from headrace.bench.sampling_report import SAMPLING
 from headrace.bench.sampling_variants import SamplingVariants
 from headrace.errors import ConfigError, DecodeError
 from headrace.measuring.seek_baseline import SeekPerFrame
-from headrace.measuring.steady_state import DeliveryTurn
+from headrace.measuring.steady_state import DeliveryRepetition
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
@@ -120,7 +120,7 @@ def turns(name, frames, *, cores=2.0, others=0.0, decoded=1.0, **options):
         **{"warm_up_frames": 128, "warm_up_seconds": 1, **options},
     }
     return [
-        DeliveryTurn(strategy=name, frames=n, decoded=int(decoded * n), seeks=n // 4, **spent)
+        DeliveryRepetition(strategy=name, frames=n, decoded=int(decoded * n), seeks=n // 4, **spent)
         for n in frames
     ]
 

@@ -1,7 +1,7 @@
 """What the two modes are told apart by, in comments made from the figures."""
 
 from bench.shown import check_shown, made
-from headrace.bench.scenarios import MODES, ModesRecord, ModesTurn
+from headrace.bench.scenarios import SCENARIOS, ScenarioRepetition, ScenariosRecord
 
 
 def turn(mode, fps, **figures):
@@ -16,11 +16,11 @@ def turn(mode, fps, **figures):
         "per_second": (30, 30),
         "work_ms": {"decode": 2, "model": 6},
     }
-    return ModesTurn(mode=mode, fps=fps, **{**usual, **figures})
+    return ScenarioRepetition(mode=mode, fps=fps, **{**usual, **figures})
 
 
 def recorded(*turns):
-    return ModesRecord(provenance=made(), frame_rate=30, model_seconds=0.5, turns=turns)
+    return ScenariosRecord(provenance=made(), frame_rate=30, model_seconds=0.5, turns=turns)
 
 
 USUAL = (turn("offline", 90), turn("realtime", 30), turn("offline", 94), turn("realtime", 30))
@@ -44,4 +44,4 @@ def test_the_modes_are_compared_like_this():
         "steady in neither": steadiness(0.2, 0.3),
         "too short for an FPS CV": steadiness(None, 0.3),
     }
-    check_shown(MODES, cases)
+    check_shown(SCENARIOS, cases)

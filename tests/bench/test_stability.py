@@ -10,13 +10,13 @@ from headrace.bench.stability import (
     Candidate,
     StabilityConfig,
     StabilityRecord,
-    StabilityTurn,
+    StabilityRepetition,
     _needed_seconds,
     _possible,
     announce,
     candidates,
     fps_by_iteration,
-    take_stability_turn,
+    run_candidate,
     warm_up_of,
 )
 from headrace.bench.stability_report import STABILITY
@@ -59,9 +59,7 @@ def test_a_short_video_goes_round_until_enough_whole_batches_came(
     index = StreamIndex.scan(write_clip(tmp_path / "clip", SynthClip(num_frames=6, size=(64, 64))))
     candidate = Candidate(batch_size=batch_size, queue_depth=queue_depth)
     work = StageCosts(tiny_classifier(), ComputeOptions())
-    turn = in_time(
-        lambda: take_stability_turn(work, index, candidate, iterations=25, clock=SYSTEM_CLOCK)
-    )
+    turn = in_time(lambda: run_candidate(work, index, candidate, iterations=25, clock=SYSTEM_CLOCK))
     assert turn.candidate == candidate
     assert len(turn.fps) == 25
     assert turn.warm_up == warm_up_of(queue_depth) >= 10
@@ -129,7 +127,7 @@ def test_it_ends_also_where_systems_contradict_themselves(batch_sizes, queue_dep
 
 def turn(batch_size, queue_depth, cv, rate, *, others=0.0):
     """A turn whose FPS is `rate` in the mean, with this CV."""
-    return StabilityTurn(
+    return StabilityRepetition(
         seconds=10,
         cpu_seconds=10,
         others_cpu_seconds=10 * others,

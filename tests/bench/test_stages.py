@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from bench.shown import check_shown, made
-from headrace.bench.stages import STAGES, Bound, StagesRecord, StagesTurn, rows_of
+from headrace.bench.stages import STAGES, Bound, StagesRecord, StagesRepetition, rows_of
 from headrace.bench.stages_line import SequentialStages
 from headrace.decode.open_decoder import open_index
 from headrace.decode.pyav_baseline import plain_frames
@@ -108,7 +108,7 @@ USUAL = {"decode": (30.0, 30.0), "preprocess": (10.0, 10.0), "model": (16.0, 32.
 
 def turn(costs, batches=2, times=1.0, others=0.0):
     seconds = batches * sum(wall for wall, _ in costs.values()) / 1e3
-    return StagesTurn(
+    return StagesRepetition(
         seconds=seconds,
         cpu_seconds=seconds,
         others_cpu_seconds=others * seconds,

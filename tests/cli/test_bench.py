@@ -41,7 +41,7 @@ TABLES = {
     "split": (
         (*MODEL, "--threads", 1, "--split-point", "features.5"),
         "Frames per second, whole and split: squeezenet1_1, first part on cpu, second on cpu",
-        ("way",),
+        ("variant",),
     ),
     "affinity": (MODEL, "Frames per second by cores and threads: squeezenet1_1", ("setting",)),
     "preprocess": (MODEL, "Decode, transform and infer: frames of 96x128", ("step",)),
@@ -152,7 +152,7 @@ def test_prefetch_times_every_depth_on_real_workers(bench, short):
 def test_overlap_times_three_ways_on_the_same_frames(bench, video):
     said, record, page = bench("overlap", video, "--seconds", 0.1, "--repeats", 1)
     ways = ["sequential", "threads", "processes"]
-    assert column(said, "way", 4)[1:] == ways
+    assert column(said, "variant", 4)[1:] == ways
     assert "sum ÷ max" in said
     assert [turn.way for turn in record.turns] == ways * 2
     assert [bool(turn.latency_ms) for turn in record.turns] == [False] * 3 + [True] * 3
@@ -163,7 +163,7 @@ def test_overlap_times_three_ways_on_the_same_frames(bench, video):
 
 
 def test_modes_measures_both_in_turns(bench, video):
-    _, record, page = bench("modes", video, "--seconds", 2, "--repeats", 1, "--json")
+    _, record, page = bench("scenarios", video, "--seconds", 2, "--repeats", 1, "--json")
     assert record.frame_rate == 120
     offline, live = record.turns
     assert (offline.mode, live.mode) == ("offline", "realtime")
@@ -174,11 +174,11 @@ def test_modes_measures_both_in_turns(bench, video):
     assert "chart-frame-rate" in page
 
 
-def test_live_says_so_where_a_promise_cannot_be_kept(bench, video):
+def test_live_reports_an_slo_that_cannot_be_met(bench, video):
     """No frame is shown within a microsecond, on whatever machine."""
     said, record, page = bench("live", video, "--p95-ms", 0.001, "--seconds", 1, "--steps", 1)
     assert "Time: at most 1 step of 2.0 s" in said
-    broken = "No load that was tried keeps the promise, down to 120 frames/s"
+    broken = "SLO missed at every load tried, down to 120 frames/s"
     assert broken in " ".join(said.split())
     [step] = record.steps
     assert (step.level, step.offered_fps) == (120, 120)
@@ -237,7 +237,7 @@ def test_transfer_counts_bytes_without_a_gpu_and_says_that_nothing_was_timed(ben
     said, record, _ = bench("transfer", short, *words)
     _, title, _, heads, *rows = said.splitlines()
     assert title == "From the video to a normalised tensor of 48x64 on a GPU"
-    assert heads.split() == ["way", "bytes", "up", "bytes", "down", "frames/s", "ms", "after"]
+    assert heads.split() == ["variant", "H2D", "bytes", "D2H", "bytes", "frames/s", "ms", "after"]
     assert [" ".join(row.split()[-4:]) for row in rows[:5]] == [
         *("36,864 0 - -", "36,864 0 - -", "9,216 0 - -", "- - - -", "- - - -")
     ]

@@ -7,7 +7,7 @@ import pytest
 import typer
 
 from bench.suite.fakes import FAILING, LOADING, WHOLE, measure
-from bench.suite.records import contest, surveyed
+from bench.suite.records import contest, write_suite
 from cli.kit import python
 from headrace.bench.registry import BENCHMARKS
 from headrace.bench.suite.suite_runner import prepare_suite
@@ -28,7 +28,7 @@ def hold(video, tmp_path, capsys):
     """Return a function: experiments -> (exit code, stdout, stderr)."""
 
     def run(*experiments, as_json=False):
-        survey = prepare_suite(
+        suite = prepare_suite(
             experiments,
             SuiteConfig(videos=(str(video),)),
             Choice(),
@@ -38,7 +38,7 @@ def hold(video, tmp_path, capsys):
         )
         code = 0
         try:
-            run_suite(survey, as_json=as_json)
+            run_suite(suite, as_json=as_json)
         except typer.Exit as end:
             code = end.exit_code
         return code, *capsys.readouterr()
@@ -60,7 +60,7 @@ def test_it_says_what_comes_and_what_became_of_each_and_leaves_a_page(hold, tmp_
     assert second.startswith("2 of 2: failing failed after ")
     assert second.endswith(": the third frame cannot be shown")
     assert last == "headrace: failing failed: the third frame cannot be shown"
-    assert "chapter-whole" in (out_dir / "all.html").read_text(encoding="utf-8")
+    assert "benchmark-whole" in (out_dir / "all.html").read_text(encoding="utf-8")
 
 
 def test_json_is_one_document_alone_on_stdout(hold, tmp_path):
@@ -73,7 +73,7 @@ def test_json_is_one_document_alone_on_stdout(hold, tmp_path):
 
 
 def test_the_page_can_be_rendered_again_and_printed(call, tmp_path):
-    surveyed(tmp_path, {WHOLE: contest(1.5)})
+    write_suite(tmp_path, {WHOLE: contest(1.5)})
     code, out, _ = call("report", tmp_path)
     assert (code, out) == (0, f"Report: {tmp_path / 'all.html'}\n")
     page = (tmp_path / "all.html").read_text(encoding="utf-8")
@@ -114,8 +114,8 @@ def test_a_dry_run_lists_all_and_writes_nothing(call, video, tmp_path):
     code, out, _ = call(*asked, "--json")
     found = {each["experiment"]: each for each in json.loads(out)["experiments"]}
     assert set(found) == names
-    assert (found["live"]["is_due"], found["modes"]["is_due"]) == (False, True)
-    assert found["modes"]["about_seconds"] > 0
+    assert (found["live"]["is_due"], found["scenarios"]["is_due"]) == (False, True)
+    assert found["scenarios"]["about_seconds"] > 0
     assert not (tmp_path / "out").exists()
 
 
@@ -153,5 +153,5 @@ def test_ctrl_c_leaves_the_report_of_what_there_is(video, tmp_path):
     assert done.stderr.strip().endswith(f"interrupted; what was measured is kept in {out}")
     assert "It was interrupted: the same command goes on" in " ".join(done.stdout.split())
     page = (out / "all.html").read_text(encoding="utf-8")
-    assert 'id="chapter-whole"' in page
-    assert 'id="chapter-hanging"' not in page
+    assert 'id="benchmark-whole"' in page
+    assert 'id="benchmark-hanging"' not in page

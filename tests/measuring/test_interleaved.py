@@ -12,7 +12,7 @@ from headrace.measuring.interleaved import (
     as_fast,
     cores_of_others,
     fastest,
-    take_turns,
+    interleave,
 )
 from headrace.testing.fake_clock import FakeClock
 
@@ -38,7 +38,7 @@ def turn(seconds, others):
 
 def test_contenders_take_turns_and_the_warm_up_goes_first_uncounted():
     seen, taken = [], []
-    found = take_turns(
+    found = interleave(
         ["a", "b"],
         lambda name: taken.append(name) or name.upper(),
         repeats=2,
@@ -52,7 +52,7 @@ def test_contenders_take_turns_and_the_warm_up_goes_first_uncounted():
 
 
 def test_without_a_warm_up_every_turn_counts():
-    assert take_turns([0, 1], lambda each: each, repeats=2) == (0, 1, 0, 1)
+    assert interleave([0, 1], lambda each: each, repeats=2) == (0, 1, 0, 1)
 
 
 def test_a_stopwatch_tells_wall_and_processor_time():
@@ -83,19 +83,22 @@ def test_what_others_took_is_known_where_a_turn_told():
         ([row(100)], "", []),
         ([row(100, 97, 101)], "", []),
         ([row(100, others=0.4), row(90, others=None)], "", []),
-        ([row(100, 90, 101)], "", ["Turns differ by up to 11 %"]),
-        ([row(100, 50, 101)], "Too unsteady to say", ["Turns differ by up to 51 %"]),
+        ([row(100, 90, 101)], "", ["Repetitions differ by up to 11 %"]),
+        ([row(100, 50, 101)], "Too unsteady to say", ["Repetitions differ by up to 51 %"]),
         (
             [row(100), row(100, 50, 101, others=0.5)],
             "Other programs ran meanwhile, so it is uncertain",
-            ["Other programs kept up to 0.500 of 4 usable cores", "Turns differ by up to 51 %"],
+            [
+                "Other programs kept up to 0.500 of 4 usable cores",
+                "Repetitions differ by up to 51 %",
+            ],
         ),
     ],
 )
 def test_what_speaks_against_figures_is_said_and_leaves_no_verdict(rows, doubt, said):
     trust = NoiseCheck.of(rows, 4)
     assert trust.doubt == doubt
-    told = trust.sentences("Turns")
+    told = trust.sentences("Repetitions")
     assert [sentence[: len(start)] for sentence, start in zip(told, said, strict=True)] == said
 
 

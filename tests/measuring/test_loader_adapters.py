@@ -11,7 +11,7 @@ from headrace.loaders.frame_loader import FrameLoader
 from headrace.loaders.video_set import VideoSet
 from headrace.measuring.loader_adapters import DataLoaderDelivery, LoaderDelivery, failing_in_words
 from headrace.measuring.seek_baseline import SeekPerFrame
-from headrace.measuring.steady_state import take_turn
+from headrace.measuring.steady_state import time_delivery
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.sampling.frame_samplers import UniformFrames
 from headrace.testing.fake_clock import FakeClock
@@ -59,7 +59,7 @@ class Metronome:
 def test_a_turn_is_whole_batches_after_the_warm_up(options, seconds, warm, frames):
     clock = FakeClock()
     delivery = Metronome(clock, **options)
-    turn = take_turn("some", delivery, seconds, clock)
+    turn = time_delivery("some", delivery, seconds, clock)
     assert (turn.strategy, turn.warm_up_frames, turn.frames) == ("some", warm, frames)
     assert (turn.warm_up_seconds, turn.seconds) == (warm / 10, frames / 10)
     assert (turn.decoded, turn.seeks, turn.opens) == (3 * frames, 2 * frames, frames)
@@ -70,7 +70,7 @@ def test_a_turn_is_whole_batches_after_the_warm_up(options, seconds, warm, frame
 
 def test_warming_up_ends_after_six_times_the_measured_time_and_the_turn_says_so():
     clock = FakeClock()
-    turn = take_turn("some", Metronome(clock, warm_up=1000), 2, clock)
+    turn = time_delivery("some", Metronome(clock, warm_up=1000), 2, clock)
     assert turn.warm_up_frames == 120
     assert not turn.is_filled
 
@@ -81,7 +81,7 @@ def clips(tmp_path):
 
 
 def turn_of(delivery):
-    return take_turn("some", delivery, 0.05, SYSTEM_CLOCK)
+    return time_delivery("some", delivery, 0.05, SYSTEM_CLOCK)
 
 
 def through_data_loader(dataset, videos, workers=2):

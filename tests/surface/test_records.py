@@ -22,7 +22,7 @@ RECORDS = {
     "session": Session,
     "comparison": Comparison,
     "launch": LaunchRecord,
-    "survey": SuiteRecord,
+    "suite": SuiteRecord,
     "memory_table": MemoryTable,
     "live_status": LiveStatus,
     "health": Health,

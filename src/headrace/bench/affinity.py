@@ -218,7 +218,7 @@ def rows_of(record: AffinityRecord) -> Rows:
 
 def _answer(record: AffinityRecord, rows: Rows) -> tuple[Finding, ...]:
     ranking = Ranking.of(record, rows, "frames")
-    evidence = (*_alone(record, rows), *ranking.trust.sentences("Turns of one setting"))
+    evidence = (*_alone(record, rows), *ranking.trust.sentences("Repetitions of one setting"))
     first, best = ranking.rate(ranking.first), ranking.best.variant
     if len(rows) == 1:
         headline = f"One core, so there is nothing to choose: {first}"

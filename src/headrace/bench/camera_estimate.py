@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-CameraWay = Literal["decode", "loader", "dataset", "wandering"]
+CameraVariant = Literal["decode", "loader", "dataset", "wandering"]
 """`decode`: a bare PyAV loop over every file, in threads, and nothing else: what can be reached.
 `loader`: a `CameraLoader`. `dataset`: a DataLoader with a `CameraStreamSampler`. `wandering`: a
 DataLoader with the schedule of the example that this replaces: the moments of all clips, one after
@@ -12,16 +12,16 @@ the other, are cut into as many equal parts as a batch has slots, whatever clips
 batches are dealt to ranks, and by the DataLoader to workers, in turn."""
 
 
-CameraTurn = tuple[CameraWay, int, int]
+CameraSetup = tuple[CameraVariant, int, int]
 """A way, the number of ranks, and of workers of each."""
 
 _PASSED_ON: Final = 1.5
 """What collating and passing on in a DataLoader make of decoding: benchmarks/bench_cameras.py."""
-_IN_WORKERS: Final[tuple[CameraWay, ...]] = ("dataset", "wandering")
+_IN_WORKERS: Final[tuple[CameraVariant, ...]] = ("dataset", "wandering")
 """Ways that start workers of a DataLoader."""
 
 
-def started_workers(turns: Sequence[CameraTurn]) -> tuple[int, ...]:
+def worker_numbers(turns: Sequence[CameraSetup]) -> tuple[int, ...]:
     """Return the numbers of workers that any of the turns starts in a DataLoader, ascending."""
     return tuple(sorted({workers for way, _, workers in turns if way in _IN_WORKERS}))
 
@@ -41,17 +41,17 @@ class CameraEstimate:
     gop: float
     """Pictures of a GOP, the mean: where slots wander, so many at most are decoded for one."""
 
-    def seconds(self, turns: Sequence[CameraTurn], pictures: int) -> float:
+    def seconds(self, turns: Sequence[CameraSetup], pictures: int) -> float:
         """Return how long turns take, each of so many pictures."""
         starting, each = self._sums(turns)
         return starting + pictures * each
 
-    def pictures(self, turns: Sequence[CameraTurn], seconds: float) -> int:
+    def pictures(self, turns: Sequence[CameraSetup], seconds: float) -> int:
         """Return how many pictures each turn may read for all to take so long; 0 if none."""
         starting, each = self._sums(turns)
         return max(0, int((seconds - starting) / each))
 
-    def _sums(self, turns: Sequence[CameraTurn]) -> tuple[float, float]:
+    def _sums(self, turns: Sequence[CameraSetup]) -> tuple[float, float]:
         """Return the seconds of all turns together: to start them, and for one picture more."""
         starting = each = 0.0
         for way, ranks, workers in turns:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import DataLoader
 
-from headrace.bench.camera_estimate import CameraWay
+from headrace.bench.camera_estimate import CameraVariant
 from headrace.decode.index_store import IndexStore
 from headrace.decode.pyav_baseline import plain_frames
 from headrace.errors import DecodeError
@@ -123,7 +123,7 @@ def check_equal_cameras(
 class RankTask:
     """What a rank does."""
 
-    way: CameraWay
+    way: CameraVariant
     part: CameraSubset
     """What all ranks together read."""
     rank: int
@@ -255,7 +255,7 @@ def _stock(task: RankTask, begin: Callable[[], None]) -> tuple[int, int]:
 
 
 def _wandering(cameras: CameraSet, task: RankTask) -> Iterator[list[SlotCell]]:
-    """Yield this rank's batches where batches, not clips, are dealt to ranks: see `CameraWay`."""
+    """Yield this rank's batches where batches, not clips, are dealt to ranks: see `CameraVariant`."""
     moments = [(place, row) for place, clip in enumerate(cameras.clips) for row in range(len(clip))]
     length = len(moments) // task.group_num
     for step in range(task.rank, length, task.ranks):
@@ -276,7 +276,7 @@ _EMPTY = SlotCell(slot=0, clip=-1, row=-1, is_first=False)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RehearsalTask:
+class CalibrationTask:
     """What a process rehearses."""
 
     decoding: RankTask
@@ -286,7 +286,7 @@ class RehearsalTask:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rehearsal:
+class Calibration:
     """What it took."""
 
     decode_seconds: float
@@ -296,7 +296,7 @@ class Rehearsal:
     """Number of workers → from their start until each had given a batch, and they were ended."""
 
 
-def rehearse(task: RehearsalTask, ready: Callable[[], None]) -> Rehearsal:
+def rehearse(task: CalibrationTask, ready: Callable[[], None]) -> Calibration:
     """Decode what there is, then start and end workers that decode nothing."""
     begun_ns = 0
 
@@ -313,6 +313,6 @@ def rehearse(task: RehearsalTask, ready: Callable[[], None]) -> Rehearsal:
             for _ in stock_epoch(dataset, [[_EMPTY]] * workers, workers):
                 pass
             worker_seconds[workers] = (task.clock.now_ns() - begun_ns) / 1e9
-    return Rehearsal(
+    return Calibration(
         decode_seconds=decode_seconds, delivered=result.delivered, worker_seconds=worker_seconds
     )

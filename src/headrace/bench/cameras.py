@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Final
 from pydantic import NonNegativeInt, PositiveInt
 
 from headrace.bench.benchmark import BenchmarkRecord, Context
-from headrace.bench.camera_estimate import CameraEstimate, CameraTurn, CameraWay, started_workers
+from headrace.bench.camera_estimate import (
+    CameraEstimate,
+    CameraSetup,
+    CameraVariant,
+    worker_numbers,
+)
 from headrace.config_fields import CAMERAS, Option, check_options
 from headrace.decode.index_store import IndexStore
-from headrace.measuring.interleaved import Repetition, Stopwatch, take_turns
+from headrace.measuring.interleaved import Repetition, Stopwatch, interleave
 from headrace.profiling.number_format import counted, seconds
 from headrace.runtime.affinity import available_cores
 from headrace.runtime.rank_processes import run_together
@@ -59,7 +64,7 @@ class CamerasConfig:
     ranks: Annotated[tuple[int, ...], Option("Numbers of ranks, each a process.", least=1)] = (1, 2)
     workers: Annotated[tuple[int, ...], Option("Numbers of workers of each rank.", least=1)] = (2,)
     ways: Annotated[
-        tuple[CameraWay, ...], Option("Besides plain decoding: loader, dataset, wandering.")
+        tuple[CameraVariant, ...], Option("Besides plain decoding: loader, dataset, wandering.")
     ] = ("loader", "dataset", "wandering")
     group_num: Annotated[int, Option("Clips in a batch.", least=1)] = 4
     size: Annotated[
@@ -82,7 +87,7 @@ class CameraRun(Repetition):
     What other programs took is estimated from the whole turn, the start of the ranks included.
     """
 
-    way: CameraWay
+    way: CameraVariant
     ranks: PositiveInt
     workers: PositiveInt
     """Of each rank."""
@@ -143,7 +148,7 @@ def measure_cameras(config: CamerasConfig, context: Context) -> CamerasRecord:
     compared = check_equal_cameras(whole, found.clips[0], store, config.size)
     turns = _turns(config)
     part = _part(config, whole, found, [turns[0], *turns * config.repeats], context)
-    runs = take_turns(
+    runs = interleave(
         turns,
         lambda turn: _run(config, part, turn, context),
         repeats=config.repeats,
@@ -162,9 +167,9 @@ def measure_cameras(config: CamerasConfig, context: Context) -> CamerasRecord:
     )
 
 
-def _turns(config: CamerasConfig) -> list[CameraTurn]:
+def _turns(config: CamerasConfig) -> list[CameraSetup]:
     """Return what is run, in order; plain decoding, which all are compared with, is always."""
-    ways: tuple[CameraWay, ...] = ("decode", *(way for way in config.ways if way != "decode"))
+    ways: tuple[CameraVariant, ...] = ("decode", *(way for way in config.ways if way != "decode"))
     return [(way, *by) for by in product(config.ranks, config.workers) for way in ways]
 
 
@@ -172,7 +177,7 @@ def _part(
     config: CamerasConfig,
     whole: "CameraSubset",
     found: "CameraSet",
-    turns: list[CameraTurn],
+    turns: list[CameraSetup],
     context: Context,
 ) -> "CameraSubset":
     """Return what each of the turns reads, and say how long all of them take."""
@@ -198,13 +203,13 @@ def _rehearsed(
     config: CamerasConfig,
     part: "CameraSubset",
     found: "CameraSet",
-    turns: list[CameraTurn],
+    turns: list[CameraSetup],
     context: Context,
 ) -> CameraEstimate:
-    from headrace.bench.camera_rank import RehearsalTask, rehearse
+    from headrace.bench.camera_rank import CalibrationTask, rehearse
 
     [decoding] = _tasks(config, part, ("decode", 1, 1), context)
-    task = RehearsalTask(decoding=decoding, workers=started_workers(turns))
+    task = CalibrationTask(decoding=decoding, workers=worker_numbers(turns))
     watch = Stopwatch(context.clock)
     [taken], seconds_taken = run_together(
         rehearse, [task], timeout_seconds=_TIMEOUT_SECONDS, clock=context.clock
@@ -224,7 +229,7 @@ def _pictures(found: "CameraSet") -> int:
 
 
 def _tasks(
-    config: CamerasConfig, part: "CameraSubset", turn: CameraTurn, context: Context
+    config: CamerasConfig, part: "CameraSubset", turn: CameraSetup, context: Context
 ) -> "list[RankTask]":
     """Return what each rank of a turn does."""
     from headrace.bench.camera_rank import RankTask
@@ -246,7 +251,7 @@ def _tasks(
 
 
 def _run(
-    config: CamerasConfig, part: "CameraSubset", turn: CameraTurn, context: Context
+    config: CamerasConfig, part: "CameraSubset", turn: CameraSetup, context: Context
 ) -> CameraRun:
     from headrace.bench.camera_rank import run_rank
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from headrace.bench.benchmark import Benchmark
-from headrace.bench.camera_estimate import CameraWay
+from headrace.bench.camera_estimate import CameraVariant
 from headrace.bench.cameras import CameraRun, CamerasConfig, CamerasRecord, measure_cameras
 from headrace.bench.charts import Line, lines
 from headrace.bench.suite.suite_spec import SuiteSpec
@@ -18,7 +18,7 @@ from headrace.report.drawing import MARK, PLAIN, Chart
 
 ONCE: Final = 1.02
 """Up to so many decodings a picture, each is said to be decoded once."""
-LABELS: Final[dict[CameraWay, str]] = {
+LABELS: Final[dict[CameraVariant, str]] = {
     "decode": "bare PyAV loop",
     "loader": "CameraLoader",
     "dataset": "DataLoader, slots stay",
@@ -42,7 +42,7 @@ class CamerasRow(RepetitionRow[CameraRun]):
     """Epochs of plain decoding with as many ranks and workers."""
 
     @property
-    def way(self) -> CameraWay:
+    def way(self) -> CameraVariant:
         """How pictures are delivered."""
         return self.first.way
 
@@ -194,7 +194,7 @@ CAMERAS: Final[Benchmark[CamerasConfig, CamerasRecord, CamerasRow]] = Benchmark(
     ),
     rows=rows_of,
     columns=(
-        Column("way", lambda row: LABELS[row.way]),
+        Column("variant", lambda row: LABELS[row.way]),
         Column("ranks", lambda row: str(row.first.ranks)),
         Column("workers", lambda row: str(row.first.workers)),
         Column("frames/s", lambda row: decimal(row.rate.median)),

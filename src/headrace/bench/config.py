@@ -29,7 +29,7 @@ BatchSize: TypeAlias = Annotated[int, Option("Frames in a batch.", least=1)]
 TurnSeconds: TypeAlias = Annotated[
     float, Option("How long a turn takes, about.", above=0, most=3600)
 ]
-Repeats: TypeAlias = Annotated[int, Option("Turns of each way.", least=1)]
+Repeats: TypeAlias = Annotated[int, Option("Repetitions of each way.", least=1)]
 
 USUAL_MODEL: Final = "resnet18"
 """Of the size that people run, and quick enough that a turn on two cores holds several batches: its

@@ -336,7 +336,7 @@ def _evidence(record: DecodeRecord, rows: Rows[MethodRecord], ranking: Ranking) 
             rate = decimal(row.rate.median)
             yield f"{row.variant}, by which headrace does not decode: {rate} frames/s."
         if row.facts.status is not None:
-            yield f"{row.variant} was not timed: {row.facts.why_not.rstrip('.')}."
+            yield f"{row.variant} was skipped: {row.facts.why_not.rstrip('.')}."
     others = [row.facts for row in rows[1:] if row.turns]
     if others:
         furthest = max(others, key=lambda method: method.mean_apart)
@@ -371,8 +371,8 @@ DECODE: Final = VariantBenchmark(
     reading=lambda record, rows: (
         "One decoder in one thread, whole frames as RGB in main memory, so that what a GPU decodes "
         "comes down; FPS are medians over the turns. CPU ms is the processor time of a frame, more "
-        "than its time where a library takes several threads. Apart is how far pictures are from "
-        "PyAV's, in levels of 255. Files are open and checked before anything is timed."
+        "than its time where a library takes several threads. Diff is the mean difference from "
+        "PyAV's pixels, in levels of 255. Files are open and checked before anything is timed."
     ),
     head="method",
     facts=lambda record: {method.way: method for method in record.methods},
@@ -384,10 +384,10 @@ DECODE: Final = VariantBenchmark(
         figure("slowest", lambda row: row.rate.lowest),
         figure("fastest", lambda row: row.rate.highest),
         Column(
-            "apart",
+            "diff",
             lambda row: decimal(row.facts.mean_apart) if row.facts.compared else NOT_TIMED,
         ),
-        Column("not timed", lambda row: row.facts.status or NOT_TIMED),
+        Column("skipped", lambda row: row.facts.status or NOT_TIMED),
     ),
     ranks=lambda row: row.facts.is_ours,
     changes=lambda record: _CHANGES,

@@ -166,7 +166,7 @@ class Scale:
     """Most loads that are tried."""
 
 
-class LoadResult(Protocol):
+class TriedLoad(Protocol):
     """One load, and whether it held."""
 
     @property
@@ -180,10 +180,10 @@ class LoadResult(Protocol):
         ...
 
 
-Load = TypeVar("Load", bound=LoadResult)
+Load = TypeVar("Load", bound=TriedLoad)
 
 
-def next_level(tried: Sequence[LoadResult], scale: Scale) -> float | None:
+def next_level(tried: Sequence[TriedLoad], scale: Scale) -> float | None:
     """Return the load to try next; None when the answer is known, or enough were tried."""
     if not tried:
         return scale.first

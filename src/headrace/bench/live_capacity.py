@@ -1,6 +1,6 @@
-"""How much a live pipeline can carry: the highest rate, or number of streams, that keeps a promise.
+"""Live capacity: the highest rate, or number of streams, that meets a latency and drop SLO.
 
-The load is open: frames are due by a timetable, however late the pipeline is.
+The load is an open loop: frames are due by a timetable, however late the pipeline is.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from headrace.bench.benchmark import Benchmark, BenchmarkRecord, Context
 from headrace.bench.charts import Line, lines
 from headrace.bench.config import ThreadedModelConfig, indexes_of
 from headrace.bench.ladder import Scale, highest_held, lowest_broken, next_level
-from headrace.bench.live_load import SETTLING_SECONDS, LiveTurn, live_plan, take_live_turn
+from headrace.bench.live_load import SETTLING_SECONDS, LiveRepetition, live_plan, time_live_plan
 from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.config_fields import Option
 from headrace.live.drop_policy import OverloadName
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class LatencySlo:
-    """What is to be kept."""
+    """Service level objective of a live pipeline."""
 
     p95_ms: float
-    """Latency that 95 % of the results stay within."""
+    """Max p95 latency, milliseconds."""
     max_drop: float
-    """Share of the frames that may be dropped, in [0, 1)."""
+    """Max share of dropped frames, in [0, 1)."""
 
     @property
     def words(self) -> str:
@@ -46,18 +46,18 @@ class LatencySlo:
 
     @property
     def results_needed(self) -> int:
-        """Results after which a p95 can be told, where as many are dropped as may be."""
+        """Results that a p95 needs, with as many drops as allowed."""
         return round(P95_SAMPLES * 1.1 / (1 - self.max_drop)) + 1
 
-    def broken_by(self, turn: LiveTurn) -> tuple[str, ...]:
-        """Return why a turn does not keep it, as phrases; nothing where it does.
+    def broken_by(self, turn: LiveRepetition) -> tuple[str, ...]:
+        """Return the reasons a repetition misses the SLO, as phrases; empty where it is met.
 
-        Too few results for a p95 break it too.
+        Too few results for a p95 miss it too.
         """
         said, p95_ms = [], turn.latency_p95
         if p95_ms is None:
             came = counted(turn.results, "result")
-            said.append(f"only {came} came out, {P95_SAMPLES} are needed to tell a p95")
+            said.append(f"only {came} came out, {P95_SAMPLES} are needed for a p95")
         elif p95_ms > self.p95_ms:
             said.append(f"p95 latency {milliseconds(p95_ms)}")
         if turn.drop_share > self.max_drop:
@@ -84,10 +84,10 @@ class LiveConfig(ThreadedModelConfig):
     """What is measured."""
 
     one_video_of: ClassVar = "live"
-    p95_ms: Annotated[
-        float, Option("Promise: p95 latency in milliseconds.", above=0, most=600_000)
-    ] = 100.0
-    max_drop: Annotated[float, Option("Promise: drops, in percent.", least=0, most=50)] = 1.0
+    p95_ms: Annotated[float, Option("SLO: p95 latency in milliseconds.", above=0, most=600_000)] = (
+        100.0
+    )
+    max_drop: Annotated[float, Option("SLO: drops, in percent.", least=0, most=50)] = 1.0
     search: Annotated[
         Search, Option("What is raised: the rate of one stream, or the streams at their own rate.")
     ] = "rate"
@@ -99,17 +99,17 @@ class LiveConfig(ThreadedModelConfig):
     steps: Annotated[int, Option("Steps at most.", least=1, most=100)] = 12
 
     @property
-    def promise(self) -> LatencySlo:
-        """What is to be kept."""
+    def slo(self) -> LatencySlo:
+        """The latency and drop limits."""
         return LatencySlo(p95_ms=self.p95_ms, max_drop=self.max_drop / 100)
 
     def step_seconds(self, fps: float) -> float:
-        """Return how long a step takes at a rate of all streams: until a p95 can be told."""
-        counting = max(self.seconds, self.promise.results_needed * self.batch_size / fps)
+        """Return the seconds of a step at `fps` frames/s of all streams: enough for a p95."""
+        counting = max(self.seconds, self.slo.results_needed * self.batch_size / fps)
         return SETTLING_SECONDS + counting
 
 
-class LiveStep(LiveTurn):
+class LiveStep(LiveRepetition):
     """One load, once."""
 
     level: PositiveFloat
@@ -117,11 +117,11 @@ class LiveStep(LiveTurn):
     offered_fps: PositiveFloat
     """Of all streams together."""
     broken_by: tuple[str, ...]
-    """Why the promise was not kept; empty where it was."""
+    """Reasons the SLO was missed; empty where it was met."""
 
     @property
     def holds(self) -> bool:
-        """Whether the promise was kept."""
+        """Whether the SLO was met."""
         return not self.broken_by
 
 
@@ -163,7 +163,7 @@ def scale_of(config: LiveConfig, frame_rate: float) -> Scale:
 
 
 def measure_live(config: LiveConfig, context: Context) -> LiveRecord:
-    """Try loads until the highest is known that keeps the promise."""
+    """Try loads until the highest that meets the SLO is known."""
     from headrace.bench.overlap_work import ready_work
     from headrace.models.precision_support import operation_threads
 
@@ -181,8 +181,8 @@ def measure_live(config: LiveConfig, context: Context) -> LiveRecord:
             batch_size=config.batch_size,
             seconds=config.step_seconds(offered),
         )
-        turn = take_live_turn(plan, made=made, clock=context.clock)
-        broken_by = config.promise.broken_by(turn)
+        turn = time_live_plan(plan, made=made, clock=context.clock)
+        broken_by = config.slo.broken_by(turn)
         return LiveStep(**turn.model_dump(), level=level, offered_fps=offered, broken_by=broken_by)
 
     with operation_threads(config.threads):
@@ -225,9 +225,9 @@ def _sources(
 
 def _answer(record: LiveRecord, steps: tuple[LiveStep, ...]) -> tuple[Finding, ...]:
     held, broken = highest_held(steps), lowest_broken(steps)
-    promise = LatencySlo(p95_ms=record.p95_ms, max_drop=record.max_drop)
+    slo = LatencySlo(p95_ms=record.p95_ms, max_drop=record.max_drop)
     doubts = disturbance(cores_of_others(steps) or 0.0, record.cores)
-    evidence = [f"The promise: {promise.words}."]
+    evidence = [f"SLO: {slo.words}."]
     if held is not None:
         load, p95 = level_words(record.search, held.level), held.latency_p95
         latency = "" if p95 is None else f"p95 latency {milliseconds(p95)}, "
@@ -237,7 +237,7 @@ def _answer(record: LiveRecord, steps: tuple[LiveStep, ...]) -> tuple[Finding, .
         )
     if broken is not None:
         why = " and ".join(broken.broken_by)
-        evidence.append(f"What broke at {level_words(record.search, broken.level)}: {why}.")
+        evidence.append(f"SLO missed at {level_words(record.search, broken.level)}: {why}.")
     if broken is not None and broken.work_ms:
         stage, ms = max(broken.work_ms.items(), key=lambda spent: spent[1])
         evidence.append(
@@ -262,19 +262,19 @@ def _verdict(
     more = "--steps with a larger number"
     broken_at = "" if broken is None else level_words(record.search, broken.level)
     if held is None and broken is not None and broken.level > record.least:
-        tried = f"No load that was tried keeps the promise, down to {broken_at}"
+        tried = f"SLO missed at every load tried, down to {broken_at}"
         return tried, f"{more}, to try lower ones."
     if held is None:
         return (
-            f"Even the lowest load, {broken_at}, breaks the promise",
-            "A lighter model (--model-name), --prep-level simple, or a promise that allows more.",
+            f"SLO missed even at the lowest load, {broken_at}",
+            "A lighter model (--model-name), --prep-level simple, or a wider SLO.",
         )
     kept = level_words(record.search, held.level)
     if broken is not None:
-        return f"Up to {kept} keep the promise, {broken_at} break it", None
+        return f"SLO met up to {kept}, missed at {broken_at}", None
     if held.level >= record.most:
-        return f"All that can be tried keeps the promise, up to {kept}", None
-    return f"At least {kept} keep the promise; the limit was not reached", f"{more}."
+        return f"SLO met at every load that can be tried, up to {kept}", None
+    return f"SLO met up to {kept} at least; the limit was not reached", f"{more}."
 
 
 def _charts(record: LiveRecord, steps: tuple[LiveStep, ...]) -> tuple[Chart, ...]:
@@ -283,8 +283,8 @@ def _charts(record: LiveRecord, steps: tuple[LiveStep, ...]) -> tuple[Chart, ...
     tried = [
         (name, color, mark, [step for step in ascending if step.holds is holds])
         for name, holds, color, mark in (
-            ("kept", True, PLAIN, "circle"),
-            ("broken", False, MARK, "x"),
+            ("met", True, PLAIN, "circle"),
+            ("missed", False, MARK, "x"),
         )
     ]
     return (
@@ -301,11 +301,11 @@ def _charts(record: LiveRecord, steps: tuple[LiveStep, ...]) -> tuple[Chart, ...
             ],
             name="latency",
             title="p95 latency by load",
-            reading="One mark for each step. Where frames are dropped, latency may stay low while "
-            "the promise on drops is broken.",
+            reading="One mark per step: SLO met or missed. Where frames are dropped, latency may "
+            "stay low while the drop limit is missed.",
             x=offered,
             y="ms",
-            limits={"promised": record.p95_ms},
+            limits={"SLO": record.p95_ms},
         ),
         lines(
             [
@@ -326,13 +326,14 @@ def _charts(record: LiveRecord, steps: tuple[LiveStep, ...]) -> tuple[Chart, ...
 
 LIVE: Final[Benchmark[LiveConfig, LiveRecord, LiveStep]] = Benchmark(
     name="live",
-    summary="Search the highest rate, or number of streams, that keeps a latency and drop promise.",
+    summary="Search the highest rate, or number of streams, that meets a latency and drop SLO.",
     config=LiveConfig,
     record=LiveRecord,
     measure=measure_live,
     announce=announce,
     title=lambda record: (
-        f"What keeps p95 latency within {milliseconds(record.p95_ms)}: {record.search}, "
+        f"Highest {'rate' if record.search == 'rate' else 'number of streams'} with p95 latency "
+        f"within {milliseconds(record.p95_ms)}, "
         f"from a video of {decimal(record.frame_rate)} frames/s"
     ),
     rows=lambda record: record.steps,
@@ -343,12 +344,12 @@ LIVE: Final[Benchmark[LiveConfig, LiveRecord, LiveStep]] = Benchmark(
         Column("p95 ms", lambda step: decimal(step.latency_p95)),
         Column("dropped", lambda step: percent(step.drop_share)),
         Column("CPU", lambda step: percent(step.cores)),
-        Column("promise", lambda step: "kept" if step.holds else "broken"),
+        Column("SLO", lambda step: "met" if step.holds else "missed"),
     ),
     reading=lambda record, rows: (
         "Steps as they were tried. Load is what was due, frames/s what came out, of all streams "
         "together; latency counts from when a frame was due until it had been shown. A load is "
-        "doubled until it breaks the promise, then the limit is looked for in between, to "
+        "doubled until the SLO is missed, then the limit is searched in between, to "
         + ("one stream." if record.search == "streams" else "10 %.")
     ),
     answer=_answer,

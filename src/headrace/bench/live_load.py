@@ -28,7 +28,7 @@ SETTLING_SECONDS: Final = 1.0
 """Until threads have begun, and memory was taken."""
 
 
-class LiveTurn(Repetition):
+class LiveRepetition(Repetition):
     """What a flow came to. Times are milliseconds."""
 
     results: NonNegativeInt
@@ -109,13 +109,13 @@ def live_plan(
     )
 
 
-def take_live_turn(
+def time_live_plan(
     plan: "LivePlan",
     *,
     made: Provenance,
     clock: Clock,
     settling_seconds: float = SETTLING_SECONDS,
-) -> LiveTurn:
+) -> LiveRepetition:
     """Run a plan to its end; return what came of it once it had settled.
 
     Args:
@@ -155,9 +155,11 @@ def take_live_turn(
     return _live_turn(spent, Metrics.of(session), dropped)
 
 
-def _live_turn(spent: Repetition, metrics: Metrics, dropped: Counter[tuple[str, str]]) -> LiveTurn:
+def _live_turn(
+    spent: Repetition, metrics: Metrics, dropped: Counter[tuple[str, str]]
+) -> LiveRepetition:
     latency = metrics.latency.ms if metrics.latency else None
-    return LiveTurn(
+    return LiveRepetition(
         **spent.model_dump(),
         results=metrics.steps,
         delivered=metrics.frames,

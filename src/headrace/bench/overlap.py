@@ -10,7 +10,7 @@ from headrace.bench.benchmark import BenchmarkRecord, Context
 from headrace.bench.config import ThreadedModelConfig, TurnSeconds, indexes_of
 from headrace.config_fields import Option
 from headrace.errors import StageError
-from headrace.measuring.interleaved import Repetition, Stopwatch, take_turns
+from headrace.measuring.interleaved import Repetition, Stopwatch, interleave
 from headrace.runtime.clock import Clock
 
 if TYPE_CHECKING:
@@ -37,10 +37,12 @@ class OverlapConfig(ThreadedModelConfig):
         Option("Threads of one operation of PyTorch; with 1, only stages run at once.", least=1),
     ] = 1
     seconds: TurnSeconds = 3.0
-    repeats: Annotated[int, Option("Turns of each way, at full speed and paced.", least=1)] = 2
+    repeats: Annotated[
+        int, Option("Repetitions of each way, at full speed and paced.", least=1)
+    ] = 2
 
 
-class OverlapTurn(Repetition):
+class OverlapRepetition(Repetition):
     """One variant, once."""
 
     way: Variant
@@ -74,7 +76,7 @@ class OverlapRecord(BenchmarkRecord):
     """Starting the processes, their model included; before all turns."""
     compared: PositiveInt
     """Frames whose class, confidence and picture were the same in every turn of every way."""
-    turns: tuple[OverlapTurn, ...]
+    turns: tuple[OverlapRepetition, ...]
 
 
 def measure_overlap(config: OverlapConfig, context: Context) -> OverlapRecord:
@@ -105,7 +107,7 @@ def measure_overlap(config: OverlapConfig, context: Context) -> OverlapRecord:
             )
             frames = max(_FEWEST, round(fps * config.seconds)) + _SETTLING
             played = sum(map(len, indexes)) / sum(each.duration_seconds for each in indexes)
-            turns = Turns(
+            turns = ComparedRepetitions(
                 variants={
                     "sequential": lambda *order: sequential(work, source(*order), clock),
                     "threads": lambda *order: threaded(work, source(*order), clock),
@@ -114,7 +116,7 @@ def measure_overlap(config: OverlapConfig, context: Context) -> OverlapRecord:
                 frames=frames,
                 clock=clock,
             )
-            taken = take_turns(
+            taken = interleave(
                 [(name, speed) for speed in (None, OFFERED * fps / played) for name in VARIANTS],
                 turns.take,
                 repeats=config.repeats,
@@ -135,7 +137,7 @@ def measure_overlap(config: OverlapConfig, context: Context) -> OverlapRecord:
 
 
 @dataclass(kw_only=True)
-class Turns:
+class ComparedRepetitions:
     """Takes turns, and holds the answers of each against those of the first."""
 
     variants: "Mapping[Variant, Callable[[int, float | None], Iterable[FrameTimeline]]]"
@@ -144,7 +146,7 @@ class Turns:
     clock: Clock
     answers: "tuple[FrameResult, ...]" = ()
 
-    def take(self, contender: tuple[Variant, float | None]) -> OverlapTurn:
+    def take(self, contender: tuple[Variant, float | None]) -> OverlapRepetition:
         """Take the turn of a variant at a speed.
 
         Raises:
@@ -157,7 +159,7 @@ class Turns:
         self._compare(name, tuple(each.answer for each in passages))
         counted = passages[_SETTLING:]
         late = () if speed is None else counted
-        return OverlapTurn(
+        return OverlapRepetition(
             **spent.model_dump(),
             way=name,
             fps=_fps(counted),

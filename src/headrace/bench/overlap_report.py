@@ -12,7 +12,7 @@ from headrace.bench.overlap import (
     OFFERED,
     OverlapConfig,
     OverlapRecord,
-    OverlapTurn,
+    OverlapRepetition,
     Variant,
     measure_overlap,
 )
@@ -56,10 +56,10 @@ _SPARE: Final = 0.9
 
 
 @dataclass(frozen=True, kw_only=True)
-class OverlapRow(RepetitionRow[OverlapTurn]):
+class OverlapRow(RepetitionRow[OverlapRepetition]):
     """The turns of one variant at full speed."""
 
-    paced: Sequence[OverlapTurn]
+    paced: Sequence[OverlapRepetition]
     """Its turns at the rate for all."""
 
     @property
@@ -132,7 +132,7 @@ def _answer(record: OverlapRecord, rows: Rows) -> tuple[Finding, ...]:
             gain=best.rate.median / ours,
             rests_on=f"{rate} against {decimal(ours)} in threads, as headrace run works",
         )
-    evidence = (*_evidence(record, rows), *ranking.trust.sentences("Turns of one way"))
+    evidence = (*_evidence(record, rows), *ranking.trust.sentences("Repetitions of one way"))
     return (Finding(headline=headline, evidence=evidence, change=change, advice=advice),)
 
 
@@ -203,7 +203,7 @@ def _charts(rows: Rows) -> tuple[Chart, ...]:
             title="Frames per second, at full speed",
             reading="The dashed line is what a perfect overlap of the stages would give with cores "
             "enough.",
-            axis="way",
+            axis="variant",
             limit=("sum ÷ max of the stages", first.rate.median * first.overlapped),
         ),
         bars(
@@ -217,7 +217,7 @@ def _charts(rows: Rows) -> tuple[Chart, ...]:
             title="Latency, paced",
             reading="From when a frame was due until it had been shown, at one rate for all: "
             f"{percent(OFFERED)} of what the sequential way manages.",
-            axis="way",
+            axis="variant",
         ),
         bars(
             names,
@@ -228,7 +228,7 @@ def _charts(rows: Rows) -> tuple[Chart, ...]:
             reading="Wall time of each stage at full speed. Stages that run at the same time share "
             "the cores, so each takes longer than alone. With processes, the model's holds the "
             "transfer.",
-            axis="way",
+            axis="variant",
             is_stacked=True,
         ),
     )
@@ -259,7 +259,7 @@ OVERLAP: Final[Benchmark[OverlapConfig, OverlapRecord, OverlapRow]] = Benchmark(
     ),
     rows=rows_of,
     columns=(
-        Column("way", lambda row: row.variant),
+        Column("variant", lambda row: row.variant),
         *rate_columns("frames/s"),
         Column("CPU", lambda row: percent(row.cores)),
         Column("mean ms", lambda row: decimal(row.latency.mean)),

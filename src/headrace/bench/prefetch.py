@@ -18,7 +18,7 @@ from headrace.bench.prefetch_record import (
 )
 from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.measuring.decode_counts import median_column, rate_columns
-from headrace.measuring.interleaved import AGAIN, ALIKE, NoiseCheck, take_turns
+from headrace.measuring.interleaved import AGAIN, ALIKE, NoiseCheck, interleave
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import (
     TOO_SMALL,
@@ -59,7 +59,7 @@ def measure_prefetch(config: PrefetchConfig, context: Context) -> PrefetchRecord
         for factor in sorted(config.prefetch_factor)
     ]
     with PrefetchLoop(config, min(_MOST, max(_FEWEST, fitting)), context) as training:
-        turns = take_turns(
+        turns = interleave(
             settings,
             lambda setting: training.take(setting, step_ms=step_ms),
             repeats=config.repeats,
@@ -146,7 +146,7 @@ def _answer(record: PrefetchRecord, rows: tuple[PrefetchRow, ...]) -> tuple[Find
         _steadiness(found),
         f"prefetch_factor × num_workers batches of {megabytes(batch_bytes)} are made ahead: "
         f"{megabytes(point.factor * record.workers * batch_bytes)} with {_label(point)}.",
-        *trust.sentences("Turns of one setting"),
+        *trust.sentences("Repetitions of one setting"),
     ]
     depth, advice = found.finding(trust, evidence), None
     if len(found.rows) > 1 and not trust.doubt:

@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from headrace.bench.benchmark import Context
-from headrace.bench.prefetch_record import PrefetchConfig, PrefetchSetting, PrefetchTurn
+from headrace.bench.prefetch_record import PrefetchConfig, PrefetchRepetition, PrefetchSetting
 from headrace.loaders.datasets import VideoDataset
 from headrace.measuring.interleaved import Stopwatch
 from headrace.measuring.loader_adapters import failing_in_words, more_workers_than_cores
@@ -65,7 +65,7 @@ class PrefetchLoop:
     def __exit__(self, *_: object) -> None:
         self._clips.close()
 
-    def take(self, setting: PrefetchSetting, *, step_ms: float) -> PrefetchTurn:
+    def take(self, setting: PrefetchSetting, *, step_ms: float) -> PrefetchRepetition:
         """Train on the clips, from starting the workers on, and time what counts.
 
         Args:
@@ -91,7 +91,7 @@ class PrefetchLoop:
                 waits_ms.append((came_ns - asked_ns) / 1e6)
                 intervals_ms.append((done_ns - before_ns) / 1e6)
             spent, memory = watch.turn(watch.seconds), memory_bytes()
-        return PrefetchTurn(
+        return PrefetchRepetition(
             **spent.model_dump(),
             prefetch_factor=setting.prefetch_factor,
             is_pinned=setting.is_pinned,

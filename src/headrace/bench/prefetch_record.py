@@ -42,7 +42,7 @@ class PrefetchConfig(BenchmarkConfig):
     seconds: Annotated[
         float, Option("How long a turn takes, about; 300 batches at most.", above=0, most=3600)
     ] = 5.0
-    repeats: Annotated[int, Option("Turns of each setting.", least=1)] = 3
+    repeats: Annotated[int, Option("Repetitions of each setting.", least=1)] = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ class PrefetchSetting:
         return f"prefetch_factor={self.prefetch_factor}{', pinned' if self.is_pinned else ''}"
 
 
-class PrefetchTurn(Repetition):
+class PrefetchRepetition(Repetition):
     """One setting, once. A batch is done when the loop was busy with it for its time."""
 
     prefetch_factor: PositiveInt
@@ -89,11 +89,11 @@ class PrefetchRecord(BenchmarkRecord):
     """How long loading a batch took with nothing between two of them, the mean."""
     step_ms: NonNegativeFloat
     """How long the loop was busy with each batch."""
-    turns: tuple[PrefetchTurn, ...]
+    turns: tuple[PrefetchRepetition, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrefetchRow(RepetitionRow[PrefetchTurn]):
+class PrefetchRow(RepetitionRow[PrefetchRepetition]):
     """The turns of one setting."""
 
     @property

@@ -142,16 +142,16 @@ def _answer(record: PreprocessRecord, rows: Rows[TimedStep]) -> tuple[Finding, .
     used = {row.variant: row for path in (base, *others) for row in path.rows}
     trust = record.trust(list(used.values()))
     levels = {row.facts.place: row.ms.median for row in rows if row.facts.name == _USUAL}
-    takes = f"{decimal(levels['cpu'])} ms a frame on the CPU"
+    takes = f"{decimal(levels['cpu'])} ms/frame on the CPU"
     if "gpu" in levels:
-        takes = f"{decimal(levels['gpu'])} ms a frame on the GPU, {takes}"
+        takes = f"{decimal(levels['gpu'])} ms/frame on the GPU, {takes}"
     else:
         takes = f"{takes}, {percent(levels['cpu'] / base.ms)} of decode, transform and infer"
     headline = f"Preprocessing ({_USUAL}) takes {takes}"
     if trust.doubt:
         headline = f"{trust.doubt} what preprocessing takes; by the medians ({_USUAL}) {takes}"
     change, advice = _change(trust, base, others)
-    evidence = (*_evidence(record, rows), *trust.sentences("Turns of one step"))
+    evidence = (*_evidence(record, rows), *trust.sentences("Repetitions of one step"))
     return (Finding(headline=headline, evidence=evidence, change=change, advice=advice),)
 
 
@@ -251,10 +251,10 @@ PREPROCESS: Final = VariantBenchmark(
     facts=lambda record: {step.way: step for step in record.steps},
     columns=(
         Column("step", lambda row: row.facts.name),
-        Column("place", lambda row: row.facts.place),
-        figure("ms a frame", lambda row: row.ms.median),
-        figure("least", lambda row: row.ms.lowest),
-        figure("most", lambda row: row.ms.highest),
+        Column("device", lambda row: row.facts.place),
+        figure("ms/frame", lambda row: row.ms.median),
+        figure("min", lambda row: row.ms.lowest),
+        figure("max", lambda row: row.ms.highest),
         figure("frames/s", lambda row: row.rate.median),
     ),
     answer=_answer,

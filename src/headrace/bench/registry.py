@@ -17,7 +17,7 @@ from headrace.bench.overlap_report import OVERLAP
 from headrace.bench.prefetch import PREFETCH
 from headrace.bench.preprocess import PREPROCESS
 from headrace.bench.sampling_report import SAMPLING
-from headrace.bench.scenarios import MODES
+from headrace.bench.scenarios import SCENARIOS
 from headrace.bench.split import SPLIT
 from headrace.bench.stability_report import STABILITY
 from headrace.bench.stages import STAGES
@@ -37,7 +37,7 @@ BENCHMARKS: Final[tuple[Benchmark[Any, Any, Any], ...]] = (
     TRANSFER,
     OVERLAP,
     STABILITY,
-    MODES,
+    SCENARIOS,
     LIVE,
     COMPILE,
     AMP,

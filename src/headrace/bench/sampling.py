@@ -8,7 +8,7 @@ from pydantic import Field, PositiveInt
 from headrace.bench.benchmark import BenchmarkRecord
 from headrace.bench.config import BenchmarkConfig
 from headrace.config_fields import FrameSize, Option
-from headrace.measuring.steady_state import DeliveryTurn
+from headrace.measuring.steady_state import DeliveryRepetition
 from headrace.profiling.number_format import decimal
 from headrace.profiling.provenance import Record
 from headrace.sampling.rho_estimate import TAKEN_RHO
@@ -45,7 +45,7 @@ class SamplingConfig(BenchmarkConfig):
         float, Option("How long each turn is measured; warming up comes on top.", above=0)
     ] = 10.0
     """Warming up takes at most six times as long."""
-    repeats: Annotated[int, Option("Turns of each strategy.", least=1)] = 3
+    repeats: Annotated[int, Option("Repetitions of each strategy.", least=1)] = 3
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -108,7 +108,7 @@ class SamplingRecord(BenchmarkRecord):
     compared: PositiveInt
     """Frames that came out equal, bit for bit, from the baseline and from headrace."""
     strategies: tuple[StrategyRecord, ...]
-    turns: tuple[DeliveryTurn, ...]
+    turns: tuple[DeliveryRepetition, ...]
     """As they were timed; strategies take turns, so that none has all the luck."""
 
 
@@ -147,25 +147,25 @@ def how(way: Way, record: SamplingRecord) -> str:
 
 
 def draws(strategy: StrategyRecord, record: SamplingRecord) -> str:
-    """Return which frames a way draws and what that is worth; alike for the same batches."""
+    """Return the frames a variant draws and their ESS; equal text for equal batches."""
     batch, burst = record.batch_size, record.burst
     if strategy.name == "permutation":
         return (
-            "each frame once an epoch, in shuffled order. No bias, nothing alike in a batch but by "
-            f"chance; a batch of {batch} is worth {batch} independent frames, and more over an "
-            "epoch, because the noise evens out"
+            "each frame once an epoch, in shuffled order. No bias; frames of one GOP meet in a "
+            f"batch by chance alone. The effective sample size (ESS) of a batch of {batch} is "
+            f"{batch}, and more over an epoch, because the noise evens out"
         )
     if strategy.name == "bursts":
         return (
             f"each frame once an epoch, {burst} from one decoding. No bias, and no two of a burst "
-            f"in a batch; but they come soon after one another, and over many steps a batch of "
-            f"{batch} is worth as little as {batch / strategy.inflation:.0f} independent frames "
-            f"(D = 1 + {burst - 1} x {record.rho:g} = {decimal(strategy.inflation)}), until whole "
-            "epochs even it out"
+            "in a batch; but they come soon after one another, and the long-run effective sample "
+            f"size (ESS) of a batch of {batch} is {batch / strategy.inflation:.0f} (statistical "
+            f"inefficiency 1 + {burst - 1} x {record.rho:g} = {decimal(strategy.inflation)}), "
+            "until whole epochs even it out"
         )
     return (
         "independent frames, the very same batches. No bias, no more noise than random frames "
-        f"have; a batch of {batch} is worth {batch}"
+        f"have; the effective sample size (ESS) of a batch of {batch} is {batch}"
     )
 
 

@@ -19,8 +19,8 @@ from headrace.bench.sampling import (
 )
 from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.measuring.decode_counts import DECODED, READ, CountedRow
-from headrace.measuring.interleaved import AGAIN, as_fast, fastest, grouped, take_turns
-from headrace.measuring.steady_state import FILLING, DeliveryTurn, take_turn
+from headrace.measuring.interleaved import AGAIN, as_fast, fastest, grouped, interleave
+from headrace.measuring.steady_state import FILLING, DeliveryRepetition, time_delivery
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import count, counted, decimal, percent
 from headrace.report.benchmark_page import Column
@@ -43,9 +43,9 @@ def measure_sampling(config: SamplingConfig, context: Context) -> SamplingRecord
     ways = SamplingVariants.open(config, context.store)
     strategies = tuple(ways.describe(way) for way in config.ways)
     compared = ways.check_equal()
-    turns = take_turns(
+    turns = interleave(
         [strategy.name for strategy in strategies if not strategy.why_not],
-        lambda way: take_turn(way, ways.delivery(way), config.seconds, context.clock),
+        lambda way: time_delivery(way, ways.delivery(way), config.seconds, context.clock),
         repeats=config.repeats,
         label=lambda way: label(way, config.memory_bytes, config.burst),
         on_progress=context.on_progress,
@@ -67,7 +67,7 @@ def measure_sampling(config: SamplingConfig, context: Context) -> SamplingRecord
 
 
 @dataclass(frozen=True, kw_only=True)
-class SamplingRow(CountedRow[DeliveryTurn]):
+class SamplingRow(CountedRow[DeliveryRepetition]):
     """The turns of one strategy."""
 
     strategy: StrategyRecord
@@ -174,7 +174,7 @@ def _verdict(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> Finding:
         "use.",
         f"Before it was timed, {counted(record.compared, 'frame')} came out equal, bit for bit, "
         "from the baseline, a FrameDataset and a FrameLoader.",
-        *record.trust(rows).sentences("Turns of one strategy"),
+        *record.trust(rows).sentences("Repetitions of one strategy"),
     ]
     return Finding(
         headline=f"Fastest is {' and '.join(names)}: {decimal(best.rate.median)} images/s, "
@@ -262,12 +262,12 @@ def _reading(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> str:
         f"Medians over {counted(turns, 'turn')} of each strategy. Not counted is the "
         "warm-up of a turn: its first batch, and as many frames as a FrameLoader looks ahead"
         + (f", but at most {FILLING} times the measured time (* is still warming up)" * filling)
-        + ". Times is by how much the baseline is outdone. Decoded, CPU, seeks, opens and kB read "
+        + ". Speedup is images/s ÷ those of the baseline. Decoded, CPU, seeks, opens and kB read "
         "are for each frame delivered; the baseline does not count what it reads (-). "
         "Held are the frames that wait, at most; of a DataLoader, what its workers make ahead. "
         "Bias is that of the expected gradient, in σ; deff is the variance of a batch ÷ "
-        "that of independent frames, and D the same for many batches together: "
-        "near 1 is as good as random."
+        "that of independent frames, statistical inefficiency the same in the long run, over many "
+        "batches: near 1 is as good as random."
     )
 
 
@@ -302,9 +302,9 @@ SAMPLING: Final[Benchmark[SamplingConfig, SamplingRecord, SamplingRow]] = Benchm
         Column("strategy", lambda row: row.label),
         Column("images/s", lambda row: decimal(row.rate.median) + "*" * (not row.is_filled)),
         Column(
-            "from - to", lambda row: f"{decimal(row.rate.lowest)} - {decimal(row.rate.highest)}"
+            "min - max", lambda row: f"{decimal(row.rate.lowest)} - {decimal(row.rate.highest)}"
         ),
-        Column("times", lambda row: decimal(row.times)),
+        Column("speedup", lambda row: decimal(row.times)),
         DECODED,
         Column("CPU ms", lambda row: decimal(row.cpu_ms)),
         *READ,
@@ -312,7 +312,7 @@ SAMPLING: Final[Benchmark[SamplingConfig, SamplingRecord, SamplingRow]] = Benchm
         Column("frames", lambda row: count(sum(turn.frames for turn in row.turns))),
         Column("bias", lambda row: decimal(row.strategy.bias)),
         Column("deff", lambda row: decimal(row.strategy.design_effect)),
-        Column("D", lambda row: decimal(row.strategy.inflation)),
+        Column("stat. inefficiency", lambda row: decimal(row.strategy.inflation)),
     ),
     reading=_reading,
     answer=answer,

@@ -1,4 +1,4 @@
-"""One pipeline in two modes: a video as fast as it can, and as it would be played."""
+"""Offline and real-time scenario of one pipeline: full speed, and paced as it is played."""
 
 from dataclasses import dataclass
 from statistics import median
@@ -9,49 +9,49 @@ from pydantic import NonNegativeFloat, PositiveFloat
 from headrace.bench.benchmark import Benchmark, BenchmarkRecord, Context
 from headrace.bench.charts import Line, lines
 from headrace.bench.config import ThreadedModelConfig, indexes_of
-from headrace.bench.live_load import LiveTurn, live_plan, take_live_turn
+from headrace.bench.live_load import LiveRepetition, live_plan, time_live_plan
 from headrace.config_fields import Option
-from headrace.measuring.interleaved import AGAIN, RepetitionRow, take_turns
+from headrace.measuring.interleaved import AGAIN, RepetitionRow, interleave
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.number_format import decimal, milliseconds, percent, seconds
 from headrace.report.benchmark_page import Column
 from headrace.report.drawing import MARK, PLAIN, Chart
 
-Mode = Literal["offline", "realtime"]
-_MODES: Final[tuple[Mode, ...]] = ("offline", "realtime")
+Scenario = Literal["offline", "realtime"]
+_SCENARIOS: Final[tuple[Scenario, ...]] = ("offline", "realtime")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModesConfig(ThreadedModelConfig):
+class ScenariosConfig(ThreadedModelConfig):
     """What is measured."""
 
-    one_video_of: ClassVar = "modes"
+    one_video_of: ClassVar = "scenarios"
     batch_size: Annotated[
         int, Option("Frames in a batch; in real time at most, none waits for others.", least=1)
     ] = 1
     seconds: Annotated[float, Option("How long a turn takes, about.", least=2, most=3600)] = 13.0
-    repeats: Annotated[int, Option("Turns of each mode.", least=1)] = 2
+    repeats: Annotated[int, Option("Repetitions of each scenario.", least=1)] = 2
 
 
-class ModesTurn(LiveTurn):
-    """One mode, once."""
+class ScenarioRepetition(LiveRepetition):
+    """One repetition of a scenario."""
 
-    mode: Mode
+    mode: Scenario
 
 
-class ModesRecord(BenchmarkRecord):
+class ScenariosRecord(BenchmarkRecord):
     """What was measured."""
 
     frame_rate: PositiveFloat
     """Of the video: what real time asks for."""
     model_seconds: NonNegativeFloat
     """Loading the model and warming it up; before all turns."""
-    turns: tuple[ModesTurn, ...]
+    turns: tuple[ScenarioRepetition, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModesRow(RepetitionRow[ModesTurn]):
-    """The turns of one mode."""
+class ScenarioRow(RepetitionRow[ScenarioRepetition]):
+    """Repetitions of one scenario."""
 
     def known(self, figure: str) -> float | None:
         """Return the median of a figure; None where it is not known of a turn."""
@@ -70,8 +70,8 @@ class ModesRow(RepetitionRow[ModesTurn]):
         return max((turn.per_second for turn in self.turns), key=len)
 
 
-def measure_modes(config: ModesConfig, context: Context) -> ModesRecord:
-    """Run one video in both modes, in turns; it begins again where it is shorter than a turn."""
+def measure_scenarios(config: ScenariosConfig, context: Context) -> ScenariosRecord:
+    """Run one video in both scenarios, interleaved; a video shorter than a repetition restarts."""
     from headrace.bench.overlap_work import ready_work
     from headrace.live.realtime_file import LoadGenerator
     from headrace.models.precision_support import operation_threads
@@ -79,7 +79,7 @@ def measure_modes(config: ModesConfig, context: Context) -> ModesRecord:
     made, compute = context.provenance(config), config.compute_options(config.batch_size)
     indexes = indexes_of(config.videos, context.store)
 
-    def take(mode: Mode) -> ModesTurn:
+    def take(mode: Scenario) -> ScenarioRepetition:
         source = LoadGenerator(indexes, speed=None if mode == "offline" else 1.0)
         plan = live_plan(
             work,
@@ -88,15 +88,15 @@ def measure_modes(config: ModesConfig, context: Context) -> ModesRecord:
             batch_size=config.batch_size,
             seconds=config.seconds,
         )
-        turn = take_live_turn(plan, made=made, clock=context.clock)
-        return ModesTurn(**turn.model_dump(), mode=mode)
+        turn = time_live_plan(plan, made=made, clock=context.clock)
+        return ScenarioRepetition(**turn.model_dump(), mode=mode)
 
     with operation_threads(config.threads):
         work, model_seconds = ready_work(compute, context.clock)
-        turns = take_turns(
-            _MODES, take, repeats=config.repeats, warm_up=None, on_progress=context.on_progress
+        turns = interleave(
+            _SCENARIOS, take, repeats=config.repeats, warm_up=None, on_progress=context.on_progress
         )
-    return ModesRecord(
+    return ScenariosRecord(
         provenance=made,
         frame_rate=float(indexes[0].frame_rate),
         model_seconds=model_seconds,
@@ -104,9 +104,9 @@ def measure_modes(config: ModesConfig, context: Context) -> ModesRecord:
     )
 
 
-def rows_of(record: ModesRecord) -> tuple[ModesRow, ...]:
-    """Return a row for each mode."""
-    return ModesRow.by(lambda turn: turn.mode, record.turns)
+def rows_of(record: ScenariosRecord) -> tuple[ScenarioRow, ...]:
+    """Return one row per scenario."""
+    return ScenarioRow.by(lambda turn: turn.mode, record.turns)
 
 
 _STEADY: Final = 0.05
@@ -117,7 +117,7 @@ _WORDS: Final = {"offline": "offline", "realtime": "real time"}
 _MISSING_P95: Final = {"offline": "-", "realtime": "n small"}
 
 
-def _answer(record: ModesRecord, rows: tuple[ModesRow, ...]) -> tuple[Finding, ...]:
+def _answer(record: ScenariosRecord, rows: tuple[ScenarioRow, ...]) -> tuple[Finding, ...]:
     offline, live = rows
     asked = f"{decimal(record.frame_rate)} frames/s"
     trust = record.trust(rows)
@@ -141,12 +141,12 @@ def _answer(record: ModesRecord, rows: tuple[ModesRow, ...]) -> tuple[Finding, .
         *_steadiness(offline, live),
         f"The model was ready after {seconds(record.model_seconds)}, and the first second of each "
         "turn is left out.",
-        *trust.sentences("Turns of one mode"),
+        *trust.sentences("Repetitions of one scenario"),
     ]
     return (Finding(headline=headline, evidence=tuple(evidence), change=_change(record, rows)),)
 
 
-def _no_latency(offline: ModesRow) -> str:
+def _no_latency(offline: ScenarioRow) -> str:
     service = offline.known("service_p50")
     if service is None:
         return "Offline there is no latency: a frame is there before it is asked for."
@@ -156,7 +156,7 @@ def _no_latency(offline: ModesRow) -> str:
     )
 
 
-def _steadiness(offline: ModesRow, live: ModesRow) -> list[str]:
+def _steadiness(offline: ScenarioRow, live: ScenarioRow) -> list[str]:
     said = []
     jitter = offline.known("jitter"), live.known("jitter")
     if jitter[0] is not None and jitter[1] is not None:
@@ -170,10 +170,10 @@ def _steadiness(offline: ModesRow, live: ModesRow) -> list[str]:
         said.append("FPS CV needs ten whole seconds: give --seconds 13 or more.")
         return said
     words = {
-        (True, True): "Frames per second are steady in both modes",
+        (True, True): "Frames per second are steady in both scenarios",
         (True, False): "Frames per second are steady in real time, where the timetable makes them",
         (False, True): "Frames per second are steady offline only",
-        (False, False): "Frames per second are steady in neither mode",
+        (False, False): "Frames per second are steady in neither scenario",
     }[cv[1] < _STEADY, cv[0] < _STEADY]
     said.append(
         f"{words}: FPS CV {decimal(cv[1])} in real time, {decimal(cv[0])} offline "
@@ -182,7 +182,7 @@ def _steadiness(offline: ModesRow, live: ModesRow) -> list[str]:
     return said
 
 
-def _change(record: ModesRecord, rows: tuple[ModesRow, ...]) -> str:
+def _change(record: ScenariosRecord, rows: tuple[ScenarioRow, ...]) -> str:
     offline, live = rows
     trust = record.trust(rows)
     if live.drop_share and trust.is_disturbed:
@@ -200,13 +200,13 @@ def _change(record: ModesRecord, rows: tuple[ModesRow, ...]) -> str:
         )
     if offline.rate.median > 2 * record.frame_rate:
         return (
-            "There is room: headrace bench live --search streams tells how many such streams "
-            "keep a promised latency."
+            "There is room: headrace bench live --search streams finds how many such streams "
+            "meet a latency SLO."
         )
-    return "headrace bench live tells how much more keeps a promised latency."
+    return "headrace bench live finds how much more load meets a latency SLO."
 
 
-def _frame_rates(rows: tuple[ModesRow, ...]) -> Chart:
+def _frame_rates(rows: tuple[ScenarioRow, ...]) -> Chart:
     return lines(
         [
             Line(
@@ -226,18 +226,18 @@ def _frame_rates(rows: tuple[ModesRow, ...]) -> Chart:
     )
 
 
-MODES: Final[Benchmark[ModesConfig, ModesRecord, ModesRow]] = Benchmark(
-    name="modes",
+SCENARIOS: Final[Benchmark[ScenariosConfig, ScenariosRecord, ScenarioRow]] = Benchmark(
+    name="scenarios",
     summary="Run one video offline and as it would be played; compare latency and steadiness.",
-    config=ModesConfig,
-    record=ModesRecord,
-    measure=measure_modes,
+    config=ScenariosConfig,
+    record=ScenariosRecord,
+    measure=measure_scenarios,
     title=lambda record: (
         f"Offline and in real time: a video of {decimal(record.frame_rate)} frames/s"
     ),
     rows=rows_of,
     columns=(
-        Column("mode", lambda row: _WORDS[row.first.mode]),
+        Column("scenario", lambda row: _WORDS[row.first.mode]),
         Column("frames/s", lambda row: decimal(row.rate.median)),
         Column("service ms", lambda row: decimal(row.known("service_p50"))),
         Column("p50 ms", lambda row: decimal(row.known("latency_p50"))),

@@ -247,7 +247,7 @@ SPLIT: Final = VariantBenchmark(
         "Behind them a frame's time in each part and on the way between them, one batch at a time."
     ),
     facts=_facts,
-    columns=(*rate_columns("way", "frames"), *map(_part, ("first", "transfer", "second"))),
+    columns=(*rate_columns("variant", "frames"), *map(_part, ("first", "transfer", "second"))),
     headline=_headline,
     change=_change,
     changes=_changes,

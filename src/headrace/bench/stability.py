@@ -41,7 +41,9 @@ class StabilityConfig(ThreadedModelConfig):
     queue_depths: Annotated[
         tuple[int, ...], Option("Batches that may wait behind each stage.", least=1)
     ] = (1, 2, 4, 8)
-    repeats: Annotated[int, Option("Turns of each candidate; the median counts.", least=1)] = 3
+    repeats: Annotated[
+        int, Option("Repetitions of each candidate; the median counts.", least=1)
+    ] = 3
     max_seconds: Annotated[
         float, Option("No candidate is begun that would end later; the first is.", above=0)
     ] = 90.0
@@ -80,7 +82,7 @@ def candidates(
             return
 
 
-class StabilityTurn(Repetition):
+class StabilityRepetition(Repetition):
     """One candidate, once."""
 
     batch_size: PositiveInt
@@ -130,7 +132,7 @@ class StabilityRecord(BenchmarkRecord):
     unbegun: tuple[PositiveInt, PositiveInt] | None
     """Batch size and queue depth that there was no time for; None where the search came to its
     end."""
-    turns: tuple[StabilityTurn, ...]
+    turns: tuple[StabilityRepetition, ...]
     """As they were timed."""
 
 
@@ -150,7 +152,7 @@ def measure_stability(config: StabilityConfig, context: Context) -> StabilityRec
     [index] = indexes_of(config.videos, context.store)
     batch_sizes = _possible(config.batch_sizes, len(index), str(index.source))
     made = context.provenance(config)
-    clock, turns = context.clock, list[StabilityTurn]()
+    clock, turns = context.clock, list[StabilityRepetition]()
     held, unbegun = dict[Candidate, bool](), None
     with operation_threads(config.threads):
         work, model_seconds = ready_work(config.compute_options(max(batch_sizes)), clock)
@@ -163,7 +165,7 @@ def measure_stability(config: StabilityConfig, context: Context) -> StabilityRec
             for _ in range(config.repeats):
                 context.on_progress(str(one), len(turns), 0)
                 turns.append(
-                    take_stability_turn(work, index, one, iterations=config.iterations, clock=clock)
+                    run_candidate(work, index, one, iterations=config.iterations, clock=clock)
                 )
             held[one] = median(turn.cv for turn in turns[-config.repeats :]) < config.target
     return StabilityRecord(
@@ -190,16 +192,18 @@ def _possible(batch_sizes: Sequence[int], frames: int, source: str) -> tuple[int
     return possible
 
 
-def _needed_seconds(turns: Sequence[StabilityTurn], candidate: Candidate, repeats: int) -> float:
+def _needed_seconds(
+    turns: Sequence[StabilityRepetition], candidate: Candidate, repeats: int
+) -> float:
     """Predict how long a candidate takes: as long for a frame as those of the last turn."""
     last = turns[-1]
     results = (len(last.fps) + warm_up_of(candidate.queue_depth)) / (len(last.fps) + last.warm_up)
     return repeats * last.seconds * results * candidate.batch_size / last.batch_size
 
 
-def take_stability_turn(
+def run_candidate(
     work: "StageCosts", index: StreamIndex, candidate: Candidate, *, iterations: int, clock: Clock
-) -> StabilityTurn:
+) -> StabilityRepetition:
     """Run a video through the stages of `headrace run`; nothing is drawn or written.
 
     It begins again where it is short. It ends while there is more to read, so that all stages are
@@ -245,7 +249,7 @@ def take_stability_turn(
                 break
     spent = watch.turn(watch.seconds)
     fps, total, nanoseconds = fps_by_iteration(out_ns, frames, batch_size)
-    return StabilityTurn(
+    return StabilityRepetition(
         **spent.model_dump(),
         batch_size=batch_size,
         queue_depth=candidate.queue_depth,

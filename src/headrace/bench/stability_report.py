@@ -13,7 +13,7 @@ from headrace.bench.stability import (
     Candidate,
     StabilityConfig,
     StabilityRecord,
-    StabilityTurn,
+    StabilityRepetition,
     announce,
     measure_stability,
 )
@@ -27,7 +27,7 @@ from headrace.report.drawing import Chart
 
 
 @dataclass(frozen=True, kw_only=True)
-class StabilityRow(RepetitionRow[StabilityTurn]):
+class StabilityRow(RepetitionRow[StabilityRepetition]):
     """The turns of one candidate."""
 
     @property
@@ -188,8 +188,8 @@ STABILITY: Final[Benchmark[StabilityConfig, StabilityRecord, StabilityRow]] = Be
     columns=lambda record: (
         Column("batch × queue", _short),
         Column("CV", lambda row: decimal(row.cv.median)),
-        Column("lowest", lambda row: decimal(row.cv.lowest)),
-        Column("highest", lambda row: decimal(row.cv.highest)),
+        Column("min", lambda row: decimal(row.cv.lowest)),
+        Column("max", lambda row: decimal(row.cv.highest)),
         median_column("intervals", lambda turn: turn.interval_cv),
         Column("mean FPS", lambda row: decimal(fmean(row.fps))),
         Column("std FPS", lambda row: decimal(pstdev(row.fps))),
@@ -197,8 +197,8 @@ STABILITY: Final[Benchmark[StabilityConfig, StabilityRecord, StabilityRow]] = Be
         Column("steady", lambda row: "yes" if row.cv.median < record.target else "no"),
     ),
     reading=lambda record, rows: (
-        "CV is that of the FPS by iteration, median, lowest and highest turn; beside it that of "
-        "the intervals between results. Mean and standard deviation (std) are of the turn nearest "
+        "CV is that of the FPS by iteration: median, min and max of the repetitions; beside it "
+        "that of the intervals between results. Mean and standard deviation (std) are of the turn nearest "
         "the median. Frames/s is frames ÷ time: a mean of rates is higher wherever they vary."
     ),
     answer=_answer,

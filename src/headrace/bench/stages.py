@@ -23,7 +23,7 @@ from headrace.measuring.interleaved import (
     Repetition,
     Stopwatch,
     cores_of_others,
-    take_turns,
+    interleave,
 )
 from headrace.profiling.findings.advice import lighter_work
 from headrace.profiling.findings.finding import Change, Finding
@@ -46,7 +46,7 @@ TRACE: Final = "stages.trace.json.gz"
 """The file of the trace, beside the record."""
 
 
-class StagesTurn(Repetition):
+class StagesRepetition(Repetition):
     """All stages, one after the other, batch after batch."""
 
     work_ms: dict[Role, tuple[NonNegativeFloat, ...]]
@@ -69,7 +69,7 @@ class StagesRecord(BenchmarkRecord):
     """(height, width) of the video."""
     model_seconds: NonNegativeFloat
     """Loading the model and warming it up; before all turns."""
-    turns: tuple[StagesTurn, ...]
+    turns: tuple[StagesRepetition, ...]
     traced: NonNegativeInt = 0
     """Batches in the trace, taken when all turns were over; 0: none was written."""
 
@@ -167,7 +167,7 @@ class StagesConfig(ThreadedModelConfig):
     one_video_of: ClassVar = "stages"
     batch_size: Annotated[int, Option("Frames in a batch.", least=1)] = 8
     seconds: Annotated[float, Option("How long a turn takes, about.", above=0, most=3600)] = 4.0
-    repeats: Annotated[int, Option("Turns.", least=1)] = 5
+    repeats: Annotated[int, Option("Repetitions.", least=1)] = 5
     tensorboard: Annotated[
         Path | None, Option("Folder for TensorBoard: the times of each batch, and the trace.")
     ] = None
@@ -192,7 +192,7 @@ def measure_stages(config: StagesConfig, context: Context) -> StagesRecord:
     with operation_threads(config.threads):
         work, model_seconds = ready_work(compute, context.clock)
         with closing(SequentialStages(index, work.model, compute, context.clock)) as line:
-            turns = take_turns(
+            turns = interleave(
                 [config.seconds],
                 lambda seconds: _turn(line, seconds, context),
                 repeats=config.repeats,
@@ -215,13 +215,13 @@ def measure_stages(config: StagesConfig, context: Context) -> StagesRecord:
     )
 
 
-def _turn(line: "SequentialStages", seconds: float, context: Context) -> StagesTurn:
+def _turn(line: "SequentialStages", seconds: float, context: Context) -> StagesRepetition:
     watch = Stopwatch(context.clock)
     batches: list[dict[Role, tuple[int, int]]] = []
     while len(batches) < _FEWEST or watch.seconds < seconds:
         batches.append(line.take())
     spent = watch.turn(watch.seconds)
-    return StagesTurn(
+    return StagesRepetition(
         **spent.model_dump(),
         work_ms={role: tuple(each[role][0] / 1e6 for each in batches) for role in line.roles},
         cpu_ms={role: tuple(each[role][1] / 1e6 for each in batches) for role in line.roles},
@@ -241,7 +241,7 @@ def _answer(record: StagesRecord, rows: tuple[StagesRow, ...]) -> tuple[Finding,
         f"The model was ready after {seconds(record.model_seconds)}; that, and the batches of "
         "about a second before the first turn, are left out.",
         *([_TRACED.format(record.traced)] if record.traced else []),
-        *trust.sentences("Turns of one stage"),
+        *trust.sentences("Repetitions of one stage"),
     ]
     return (
         Finding(

@@ -82,14 +82,14 @@ def _evidence(record: TransferRecord, rows: Rows[CopyStats]) -> Iterator[str]:
         )
     for each in record.ways:
         if each.why_not not in (None, NO_GPU):
-            yield f"{each.way} was not timed: {each.why_not}."
+            yield f"{each.way} was skipped: {each.why_not}."
     apart = ", ".join(
         f"{decimal(each.most_apart)} by {each.way}"
         for each in record.ways
         if each.most_apart is not None
     )
     if apart:
-        yield f"The first batch was the same by every way; grey levels apart at most: {apart}."
+        yield f"The first batch was the same in all; largest difference in grey levels: {apart}."
     yield (
         "Each way decodes with one decoder, in one thread, one step after the other; a run decodes "
         "on all cores and copies meanwhile."
@@ -123,7 +123,7 @@ def _charts(rows: Rows[CopyStats]) -> tuple[Chart, ...]:
         "kB per frame",
         name="bytes",
         title="What is copied between CPU and GPU",
-        axis="way",
+        axis="variant",
         is_stacked=True,
         reading="Counted from the tensors and planes that were copied.",
     )
@@ -141,15 +141,15 @@ TRANSFER: Final = VariantBenchmark(
         f"{record.gpu or 'a GPU'}"
     ),
     reading=lambda record, rows: (
-        "Bytes of a frame to the GPU (up) and from it (down), counted; frames per second from the "
+        "Bytes of a frame to the GPU (H2D) and from it (D2H), counted; frames per second from the "
         "file to the tensor, medians over the turns; milliseconds of a frame behind decoding. "
         "float32 is normalised on the CPU, uint8 on the GPU; a dash was not measured."
     ),
     facts=lambda record: {each.way: each for each in record.ways},
     columns=(
-        Column("way", lambda row: row.variant),
-        Column("bytes up", lambda row: _bytes(row.facts.up_bytes)),
-        Column("bytes down", lambda row: _bytes(row.facts.down_bytes)),
+        Column("variant", lambda row: row.variant),
+        Column("H2D bytes", lambda row: _bytes(row.facts.up_bytes)),
+        Column("D2H bytes", lambda row: _bytes(row.facts.down_bytes)),
         figure("frames/s", lambda row: row.rate.median),
         Column(
             "ms after",

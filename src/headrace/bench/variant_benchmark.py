@@ -1,7 +1,7 @@
 """The kind of benchmark that asks which of several variants is the fastest.
 
 A `VariantBenchmark` gives what only it knows: the variants, proved to do the same before anything
-is timed, and what is said of them. Turns, rows, ranking, table, chart and answer are derived.
+is timed, and what is said of them. Repetitions, rows, ranking, table, chart and answer are derived.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -27,7 +27,7 @@ from headrace.measuring.interleaved import (
     as_fast,
     fastest,
     grouped,
-    take_turns,
+    interleave,
 )
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import decimal
@@ -42,7 +42,7 @@ OF_MODEL_ALONE: Final = (
 )
 
 
-class VariantTurn(Repetition):
+class VariantRepetition(Repetition):
     """One variant, once."""
 
     way: str
@@ -59,7 +59,7 @@ class VariantTurn(Repetition):
 class VariantRecord(BenchmarkRecord):
     """What was measured."""
 
-    turns: tuple[VariantTurn, ...]
+    turns: tuple[VariantRepetition, ...]
     """As they were timed."""
 
 
@@ -68,7 +68,7 @@ class RepeatedConfig(Configuration, Protocol):
 
     @property
     def repeats(self) -> int:
-        """Turns of each variant."""
+        """Repetitions of each variant."""
         ...
 
 
@@ -129,28 +129,28 @@ def for_seconds(
 
 def time_variants(
     ready: VariantSet[Any], *, repeats: int, context: Context
-) -> tuple[VariantTurn, ...]:
+) -> tuple[VariantRepetition, ...]:
     """Time each variant `repeats` times, in turns; the first goes before them uncounted."""
 
-    def take(variant: str) -> VariantTurn:
+    def take(variant: str) -> VariantRepetition:
         with ready.settled(variant):
             watch = Stopwatch(context.clock)
             done = ready.variants[variant]()
             if not isinstance(done, SelfTimedWork):
                 done = SelfTimedWork(amount=done, seconds=watch.seconds)
             spent = watch.turn(done.seconds)
-        return VariantTurn(way=variant, amount=done.amount, **spent.model_dump())
+        return VariantRepetition(way=variant, amount=done.amount, **spent.model_dump())
 
     names = list(ready.variants)
     if not names:
         return ()
-    return take_turns(
+    return interleave(
         names, take, repeats=repeats, warm_up=names[0], on_progress=context.on_progress
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class VariantRow(RepetitionRow[VariantTurn], Generic[Facts]):
+class VariantRow(RepetitionRow[VariantRepetition], Generic[Facts]):
     """One variant: its turns, none where it was not timed, and what else is known of it."""
 
     variant: str
@@ -315,7 +315,7 @@ class VariantBenchmark(Generic[Config, Recorded, Facts]):
     """Title and reading of the chart of rates; None: there is none."""
     charts: Callable[[Rows[Facts]], tuple[Chart, ...]] = lambda rows: ()
     """Further ones."""
-    turns_of: str = "Turns of one way"
+    turns_of: str = "Repetitions of one way"
     """What the turns are called that should be alike."""
     announce: Callable[[Config], str] | None = None
     terms: SuiteSpec[Config] = field(default_factory=SuiteSpec)

@@ -16,11 +16,11 @@ from headrace.measuring.decode_counts import (
     COLUMNS,
     READING,
     CountedRow,
-    EpochTurn,
+    EpochRepetition,
     median_column,
     rate_columns,
 )
-from headrace.measuring.interleaved import take_turns
+from headrace.measuring.interleaved import interleave
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.number_format import counted, percent, seconds
 from headrace.report.benchmark_page import Column
@@ -58,7 +58,7 @@ class WorkersConfig(BenchmarkConfig):
         return self.clips_per_video or max(1, math.ceil(enough / len(self.videos)))
 
 
-class Epoch(EpochTurn):
+class Epoch(EpochRepetition):
     """One epoch, from asking for the first batch until the last was there."""
 
     workers: NonNegativeInt
@@ -81,10 +81,10 @@ WorkersRow = CountedRow[Epoch]
 def measure_workers(config: WorkersConfig, context: Context) -> WorkersRecord:
     """Time epochs of the same clips; one goes before them uncounted, in this process."""
     from headrace.loaders.datasets import VideoDataset
-    from headrace.measuring.loader_adapters import take_epoch
+    from headrace.measuring.loader_adapters import time_epoch
 
     def take(workers: int) -> Epoch:
-        turn = take_epoch(
+        turn = time_epoch(
             clips, batch_size=config.batch_size, workers=workers, frames=frames, clock=context.clock
         )
         clips.close()
@@ -101,7 +101,7 @@ def measure_workers(config: WorkersConfig, context: Context) -> WorkersRecord:
     ) as clips:
         clips.set_epoch(0)  # the same clips each time
         frames = len(clips) * config.clip_len
-        epochs = take_turns(
+        epochs = interleave(
             config.workers,
             take,
             repeats=config.repeats,

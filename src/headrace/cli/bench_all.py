@@ -82,9 +82,9 @@ def run_suite(suite: "Suite", *, as_json: bool) -> None:
             print(f"headrace: interrupted; {said}", file=sys.stderr)
             raise typer.Exit(ending.exit_code)
     failed = [each for each in record.chapters if each.outcome == "failed"]
-    for chapter in failed:
-        print(printable(f"headrace: {chapter.experiment} failed: {chapter.why}"), file=sys.stderr)
-        for line in chapter.last_lines:
+    for result in failed:
+        print(printable(f"headrace: {result.experiment} failed: {result.why}"), file=sys.stderr)
+        for line in result.last_lines:
             print(f"  {printable(line)}", file=sys.stderr)
     if failed:
         raise typer.Exit(1)
@@ -102,7 +102,7 @@ def _names(flag: str, text: str) -> tuple[str, ...]:
 def _announcement(suite: "Suite") -> str:
     from headrace.profiling.number_format import counted
 
-    due, taken = len(suite.due), sum(each.chapter.is_taken for each in suite.planned)
+    due, taken = len(suite.due), sum(each.result.is_taken for each in suite.planned)
     already = f"; {taken} measured before" if taken else ""
     long = f", about {_about(suite.seconds)}" if due else ""
     return f"To be measured: {counted(due, 'benchmark')}{long}{already}. Folder: {suite.folder}"
@@ -119,9 +119,9 @@ def _list(suite: "Suite", *, as_json: bool) -> None:
     if as_json:
         planned = [
             {
-                **each.chapter.model_dump(mode="json", exclude={"outcome", "seconds", "created"}),
+                **each.result.model_dump(mode="json", exclude={"outcome", "seconds", "created"}),
                 "is_due": each.is_due,
-                "why": None if each.is_due else each.chapter.why,
+                "why": None if each.is_due else each.result.why,
                 "about_seconds": each.benchmark.terms.seconds if each.is_due else None,
             }
             for each in suite.planned
@@ -135,15 +135,15 @@ def _list(suite: "Suite", *, as_json: bool) -> None:
 
 def _listed(planned: "Planned") -> tuple[str, str, str]:
     """Name, what is done with it, and with which options or why."""
-    chapter, name = planned.chapter, planned.benchmark.name
+    result, name = planned.result, planned.benchmark.name
     if planned.is_due:
-        is_option = [word.startswith("--") for word in chapter.alone]
-        options = chapter.alone[is_option.index(True) :] if any(is_option) else ()
+        is_option = [word.startswith("--") for word in result.alone]
+        options = result.alone[is_option.index(True) :] if any(is_option) else ()
         about = f"about {_about(planned.benchmark.terms.seconds)}"
         return name, about, " ".join(options) or "with its defaults"
-    if chapter.is_taken and chapter.created is not None:
-        return name, "measured before", f"{chapter.created:%Y-%m-%d %H:%M} UTC"
-    return name, chapter.outcome, chapter.why or ""
+    if result.is_taken and result.created is not None:
+        return name, "measured before", f"{result.created:%Y-%m-%d %H:%M} UTC"
+    return name, result.outcome, result.why or ""
 
 
 def _conclude(suite: "Suite", record: "SuiteRecord", *, as_json: bool) -> None:

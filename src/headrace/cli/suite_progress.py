@@ -56,14 +56,14 @@ class SuiteProgress:
             if self._lines is not None:
                 self._lines.update(words, done, of)
 
-    def end(self, chapter: "BenchmarkOutcome", number: int, of: int) -> None:
+    def end(self, result: "BenchmarkOutcome", number: int, of: int) -> None:
         """Say how one ended, in a line that stays."""
         from headrace.profiling.number_format import seconds
         from headrace.report.text import printable
 
-        why = f": {chapter.why}" if chapter.why else ""
-        took = f" after {seconds(chapter.seconds)}" if chapter.seconds is not None else ""
-        line = printable(f"{number} of {of}: {chapter.experiment} {chapter.outcome}{took}{why}")
+        why = f": {result.why}" if result.why else ""
+        took = f" after {seconds(result.seconds)}" if result.seconds is not None else ""
+        line = printable(f"{number} of {of}: {result.experiment} {result.outcome}{took}{why}")
         if self._is_live:
             self._progress.console.print(line, markup=False, highlight=False)
         elif not self._is_quiet:

@@ -12,7 +12,7 @@ from headrace.profiling.number_format import decimal
 from headrace.report.benchmark_page import Column
 
 
-class CountedTurn(Repetition):
+class CountedRepetition(Repetition):
     """A turn that delivered frames; counts are those of all processes."""
 
     frames: PositiveInt
@@ -29,7 +29,7 @@ class CountedTurn(Repetition):
         return self.frames / self.seconds
 
 
-class EpochTurn(CountedTurn):
+class EpochRepetition(CountedRepetition):
     """An epoch of a DataLoader, from asking for the first batch until the last was there."""
 
     first_batch_seconds: NonNegativeFloat
@@ -38,7 +38,7 @@ class EpochTurn(CountedTurn):
     """Of all processes when the last batch was there; what they share is counted once."""
 
 
-Counting = TypeVar("Counting", bound=CountedTurn)
+Counting = TypeVar("Counting", bound=CountedRepetition)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,8 +89,8 @@ def median_column(
     return Column(head, lambda row: shown(row.median(figure)))
 
 
-def counted_turn(turn: Repetition, frames: int, spent: DecodeCounters) -> dict[str, Any]:
-    """Return the fields of a `CountedTurn`, for one that has more of them."""
+def count_fields(turn: Repetition, frames: int, spent: DecodeCounters) -> dict[str, Any]:
+    """Return the fields of a `CountedRepetition`, for one that has more of them."""
     return {
         **turn.model_dump(),
         "frames": frames,

@@ -86,7 +86,7 @@ class Stopwatch:
         )
 
 
-def take_turns(
+def interleave(
     contenders: Sequence[Contender],
     take: Callable[[Contender], Taken],
     *,
@@ -100,7 +100,7 @@ def take_turns(
     Args:
         contenders: What is compared.
         take: Runs one turn of one of them and returns what it took.
-        repeats: Turns of each.
+        repeats: Repetitions of each.
         label: What progress calls it.
         warm_up: This one goes first without being counted: it brings files into memory, and what
             cannot be measured comes to light in it. None where every turn warms up by itself.

@@ -18,7 +18,7 @@ from headrace.loaders.cameras.camera_dataset import CameraStreamDataset
 from headrace.loaders.datasets import FrameDataset, VideoDataset
 from headrace.loaders.epoch_sampler import EpochSampler
 from headrace.loaders.frame_loader import FrameLoader
-from headrace.measuring.decode_counts import EpochTurn, counted_turn
+from headrace.measuring.decode_counts import EpochRepetition, count_fields
 from headrace.measuring.interleaved import Stopwatch
 from headrace.measuring.seek_baseline import SeekPerFrame
 from headrace.profiling.resource_usage import memory_bytes
@@ -91,9 +91,9 @@ def end_workers(batches: Iterator[Any]) -> None:
         end()
 
 
-def take_epoch(
+def time_epoch(
     dataset: Counting, *, batch_size: int, workers: int, frames: int, clock: Clock
-) -> EpochTurn:
+) -> EpochRepetition:
     """Time one epoch of a stock DataLoader over `dataset`, starting its workers included.
 
     Args:
@@ -115,8 +115,8 @@ def take_epoch(
     took, memory = watch.seconds, memory_bytes()
     end_workers(batches)  # and wait for them, so that their time counts
     spent = sum(told.values(), DecodeCounters()) - earlier
-    return EpochTurn(
-        **counted_turn(watch.turn(took), frames, spent),
+    return EpochRepetition(
+        **count_fields(watch.turn(took), frames, spent),
         first_batch_seconds=first,
         memory_bytes=memory,
     )

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from headrace.decode.protocol import DecodeCounters
-from headrace.measuring.decode_counts import CountedTurn, counted_turn
+from headrace.measuring.decode_counts import CountedRepetition, count_fields
 from headrace.measuring.interleaved import Stopwatch
 from headrace.runtime.clock import Clock
 
@@ -39,7 +39,7 @@ class Delivery(Protocol):
         ...
 
 
-class DeliveryTurn(CountedTurn):
+class DeliveryRepetition(CountedRepetition):
     """One delivery measured once, whole batches, after it had warmed up."""
 
     strategy: str
@@ -52,7 +52,9 @@ class DeliveryTurn(CountedTurn):
     """False if it had not looked ahead as far as it may; then it was slower than it will be."""
 
 
-def take_turn(strategy: str, delivery: Delivery, seconds: float, clock: Clock) -> DeliveryTurn:
+def time_delivery(
+    strategy: str, delivery: Delivery, seconds: float, clock: Clock
+) -> DeliveryRepetition:
     """Let `delivery` warm up, then measure it for `seconds` and to the end of a batch.
 
     Raises:
@@ -73,8 +75,8 @@ def take_turn(strategy: str, delivery: Delivery, seconds: float, clock: Clock) -
             elapsed = watch.seconds
         spent = delivery.counters - before
         turn = watch.turn(elapsed)
-    return DeliveryTurn(
-        **counted_turn(turn, frames, spent),
+    return DeliveryRepetition(
+        **count_fields(turn, frames, spent),
         strategy=strategy,
         held_bytes=delivery.held_bytes,
         warm_up_frames=warm,

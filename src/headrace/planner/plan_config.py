@@ -47,9 +47,7 @@ class PlanConfig(PlannedClips):
     ] = None
     memory_budget: Annotated[
         int | str,
-        Option(
-            "For frames that wait, and three batches; like 256MiB or 1GiB.", flags=("--memory",)
-        ),
+        Option("Memory for buffered frames and three batches, like 256MiB or 1GiB."),
     ] = "1GiB"
     size: FrameSize = (256, 256)
     target: Annotated[

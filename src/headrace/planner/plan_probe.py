@@ -12,7 +12,7 @@ from headrace.loaders.video_set import VideoSet
 from headrace.measuring.design_effect import DesignEffectMeter
 from headrace.measuring.interleaved import cores_of_others
 from headrace.measuring.loader_adapters import LoaderDelivery
-from headrace.measuring.steady_state import take_turn
+from headrace.measuring.steady_state import time_delivery
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.sampling.rho_estimate import TAKEN_RHO
 from headrace.sampling.sampler import Sampler
@@ -93,7 +93,7 @@ def run_trial(
             noise.count(population.frame_ids(batch.video.numpy(), batch.index.numpy()))
 
     delivery = LoaderDelivery(loader, count)
-    turn = take_turn(type(sampler).__name__, delivery, seconds, clock)
+    turn = time_delivery(type(sampler).__name__, delivery, seconds, clock)
     return PlanProbe(
         memory_bytes=turn.held_bytes + 2 * batch_size * (num_frames or 1) * math.prod(size) * 3,
         design_effect=None if noise is None else noise.design_effect(rho),

@@ -1,4 +1,4 @@
-"""Rehearsal: what a strategy decodes and holds, found by planning it and decoding nothing."""
+"""Plan simulation: frames that a strategy decodes and holds, counted without decoding."""
 
 from collections.abc import Iterator
 from itertools import count

@@ -21,23 +21,23 @@ def columns_of(made: Plan) -> Columns:
 
         return (Column(head, _if_feasible(of)),) if made.trials else ()
 
-    def worth(head: str, inflation: Callable[[Strategy], float]) -> Column[Strategy]:
-        return Column(head, lambda row: f"{batch / inflation(row):,.0f}" if row.is_sound else "-")
+    def ess(head: str, variance: Callable[[Strategy], float]) -> Column[Strategy]:
+        return Column(head, lambda row: f"{batch / variance(row):,.0f}" if row.is_sound else "-")
 
     return (
         Column("   strategy", lambda row: f"{_mark(row, made)}{row.name}"),
         Column("frames/s\nexpected", _if_feasible(lambda row: decimal(row.frames_per_second))),
-        Column("decoded\na frame", _if_feasible(lambda row: decimal(row.amplification))),
+        Column("decoded\n/frame", _if_feasible(lambda row: decimal(row.amplification))),
         *measured("frames/s\nmeasured", lambda trial: _filled(trial.frames_per_second, trial)),
         *measured("decoded\nmeasured", lambda trial: _filled(trial.amplification, trial)),
         Column("memory\nMiB", _if_feasible(lambda row: f"{row.memory_bytes / 2**20:,.0f}")),
-        *measured("most\nmeasured", lambda trial: f"{trial.memory_bytes / 2**20:,.0f}"),
+        *measured("max\nmeasured", lambda trial: f"{trial.memory_bytes / 2**20:,.0f}"),
         Column("bias", _if_feasible(_bias)),
-        worth(f"{batch} are\nworth", lambda row: row.design_effect),
-        worth("with\nSGD", lambda row: row.inflation_at),
-        worth("over\nmany", lambda row: row.inflation),
-        *measured(f"{batch}\nmeasured", lambda trial: _worth(batch, trial.design_effect)),
-        *measured("many\nmeasured", lambda trial: _worth(batch, trial.inflation)),
+        ess("ESS\nbatch", lambda row: row.design_effect),
+        ess("ESS\nSGD", lambda row: row.inflation_at),
+        ess("ESS\nlong-run", lambda row: row.inflation),
+        *measured("ESS batch\nmeasured", lambda trial: _ess(batch, trial.design_effect)),
+        *measured("ESS long-run\nmeasured", lambda trial: _ess(batch, trial.inflation)),
     )
 
 
@@ -60,6 +60,6 @@ def _filled(figure: float, trial: PlanProbe) -> str:
     return decimal(figure) + ("" if trial.is_filled else "*")
 
 
-def _worth(batch_size: int, variance: float | None) -> str:
-    """Of how many independent frames a batch was worth; `-` where that could not be told."""
+def _ess(batch_size: int, variance: float | None) -> str:
+    """Return the effective sample size of a batch, in frames; `-` where it is unknown."""
     return "-" if variance is None else f"{batch_size / max(variance, 0.01):,.0f}"

@@ -160,20 +160,21 @@ def _how_to_read(made: Plan) -> Iterator[str]:
     yield "  frames/s: if nothing but decoding is slow, once the window is filled"
     if any(not trial.is_filled for trial in made.trials.values()):
         yield "  *: measured while the window was still filling, so it will be faster"
-    yield "  decoded a frame: 1 is as cheap as reading in order; below 1, frames are used again"
-    yield "  memory: frames that wait, and three batches; each thread's decoder comes on top"
+    yield "  decoded/frame: 1 is as cheap as reading in order; below 1, frames are used again"
+    yield "  memory: buffered frames and three batches; each thread's decoder comes on top"
     if made.trials:
-        yield "    measured is the most of it at any time, expected the mean"
+        yield "    measured is the maximum at any time, expected the mean"
     yield "  bias: how far gradients are off on average, in standard deviations of one frame's"
-    yield f"  {batch} are worth: a batch is as noisy a gradient as so many independent {noun}s"
-    yield "  with SGD: the same for steps taken together, where step size x curvature is"
+    yield f"  ESS batch: effective sample size of a batch of {batch}: independent {noun}s whose"
+    yield "    gradient is as noisy"
+    yield "  ESS SGD: the same for consecutive steps, where step size x curvature is"
     yield f"    a = {made.noise.contraction:g}; above {batch} where no frame comes twice an epoch"
-    yield "  over many: the same over many steps, at worst: in directions that hardly curve"
+    yield "  ESS long-run: the same over many steps, at worst: in directions of little curvature"
     if made.config.num_frames is not None:
         return
     if made.trials:
-        yield f"  {batch} and many, measured: the same of a batch and of many, by the frames of one"
-        yield "    GOP that met in the batches that were run; - where these were too few to tell"
+        yield "  ESS measured: from the frames of one GOP that met in the measured batches;"
+        yield "    - where the batches were too few"
     yield "  rho: assumed; headrace.sampling.rho_estimate.burst_correlation measures it."
     yield f"    Features of 8 neighbouring frames gave {TAKEN_RHO:g} on real clips; gradients"
     yield "    usually correlate less; bursts are then worth more (docs/explanation/sampling.md)"

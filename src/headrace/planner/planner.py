@@ -11,7 +11,7 @@ from headrace.errors import MediaError
 from headrace.loaders.lookahead_window import LookaheadWindow
 from headrace.loaders.planned_loader import max_open_files
 from headrace.loaders.video_set import VideoSet
-from headrace.measuring.interleaved import OnProgress, take_turns, unseen
+from headrace.measuring.interleaved import OnProgress, interleave, unseen
 from headrace.planner.decode_speed import MeasuredSpeed, measure_speed
 from headrace.planner.plan_config import PlanConfig
 from headrace.planner.plan_probe import PlanProbe, run_trial
@@ -286,7 +286,7 @@ def _trials(
             seconds=config.trial_seconds,
         )
 
-    trials = take_turns(
+    trials = interleave(
         runnable,
         take,
         repeats=1,

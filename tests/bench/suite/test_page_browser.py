@@ -14,7 +14,7 @@ from bench import (
     test_workers,
 )
 from bench.suite.fakes import FAILING
-from bench.suite.records import chapter, surveyed
+from bench.suite.records import result, write_suite
 from headrace.bench.registry import BENCHMARKS
 from headrace.bench.suite.ranking import rank
 from headrace.bench.suite.suite_page import write_page
@@ -28,7 +28,7 @@ RECORDS = {
     ),
     "cameras": test_cameras_report.MEASURED,
     "overlap": test_overlap.recorded(test_overlap.USUAL),
-    "modes": test_scenarios.recorded(*test_scenarios.USUAL),
+    "scenarios": test_scenarios.recorded(*test_scenarios.USUAL),
     "live": test_live.recorded(*test_live.USUAL),
 }
 
@@ -38,12 +38,12 @@ def written(tmp_path: Path) -> tuple[Path, list[str]]:
     """The page of a suite of real experiments, and what its charts are called."""
     known = {each.name: each for each in BENCHMARKS}
     why = "a_name_without_a_place_to_break_" * 4
-    survey = surveyed(
+    suite = write_suite(
         tmp_path,
         {known[name]: record for name, record in RECORDS.items()},
-        chapter(FAILING, outcome="failed", why=why),
+        result(FAILING, outcome="failed", why=why),
     )
-    ranking = rank((*BENCHMARKS, FAILING), survey, tmp_path)
+    ranking = rank((*BENCHMARKS, FAILING), suite, tmp_path)
     charts = [f"chart-{chart.name}" for each in ranking.judged for chart in each.charts]
     return write_page(ranking, tmp_path), charts
 
@@ -62,7 +62,7 @@ def test_every_chart_is_drawn_and_the_page_fits_its_window(
             assert all(drawings > 0 < traces for _, drawings, traces, _ in drawn)
             assert all(0 < wide <= width for *_, wide in drawn)
             assert page.evaluate("document.documentElement.scrollWidth") == width
-            page.screenshot(tmp_path / f"survey-{width}-{scheme}.png")
+            page.screenshot(tmp_path / f"suite-{width}-{scheme}.png")
     assert page.console == []
     assert page.requested == [file.as_uri()] * 2
 

@@ -4,7 +4,7 @@ import json
 
 from bench.shown import check_text
 from bench.suite.fakes import ALL, FAILING, LOADING, MODEL, NEVER, WHOLE, WORK
-from bench.suite.records import chapter, contest, surveyed
+from bench.suite.records import contest, result, write_suite
 from headrace.bench.suite.ranking import rank
 from headrace.bench.suite.suite_page import (
     differing,
@@ -15,7 +15,7 @@ from headrace.bench.suite.suite_page import (
 )
 from headrace.bench.suite.suite_record import read_suite
 
-FAILED = chapter(FAILING, outcome="failed", why="the third frame cannot be shown")
+FAILED = result(FAILING, outcome="failed", why="the third frame cannot be shown")
 
 
 def written(folder, **records):
@@ -28,16 +28,16 @@ def written(folder, **records):
     }
     by_name = {each.name: each for each in measured}
     measured |= {by_name[name]: record for name, record in records.items()}
-    impossible = chapter(NEVER, outcome="not possible", why="it takes no videos")
-    return surveyed(folder, measured, FAILED, impossible)
+    impossible = result(NEVER, outcome="not possible", why="it takes no videos")
+    return write_suite(folder, measured, FAILED, impossible)
 
 
 def damaged(folder):
     """One record that is damaged, and one that is gone."""
-    survey = written(folder)
+    suite = written(folder)
     (folder / "whole.json").write_text("{")
     (folder / "loading.json").unlink()
-    return survey
+    return suite
 
 
 def busy(gain):
@@ -49,9 +49,9 @@ CASES = {
     "a stage that does not set the pace": lambda at: written(at, model=contest(1.04)),
     "shares of another model": lambda at: written(at, model=contest(2.0, model="resnet50")),
     "some is uncertain": lambda at: written(at, whole=busy(1.5), work=busy(1.0)),
-    "all is uncertain": lambda at: surveyed(at, {WHOLE: busy(1.5), MODEL: busy(1.0)}),
-    "no work of stages": lambda at: surveyed(at, {MODEL: contest(2.0)}),
-    "nothing was measured": lambda at: surveyed(at, {}, FAILED),
+    "all is uncertain": lambda at: write_suite(at, {WHOLE: busy(1.5), MODEL: busy(1.0)}),
+    "no work of stages": lambda at: write_suite(at, {MODEL: contest(2.0)}),
+    "nothing was measured": lambda at: write_suite(at, {}, FAILED),
 }
 
 
@@ -71,8 +71,8 @@ def test_the_records_alone_give_the_same_page_again(tmp_path):
 
 
 def test_a_record_that_is_damaged_or_gone_is_told_and_the_others_stay(tmp_path):
-    survey = damaged(tmp_path)
-    page, unknown = rank(ALL, survey, tmp_path), rank(ALL[1:], survey, tmp_path)
+    suite = damaged(tmp_path)
+    page, unknown = rank(ALL, suite, tmp_path), rank(ALL[1:], suite, tmp_path)
     lines = {each.name: each.words for each in page.judged}
     assert "damaged or cut off" in lines["whole"]
     assert "no such file" in lines["loading"]

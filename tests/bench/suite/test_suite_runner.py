@@ -60,10 +60,10 @@ def test_one_that_fails_or_dies_is_named_and_the_others_go_on(prepared, tmp_path
     observer = SuiteObserver(
         on_begin=lambda planned, number, of: begun.append((planned.benchmark.name, number, of)),
         on_progress=lambda what, done, of: told.append((what, done, of)),
-        on_end=lambda chapter, number, of: ended.append(chapter.outcome),
+        on_end=lambda result, number, of: ended.append(result.outcome),
     )
-    survey = prepared(HEAVY, FAILING, DYING, FAULTY, NEVER, WHOLE)
-    record, is_interrupted = survey.hold(observer)
+    suite = prepared(HEAVY, FAILING, DYING, FAULTY, NEVER, WHOLE)
+    record, is_interrupted = suite.hold(observer)
     assert not is_interrupted
     assert outcomes(record) == {
         "heavy": "measured",
@@ -92,9 +92,9 @@ def test_one_that_fails_or_dies_is_named_and_the_others_go_on(prepared, tmp_path
 
 def test_the_same_again_measures_only_what_is_missing(prepared):
     first, _ = prepared(WHOLE, FAILING).hold(SuiteObserver())
-    survey = prepared(WHOLE, FAILING, MODEL)
-    assert [each.benchmark.name for each in survey.due] == ["failing", "model"]
-    record, _ = survey.hold(SuiteObserver())
+    suite = prepared(WHOLE, FAILING, MODEL)
+    assert [each.benchmark.name for each in suite.due] == ["failing", "model"]
+    record, _ = suite.hold(SuiteObserver())
     taken = record.chapters[0]
     assert taken.is_taken
     assert taken.created == first.chapters[0].created
@@ -106,8 +106,8 @@ def test_ctrl_c_keeps_what_was_measured_and_begins_no_more(prepared, tmp_path):
         if what == "waiting":
             os.kill(os.getpid(), signal.SIGINT)
 
-    survey = prepared(WHOLE, HANGING, MODEL)
-    record, is_interrupted = survey.hold(SuiteObserver(on_progress=interrupt))
+    suite = prepared(WHOLE, HANGING, MODEL)
+    record, is_interrupted = suite.hold(SuiteObserver(on_progress=interrupt))
     assert is_interrupted
     assert outcomes(record) == {
         "whole": "measured",

@@ -54,7 +54,7 @@ def earlier(tmp_path):
         update={"provenance": MADE.model_copy(update={"created": record.provenance.created})}
     )
     write_benchmark(record, WHOLE.page(record), tmp_path, WHOLE.name)
-    chapter = BenchmarkOutcome(
+    result = BenchmarkOutcome(
         experiment="whole",
         outcome="measured",
         created=record.provenance.created,
@@ -62,7 +62,7 @@ def earlier(tmp_path):
     )
     failed = BenchmarkOutcome(experiment="model", outcome="failed", why="no disk")
     return SuiteRecord(
-        provenance=MADE, videos=ASKED.videos, contents=("sha256:0",), chapters=(chapter, failed)
+        provenance=MADE, videos=ASKED.videos, contents=("sha256:0",), chapters=(result, failed)
     )
 
 
@@ -94,8 +94,8 @@ def test_options_are_typed_as_the_command_line_reads_them():
 
 
 def test_an_experiment_of_one_video_takes_the_first_of_several():
-    modes = next(each for each in BENCHMARKS if each.name == "modes")
-    config = config_of(modes, SuiteConfig(videos=("a.mp4", "b.mp4")))
+    scenarios = next(each for each in BENCHMARKS if each.name == "scenarios")
+    config = config_of(scenarios, SuiteConfig(videos=("a.mp4", "b.mp4")))
     assert config.videos == ("a.mp4",)
 
 
@@ -112,8 +112,8 @@ def test_all_experiments_run_the_model_that_is_asked_for():
 def test_all_that_apply_are_due_at_first(tmp_path):
     found = planned(tmp_path)
     assert due(found) == ["whole", "model", "heavy"]
-    assert found["never"].chapter.outcome == "not possible"
-    assert found["never"].chapter.why == "it takes no videos"
+    assert found["never"].result.outcome == "not possible"
+    assert found["never"].result.why == "it takes no videos"
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_all_that_apply_are_due_at_first(tmp_path):
 def test_what_is_not_asked_for_is_left_out(tmp_path, choice, names):
     found = planned(tmp_path, choice)
     assert due(found) == names
-    left = [each.chapter for name, each in found.items() if name not in [*names, "never"]]
+    left = [each.result for name, each in found.items() if name not in [*names, "never"]]
     assert {(each.outcome, each.why) for each in left} == {("left out", NOT_ASKED)}
 
 
@@ -150,20 +150,20 @@ def test_a_choice_that_names_nothing_is_refused(tmp_path, choice, said):
 def test_what_was_measured_of_the_same_is_taken_and_what_failed_is_not(tmp_path, earlier):
     found = planned(tmp_path, earlier=earlier)
     assert due(found) == ["model", "heavy"]
-    assert found["whole"].chapter.is_taken
+    assert found["whole"].result.is_taken
 
 
 def test_it_is_taken_also_where_something_else_was_asked_for(tmp_path, earlier):
     found = planned(tmp_path, Choice(only=("model",)), earlier)
     assert due(found) == ["model"]
-    assert (found["whole"].chapter.outcome, found["whole"].chapter.is_taken) == ("measured", True)
+    assert (found["whole"].result.outcome, found["whole"].result.is_taken) == ("measured", True)
 
 
 def test_again_measures_anew_what_is_asked_for(tmp_path, earlier):
     assert "whole" in due(planned(tmp_path, Choice(again=True), earlier))
     found = planned(tmp_path, Choice(again=True, only=("model",)), earlier)
     assert due(found) == ["model"]
-    assert found["whole"].chapter.is_taken
+    assert found["whole"].result.is_taken
 
 
 ANOTHER_MACHINE = MADE.machine.model_copy(update={"cpu": "another"})
@@ -182,8 +182,8 @@ def test_it_is_measured_anew_with(tmp_path, earlier, what):
 
 
 def test_other_options_are_measured_anew(tmp_path, earlier):
-    chapter = earlier.chapters[0].model_copy(update={"configuration": {"repeats": 9}})
-    other = earlier.model_copy(update={"chapters": (chapter,)})
+    result = earlier.chapters[0].model_copy(update={"configuration": {"repeats": 9}})
+    other = earlier.model_copy(update={"chapters": (result,)})
     assert "whole" in due(planned(tmp_path, earlier=other))
 
 

@@ -29,7 +29,7 @@ _SHOWN: Final = 1 / ALIKE
 class RankedBenchmark:
     """One benchmark of a suite: its outcome, its record, and the answers drawn from it."""
 
-    chapter: BenchmarkOutcome
+    result: BenchmarkOutcome
     """With another outcome where its record cannot be read any more."""
     benchmark: Registered | None = None
     record: BenchmarkRecord | None = None
@@ -41,7 +41,7 @@ class RankedBenchmark:
     @property
     def name(self) -> str:
         """Of the benchmark."""
-        return self.chapter.experiment
+        return self.result.experiment
 
     @property
     def concerns(self) -> Concern | None:
@@ -113,7 +113,7 @@ class RankedBenchmark:
     def gain_words(self) -> str:
         """`1.80 times`, `none shown`, `failed`."""
         if self.finding is None:
-            return self.chapter.outcome
+            return self.result.outcome
         if self.standing == "gain":
             return times_words(self.gain_of_whole)
         return {"part": times_words(self.gain), "unsure": "uncertain"}.get(
@@ -124,7 +124,7 @@ class RankedBenchmark:
     def words(self) -> str:
         """One sentence: the change with a gain, else the answer, else the reason for none."""
         if self.finding is None:
-            return f"{(self.chapter.why or self.chapter.outcome).rstrip('.')}."
+            return f"{(self.result.why or self.result.outcome).rstrip('.')}."
         is_gain = self.advice is not None and self.standing in ("gain", "part")
         return self.advice.words if self.advice and is_gain else self.finding.headline
 
@@ -157,10 +157,10 @@ class RankedBenchmark:
     def made(self) -> str:
         """When its record was made, and how long that took; it has one."""
         assert self.record is not None
-        chapter = self.chapter
+        result = self.result
         made = self.record.provenance.created.strftime("%Y-%m-%d %H:%M UTC")
-        took = f", in {seconds(chapter.seconds)}" if chapter.seconds is not None else ""
-        return f"measured {made}{' by an earlier suite' if chapter.is_taken else ''}{took}"
+        took = f", in {seconds(result.seconds)}" if result.seconds is not None else ""
+        return f"measured {made}{' by an earlier suite' if result.is_taken else ''}{took}"
 
     @property
     def charts(self) -> tuple[Chart, ...]:
@@ -206,18 +206,18 @@ def rank(benchmarks: Sequence[Registered], record: SuiteRecord, folder: Path) ->
     return SuiteRanking(record=record, judged=tuple(judged), work=work)
 
 
-def _read(benchmark: Registered | None, chapter: BenchmarkOutcome, folder: Path) -> RankedBenchmark:
-    if chapter.outcome != "measured":
-        return RankedBenchmark(chapter=chapter)
+def _read(benchmark: Registered | None, result: BenchmarkOutcome, folder: Path) -> RankedBenchmark:
+    if result.outcome != "measured":
+        return RankedBenchmark(result=result)
     record: BenchmarkRecord | str = "this headrace has no benchmark of that name"
     if benchmark is not None:
         record = read_record(benchmark, folder)
     if benchmark is None or isinstance(record, str):
         return RankedBenchmark(
-            chapter=chapter.model_copy(update={"outcome": "failed", "why": record})
+            result=result.model_copy(update={"outcome": "failed", "why": record})
         )
     page = benchmark.page(record)
-    return RankedBenchmark(chapter=chapter, benchmark=benchmark, record=record, page=page)
+    return RankedBenchmark(result=result, benchmark=benchmark, record=record, page=page)
 
 
 def _work_of(judged: RankedBenchmark) -> StageCosts | None:
@@ -290,7 +290,7 @@ def _counts(ranking: SuiteRanking) -> Iterator[str]:
     measured = [each for each in judged if each.page is not None]
     were = "was" if len(measured) == 1 else "were"
     said = f"{len(measured)} of {counted(len(judged), 'benchmark')} {were} measured"
-    taken = [each.chapter.created for each in measured if each.chapter.is_taken]
+    taken = [each.result.created for each in measured if each.result.is_taken]
     dates = [moment for moment in taken if moment is not None]
     if dates:
         since = min(dates).strftime("%Y-%m-%d %H:%M")
@@ -301,9 +301,9 @@ def _counts(ranking: SuiteRanking) -> Iterator[str]:
             "Too uncertain to say, as other programs ran meanwhile or turns of one kind differ too "
             f"much: {listing(unsure)}. --rerun --only {','.join(unsure)} measures anew."
         )
-    if failed := [each.name for each in judged if each.chapter.outcome == "failed"]:
+    if failed := [each.name for each in judged if each.result.outcome == "failed"]:
         yield f"{listing(failed)} failed."
-    if left_out := [each.name for each in judged if each.chapter.outcome == "left out"]:
+    if left_out := [each.name for each in judged if each.result.outcome == "left out"]:
         yield f"Not asked for: {listing(left_out)}."
-    if any(each.chapter.outcome == "interrupted" for each in judged):
+    if any(each.result.outcome == "interrupted" for each in judged):
         yield "It was interrupted: the same command goes on where it ended."

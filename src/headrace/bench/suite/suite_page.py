@@ -48,22 +48,22 @@ Group = tuple[str, str, list[RankedBenchmark]]
 
 
 def render_suite(ranking: SuiteRanking) -> str:
-    """Return the page: verdict, findings, a chapter for each benchmark, provenance once.
+    """Return the page: verdict, findings, a section for each benchmark, provenance once.
 
     Costs and keeps to itself as `render_page` says.
     """
-    made, chapters = _provenance(ranking), []
+    made, sections = _provenance(ranking), []
     for ranked in ranking.judged:
         if ranked.page is not None:
             options = configuration_rows(ranked.page.provenance.configuration)
-            chapters.append((ranked, ranked.charts, shlex.join(ranked.chapter.alone), options))
+            sections.append((ranked, ranked.charts, shlex.join(ranked.result.alone), options))
     return render_page(
         "suite.html.j2",
-        tuple(chart for _, charts, _, _ in chapters for chart in charts),
+        tuple(chart for _, charts, _, _ in sections for chart in charts),
         title=_title(ranking.record),
         verdict=verdict(ranking),
         groups=list(_groups(ranking)),
-        chapters=chapters,
+        sections=sections,
         differing=differing(ranking),
         command=shlex.join(ranking.record.provenance.command),
         created=made.created,
@@ -98,7 +98,7 @@ def _aligned(shown: list[RankedBenchmark]) -> Iterator[str]:
 
 def _groups(ranking: SuiteRanking) -> Iterator[Group]:
     for standing, (title, reading) in _GROUPS.items():
-        if shown := [r for r in ranking.of(standing) if r.chapter.outcome != "left out"]:
+        if shown := [r for r in ranking.of(standing) if r.result.outcome != "left out"]:
             yield title, reading, shown
 
 
@@ -111,13 +111,13 @@ def _title(record: SuiteRecord) -> str:
 
 
 def _provenance(ranking: SuiteRanking) -> Provenance:
-    """Return that of the first chapter, or of the suite itself where there is none."""
+    """Return that of the first benchmark, or of the suite itself where there is none."""
     pages = [ranked.page for ranked in ranking.judged if ranked.page is not None]
     return pages[0].provenance if pages else ranking.record.provenance
 
 
 def differing(ranking: SuiteRanking) -> list[tuple[str, str]]:
-    """Return in what the provenance of chapters differs from the first one's: name and words."""
+    """Return in what the provenance of the benchmarks differs from the first: name and words."""
     made, rows = _provenance(ranking), []
     for ranked in ranking.judged:
         found = surroundings(made, ranked.page.provenance) if ranked.page is not None else ()
@@ -141,13 +141,13 @@ def suite_json(ranking: SuiteRanking, folder: Path, files: dict[str, Path]) -> s
 
 
 def _finding(ranked: RankedBenchmark, folder: Path) -> dict[str, Any]:
-    chapter, advice, finding = ranked.chapter, ranked.advice, ranked.finding
+    result, advice, finding = ranked.result, ranked.advice, ranked.finding
     found: dict[str, Any] = {
         "experiment": ranked.name,
-        "outcome": chapter.outcome,
-        "why": chapter.why,
+        "outcome": result.outcome,
+        "why": result.why,
         "standing": ranked.standing,
-        "is_taken": chapter.is_taken,
+        "is_taken": result.is_taken,
     }
     if finding is None:
         return found

@@ -1,9 +1,9 @@
 """Record of a suite: the outcome of each benchmark. Benchmarks' own records lie beside it."""
 
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field, NonNegativeFloat, ValidationError
+from pydantic import BeforeValidator, Field, NonNegativeFloat, ValidationError
 
 from headrace.atomic_file import write_whole
 from headrace.bench.benchmark import Benchmark, BenchmarkRecord
@@ -12,6 +12,9 @@ from headrace.profiling.provenance import Record, Text, UtcTime
 from headrace.records import fault_of
 
 SUITE: Final = "all.json"
+_FORMER_NAMES: Final = {"scenarios": "modes"}
+"""Benchmark → its name in suites of earlier versions, and of its file there."""
+_NAMES: Final = {former: name for name, former in _FORMER_NAMES.items()}
 
 Outcome = Literal["measured", "failed", "interrupted", "left out", "not possible"]
 """*Left out* was not asked for; *not possible* does not apply to these videos."""
@@ -20,8 +23,8 @@ Outcome = Literal["measured", "failed", "interrupted", "left out", "not possible
 class BenchmarkOutcome(Record):
     """What became of one benchmark."""
 
-    experiment: Text
-    """Its name."""
+    experiment: Annotated[Text, BeforeValidator(lambda name: _NAMES.get(name, name))]
+    """Name of the benchmark."""
     outcome: Outcome
     why: Text | None = None
     """In words, of every outcome but *measured*."""
@@ -31,8 +34,13 @@ class BenchmarkOutcome(Record):
     """Whether an earlier suite measured it."""
     configuration: dict[str, Text | int | float | bool | None] = Field(default_factory=dict)
     """The options it was, or would have been, measured with."""
-    alone: tuple[Text, ...] = ()
-    """The command that measures the same alone."""
+    alone: Annotated[
+        tuple[Text, ...],
+        BeforeValidator(
+            lambda words: tuple(_NAMES.get(w, w) if i == 2 else w for i, w in enumerate(words))
+        ),
+    ] = ()
+    """Command that measures this benchmark alone."""
     created: UtcTime | None = None
     """Of its own record; None where there is none."""
     seconds: NonNegativeFloat | None = None
@@ -49,7 +57,7 @@ class SuiteRecord(BenchmarkRecord):
     chapters: tuple[BenchmarkOutcome, ...]
     """In the order of the registry."""
 
-    def with_chapter(self, new: BenchmarkOutcome) -> Self:
+    def with_outcome(self, new: BenchmarkOutcome) -> Self:
         """Return the same with one in the place of that of the same benchmark."""
         chapters = (new if old.experiment == new.experiment else old for old in self.chapters)
         return self.model_copy(update={"chapters": tuple(chapters)})
@@ -84,6 +92,9 @@ def read_suite(folder: Path) -> SuiteRecord | None:
 def read_record(benchmark: Benchmark[Any, Any, Any], folder: Path) -> BenchmarkRecord | str:
     """Return the record of a benchmark in `folder`, or why there is none."""
     path = folder / f"{benchmark.name}.json"
+    former = folder / f"{_FORMER_NAMES.get(benchmark.name, benchmark.name)}.json"
+    if not path.exists() and former.exists():
+        path = former
     try:
         record: BenchmarkRecord = benchmark.record.model_validate_json(path.read_bytes())
     except (OSError, ValidationError) as error:

@@ -47,7 +47,7 @@ class SuiteObserver:
     """Called with what begins, its number from 1, and how many there are."""
     on_progress: Callable[[str, int, int], None] = lambda what, done, of: None
     """Called with what a benchmark begins, how much is done, and of how much (0: unknown)."""
-    on_end: Callable[[BenchmarkOutcome, int, int], None] = lambda chapter, number, of: None
+    on_end: Callable[[BenchmarkOutcome, int, int], None] = lambda result, number, of: None
     """Called with what became of it, its number from 1, and how many there are."""
 
 
@@ -91,10 +91,10 @@ class Suite:
             for number, planned in enumerate(due, 1):
                 observer.on_begin(planned, number, len(due))
                 ending = self._measured(planned, observer, lambda: interrupted.append(True), clock)
-                chapter = self._chapter(planned, ending, was_stopped=bool(interrupted))
-                record = record.with_chapter(chapter)
+                result = self._outcome(planned, ending, was_stopped=bool(interrupted))
+                record = record.with_outcome(result)
                 record.save(self.folder)
-                observer.on_end(chapter, number, len(due))
+                observer.on_end(result, number, len(due))
                 if interrupted:
                     break
         except KeyboardInterrupt:
@@ -135,7 +135,7 @@ class Suite:
         )
         return ending
 
-    def _chapter(
+    def _outcome(
         self, planned: Planned, ending: CompletedChild, *, was_stopped: bool
     ) -> BenchmarkOutcome:
         """Return what became of a benchmark whose process has ended."""
@@ -149,7 +149,7 @@ class Suite:
             update |= {"outcome": "failed", "why": record}
         else:
             update["created"] = record.provenance.created
-        return planned.chapter.model_copy(update=update)
+        return planned.result.model_copy(update=update)
 
 
 def _fault(ending: CompletedChild) -> dict[str, Any]:
@@ -198,7 +198,7 @@ def prepare_suite(
         provenance=made,
         videos=asked.videos,
         contents=contents,
-        chapters=tuple(each.chapter for each in planned),
+        chapters=tuple(each.result for each in planned),
     )
     return Suite(asked=asked, folder=folder, planned=planned, record=record, measure=measure)
 

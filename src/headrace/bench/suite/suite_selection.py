@@ -131,13 +131,13 @@ class Planned:
     """One benchmark of a suite."""
 
     benchmark: Registered
-    chapter: BenchmarkOutcome
+    result: BenchmarkOutcome
     """What is known of it before anything is measured."""
 
     @property
     def is_due(self) -> bool:
-        """Whether it is measured; else the chapter stays as it is."""
-        return self.chapter.outcome == "interrupted"
+        """Whether it is measured; else the result stays as it is."""
+        return self.result.outcome == "interrupted"
 
 
 def plan_suite(
@@ -170,19 +170,19 @@ def plan_suite(
 
     def planned(benchmark: Registered) -> Planned:
         is_asked, config = choice.is_asked(benchmark.name), config_of(benchmark, asked)
-        chapter = _chapter(benchmark, config)
+        result = _outcome(benchmark, config)
         old = before.get(benchmark.name)
-        is_kept = old is not None and _is_same(benchmark, old, chapter, folder, made)
+        is_kept = old is not None and _is_same(benchmark, old, result, folder, made)
         if old is not None and is_kept and not (choice.again and is_asked):
-            chapter = old.model_copy(update={"is_taken": True})
+            result = old.model_copy(update={"is_taken": True})
         elif not is_asked:
-            chapter = chapter.model_copy(update={"outcome": "left out", "why": NOT_ASKED})
-        return Planned(benchmark=benchmark, chapter=chapter)
+            result = result.model_copy(update={"outcome": "left out", "why": NOT_ASKED})
+        return Planned(benchmark=benchmark, result=result)
 
     return tuple(map(planned, benchmarks))
 
 
-def _chapter(benchmark: Registered, config: Configuration | str) -> BenchmarkOutcome:
+def _outcome(benchmark: Registered, config: Configuration | str) -> BenchmarkOutcome:
     if isinstance(config, str):
         return BenchmarkOutcome(experiment=benchmark.name, outcome="not possible", why=config)
     return BenchmarkOutcome(
