@@ -13,7 +13,7 @@ from typing import Any, Final
 from headrace.atomic_file import write_whole
 from headrace.bench.suite.ranking import RankedBenchmark, Standing, SuiteRanking, verdict
 from headrace.bench.suite.suite_record import SuiteRecord
-from headrace.profiling.comparison.environment_diff import surroundings
+from headrace.profiling.comparison.environment_diff import machine_differences
 from headrace.profiling.provenance import Provenance
 from headrace.report.page import render_page
 from headrace.report.text import configuration_rows, machine_rows, printable
@@ -120,7 +120,7 @@ def differing(ranking: SuiteRanking) -> list[tuple[str, str]]:
     """Return in what the provenance of chapters differs from the first one's: name and words."""
     made, rows = _provenance(ranking), []
     for ranked in ranking.judged:
-        found = surroundings(made, ranked.page.provenance) if ranked.page is not None else ()
+        found = machine_differences(made, ranked.page.provenance) if ranked.page is not None else ()
         words = [f"{each.name} {each.other}, not {each.first}" for each in found]
         if words:
             rows.append((ranked.name, "; ".join(words)))
