@@ -57,6 +57,6 @@ def _advice(finding):
         return f"  No advice.{bound}"
     gain = "no gain" if change.gain is None else f"gain {change.gain:.4g}"
     most = "" if change.most is None else f", at most {change.most:.4g}"
-    rests_on = f"; rests on: {change.rests_on}" if change.rests_on else ""
+    evidence = f"; rests on: {change.evidence}" if change.evidence else ""
     options = f"; options: {dict(change.options)}" if change.options else ""
-    return f"  Advice: {change.words} | {gain}{most}{rests_on}{options}{bound}"
+    return f"  Advice: {change.words} | {gain}{most}{evidence}{options}{bound}"

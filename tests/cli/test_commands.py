@@ -120,7 +120,7 @@ def test_parity_that_fails_says_what_to_do(call, good, monkeypatch):
     monkeypatch.setattr("headrace.decode.seek_check.check_parity", lambda *_, **__: iter([found]))
     code, out, err = call("doctor", "--parity", good)
     assert code == 1
-    assert "DIFFERENT: [3, 9]; REFUSED, though a linear read gives them: [7]" in out
+    assert "DIFFERENT: [3, 9]; REFUSED, though a linear read returns them: [7]" in out
     assert "headrace index --verify" in err
 
 

@@ -1,4 +1,4 @@
-"""A loop that is observed sees the very batches of its loader, and is told who waits for whom."""
+"""A profiled loop gets the very batches of its loader; its profile shows who waits for whom."""
 
 import gc
 from collections import namedtuple
@@ -26,11 +26,11 @@ def batches(loader, epochs: int = 2):
     return [batch for _ in range(epochs) for batch in loader]
 
 
-def observed(loader, epochs: int = 1):
-    """A loop that was observed, and its batches."""
-    with headrace.profile_loader(loader, tell=None) as seen:
-        found = batches(seen, epochs)
-    return seen, found
+def run_profiled(loader, epochs: int = 1):
+    """Return the profile of a loop, and its batches."""
+    with headrace.profile_loader(loader, tell=None) as profile:
+        profiled = batches(profile, epochs)
+    return profile, profiled
 
 
 def same(one, other) -> bool:
@@ -60,23 +60,23 @@ def test_batches_order_types_and_draws_are_those_of_the_loader(options) -> None:
     def loader():
         return DataLoader(Numbers(), **options)
 
-    plain, (_, found) = batches(loader()), observed(loader(), epochs=2)
-    assert len(plain) == len(found) > 0
-    assert all(map(same, plain, found))
+    plain, (_, profiled) = batches(loader()), run_profiled(loader(), epochs=2)
+    assert len(plain) == len(profiled) > 0
+    assert all(map(same, plain, profiled))
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_an_iterable_dataset_is_shared_out_as_without_observing(workers: int) -> None:
+def test_an_iterable_dataset_is_shared_out_as_without_a_profile(workers: int) -> None:
     loader = DataLoader(Stream(), batch_size=4, num_workers=workers)
-    plain, (seen, found) = list(loader), observed(loader)
-    assert all(map(same, plain, found))
-    assert len(seen.session.steps) == len(plain) == len(found)
+    plain, (profile, profiled) = list(loader), run_profiled(loader)
+    assert all(map(same, plain, profiled))
+    assert len(profile.session.steps) == len(plain) == len(profiled)
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_workers_tell_what_each_batch_cost_them(workers: int) -> None:
+def test_workers_report_the_cost_of_each_batch(workers: int) -> None:
     loader = DataLoader(Numbers(), batch_size=4, num_workers=workers)
-    session = observed(loader, epochs=2)[0].session
+    session = run_profiled(loader, epochs=2)[0].session
     assert session.kind == "loader"
     assert [stage.name for stage in session.stages] == ["fetch", "collate", "step"]
     assert set(session.steps.work_ms) == {"fetch", "collate", "step"}
@@ -90,17 +90,17 @@ def test_workers_tell_what_each_batch_cost_them(workers: int) -> None:
 
 
 def test_a_generator_is_timed_from_outside() -> None:
-    seen, found = observed(torch.zeros(5, 2) for _ in range(12))
-    assert sum(map(len, found)) == 60
-    assert [stage.name for stage in seen.session.stages] == ["step"]
-    assert seen.session.steps.frames == (5,) * 12
+    profile, profiled = run_profiled(torch.zeros(5, 2) for _ in range(12))
+    assert sum(map(len, profiled)) == 60
+    assert [stage.name for stage in profile.session.stages] == ["step"]
+    assert profile.session.steps.frames == (5,) * 12
 
 
 def test_what_the_loader_was_is_as_it_was_afterwards() -> None:
     loader = DataLoader(Numbers(), batch_size=4, worker_init_fn=marked, num_workers=1)
     before = dict(vars(loader))
-    with headrace.profile_loader(loader, tell=None) as seen:
-        next(iter(seen))
+    with headrace.profile_loader(loader, tell=None) as profile:
+        next(iter(profile))
         gc.collect()
     assert vars(loader) == before
     assert len(list(loader)) == 12
@@ -108,21 +108,21 @@ def test_what_the_loader_was_is_as_it_was_afterwards() -> None:
 
 def test_workers_that_live_on_give_plain_batches_afterwards() -> None:
     loader = DataLoader(Numbers(), batch_size=4, num_workers=1, persistent_workers=True)
-    seen, found = observed(loader)
-    assert [batch[1].tolist() for batch in loader] == [batch[1].tolist() for batch in found]
-    assert len(seen.session.steps) == 12
+    profile, profiled = run_profiled(loader)
+    assert [batch[1].tolist() for batch in loader] == [batch[1].tolist() for batch in profiled]
+    assert len(profile.session.steps) == 12
 
 
-@pytest.mark.parametrize("was_observed", [False, True])
-def test_workers_that_were_there_before_are_timed_from_outside(was_observed: bool) -> None:
+@pytest.mark.parametrize("was_profiled", [False, True])
+def test_workers_that_were_there_before_are_timed_from_outside(was_profiled: bool) -> None:
     loader = DataLoader(Numbers(), batch_size=4, num_workers=1, persistent_workers=True)
-    (observed if was_observed else list)(loader)
-    seen, found = observed(loader)
-    assert [len(batch[1]) for batch in found] == [4] * 12
-    assert [stage.name for stage in seen.session.stages] == ["step"]
-    assert len(seen.session.steps) == 12
-    if not was_observed:
-        assert "were started before the loop was observed" in seen.verdict.replace("\n    ", " ")
+    (run_profiled if was_profiled else list)(loader)
+    profile, profiled = run_profiled(loader)
+    assert [len(batch[1]) for batch in profiled] == [4] * 12
+    assert [stage.name for stage in profile.session.stages] == ["step"]
+    assert len(profile.session.steps) == 12
+    if not was_profiled:
+        assert "were started before the loop was profiled" in profile.verdict.replace("\n    ", " ")
 
 
 class Doubling(DataLoader[torch.Tensor]):
@@ -134,67 +134,67 @@ class Doubling(DataLoader[torch.Tensor]):
 
 
 def test_a_subclass_gives_what_it_makes_of_its_batches() -> None:
-    seen, found = observed(Doubling(Numbers(), batch_size=4))
-    assert found[0][1].tolist() == [0, 1, 2, 3]
-    assert [stage.name for stage in seen.session.stages] == ["fetch", "collate", "step"]
-    assert len(seen.session.steps) == 12
+    profile, profiled = run_profiled(Doubling(Numbers(), batch_size=4))
+    assert profiled[0][1].tolist() == [0, 1, 2, 3]
+    assert [stage.name for stage in profile.session.stages] == ["fetch", "collate", "step"]
+    assert len(profile.session.steps) == 12
 
 
 def test_workers_end_with_the_loop_that_was_left() -> None:
     """The check around every test finds a worker that is left."""
     loader = DataLoader(Numbers(), batch_size=4, num_workers=1)
-    with headrace.profile_loader(loader, tell=None) as seen:
-        for _ in seen:
+    with headrace.profile_loader(loader, tell=None) as profile:
+        for _ in profile:
             break
-    assert len(seen.session.steps) == 0
-    assert seen.verdict.endswith("Try next: Let it run for more steps.")
+    assert len(profile.session.steps) == 0
+    assert profile.verdict.endswith("Try next: Let it run for more steps.")
 
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_an_error_in_the_dataset_is_the_users_own_and_is_recorded(workers: int) -> None:
     loader = DataLoader(Broken(), batch_size=4, num_workers=workers)
-    seen = headrace.profile_loader(loader, tell=None)
-    with raised_by_a_worker(ValueError, "item 20 is broken"), seen:
-        for _ in seen:
+    profile = headrace.profile_loader(loader, tell=None)
+    with raised_by_a_worker(ValueError, "item 20 is broken"), profile:
+        for _ in profile:
             pass
-    assert seen.session.outcome == "failed"
-    assert str(seen.session.error).startswith("ValueError: ")
-    assert len(seen.session.steps) == 5
+    assert profile.session.outcome == "failed"
+    assert str(profile.session.error).startswith("ValueError: ")
+    assert len(profile.session.steps) == 5
 
 
-def test_the_verdict_is_told_once_and_the_report_is_the_usual_folder(tmp_path) -> None:
-    told: list[str] = []
+def test_the_verdict_is_reported_once_and_the_report_is_the_usual_folder(tmp_path) -> None:
+    verdicts: list[str] = []
     loader = DataLoader(Numbers(), batch_size=4)
-    with headrace.profile_loader(loader, out=tmp_path / "seen", tell=told.append) as seen:
-        assert len(seen) == 12
-        list(seen)
-    assert told == [seen.verdict]
-    assert told[0].startswith("headrace: ")
-    assert "\n  DataLoader of Numbers: 12 steps in " in told[0]
-    assert max(map(len, told[0].splitlines())) <= 80
-    names = {path.name for path in (tmp_path / "seen").iterdir()}
+    with headrace.profile_loader(loader, out=tmp_path / "report", tell=verdicts.append) as profile:
+        assert len(profile) == 12
+        list(profile)
+    assert verdicts == [profile.verdict]
+    assert verdicts[0].startswith("headrace: ")
+    assert "\n  DataLoader of Numbers: 12 steps in " in verdicts[0]
+    assert max(map(len, verdicts[0].splitlines())) <= 80
+    names = {path.name for path in (tmp_path / "report").iterdir()}
     assert {"session.json", "report.html"} < names
     assert any(name.startswith("M_loader_P_") for name in names)
-    assert Session.load(tmp_path / "seen" / "session.json") == seen.session
-    assert "DataLoader of Numbers" in (tmp_path / "seen" / "report.html").read_text("utf-8")
+    assert Session.load(tmp_path / "report" / "session.json") == profile.session
+    assert "DataLoader of Numbers" in (tmp_path / "report" / "report.html").read_text("utf-8")
 
 
-def test_the_verdict_goes_to_stderr_unless_told_otherwise(capsys) -> None:
-    with headrace.profile_loader([1, 2, 3]) as seen:
-        list(seen)
+def test_the_verdict_goes_to_stderr_by_default(capsys) -> None:
+    with headrace.profile_loader([1, 2, 3]) as profile:
+        list(profile)
     out, err = capsys.readouterr()
     assert out == ""
-    assert err == seen.verdict + "\n"
+    assert err == profile.verdict + "\n"
 
 
-def test_what_cannot_be_observed_is_refused_with_what_to_do(tmp_path) -> None:
-    with pytest.raises(ConfigError, match="cannot observe a int: it cannot be iterated"):
+def test_what_cannot_be_profiled_is_refused_with_what_to_do(tmp_path) -> None:
+    with pytest.raises(ConfigError, match="cannot profile a int: it cannot be iterated"):
         headrace.profile_loader(3)
-    seen = headrace.profile_loader([1])
-    with pytest.raises(ConfigError, match="is observed inside a block"):
-        iter(seen)
-    with pytest.raises(ConfigError, match="is known when its `with` block has ended"):
-        _ = seen.session
+    profile = headrace.profile_loader([1])
+    with pytest.raises(ConfigError, match="is profiled inside a block"):
+        iter(profile)
+    with pytest.raises(ConfigError, match="is available after its `with` block"):
+        _ = profile.session
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="cannot write to the output folder"):
         headrace.profile_loader([1], out=tmp_path / "file").__enter__()

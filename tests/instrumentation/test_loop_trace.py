@@ -6,8 +6,8 @@ import pytest
 from torch.utils.data import DataLoader
 
 import headrace
-from headrace.instrumentation.loop_recorder import SeenStep
-from headrace.instrumentation.loop_session import MOST_STEPS, loop_events
+from headrace.instrumentation.loop_recorder import LoopStep
+from headrace.instrumentation.loop_session import MAX_TRACE_STEPS, trace_loop
 from instrumentation.loaders import Numbers
 from profiling.perfetto_engine import opened
 
@@ -22,18 +22,18 @@ ARROWS = (
 )
 
 
-def observed(folder, *, workers: int):
+def run_profiled(folder, *, workers: int):
     loader = DataLoader(Numbers(), batch_size=4, num_workers=workers)
-    with headrace.profile_loader(loader, out=folder, tell=None) as seen:
-        for _ in seen:
+    with headrace.profile_loader(loader, out=folder, tell=None) as profile:
+        for _ in profile:
             pass
-    return seen.session
+    return profile.session
 
 
 def test_perfetto_finds_a_row_for_each_worker_and_the_loop_and_the_way_of_each_batch(
     tmp_path, page
 ) -> None:
-    session = observed(tmp_path, workers=2)
+    session = run_profiled(tmp_path, workers=2)
     assert "trace.json.gz" in session.outputs
     with opened(page, tmp_path / "trace.json.gz") as trace:
         found: dict[tuple[str, str], set[str]] = {}
@@ -64,7 +64,7 @@ WAIT_AND_STEP = ("wait", "step")
 
 
 def test_a_loop_that_makes_its_own_batches_does_so_while_it_waits(tmp_path, page) -> None:
-    observed(tmp_path, workers=0)
+    run_profiled(tmp_path, workers=0)
     with opened(page, tmp_path / "trace.json.gz") as trace:
         inside = trace.query(
             "select child.name as name, parent.name as parent from slice child"
@@ -75,34 +75,34 @@ def test_a_loop_that_makes_its_own_batches_does_so_while_it_waits(tmp_path, page
     }
 
 
-def plain(count: int) -> list[SeenStep]:
+def plain_steps(count: int) -> list[LoopStep]:
     return [
-        SeenStep(
-            asked_ns=10_000 * k,
-            got_ns=10_000 * k + 4000,
+        LoopStep(
+            request_ns=10_000 * k,
+            receive_ns=10_000 * k + 4000,
             is_first=k == 0,
-            ready=None,
+            ready_batches=None,
             samples=1,
-            ended_ns=10_000 * (k + 1),
+            end_ns=10_000 * (k + 1),
         )
         for k in range(count)
     ]
 
 
-def test_of_what_is_seen_from_outside_there_is_the_loop_alone() -> None:
-    events = loop_events(plain(2), process_id=7, origin_ns=0)
+def test_without_costs_of_batches_the_trace_has_the_loop_alone() -> None:
+    events = trace_loop(plain_steps(2), process_id=7, origin_ns=0)
     ranges = [(e["name"], e["ts"], e["dur"]) for e in events if e["ph"] == "X"]
     assert ranges == [("wait 0", 0, 4), ("step 0", 4, 6), ("wait 1", 10, 4), ("step 1", 14, 6)]
     assert {e["ph"] for e in events} == {"M", "X"}
 
 
 def test_a_long_loop_is_traced_as_far_as_a_page_can_draw() -> None:
-    events = loop_events(plain(MOST_STEPS + 1), process_id=7, origin_ns=0)
+    events = trace_loop(plain_steps(MAX_TRACE_STEPS + 1), process_id=7, origin_ns=0)
     steps = [e["args"]["item"] for e in events if e.get("args", {}).get("stage") == "step"]
-    assert steps == list(range(MOST_STEPS))
+    assert steps == list(range(MAX_TRACE_STEPS))
 
 
 def test_a_trace_that_cannot_be_written_is_an_error_in_words(tmp_path) -> None:
     (tmp_path / "trace.json.gz").mkdir()
     with pytest.raises(headrace.ConfigError, match=r"cannot write .*trace\.json\.gz: is a dir"):
-        observed(tmp_path, workers=0)
+        run_profiled(tmp_path, workers=0)

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from headrace.instrumentation.loader_info import BatchFacts, LoaderFacts
-from headrace.instrumentation.loop_recorder import LoopRecorder, SeenStep
-from headrace.instrumentation.loop_session import session_of
+from headrace.instrumentation.loader_info import BatchInfo, LoaderInfo
+from headrace.instrumentation.loop_recorder import LoopRecorder, LoopStep
+from headrace.instrumentation.loop_session import build_session
+from headrace.instrumentation.timed_worker import BatchCost
 from headrace.profiling.recorder import Recorder
 from headrace.profiling.session import Session
 from headrace.testing.fake_clock import FakeClock
@@ -50,20 +51,20 @@ class Loop:
 
 def loop_ms(plan: Loop) -> float:
     """Milliseconds of the whole loop."""
-    turns, _ = _run(plan)
-    return (turns[-1].ended_ns or 0) / 1e6
+    steps, _ = _run(plan)
+    return (steps[-1].end_ns or 0) / 1e6
 
 
 def simulate_loop(plan: Loop) -> Session:
-    """The session that observing the loop would record."""
-    turns, starts = _run(plan)
-    watch = LoopRecorder(clock=FakeClock(), seen=turns, start_seconds=starts)
-    watch.batch = BatchFacts(num_bytes=plan.batch_bytes, has_float32=True)
+    """Return the session that a profile of the loop records."""
+    steps, starts = _run(plan)
+    loop = LoopRecorder(clock=FakeClock(), steps=steps, start_seconds=starts)
+    loop.batch = BatchInfo(num_bytes=plan.batch_bytes, has_float32=True)
     made = record(steps=1, machine=changed(MACHINE, usable_cores=plan.cores)).provenance
-    return session_of(
+    return build_session(
         Recorder("loader", made, clock=FakeClock()),
-        watch,
-        LoaderFacts(
+        loop,
+        LoaderInfo(
             name="DataLoader",
             kind="DataLoader",
             dataset="Planted",
@@ -72,7 +73,7 @@ def simulate_loop(plan: Loop) -> Session:
             prefetch_factor=plan.prefetch if plan.workers else None,
             has_persistent_workers=plan.lives_on,
         ),
-        wall_seconds=(turns[-1].ended_ns or 0) / 1e9,
+        wall_seconds=(steps[-1].end_ns or 0) / 1e9,
         others_cpu_share=None,
     )
 
@@ -92,7 +93,7 @@ class _Planted:
         self.spent: dict[int, tuple[float, float]] = {}
         """Batch → fetch and collate as they took, milliseconds."""
         self.news = Signal()
-        self.seen: list[SeenStep] = []
+        self.steps: list[LoopStep] = []
         self.starts: list[float] = []
 
     def _drawn(self, place: int, mean: float) -> Any:
@@ -150,7 +151,7 @@ class _Planted:
             yield from queue.put(-1)
 
     def turn(self, batch: int, batches: range, queues: list[Queue], began: float) -> Process:
-        plan, asked_ns = self.plan, self.now_ns()
+        plan, request_ns = self.plan, self.now_ns()
         if not queues:
             yield from self.make(batch)
             self.arrived[batch] = self.now_ns()
@@ -166,30 +167,33 @@ class _Planted:
         if is_first:
             self.starts.append((self.world.now_ms - began) / 1e3)
         fetch, collate = self.spent[batch]
-        got_ns = self.now_ns()
+        receive_ns = self.now_ns()
         step = float(self.step[batch]) + (0.0 if batch % plan.log_every else plan.log)
         yield Work(step)
         batch_cpu = (1 - plan.from_disk) * self.fetch[batch] + self.collating(batch)
         loop_cpu = step + (handover if plan.workers else batch_cpu)
-        self.seen.append(
-            SeenStep(
-                asked_ns=asked_ns,
-                got_ns=got_ns,
+        self.steps.append(
+            LoopStep(
+                request_ns=request_ns,
+                receive_ns=receive_ns,
                 is_first=is_first,
-                ready=None,
+                ready_batches=None,
                 samples=16,
-                fetch_ns=round(fetch * 1e6),
-                collate_ns=round(collate * 1e6),
-                batch_processor_ns=round(batch_cpu * 1e6),
-                made_ns=self.arrived[batch],
-                ended_ns=self.now_ns(),
-                processor_ns=round(loop_cpu * 1e6),
+                cost=BatchCost(
+                    fetch_ns=round(fetch * 1e6),
+                    collate_ns=round(collate * 1e6),
+                    cpu_ns=round(batch_cpu * 1e6),
+                    ready_ns=self.arrived[batch],
+                    samples=16,
+                ),
+                end_ns=self.now_ns(),
+                cpu_ns=round(loop_cpu * 1e6),
             )
         )
 
 
-def _run(plan: Loop) -> tuple[list[SeenStep], list[float]]:
+def _run(plan: Loop) -> tuple[list[LoopStep], list[float]]:
     planted = _Planted(plan)
     planted.world.start(planted.loop())
     planted.world.run()
-    return planted.seen, planted.starts
+    return planted.steps, planted.starts

@@ -9,7 +9,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from headrace.profiling.findings.finding import Change, Finding
-from headrace.profiling.findings.loop_simulation import replay_ms
+from headrace.profiling.findings.loop_simulation import simulate_ms
 from headrace.profiling.findings.verdict import find
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.run_records import Alternative
@@ -250,18 +250,18 @@ def test_every_kind_of_bottleneck_is_planted() -> None:
     ],
 )
 def test_even_times_give_the_slower_side(batch_ms, step_ms, workers, expected) -> None:
-    found = replay_ms([batch_ms] * 50, [step_ms] * 50, workers=workers, prefetch=2)
+    found = simulate_ms([batch_ms] * 50, [step_ms] * 50, workers=workers, prefetch=2)
     assert found == pytest.approx(expected, rel=0.01)
 
 
 def test_batches_ahead_even_out_what_is_uneven() -> None:
     batches, steps = [1.0] * 15 + [150.0], [11.0] * 16
-    few, many = (replay_ms(batches, steps, workers=1, prefetch=n) for n in (2, 16))
+    few, many = (simulate_ms(batches, steps, workers=1, prefetch=n) for n in (2, 16))
     assert few > 1.5 * many
     assert many == pytest.approx(11.0, rel=0.05)
 
 
 def test_what_the_loop_does_to_take_a_batch_over_is_no_shorter_with_more_ahead() -> None:
     times = ([5.0] * 50, [60.0] * 50)
-    few, many = (replay_ms(*times, workers=1, prefetch=n) for n in (2, 16))
+    few, many = (simulate_ms(*times, workers=1, prefetch=n) for n in (2, 16))
     assert few == many == pytest.approx(60.0)

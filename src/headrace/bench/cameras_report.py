@@ -92,7 +92,7 @@ def _answer(record: CamerasRecord, rows: tuple[CamerasRow, ...]) -> tuple[Findin
         gained = f"{decimal(times)} times the frames/s of slots that wander, {_name(best)}"
         doubt = f" ({trust.doubt[0].lower()}{trust.doubt[1:]})" if trust.doubt else ""
         change = f"{what}: {gained}{doubt}."
-        advice = None if doubt else Change(words=what, gain=times, rests_on=gained)
+        advice = None if doubt else Change(words=what, gain=times, evidence=gained)
     evidence = (
         *_evidence(record, ours, theirs),
         *trust.sentences("Epochs of one way"),

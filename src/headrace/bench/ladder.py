@@ -106,7 +106,7 @@ class Saturation(Generic[Ranked]):
         return Change(
             words=self.setting(point),
             gain=point.rate.median / first.rate.median,
-            rests_on=f"{self.rate(point)} against {self.rate(first)} with {self.label(first)}",
+            evidence=f"{self.rate(point)} against {self.rate(first)} with {self.label(first)}",
         )
 
     @property

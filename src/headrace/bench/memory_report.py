@@ -58,7 +58,7 @@ def _answer(record: MemoryRecord, rows: Rows) -> tuple[Finding, ...]:
     finding = Finding(headline=headline, evidence=tuple(_evidence(record, rows)))
     if record.not_kept is None:
         words = "headrace run --batch-size auto, which starts from these figures"
-        advice = Change(words=words, rests_on="what batches took here")
+        advice = Change(words=words, evidence="what batches took here")
         finding = replace(finding, change=f"{words} for this model.", advice=advice)
     return (finding,)
 

@@ -130,7 +130,7 @@ def _answer(record: OverlapRecord, rows: Rows) -> tuple[Finding, ...]:
         advice = Change(
             words=_OTHER[best.variant],
             gain=best.rate.median / ours,
-            rests_on=f"{rate} against {decimal(ours)} in threads, as headrace run works",
+            evidence=f"{rate} against {decimal(ours)} in threads, as headrace run works",
         )
     evidence = (*_evidence(record, rows), *ranking.trust.sentences("Repetitions of one way"))
     return (Finding(headline=headline, evidence=evidence, change=change, advice=advice),)

@@ -107,7 +107,7 @@ def pinning(rows: Sequence[PrefetchRow], point: PrefetchRow, trust: NoiseCheck) 
         f"pinned memory, with non_blocking=True; for {milliseconds(point.copy_ms)} from other."
     )
     change = Change(
-        words="pin_memory=True, and batch.to('cuda', non_blocking=True)", gain=gain, rests_on=rates
+        words="pin_memory=True, and batch.to('cuda', non_blocking=True)", gain=gain, evidence=rates
     )
     is_worth_it = gain > 1 / ALIKE and not trust.doubt
     return Finding(
@@ -153,8 +153,8 @@ def _answer(record: PrefetchRecord, rows: tuple[PrefetchRow, ...]) -> tuple[Find
         advice = Change(words=f"{_label(point)} for the DataLoader")
         for base in (row for row in found.rows if row.factor == DEFAULT_FACTOR):
             rates = f"{found.rate(point)}, {found.rate(base)} with {base.factor}"
-            gain, rests_on = point.rate.median / base.rate.median, f"{rates}, which is its default"
-            advice = replace(advice, gain=gain, rests_on=rests_on)
+            gain, reason = point.rate.median / base.rate.median, f"{rates}, which is its default"
+            advice = replace(advice, gain=gain, evidence=reason)
     return replace(depth, advice=advice), pinning(rows, point, trust)
 
 

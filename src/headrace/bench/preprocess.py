@@ -159,18 +159,18 @@ def _change(trust: NoiseCheck, base: Path, others: Sequence[Path]) -> tuple[str,
     """Return the quickest path as a sentence and as a value."""
     best = min((base, *(path for path in others if path.change)), key=lambda path: path.ms)
     if trust.doubt:
-        return AGAIN, Change(words=AGAIN.rstrip("."), rests_on="turns that cannot be told apart")
-    rests_on = f"decode, transform and infer: {decimal(best.ms)} ms against {decimal(base.ms)} ms"
+        return AGAIN, Change(words=AGAIN.rstrip("."), evidence="turns that cannot be told apart")
+    evidence = f"decode, transform and infer: {decimal(best.ms)} ms against {decimal(base.ms)} ms"
     if best.change is None or best.ms > ALIKE * base.ms:
         return (
             f"No gain is known: nothing here is clearly quicker than {base.name}.",
-            Change(words=f"stay with preprocessing on {base.name}", gain=1.0, rests_on=rests_on),
+            Change(words=f"stay with preprocessing on {base.name}", gain=1.0, evidence=evidence),
         )
     gain = base.ms / best.ms
     return (
         f"{best.change.words}: a frame takes {decimal(best.ms)} ms instead of "
         f"{decimal(base.ms)}, {decimal(gain)} times as fast.",
-        replace(best.change, gain=gain, rests_on=rests_on),
+        replace(best.change, gain=gain, evidence=evidence),
     )
 
 

@@ -160,7 +160,7 @@ def _verdict(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> Finding:
         advice = Change(
             words=f"Random frames by {best.label}, not by a DataLoader that seeks for each",
             gain=best.times,
-            rests_on=f"{decimal(best.rate.median)} against {decimal(baseline.rate.median)} "
+            evidence=f"{decimal(best.rate.median)} against {decimal(baseline.rate.median)} "
             "images/s",
         )
     evidence = [

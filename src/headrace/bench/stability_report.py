@@ -68,7 +68,7 @@ def _answer(record: StabilityRecord, rows: Rows) -> tuple[Finding, ...]:
         verdict = f"The frame rate is steady from {one} on: CV {cv}, below {target:g}"
     if best.cv.median < target and best is not first:
         gain = f"CV {cv} instead of {decimal(first.cv.median)} with {first.candidate}"
-        advice = Change(words=f"{one}, for a steady rate", rests_on=gain)
+        advice = Change(words=f"{one}, for a steady rate", evidence=gain)
         change = (
             f"Pipeline(capacity={one.queue_depth}) with batches of {one.batch_size}: {gain}. The "
             f"queues of headrace run hold {held}."

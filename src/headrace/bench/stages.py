@@ -303,7 +303,7 @@ def _change(record: StagesRecord, rows: Sequence[StagesRow], bound: Bound) -> Ch
     )
     setup, most = record.setup, bound.most
     change = lighter_work(row.role, setup, size=record.size, most=most)
-    return replace(change, rests_on=f"{ROLES[row.role].phrase} takes {took} a frame")
+    return replace(change, evidence=f"{ROLES[row.role].phrase} takes {took} a frame")
 
 
 def _chart(rows: tuple[StagesRow, ...]) -> Chart:

@@ -269,13 +269,13 @@ class Ranking:
         """
         first, best = self.first, self.best
         if self.trust.doubt:
-            return Change(words=AGAIN.rstrip("."), rests_on="turns that cannot be told apart")
+            return Change(words=AGAIN.rstrip("."), evidence="turns that cannot be told apart")
         if not self.is_won:
-            rests_on = f"{self.rate(first)}, the fastest {self.rate(best)}"
-            return Change(words=f"stay with {first.variant}", gain=1.0, rests_on=rests_on)
-        rests_on = f"{self.rate(best)} against {self.rate(first)} of {first.variant}"
+            evidence = f"{self.rate(first)}, the fastest {self.rate(best)}"
+            return Change(words=f"stay with {first.variant}", gain=1.0, evidence=evidence)
+        evidence = f"{self.rate(best)} against {self.rate(first)} of {first.variant}"
         change = changes.get(best.variant, Change(words=best.variant))
-        return replace(change, gain=self.times(best), rests_on=rests_on)
+        return replace(change, gain=self.times(best), evidence=evidence)
 
 
 @dataclass(frozen=True, kw_only=True)

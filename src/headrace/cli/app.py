@@ -1,4 +1,4 @@
-"""`headrace`: the commands together, and what goes wrong as one line and an exit code."""
+"""`headrace`: table of commands; errors as one line and an exit code."""
 
 import os
 import sys
@@ -9,40 +9,41 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli import watch
+from headrace.cli import profile
 from headrace.cli.progress import silenced
 from headrace.cli.signals import INTERRUPTED, TERMINATED, end_at_once
-from headrace.cli.usage_errors import CommandList, UsageError, in_our_words
+from headrace.cli.usage_errors import CommandList, UsageError, reword_usage_error
 from headrace.errors import ConfigError, HeadraceError
 from headrace.redaction import without_secrets
 
 FAILED = 1
-"""Exit code when something asked for could not be done."""
+"""Exit code of a command that failed."""
 USAGE = 2
-"""Exit code when what was asked for is not possible; also that of typer's own errors."""
-_GIVEN = "headrace.arguments"
-"""Where the arguments of a command line are kept, for its errors."""
+"""Exit code of a command line that is not possible; typer uses the same."""
+_ARGUMENTS = "headrace.arguments"
+"""Key of the command line in `ctx.meta`, for error messages."""
 _COMMANDS = {
     "run": "Run a model on videos: predictions, annotated video and report in one folder.",
     "annotate": "Find objects in pictures or videos: boxes drawn, and listed for COCO and as "
     "Parquet.",
     "launch": "Run several models at once, each a process of its own, and compare them.",
-    "compare": "Compare recorded runs: what differs around them, then their figures.",
+    "compare": "Compare recorded runs: environment differences, then figures.",
     "models": "List the models that can be run, with size and weights.",
     "report": "Render the report of a run, or of all benchmarks, again.",
     "clip": "Read one clip; print its indices and times, show its first and last frame.",
     "index": "Index videos: a table of what they are and what is wrong with them.",
-    "doctor": "Say what this machine has, and prove on your files that frames are right.",
+    "doctor": "Report what this machine has; check on your files that frames are right.",
     "plan": "Compare ways to draw random frames: speed, memory, bias and noise; recommend one.",
     "proxy": "Write small copies with short GOPs, from which random frames come fast.",
-    "watch": "Run a training script as it is; say whether it waits for its data.",
+    "profile": "Profile a training script as it is; report whether it waits for its data.",
     "extract": "Take frames or features out of many videos, and keep them.",
     "bench": "Measure on your own videos and machine.",
     "cache": "Look after the cache of results.",
 }
-"""In the order of `--help`, which imports none of them: name to the first sentence of its help.
-`headrace.cli.run` holds `run`, a function or an app of typer."""
-_ANYWHERE = ("--debug", "--quiet")
+"""Name → first sentence of its help, in the order of `--help`, which imports no command.
+`headrace.cli.run` holds `run`, a function or a Typer app."""
+_GLOBAL_FLAGS = ("--debug", "--quiet")
+"""Flags that are accepted at any position."""
 _EPILOG = (
     "Exit codes: 0 done, 1 failed (one line says why), 2 usage, 3 extracted but for what is named, "
     "130 interrupted, 143 terminated."
@@ -50,35 +51,35 @@ _EPILOG = (
 
 
 class _InterruptedError(Exception):
-    """Somebody pressed Ctrl-C, and the command has nothing to say of it."""
+    """Ctrl-C that the command did not handle."""
 
 
 class _Commands(CommandList):
-    """The commands, each imported when it is asked for.
+    """The commands, each imported at its first use.
 
-    Ctrl-C is reported, which typer does silently, and usage errors are worded by headrace.
+    Ctrl-C is reported, where typer is silent; usage errors have headrace's words.
     """
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return their names in the order of `--help`."""
+        """Return the names in the order of `--help`."""
         return [*_COMMANDS]
 
     def summaries(self, ctx: Any) -> dict[str, str]:
-        """Return name to first sentence."""
+        """Return name → first sentence."""
         return _COMMANDS
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command; None if there is none of this name."""
+        """Return the command; None for an unknown name."""
         if cmd_name in _COMMANDS and cmd_name not in self.commands:
-            found = getattr(import_module(f"headrace.cli.{cmd_name}"), cmd_name)
-            if isinstance(found, typer.Typer):
-                self.commands[cmd_name] = typer.main.get_group(found)
+            command = getattr(import_module(f"headrace.cli.{cmd_name}"), cmd_name)
+            if isinstance(command, typer.Typer):
+                self.commands[cmd_name] = typer.main.get_group(command)
             else:
                 single = typer.Typer(add_completion=False, rich_markup_mode=None)
-                settings = watch.TAKES_A_COMMAND if cmd_name == "watch" else None
-                single.command(cmd_name, context_settings=settings)(found)
+                settings = profile.CONTEXT if cmd_name == profile.NAME else None
+                single.command(cmd_name, context_settings=settings)(command)
                 self.commands[cmd_name] = typer.main.get_command(single)
-        if cmd_name not in _COMMANDS:  # what is near it is looked for among those that are there
+        if cmd_name not in _COMMANDS:  # typer suggests near names among the loaded commands
             for name in _COMMANDS:
                 self.get_command(ctx, name)
         return self.commands.get(cmd_name)
@@ -86,15 +87,15 @@ class _Commands(CommandList):
     def make_context(
         self, info_name: Any, args: list[str], parent: Any = None, **extra: Any
     ) -> Any:
-        """Understand the command line."""
-        given = list(args)
+        """Parse the command line."""
+        arguments = list(args)
         try:
             ctx = super().make_context(info_name, args, parent, **extra)
         except UsageError as error:
-            raise in_our_words(error, given) from None
+            raise reword_usage_error(error, arguments) from None
         except KeyboardInterrupt as error:
             raise _InterruptedError from error
-        ctx.meta[_GIVEN] = given
+        ctx.meta[_ARGUMENTS] = arguments
         return ctx
 
     def invoke(self, ctx: Any) -> Any:
@@ -102,7 +103,7 @@ class _Commands(CommandList):
         try:
             return super().invoke(ctx)
         except UsageError as error:
-            raise in_our_words(error, ctx.meta[_GIVEN]) from None
+            raise reword_usage_error(error, ctx.meta[_ARGUMENTS]) from None
         except KeyboardInterrupt as error:
             raise _InterruptedError from error
 
@@ -132,11 +133,12 @@ def _root(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; end the process with its exit code."""
-    _open_what_is_closed()
+    _open_closed_streams()
     arguments = sys.argv[1:] if arguments is None else arguments
-    own = watch.own_arguments(arguments)
-    is_debug, is_quiet = (flag in arguments[:own] for flag in _ANYWHERE)
-    arguments = [*(each for each in arguments[:own] if each not in _ANYWHERE), *arguments[own:]]
+    count = profile.count_own_arguments(arguments)
+    own, others = arguments[:count], arguments[count:]
+    is_debug, is_quiet = (flag in own for flag in _GLOBAL_FLAGS)
+    arguments = [*(word for word in own if word not in _GLOBAL_FLAGS), *others]
     try:
         with silenced() if is_quiet else nullcontext():
             _run(arguments)
@@ -153,7 +155,7 @@ def main(arguments: list[str] | None = None) -> None:
         end_at_once()
         sys.exit(INTERRUPTED)
     except OSError as error:
-        # Whoever read our output has enough, as in `headrace index ... | head`, or a full disk.
+        # The reader closed the pipe, as in `headrace index ... | head`, or the disk is full.
         sys.stdout = None
         if not isinstance(error, BrokenPipeError):
             reason = (error.strerror or str(error)).lower()
@@ -170,12 +172,12 @@ def _run(arguments: list[str]) -> None:
         else:
             app(arguments, prog_name="headrace")
     finally:
-        # Not at the end of the process, where nobody could say that it cannot be written.
+        # Here, since an error at the end of the process could not be reported.
         sys.stdout.flush()
 
 
-def _open_what_is_closed() -> None:
-    """Give streams that whoever started the process has closed: what goes there is gone."""
+def _open_closed_streams() -> None:
+    """Open the standard streams that the parent process closed, on the null device."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))

@@ -1,4 +1,4 @@
-"""`headrace compare`: recorded runs beside the first of them."""
+"""`headrace compare`: recorded runs, each against the first."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -10,77 +10,73 @@ from headrace.errors import ConfigError
 if TYPE_CHECKING:
     from headrace.profiling.session import Session
 
-_SHOWN: Final = 4
-"""Runs that are named to somebody who gave the folder above them."""
+_MAX_NAMED: Final = 4
+"""Runs that the error for a folder of runs names."""
 
 
-def run_folder(given: Path) -> Path:
-    """Return the folder of a run, given it or its `session.json`.
+def _find_run(path: Path) -> Path:
+    """Return the run folder of `path`: the folder itself, or the folder of its `session.json`.
 
     Raises:
-        ConfigError: there are several runs in it, or results of `headrace bench`. A folder that
-            holds neither is returned as it is.
+        ConfigError: `path` holds several runs, or results of `headrace bench`. A folder with
+            neither is returned as it is.
     """
     from headrace.bench.registry import BENCHMARKS
     from headrace.report.folder import SESSION
 
-    if given.name == SESSION:
-        return given.parent
-    if (given / SESSION).is_file():
-        return given
-    runs = sorted(path.parent for path in given.glob(f"*/{SESSION}"))
+    if path.name == SESSION:
+        return path.parent
+    if (path / SESSION).is_file():
+        return path
+    runs = sorted(session.parent for session in path.glob(f"*/{SESSION}"))
     if runs:
-        named = " ".join(map(str, runs[:_SHOWN])) + (" ..." if len(runs) > _SHOWN else "")
-        raise ConfigError(f"{given} is no run, but holds {len(runs)}; give those: {named}")
-    found = [each.name for each in BENCHMARKS if _is_of(each.name, given)]
-    if found:
-        raise ConfigError(
-            f"{given} holds what headrace bench {found[0]} found, and no run; give folders of "
-            "headrace run, of watch --out, or of the workers of a launch"
-        )
-    return given
-
-
-def _is_of(benchmark: str, given: Path) -> bool:
-    name = f"{benchmark}.json"
-    return given.name == name or (given / name).is_file()
+        names = " ".join(map(str, runs[:_MAX_NAMED])) + (" ..." if len(runs) > _MAX_NAMED else "")
+        raise ConfigError(f"{path} is a folder of {len(runs)} runs; give the runs: {names}")
+    for benchmark in BENCHMARKS:
+        name = f"{benchmark.name}.json"
+        if path.name == name or (path / name).is_file():
+            raise ConfigError(
+                f"{path} holds results of headrace bench {benchmark.name}, not a run; give folders "
+                "of headrace run, of headrace profile --out, or of the workers of a launch"
+            )
+    return path
 
 
 def compare(
     runs: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN...", help="Folders of runs; each against the first."),
+        typer.Argument(metavar="RUN...", help="Folders of runs; each is compared with the first."),
     ],
     any_input: Annotated[
         bool, typer.Option("--any-input", help="Compare runs on different videos, too.")
     ] = False,
-    out: Annotated[Path | None, typer.Option(help="Write it as this HTML page.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write an HTML page.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, nothing else.")] = False,
 ) -> None:
-    """Compare recorded runs: what differs around them, then their figures."""
+    """Compare recorded runs: environment differences, then figures."""
     from headrace.atomic_file import write_whole
-    from headrace.profiling.comparison.comparison import compare as compared
+    from headrace.profiling.comparison.comparison import compare as compare_sessions
     from headrace.report.comparison import render_comparison, render_comparison_text
 
-    found = compared(_sessions(runs), any_input=any_input)
+    comparison = compare_sessions(_load_sessions(runs), any_input=any_input)
     if out is not None:
         if out.is_dir():
             raise ConfigError(f"--out {out} is a folder; give a file such as {out / 'page.html'}")
-        write_whole(out, render_comparison(found))
+        write_whole(out, render_comparison(comparison))
     if json:
-        print(found.model_dump_json())
+        print(comparison.model_dump_json())
         return
-    print(render_comparison_text(found), end="")
+    print(render_comparison_text(comparison), end="")
     if out is not None:
         print(f"Page: {out}")
 
 
-def _sessions(runs: list[Path]) -> "dict[str, Session]":
-    """Read them, by the names of their folders, or by their paths where two are called the same."""
+def _load_sessions(runs: list[Path]) -> "dict[str, Session]":
+    """Return folder name → session; path → session where two folders have the same name."""
     from headrace.profiling.session import Session
     from headrace.report.folder import SESSION
 
-    paths = [run_folder(run) for run in runs]
+    paths = [_find_run(run) for run in runs]
     if len({path.resolve() for path in paths}) < len(paths):
         raise ConfigError("a run is given twice; give different folders")
     names = [path.resolve().name for path in paths]

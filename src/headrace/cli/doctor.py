@@ -1,4 +1,4 @@
-"""`headrace doctor`: what this machine has, and proof that frames come out right."""
+"""`headrace doctor`: hardware and packages of this machine; frames by seek against linear reads."""
 
 import json as json_format
 import sys
@@ -19,16 +19,17 @@ if TYPE_CHECKING:
 
 _FAULTS = {
     "mismatches": "DIFFERENT",
-    "refused": "REFUSED, though a linear read gives them",
+    "refused": "REFUSED, though a linear read returns them",
     "undecodable": "damaged",
 }
-_KINDS_OF_FAULT = {"mismatches": "different", "refused": "refused", "undecodable": "damaged"}
-_CURE = (
-    "Frames differ: do not rely on such a file as it is. headrace index --verify FILE decodes it "
-    "once; from then on each frame is held against that decode, and read from further back where "
-    "it differs. Then try again; if it still differs, encode the file anew, and report it."
+"""Field of a result → its heading in the line of a file."""
+_FAULT_COUNTS = {"mismatches": "different", "refused": "refused", "undecodable": "damaged"}
+"""Field of a result → its word in the summary."""
+_FIX = (
+    "Frames differ: do not rely on this file as it is. headrace index --verify FILE decodes it "
+    "once; from then on each frame is compared with that decode, and read from further back where "
+    "it differs. Then try again; if it still differs, encode the file again, and report it."
 )
-"""What to do where a frame differs."""
 
 
 def doctor(
@@ -37,14 +38,14 @@ def doctor(
     ] = None,
     parity: Annotated[
         bool,
-        typer.Option("--parity", help="Hold frames reached by a seek against a linear read."),
+        typer.Option("--parity", help="Compare frames by seek with frames of a linear read."),
     ] = False,
     num_frames: Annotated[int, typer.Option(min=1, help="Frames to compare in each file.")] = 32,
     stream: Annotated[str | None, typer.Option(help=STREAM)] = None,
     rate: Annotated[str | None, shown_option(RATE_OPTION)] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Say what this machine has, and prove on your files that frames are right."""
+    """Report what this machine has; check on your files that frames are right."""
     from headrace.errors import ConfigError
 
     if parity != bool(files):
@@ -52,12 +53,12 @@ def doctor(
     if (stream is not None or rate is not None) and not files:
         raise ConfigError("--stream and --framerate are for --parity, which compares files")
     if files:
-        _parity(sources_of(files, rate=rate, stream=stream), num_frames, json)
+        _check_parity(sources_of(files, rate=rate, stream=stream), num_frames, json)
     else:
-        _describe(json)
+        _print_machine(json)
 
 
-def _describe(json: bool) -> None:
+def _print_machine(json: bool) -> None:
     import torch  # noqa: F401 - GPUs are listed through it once it is loaded
 
     from headrace.decode.index_store import IndexStore
@@ -69,16 +70,16 @@ def _describe(json: bool) -> None:
     machine, optional, store = describe_machine(), extras(), IndexStore()
     backends = usable_backends()
     if json:
-        facts = {
+        document = {
             "machine": machine.model_dump(mode="json"),
             "versions": versions(),
-            "backends": [name for name, why_not in backends.items() if why_not is None],
-            "extras": {e.name: e.packages for e in optional},
+            "backends": [name for name, problem in backends.items() if problem is None],
+            "extras": {extra.name: extra.packages for extra in optional},
             "index_store": str(store.folder),
         }
-        print(json_format.dumps(facts, indent=1))
+        print(json_format.dumps(document, indent=1))
         return
-    usable = ", ".join(name for name, why_not in backends.items() if why_not is None)
+    usable = ", ".join(name for name, problem in backends.items() if problem is None)
     setup: dict[str, Any] = {"backends": usable, "index store": str(store.folder)}
     print(render_setup(machine=machine, versions=versions(), configuration=setup))
     print("Extras")
@@ -86,36 +87,36 @@ def _describe(json: bool) -> None:
         missing = [name for name, version in extra.packages.items() if version is None]
         state = "installed" if not missing else f"{extra.command}  (adds {', '.join(missing)})"
         print(f"  {extra.name:14} {state}")
-    for name, why_not in backends.items():
-        if why_not is not None:
-            print(f"  {name:14} {why_not}")
+    for name, problem in backends.items():
+        if problem is not None:
+            print(f"  {name:14} {problem}")
     if not machine.gpus:
-        print("  GPU            none seen by PyTorch: --device cuda is not available here")
+        print("  GPU            none found by PyTorch: --device cuda is not available here")
 
 
-def _parity(sources: "list[Source]", num_frames: int, json: bool) -> None:
+def _check_parity(sources: "list[Source]", num_frames: int, json: bool) -> None:
     from headrace.decode.seek_check import check_parity
     from headrace.errors import MediaError
 
     results: list[dict[str, Any]] = []
     is_bad = differs = False
     with waiting("comparing", is_quiet=json) as show:
-        for number, source in enumerate(sources):
+        for index, source in enumerate(sources):
             name = masked(str(source))
-            show(f"comparing {name}", number, len(sources))
+            show(f"comparing {name}", index, len(sources))
             try:
-                found = [asdict(result) for result in check_parity(source, num_frames=num_frames)]
+                checks = [asdict(check) for check in check_parity(source, num_frames=num_frames)]
             except MediaError as error:
-                found = [{"source": name, "error": str(error)}]
-            for result in found:
+                checks = [{"source": name, "error": str(error)}]
+            for result in checks:
                 is_bad |= "error" in result or any(result[name] for name in _FAULTS)
                 differs |= any(result.get(name) for name in ("mismatches", "refused"))
                 if not json:
                     print(_line(result))
-            results += found
+            results += checks
     print(json_format.dumps(results, indent=1) if json else _summary(results))
     if differs:
-        print(_CURE, file=sys.stderr)
+        print(_FIX, file=sys.stderr)
     if is_bad:
         raise typer.Exit(1)
 
@@ -128,20 +129,20 @@ def _summary(results: list[dict[str, Any]]) -> str:
         "equal": sum(not any(result[name] for name in _FAULTS) for result in readable),
         **{
             word: sum(bool(result[name]) for result in readable)
-            for name, word in _KINDS_OF_FAULT.items()
+            for name, word in _FAULT_COUNTS.items()
         },
         "cannot be read": len(results) - len(readable),
     }
-    said = ", ".join(f"{count(files)} {kind}" for kind, files in kinds.items() if files)
+    counts = ", ".join(f"{count(files)} {kind}" for kind, files in kinds.items() if files)
     frames = sum(result["compared"] for result in readable)
-    return f"{counted(len(results), 'file')}: {said}; {counted(frames, 'frame')} compared"
+    return f"{counted(len(results), 'file')}: {counts}; {counted(frames, 'frame')} compared"
 
 
 def _line(result: dict[str, Any]) -> str:
     if "error" in result:
         return f"{result['source']}: {result['error']}"
-    found = [f"{word}: {list(result[name])}" for name, word in _FAULTS.items() if result[name]]
+    faults = [f"{word}: {list(result[name])}" for name, word in _FAULTS.items() if result[name]]
     return (
         f"{result['source']}: {result['backend']}: {result['compared']} of {result['frames']} "
-        f"frames by seek and by linear read: {'; '.join(found) or 'equal'}"
+        f"frames by seek and by linear read: {'; '.join(faults) or 'equal'}"
     )

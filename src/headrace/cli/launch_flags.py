@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import typer
 
-from headrace.cli.usage_errors import in_our_words
+from headrace.cli.usage_errors import reword_usage_error
 from headrace.errors import ConfigError
 from headrace.runs.launch.launch_config import Value
 
@@ -71,7 +71,7 @@ class RunVocabulary:
         try:
             self._command.make_context("run", [*others, *arguments])
         except typer.BadParameter as error:
-            said = str(getattr(in_our_words(error, arguments), "message", error)).rstrip(".")
+            said = str(getattr(reword_usage_error(error, arguments), "message", error)).rstrip(".")
             raise ConfigError(said[:1].lower() + said[1:]) from error
 
 

@@ -1,4 +1,4 @@
-"""`headrace report`: the page of a recorded run, or of all benchmarks, rendered again."""
+"""`headrace report`: renders a recorded run, or all benchmarks, again."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +11,7 @@ def report(
         Path, typer.Argument(help="Folder of a run (session.json) or of bench all (all.json).")
     ],
     text: Annotated[
-        bool, typer.Option("--text", help="Print it as text instead of writing the page.")
+        bool, typer.Option("--text", help="Print text instead of writing the page.")
     ] = False,
 ) -> None:
     """Render the report of a run, or of all benchmarks, again."""
@@ -21,7 +21,7 @@ def report(
     from headrace.report.text import render_text
 
     if (run_dir / SUITE).is_file() and not (run_dir / SESSION).is_file():
-        _suite(run_dir, as_text=text)
+        _render_suite(run_dir, as_text=text)
         return
     if text:
         print(render_text(Session.load(run_dir / SESSION)), end="")
@@ -29,7 +29,7 @@ def report(
     print(f"Report: {render_again(run_dir)}")
 
 
-def _suite(folder: Path, *, as_text: bool) -> None:
+def _render_suite(folder: Path, *, as_text: bool) -> None:
     from headrace.bench.registry import BENCHMARKS
     from headrace.bench.suite.ranking import rank
     from headrace.bench.suite.suite_page import render_suite_text, write_page

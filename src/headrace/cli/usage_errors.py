@@ -1,4 +1,4 @@
-"""What typer says of commands and of command lines that it cannot understand, in our words."""
+"""Usage errors and the list of commands, in headrace's words instead of typer's."""
 
 from collections.abc import Sequence
 from typing import Any, Final, cast
@@ -9,8 +9,8 @@ from typer.core import TyperGroup
 from headrace.redaction import without_secrets
 
 UsageError: Final = cast(type[Exception], typer.BadParameter.__base__)
-"""What typer raises of a command line; it has a name for one kind only."""
-_WORDS: Final = {
+"""Base of typer's usage errors, for which it has no public name."""
+_MESSAGES: Final = {
     "greater_than_equal": "must be >= {ge}",
     "less_than_equal": "must be <= {le}",
     "greater_than": "must be > {gt}",
@@ -19,41 +19,39 @@ _WORDS: Final = {
     "int_from_float": "must be a whole number",
     "float_parsing": "must be a number",
 }
-"""Kind of a fault, as the validation library calls it, to words of ours."""
+"""Error type of pydantic → message."""
 
 
-def in_our_words(error: Any, arguments: Sequence[str]) -> Exception:
-    """Return an error of the command line with words of ours, and without passwords.
-
-    Words of the validation library are replaced; passwords in addresses among the arguments are
-    masked.
-    """
+def reword_usage_error(error: Any, arguments: Sequence[str]) -> Exception:
+    """Return a usage error with its message reworded, and passwords in addresses masked."""
     cause: Any = error.__cause__
     if isinstance(error, typer.BadParameter) and hasattr(cause, "errors"):
         fault = cause.errors()[0]
-        known = fault.get("ctx", {})
+        context = fault.get("ctx", {})
         if fault["type"] == "value_error":
-            error.message = str(known["error"])
+            error.message = str(context["error"])
         else:
-            words = _WORDS.get(fault["type"], "cannot be used").format(**known)
-            error.message = f"{words}, got {fault['input']!r}"
+            message = _MESSAGES.get(fault["type"], "cannot be used").format(**context)
+            error.message = f"{message}, got {fault['input']!r}"
     error.message = without_secrets(error.message, arguments)
     return cast(Exception, error)
 
 
-_WHOLE: Final = 1000
-"""Characters; a sentence has fewer."""
+_MAX_SENTENCE: Final = 1000
+"""Characters; no first sentence is cut."""
 
 
 class CommandList(TyperGroup):
-    """A group of commands; what does not fit into a line goes on in the next one."""
+    """A group of commands, whose descriptions are wrapped and not cut."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write their names and first sentences; typer would cut these off with dots."""
+        """Write names and first sentences, which typer would cut off with dots."""
         with formatter.section("Commands"):
             formatter.write_dl([*self.summaries(ctx).items()])
 
     def summaries(self, ctx: Any) -> dict[str, str]:
-        """Return the name of each command and the first sentence of its help."""
-        found = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
-        return {name: each.get_short_help_str(_WHOLE) for name, each in found if each}
+        """Return name → first sentence of its help."""
+        commands = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
+        return {
+            name: command.get_short_help_str(_MAX_SENTENCE) for name, command in commands if command
+        }

@@ -1,1 +1,1 @@
-"""A training loop of somebody's own: what it waits for, and what in the data path costs that."""
+"""Profiler of training loops: how long a step waits for data, and what in the loader costs it."""

@@ -1,4 +1,4 @@
-"""Watching a DataLoader from inside: its iterators, its workers, what lies ready in its queue."""
+"""Hook into a DataLoader: its iterators, its workers, the depth of its queue."""
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -13,103 +13,101 @@ from headrace.instrumentation.timed_worker import IN_LOOP, TimedBatch, TimedFetc
 Batch = TypeVar("Batch")
 
 
-def timed(loader: Iterable[Batch], watch: LoopRecorder) -> Iterator[Batch]:
-    """Yield what `loader` gives, and tell `watch` of each request, batch and end."""
-    watch.begins()
+def record_iterable(loader: Iterable[Batch], recorder: LoopRecorder) -> Iterator[Batch]:
+    """Yield the batches of any iterable; record each request, batch and end."""
+    recorder.start_epoch()
     batches = iter(loader)
     while True:
-        watch.asks()
+        recorder.request()
         try:
             batch = next(batches)
         except StopIteration:
-            watch.ends()
+            recorder.end_epoch()
             return
-        watch.gets(batch)
+        recorder.receive(batch)
         yield batch
 
 
-Make = Callable[[], Any]
-"""Makes an iterator of a DataLoader."""
-
-
 @contextmanager
-def hooked(loader: DataLoader[Any], watch: LoopRecorder) -> Iterator[None]:
-    """Let `watch` hear of every iteration of `loader` that begins inside.
+def hook_loader(loader: DataLoader[Any], recorder: LoopRecorder) -> Iterator[None]:
+    """Record every iteration of `loader` that starts inside the block.
 
-    Batches, their order and all random draws are as without it. Workers that live on after the
-    block go on to time their batches, which costs some microseconds; the loop gets the plain ones.
+    Batches, their order and all random draws stay the same. Workers that outlive the block go on
+    timing their batches, which costs some microseconds; the loop gets plain batches.
     """
-    own: Make = loader._get_iterator
-    # A subclass may define `__setattr__`; this is nobody's attribute but ours.
-    loader.__dict__["_get_iterator"] = lambda: watched_iterator(loader, own, watch)
+    create: Callable[[], Any] = loader._get_iterator
+    # Not setattr: a subclass may define `__setattr__`.
+    loader.__dict__["_get_iterator"] = lambda: record_iterator(loader, create, recorder)
     try:
         yield
     finally:
         del loader.__dict__["_get_iterator"]
 
 
-def watched_iterator(loader: DataLoader[Any], make: Make, watch: LoopRecorder) -> Any:
-    """Return the iterator that `make` gives for `loader`, with its requests told to `watch`."""
-    watch.begins()
-    own = loader.worker_init_fn
+def record_iterator(
+    loader: DataLoader[Any], create: Callable[[], Any], recorder: LoopRecorder
+) -> Any:
+    """Return the iterator that `create` returns for `loader`; `recorder` records its requests."""
+    recorder.start_epoch()
+    worker_init_fn = loader.worker_init_fn
     if loader.num_workers:
-        loader.worker_init_fn = TimedStart(own)
+        loader.worker_init_fn = TimedStart(worker_init_fn)
     try:
-        iterator = make()
+        iterator = create()
     finally:
-        loader.worker_init_fn = own
+        loader.worker_init_fn = worker_init_fn
     if hasattr(iterator, "_dataset_fetcher"):
         iterator._dataset_fetcher = TimedFetcher(iterator._dataset_fetcher, IN_LOOP)
     if hasattr(iterator, "_next_data"):
-        iterator._next_data = _NextData(iterator, watch)
+        iterator._next_data = _NextData(iterator, recorder)
     return iterator
 
 
-def is_told_to(iterator: Any, watch: LoopRecorder) -> bool:
-    """Return whether `watch` hears of what `iterator` is asked for, now or later.
+def is_recorded(iterator: Any, recorder: LoopRecorder) -> bool:
+    """Return whether `recorder` records the requests to `iterator`, now or later.
 
-    It does not where workers live on that were started before the block.
+    False for persistent workers that started before the block.
     """
     if not isinstance(iterator, dataloader._BaseDataLoaderIter):
-        return True  # of a subclass, which asks for its iterator when it is itself asked
-    return getattr(vars(iterator).get("_next_data"), "watch", None) is watch
+        return True  # of a subclass, which creates its iterator at the first request
+    return getattr(vars(iterator).get("_next_data"), "recorder", None) is recorder
 
 
-def ready_batches(iterator: Any) -> int | None:
-    """Return how many batches lie ready for the loop; None where that is not seen.
+def _count_ready_batches(iterator: Any) -> int | None:
+    """Return the batches that are ready for the loop, those ahead of their turn included.
 
-    Those that came before their turn count too.
+    None where they cannot be counted: without workers, and on macOS.
     """
     try:
-        waiting = iterator._data_queue.qsize()
-        held = sum(len(entry) == 2 for entry in list(iterator._task_info.values()))
-    except (AttributeError, NotImplementedError):  # no workers; macOS counts no queue
+        queued = iterator._data_queue.qsize()
+        reordered = sum(len(entry) == 2 for entry in list(iterator._task_info.values()))
+    except (AttributeError, NotImplementedError):
         return None
-    return int(waiting) + held
+    return int(queued) + reordered
 
 
 class _NextData:
-    """Stands for `iterator._next_data`.
+    """Replacement of `iterator._next_data`.
 
-    It holds the iterator weakly: with the last of the loop's own references its workers end.
+    It holds the iterator weakly: with the loop's last reference to it, its workers end.
     """
 
-    def __init__(self, iterator: Any, watch: LoopRecorder) -> None:
-        self.watch = watch
-        self._iterator, self._own = weakref.ref(iterator), type(iterator)._next_data
+    def __init__(self, iterator: Any, recorder: LoopRecorder) -> None:
+        self.recorder = recorder
+        self._iterator, self._next_data = weakref.ref(iterator), type(iterator)._next_data
 
     def __call__(self) -> Any:
-        iterator, watch = self._iterator(), self.watch
+        iterator, recorder = self._iterator(), self.recorder
         if getattr(iterator, "_num_yielded", None) == 0:
-            watch.begins()  # workers that live on begin a further epoch
-        watch.asks(ready_batches(iterator))
+            recorder.start_epoch()  # persistent workers start a further epoch
+        recorder.request(_count_ready_batches(iterator))
         try:
-            data = self._own(iterator)
+            batch = self._next_data(iterator)
         except StopIteration:
-            watch.ends()
+            recorder.end_epoch()
             raise
-        if isinstance(data, TimedBatch):
-            watch.gets(data.batch, data)
-            return data.batch
-        watch.gets(data)
-        return data
+        if isinstance(batch, TimedBatch):
+            recorder.receive(*batch)
+            return batch.batch
+        recorder.receive(batch)
+        return batch

@@ -1,4 +1,4 @@
-"""Doing something right after a module was imported, without importing it first."""
+"""Import hook: records the loops of every loader, from the import of its module on."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -8,20 +8,27 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, Final
 
+_METHODS: Final = {
+    "torch.utils.data.dataloader": ("DataLoader", "_get_iterator"),
+    "headrace.loaders.resumable": ("ResumableLoader", "__iter__"),
+}
+"""Module → a class in it, and the method that starts an iteration."""
 
-def after_import(name: str, act: Callable[[str], None]) -> None:
-    """Call `act` with `name` when the module of that name was imported; now, if it was already."""
-    if name in sys.modules:
-        act(name)
-    else:
-        sys.meta_path.insert(0, _Finder(name, act))
+
+def patch_loaders() -> None:
+    """Record the loops over DataLoaders and headrace's loaders, once their modules are imported."""
+    for module in _METHODS:
+        if module in sys.modules:
+            _patch(module)
+        else:
+            sys.meta_path.insert(0, _Finder(module))
 
 
 class _Finder:
-    """Finds one module, once, where all others would, and acts when it was executed."""
+    """Finder of one module, used once; patches the module after its execution."""
 
-    def __init__(self, name: str, act: Callable[[str], None]) -> None:
-        self._name, self._act = name, act
+    def __init__(self, name: str) -> None:
+        self._name = name
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -31,42 +38,25 @@ class _Finder:
         sys.meta_path.remove(self)
         spec = find_spec(name)
         if spec is not None and spec.loader is not None:
-            own, act = spec.loader.exec_module, self._act
+            execute = spec.loader.exec_module
 
-            def exec_module(module: ModuleType) -> Any:
-                own(module)
-                act(name)
+            def exec_module(module: ModuleType) -> None:
+                execute(module)
+                _patch(name)
 
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
 
 
-_METHODS: Final = {
-    "torch.utils.data.dataloader": ("DataLoader", "_get_iterator"),
-    "headrace.loaders.resumable": ("ResumableLoader", "__iter__"),
-}
-"""Module → a class in it, and the method of it that begins an iteration."""
-
-
-def patch_loaders() -> None:
-    """Let DataLoaders and the loaders of headrace be watched, once somebody imports them."""
-    for module in _METHODS:
-        after_import(module, _patch)
-
-
 def _patch(module: str) -> None:
-    kind, method = _METHODS[module]
-    of = getattr(sys.modules[module], kind)
-    setattr(of, method, _told(getattr(of, method)))
+    class_name, method = _METHODS[module]
+    loader_class = getattr(sys.modules[module], class_name)
+    iterate: Callable[[Any], Any] = getattr(loader_class, method)
 
+    @wraps(iterate)
+    def iterate_recorded(loader: Any) -> Any:
+        from headrace.instrumentation.patch_all import record_loader
 
-def _told(own: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The method `own`, which `everywhere` hears of."""
+        return record_loader(loader, iterate)
 
-    @wraps(own)
-    def begin(loader: Any) -> Any:
-        from headrace.instrumentation.patch_all import iterated
-
-        return iterated(loader, own)
-
-    return begin
+    setattr(loader_class, method, iterate_recorded)

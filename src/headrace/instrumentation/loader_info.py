@@ -1,4 +1,4 @@
-"""What a loader and a batch tell of themselves."""
+"""What a loader and a batch say about themselves: type, arguments, sizes."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
@@ -10,95 +10,104 @@ from torch.utils.data import DataLoader
 
 from headrace.loaders.resumable import ResumableLoader
 
-_DEPTH: Final = 4
-"""Of a nested batch, down to which its tensors are looked for."""
-_WIDTH: Final = 64
-"""Entries of a list that are looked at."""
+_MAX_DEPTH: Final = 4
+"""Levels of a nested batch that are searched for tensors."""
+_MAX_WIDTH: Final = 64
+"""Entries of each list that are searched for tensors."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoaderFacts:
-    """What is known of a loader before it is iterated."""
+class LoaderInfo:
+    """A loader as it is before its first batch."""
 
     name: str
     """Its type."""
     kind: Literal["DataLoader", "headrace", "other"] = "other"
-    """Whose it is."""
     dataset: str | None = None
     """Type of its dataset."""
     batch_size: int | None = None
     workers: int | None = None
-    """None where it does not tell."""
+    """None where the loader does not report it."""
     prefetch_factor: int | None = None
     has_persistent_workers: bool = False
     configuration: tuple[tuple[str, str | int | bool | None], ...] = ()
-    """What it was made with, by the names of its arguments."""
+    """Arguments of the loader, by name."""
 
     @property
     def capacity(self) -> int | None:
-        """Batches that may be ready, or on their way; None where none is made ahead."""
+        """Batches that workers may be ahead; None where no batch is made ahead."""
         return (
             self.workers * self.prefetch_factor if self.workers and self.prefetch_factor else None
         )
 
 
 @dataclass(frozen=True, kw_only=True)
-class BatchFacts:
-    """What is known of a batch."""
+class BatchInfo:
+    """Size of a batch."""
 
     num_bytes: int | None
-    """Of its tensors; None where it has none."""
+    """Of its tensors; None without tensors."""
     has_float32: bool
-    """Whether most of them are float32."""
+    """Whether more than half of the bytes are float32."""
 
     @classmethod
-    def of(cls, batch: Any) -> Self:
-        """Look at a batch; nothing of it is kept."""
-        sizes = [(each.dtype, each.numel() * each.element_size()) for each in tensors(batch)]
-        whole = sum(size for _, size in sizes)
-        floats = sum(size for kind, size in sizes if kind == torch.float32)
-        return cls(num_bytes=whole if sizes else None, has_float32=2 * floats > whole)
+    def from_batch(cls, batch: Any) -> Self:
+        """Measure a batch; keeps no reference to it."""
+        sizes = [
+            (tensor.dtype, tensor.numel() * tensor.element_size())
+            for tensor in _find_tensors(batch, _MAX_DEPTH)
+        ]
+        total = sum(size for _, size in sizes)
+        float32 = sum(size for dtype, size in sizes if dtype == torch.float32)
+        return cls(num_bytes=total if sizes else None, has_float32=2 * float32 > total)
 
 
-def facts_of(loader: Any) -> LoaderFacts:
-    """Return what is known of anything that can be iterated."""
+def describe_loader(loader: Any) -> LoaderInfo:
+    """Return what is known of any iterable."""
+    name = type(loader).__name__
     if isinstance(loader, ResumableLoader):
-        return LoaderFacts(name=type(loader).__name__, kind="headrace")
+        return LoaderInfo(name=name, kind="headrace")
     if not isinstance(loader, DataLoader):
-        return LoaderFacts(name=type(loader).__name__)
+        return LoaderInfo(name=name)
     context = loader.multiprocessing_context
-    start = context.get_start_method() if context is not None else None
-    return LoaderFacts(
-        name=type(loader).__name__,
+    dataset = type(loader.dataset).__name__
+    return LoaderInfo(
+        name=name,
         kind="DataLoader",
-        dataset=type(loader.dataset).__name__,
+        dataset=dataset,
         batch_size=loader.batch_size,
         workers=loader.num_workers,
         prefetch_factor=loader.prefetch_factor if loader.num_workers else None,
         has_persistent_workers=bool(loader.persistent_workers),
         configuration=(
-            ("loader", type(loader).__name__),
-            ("dataset", type(loader.dataset).__name__),
+            ("loader", name),
+            ("dataset", dataset),
             ("batch_size", loader.batch_size),
             ("num_workers", loader.num_workers),
             ("prefetch_factor", loader.prefetch_factor),
             ("persistent_workers", bool(loader.persistent_workers)),
             ("pin_memory", bool(loader.pin_memory)),
-            ("multiprocessing_context", start),
+            ("multiprocessing_context", None if context is None else context.get_start_method()),
         ),
     )
 
 
-def tensors(batch: Any, depth: int = _DEPTH) -> Iterator[torch.Tensor]:
-    """Yield the tensors of a batch, however it is nested; of long lists, those among the first."""
+def count_samples(batch: Any) -> int | None:
+    """Return the length of the first tensor of a batch; None without tensors."""
+    first = next(_find_tensors(batch, _MAX_DEPTH), None)
+    return len(first) if first is not None and first.ndim else None
+
+
+def _find_tensors(batch: Any, depth: int) -> Iterator[torch.Tensor]:
+    """Yield the tensors of a nested batch, down to `depth` levels; of long lists the first ones."""
     if isinstance(batch, torch.Tensor):
         yield batch
     elif depth:
-        for value in islice(_parts(batch), _WIDTH):
-            yield from tensors(value, depth - 1)
+        for value in islice(_list_values(batch), _MAX_WIDTH):
+            yield from _find_tensors(value, depth - 1)
 
 
-def _parts(batch: Any) -> Iterable[Any]:
+def _list_values(batch: Any) -> Iterable[Any]:
     if isinstance(batch, Mapping):
         return batch.values()
     if isinstance(batch, list | tuple):
@@ -106,9 +115,3 @@ def _parts(batch: Any) -> Iterable[Any]:
     if is_dataclass(batch):
         return (getattr(batch, field.name) for field in fields(batch))
     return getattr(batch, "__dict__", {}).values()
-
-
-def samples_in(batch: Any) -> int | None:
-    """Return the length of the first tensor of a batch; None where there is none."""
-    first = next(tensors(batch), None)
-    return len(first) if first is not None and first.ndim else None

@@ -10,11 +10,11 @@ from typing import Generic, Self, TypeVar
 from torch.utils.data import DataLoader
 
 from headrace.errors import ConfigError
-from headrace.instrumentation.dataloader_hook import hooked, is_told_to, timed
-from headrace.instrumentation.loader_info import facts_of
+from headrace.instrumentation.dataloader_hook import hook_loader, is_recorded, record_iterable
+from headrace.instrumentation.loader_info import describe_loader
 from headrace.instrumentation.loop_recorder import LoopRecorder
-from headrace.instrumentation.loop_session import session_of, write_loop
-from headrace.instrumentation.script_end import to_stderr
+from headrace.instrumentation.loop_session import build_session, write_loop
+from headrace.instrumentation.script_end import print_to_stderr
 from headrace.profiling.machine import provenance
 from headrace.profiling.recorder import Recorder
 from headrace.profiling.session import Session
@@ -29,40 +29,40 @@ def profile_loader(
     loader: Iterable[Batch],
     *,
     out: str | Path | None = None,
-    tell: Callable[[str], object] | None = to_stderr,
+    tell: Callable[[str], object] | None = print_to_stderr,
     clock: Clock = SYSTEM_CLOCK,
 ) -> "LoopProfile[Batch]":
-    """Watch a training loop, and say whether it waits for its data and what to change.
+    """Profile a training loop: whether it waits for its data, and what to change.
 
-        with headrace.profile_loader(loader) as seen:
-            for batch in seen:
+        with headrace.profile_loader(loader) as profile:
+            for batch in profile:
                 train(batch)
 
-    Batches are those of the loader: the same objects, order and random draws. Of a DataLoader its
-    workers tell what each batch cost them, whether they are forked or spawned. Cost: some
-    microseconds a step (benchmarks/bench_observe.py), and a moment at the end.
+    Batches are the loader's: the same objects, order and random draws. Workers of a DataLoader
+    report the cost of each batch, whether they are forked or spawned. Cost: some microseconds per
+    step (benchmarks/bench_observe.py), and a moment at the end.
 
     Args:
-        loader: A DataLoader with any number of workers, a loader of headrace, or anything else
-            that can be iterated, several times for several epochs.
-        out: Folder for `session.json`, the report, the table of steps and `trace.json.gz`, which
-            ui.perfetto.dev draws; made when missing.
-        tell: Called with the verdict, some lines of text, when the block ends; None: with nothing.
-        clock: What measures.
+        loader: A DataLoader with any number of workers, a loader of headrace, or any other
+            iterable; iterated several times for several epochs.
+        out: Folder for `session.json`, the report, the table of steps and `trace.json.gz` for
+            ui.perfetto.dev; created when missing.
+        tell: Called with the verdict, some lines of text, at the end of the block; None: no call.
+        clock: Clock of all times.
 
     Raises:
         ConfigError: `loader` cannot be iterated, or `out` cannot be written to.
     """
     if not hasattr(loader, "__iter__") and not hasattr(loader, "__getitem__"):
         raise ConfigError(
-            f"cannot observe a {type(loader).__name__}: it cannot be iterated; give the loader "
-            "that the training loop takes its batches from"
+            f"cannot profile a {type(loader).__name__}: it cannot be iterated; give the loader "
+            "of the training loop"
         )
     return LoopProfile(loader, None if out is None else Path(out), tell, clock)
 
 
 class LoopProfile(Generic[Batch]):
-    """A loader that is watched inside a `with` block; iterate it in place of the loader."""
+    """A loader that is profiled inside a `with` block; iterate it in place of the loader."""
 
     def __init__(
         self,
@@ -71,61 +71,64 @@ class LoopProfile(Generic[Batch]):
         tell: Callable[[str], object] | None,
         clock: Clock,
     ) -> None:
-        """Watch nothing yet."""
+        """Record nothing yet."""
         self._loader, self._out, self._tell, self._clock = loader, out, tell, clock
-        self._watch = LoopRecorder(clock=clock)
-        self._open = ExitStack()
+        self._loop = LoopRecorder(clock=clock)
+        self._hooks = ExitStack()
         self._is_open = False
         self._session: Session | None = None
 
     @property
     def session(self) -> Session:
-        """What was recorded, once the block has ended.
+        """The record, available after the block.
 
         Raises:
-            ConfigError: it has not.
+            ConfigError: the block has not ended.
         """
         if self._session is None:
-            raise ConfigError("the session of a loop is known when its `with` block has ended")
+            raise ConfigError("the session of a loop is available after its `with` block")
         return self._session
 
     @property
     def verdict(self) -> str:
-        """What it came to, in some lines; known when `session` is."""
+        """The verdict in some lines, available after the block."""
         return render_verdict(self.session)
 
     def __enter__(self) -> Self:
         if self._is_open or self._session is not None:
-            raise ConfigError("a loop is observed once; call headrace.profile_loader again")
+            raise ConfigError("a profile is used once; call headrace.profile_loader again")
         if self._out is not None:
             claim(self._out)
         self._is_open = True
-        made = provenance(dict(facts_of(self._loader).configuration), sys.argv, self._clock)
-        self._recorder = Recorder("loader", made, clock=self._clock)
+        configuration = dict(describe_loader(self._loader).configuration)
+        self._recorder = Recorder(
+            "loader", provenance(configuration, sys.argv, self._clock), clock=self._clock
+        )
         if isinstance(self._loader, DataLoader):
-            self._open.enter_context(hooked(self._loader, self._watch))
+            self._hooks.enter_context(hook_loader(self._loader, self._loop))
         return self
 
     def __len__(self) -> int:
-        """How many batches the loader says it has; TypeError where it does not say."""
+        """Batches of the loader by its own count; TypeError where it has no length."""
         return len(self._loader)  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[Batch]:
-        """Iterate the loader, watched.
+        """Iterate the loader, recorded.
 
         Raises:
             ConfigError: outside the `with` block.
         """
         if not self._is_open:
             raise ConfigError(
-                "a loop is observed inside a block: "
-                "with headrace.profile_loader(loader) as seen: for batch in seen: ..."
+                "a loop is profiled inside a block: "
+                "with headrace.profile_loader(loader) as profile: for batch in profile: ..."
             )
         if isinstance(self._loader, DataLoader):
             batches = iter(self._loader)
-            is_told = is_told_to(batches, self._watch)
-            return batches if is_told else timed(batches, self._watch)
-        return timed(self._loader, self._watch)
+            if is_recorded(batches, self._loop):
+                return batches
+            return record_iterable(batches, self._loop)
+        return record_iterable(self._loader, self._loop)
 
     def __exit__(
         self,
@@ -134,16 +137,16 @@ class LoopProfile(Generic[Batch]):
         traceback: TracebackType | None,
     ) -> None:
         self._is_open = False
-        self._open.close()
+        self._hooks.close()
         recorder = self._recorder
         if isinstance(error, KeyboardInterrupt):
             recorder.outcome = "interrupted"
         elif error is not None:
             recorder.outcome, recorder.error = "failed", f"{type(error).__name__}: {error}"
-        self._session = session_of(recorder, self._watch, facts_of(self._loader))
+        self._session = build_session(recorder, self._loop, describe_loader(self._loader))
         if self._out is not None:
             self._session = write_loop(
-                self._session, self._watch, self._out, origin_ns=self._recorder.start_ns
+                self._session, self._loop, self._out, origin_ns=recorder.start_ns
             )
         if self._tell is not None:
             self._tell(self.verdict)

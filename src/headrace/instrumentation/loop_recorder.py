@@ -1,137 +1,174 @@
-"""What happens in a training loop, noted as it happens: requests, batches, ends."""
+"""Recorder of a training loop: each request, batch and end of a step, as it happens."""
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from headrace.instrumentation.cuda_gaps import DeviceWaits
-from headrace.instrumentation.loader_info import BatchFacts, samples_in
-from headrace.instrumentation.timed_worker import IN_LOOP, TimedBatch
+import torch
+
+from headrace.instrumentation.loader_info import BatchInfo, count_samples
+from headrace.instrumentation.timed_worker import BatchCost
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock, processor_ns
 
-MOST_STEPS: Final = 100_000
-"""Steps that are kept, some 40 MB; later ones go by."""
+MAX_STEPS: Final = 100_000
+"""Steps that are kept, about 40 MB; later steps are left out."""
 
 
 @dataclass(slots=True)
-class SeenStep:
-    """One step: the wait for its batch, and what the loop then did with it."""
+class LoopStep:
+    """One step: the wait for its batch, then the loop's work on it."""
 
-    asked_ns: int
-    got_ns: int
+    request_ns: int
+    receive_ns: int
     is_first: bool
-    """Of its epoch."""
-    ready: int | None
-    """Batches that lay ready when it was asked for; None where it is not seen."""
+    """Whether it is the first step of its epoch."""
+    ready_batches: int | None
+    """Batches in the loader's queue at the request; None where the loader has no queue."""
     samples: int | None
-    fetch_ns: int | None = None
-    collate_ns: int | None = None
-    batch_processor_ns: int | None = None
-    made_ns: int | None = None
-    worker: int | None = None
-    """Number of the worker that made the batch; None where the loop did, or it is not seen."""
-    process_id: int | None = None
-    """Of whoever made the batch; None where it is not seen."""
-    ended_ns: int | None = None
-    """When the next batch was asked for; None where the loop was left."""
-    processor_ns: int = 0
-    """Of the loop's process, from `asked_ns` to `ended_ns`."""
+    cost: BatchCost | None = None
+    """Cost of making the batch; None where the loader does not report it."""
+    end_ns: int | None = None
+    """Request of the next batch; None where the loop was left."""
+    cpu_ns: int = 0
+    """CPU time of the loop's process, from `request_ns` to `end_ns`."""
+    gpu_idle_ms: float | None = None
+    """Idle time of the CUDA stream before the step; None without a GPU."""
+
+
+class CudaGaps:
+    """Idle time of the current CUDA stream between the work of two steps.
+
+    One event is recorded behind the work that a step queued, another before the work of the next
+    step. The time between the two is idle time. Nothing waits for the GPU before `finish`.
+    """
+
+    def __init__(self, new_event: Callable[[], Any] | None = None) -> None:
+        """Record nothing yet; `new_event` returns a recorded event, or None without a GPU."""
+        self._new_event = new_event or _record_cuda_event
+        self._step_end: Any = None
+        self._pending: deque[tuple[LoopStep, Any, Any]] = deque()
+
+    def end_step(self) -> None:
+        """Mark the end of a step: all of its work is queued."""
+        self._step_end = self._new_event()
+
+    def start_step(self, step: LoopStep) -> None:
+        """Mark the start of a step: its batch has arrived. Sets `gpu_idle_ms`, now or later."""
+        if self._step_end is not None:
+            self._pending.append((step, self._step_end, self._new_event()))
+            self._step_end = None
+            self._collect()
+
+    def finish(self) -> None:
+        """Wait for the last event."""
+        if self._pending:
+            self._pending[-1][2].synchronize()
+            self._collect()
+
+    def _collect(self) -> None:
+        """Read the pairs of events that the GPU has passed."""
+        while self._pending and self._pending[0][2].query():
+            step, end, start = self._pending.popleft()
+            step.gpu_idle_ms = max(0.0, float(end.elapsed_time(start)))
+
+
+def _record_cuda_event() -> Any:
+    """Return an event of the current stream; None where CUDA is not in use."""
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return None
+    event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+    event.record()
+    return event
 
 
 @dataclass
 class LoopRecorder:
-    """Notes what a loop does. One thread at a time; about 5 µs a step."""
+    """Record of a loop. For one thread at a time; about 5 µs per step."""
 
     clock: Clock = SYSTEM_CLOCK
-    seen: list[SeenStep] = field(default_factory=list)
+    steps: list[LoopStep] = field(default_factory=list)
     start_seconds: list[float] = field(default_factory=list)
-    """Of each epoch, from its beginning until its first batch."""
-    device: DeviceWaits = field(default_factory=DeviceWaits)
-    batch: BatchFacts | None = None
+    """Of each epoch: from its start to its first batch."""
+    gaps: CudaGaps = field(default_factory=CudaGaps)
+    batch: BatchInfo | None = None
     """Of the first batch."""
     is_cut: bool = False
-    """More steps came than are kept."""
+    """Whether there were more than `MAX_STEPS` steps."""
 
     def __post_init__(self) -> None:
-        self._began_ns: int | None = None
-        self._asked: tuple[int, int, int | None] | None = None
-        self._open: SeenStep | None = None
+        self._epoch_start_ns: int | None = None
+        self._pending: tuple[int, int, int | None] | None = None
+        """Time and CPU time of the open request, and the batches that were ready."""
+        self._current: LoopStep | None = None
 
-    def begins(self) -> None:
-        """An epoch begins: its iterator is about to be made, or made to start again."""
-        self._open = None
-        if self._began_ns is None:
-            self._began_ns = self.clock.now_ns()
+    def start_epoch(self) -> None:
+        """Record the start of an epoch: its iterator is about to be created or reset."""
+        self._current = None
+        if self._epoch_start_ns is None:
+            self._epoch_start_ns = self.clock.now_ns()
 
-    def asks(self, ready: int | None = None) -> None:
-        """The loop asks for a batch; `ready` ones are there."""
-        now_ns, spent_ns = self.clock.now_ns(), processor_ns()
-        if self._open is not None:
-            self._open.ended_ns = now_ns
-            self._open.processor_ns += spent_ns
-            self._open = None
-            self.device.step_ended()
-        self._asked = (now_ns, spent_ns, ready)
+    def request(self, ready_batches: int | None = None) -> None:
+        """Record a request for a batch, which ends the step before."""
+        now_ns, cpu_ns = self.clock.now_ns(), processor_ns()
+        if self._current is not None:
+            self._current.end_ns = now_ns
+            self._current.cpu_ns += cpu_ns
+            self._current = None
+            self.gaps.end_step()
+        self._pending = (now_ns, cpu_ns, ready_batches)
 
-    def gets(self, batch: Any, timed: TimedBatch | None = None) -> None:
-        """The loop has its batch, with what it cost where that came with it."""
-        if self._asked is None:
+    def receive(self, batch: Any, cost: BatchCost | None = None) -> None:
+        """Record the arrival of a batch, with its cost where that is known."""
+        if self._pending is None:
             return
         now_ns = self.clock.now_ns()
         if self.batch is None:
-            self.batch = BatchFacts.of(batch)
-        (asked_ns, spent_ns, ready), self._asked = self._asked, None
-        is_first, began_ns = self._began_ns is not None, self._began_ns
-        if began_ns is not None:
-            self.start_seconds.append((now_ns - began_ns) / 1e9)
-            self._began_ns = None
-        if len(self.seen) >= MOST_STEPS:
+            self.batch = BatchInfo.from_batch(batch)
+        (request_ns, cpu_ns, ready_batches), self._pending = self._pending, None
+        epoch_start_ns, self._epoch_start_ns = self._epoch_start_ns, None
+        if epoch_start_ns is not None:
+            self.start_seconds.append((now_ns - epoch_start_ns) / 1e9)
+        if len(self.steps) >= MAX_STEPS:
             self.is_cut = True
             return
-        self._open = SeenStep(
-            asked_ns=asked_ns,
-            got_ns=now_ns,
-            is_first=is_first,
-            ready=ready,
-            samples=samples_in(batch) if timed is None else timed.samples,
-            processor_ns=-spent_ns,
+        self._current = LoopStep(
+            request_ns=request_ns,
+            receive_ns=now_ns,
+            is_first=epoch_start_ns is not None,
+            ready_batches=ready_batches,
+            samples=count_samples(batch) if cost is None else cost.samples,
+            cost=cost,
+            cpu_ns=-cpu_ns,
         )
-        if timed is not None:
-            self._open.fetch_ns = timed.fetch_ns
-            self._open.collate_ns = timed.collate_ns
-            self._open.batch_processor_ns = timed.processor_ns
-            self._open.made_ns = timed.made_ns
-            self._open.worker = timed.worker if timed.worker != IN_LOOP else None
-            self._open.process_id = timed.process_id
-        self.device.step_begins(len(self.seen))
-        self.seen.append(self._open)
+        self.gaps.start_step(self._current)
+        self.steps.append(self._current)
 
-    def ends(self) -> None:
-        """There was no further batch."""
-        self._asked = self._began_ns = None
+    def end_epoch(self) -> None:
+        """Record the end of an epoch: the loader has no further batch."""
+        self._pending = self._epoch_start_ns = None
 
     @property
     def seconds(self) -> float:
-        """From the first request to the end of the last step."""
-        ends = [step.ended_ns or step.got_ns for step in self.seen[-1:]]
-        return (ends[-1] - self.seen[0].asked_ns) / 1e9 if ends else 0.0
+        """Time from the first request to the end of the last step."""
+        if not self.steps:
+            return 0.0
+        last = self.steps[-1]
+        return ((last.end_ns or last.receive_ns) - self.steps[0].request_ns) / 1e9
 
-    def finished(self) -> list[SeenStep]:
-        """Return the steps whose end is known; the one in which a loop was left is not."""
-        self.device.finish()
-        return [step for step in self.seen if step.ended_ns is not None]
+    def finished_steps(self) -> list[LoopStep]:
+        """Return the steps with a known end; a step in which the loop was left has none."""
+        self.gaps.finish()
+        return [step for step in self.steps if step.end_ns is not None]
 
 
-def merged(watches: Sequence[LoopRecorder]) -> LoopRecorder:
-    """Return several iterations of one loop, each watched on its own, as one."""
-    whole = LoopRecorder()
-    for watch in watches:
-        watch.device.finish()
-        offset = len(whole.seen)
-        waits = watch.device.milliseconds.items()
-        whole.device.milliseconds |= {offset + place: ms for place, ms in waits}
-        whole.seen += watch.seen
-        whole.start_seconds += watch.start_seconds
-        whole.batch = whole.batch or watch.batch
-        whole.is_cut |= watch.is_cut
-    return whole
+def merge_recorders(recorders: Sequence[LoopRecorder]) -> LoopRecorder:
+    """Return several iterations of one loop, each with a recorder of its own, as one record."""
+    merged = LoopRecorder()
+    for recorder in recorders:
+        recorder.gaps.finish()
+        merged.steps += recorder.steps
+        merged.start_seconds += recorder.start_seconds
+        merged.batch = merged.batch or recorder.batch
+        merged.is_cut |= recorder.is_cut
+    return merged

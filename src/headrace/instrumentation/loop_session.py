@@ -1,219 +1,167 @@
-"""From what a loop did to its session."""
+"""Session and trace of a recorded loop."""
 
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from statistics import fmean
+from typing import Any, Final, Literal
 
-from headrace.instrumentation.loader_info import LoaderFacts
-from headrace.instrumentation.loop_recorder import LoopRecorder, SeenStep
+from headrace.instrumentation.loader_info import LoaderInfo
+from headrace.instrumentation.loop_recorder import LoopRecorder, LoopStep
+from headrace.instrumentation.timed_worker import IN_LOOP, BatchCost
 from headrace.profiling.recorder import Recorder
 from headrace.profiling.run_records import LoaderRecord, Setup
 from headrace.profiling.session import Session
-from headrace.profiling.stage_records import QueueRecord, Role, StageRecord
+from headrace.profiling.stage_records import QueueRecord, StageRecord
 from headrace.profiling.steps import Step
 from headrace.profiling.trace import NAME, Event, ItemTrace, trace_events, write_trace
 from headrace.report.folder import write_run
 from headrace.runtime.distribution import Distribution
 from headrace.runtime.tracing import TimedRange
 
-MOST_STEPS: Final = 10_000
-"""Steps in a trace, the first ones: some 2 MB."""
+FETCH, COLLATE, STEP = "fetch", "collate", "step"
+"""Stages: reading the dataset; making a batch of samples; all other work of the loop."""
+MAX_TRACE_STEPS: Final = 10_000
+"""Steps of a trace, the first ones: about 2 MB."""
 _WAIT: Final = "wait"
 _LOOP: Final = "loop"
+_MIN_AWAITED: Final = 0.25
+"""Share of the time from ready to received in which the loop must wait for a batch; below it the
+batch lay in the queue."""
 
 
-def loop_events(seen: Sequence[SeenStep], *, process_id: int, origin_ns: int) -> list[Event]:
-    """Return what a loop and its workers did as a trace, a range called after its step.
-
-    An arrow leads from each batch, where it was made, to the step that took it.
-
-    Args:
-        seen: The steps, whose ends are known.
-        process_id: Of the loop.
-        origin_ns: What the trace counts from.
-    """
-    kept = seen[:MOST_STEPS]
-    made = {each.process_id: f"DataLoader worker {each.worker}" for each in kept}
-    processes = {process: name for process, name in made.items() if process is not None}
-    return trace_events(
-        [each for number, step in enumerate(kept) for each in _ranges(number, step, process_id)],
-        [ItemTrace(number=number, stages=(FETCH, COLLATE, STEP)) for number in range(len(kept))],
-        origin_ns=origin_ns,
-        processes=processes | {process_id: "training loop"},
-    )
-
-
-def _ranges(number: int, step: SeenStep, loop: int) -> Iterator[TimedRange]:
-    """Yield what was done for one step."""
-    known = step.process_id, step.fetch_ns, step.collate_ns, step.made_ns
-    match known:
-        case (int(process), int(fetch_ns), int(collate_ns), int(made_ns)):
-            row = _LOOP if step.worker is None else f"worker {step.worker}"
-            fetched_ns = made_ns - collate_ns
-            yield _range(process, row, FETCH, number, fetched_ns - fetch_ns, fetched_ns)
-            yield _range(process, row, COLLATE, number, fetched_ns, made_ns)
-    yield _range(loop, _LOOP, _WAIT, number, step.asked_ns, step.got_ns)
-    yield _range(loop, _LOOP, STEP, number, step.got_ns, step.ended_ns or step.got_ns)
-
-
-def _range(
-    process: int, row: str, stage: str, number: int, start_ns: int, end_ns: int
-) -> TimedRange:
-    return TimedRange(
-        process_id=process,
-        thread_id=process,
-        thread=row,
-        stage=stage,
-        number=number,
-        start_ns=start_ns,
-        end_ns=end_ns,
-    )
-
-
-def write_loop(session: Session, watch: LoopRecorder, folder: Path, *, origin_ns: int) -> Session:
-    """Write what was recorded of a loop into `folder`; return the session with the files' names.
-
-    Args:
-        session: What it came to.
-        watch: What it did.
-        folder: Is there.
-        origin_ns: What its trace counts from.
-
-    Raises:
-        ConfigError: the folder cannot be written.
-    """
-    events = loop_events(watch.finished(), process_id=os.getpid(), origin_ns=origin_ns)
-    write_trace(folder / NAME, events)
-    outputs = (*session.outputs, NAME)
-    return write_run(session.model_copy(update={"outputs": outputs}), folder)
-
-
-FETCH, COLLATE, STEP = "fetch", "collate", "step"
-"""What the dataset does, what makes a batch of samples, and all else that the loop does."""
-_AWAITED: Final = 0.25
-"""Share of a batch's way in which the loop waited for it; of one that lay ready it is less."""
-
-
-def session_of(
-    recorder: Recorder, watch: LoopRecorder, facts: LoaderFacts, **known: Any
+def build_session(
+    recorder: Recorder, loop: LoopRecorder, loader: LoaderInfo, **fields: Any
 ) -> Session:
     """Return the session of a loop.
 
     Args:
-        recorder: Begun when the loop was first watched.
-        watch: What it did.
-        facts: What its loader tells of itself.
-        known: Fields of the session in place of the recorder's own.
+        recorder: Started with the profile.
+        loop: Record of the loop.
+        loader: Description of its loader.
+        fields: Fields of the session that replace the recorder's own.
     """
-    seen = watch.finished()
-    waits = _Waits(watch, seen)
+    steps = loop.finished_steps()
+    waits_of, waits_ms = _measure_waits(steps)
     recorder.steps = [
-        _step(number, each, waits, recorder.start_ns, facts) for number, each in enumerate(seen)
+        _build_step(index, step, wait_ms, recorder.start_ns, loader)
+        for index, (step, wait_ms) in enumerate(zip(steps, waits_ms, strict=True))
     ]
+    batch_size = loader.batch_size or max([step.samples or 1 for step in steps], default=1)
     parts: dict[str, Any] = {
-        "setup": Setup(batch_size=facts.batch_size or _batch_size(seen)),
+        "setup": Setup(batch_size=batch_size),
         "usage": None,
-        "warmup_steps": 1 if len(seen) > 1 else 0,
-        "stages": _stages(seen, waits, facts),
-        "queues": _queues(seen, facts),
-        "loader": _loader(watch, seen, waits, facts),
+        "warmup_steps": 1 if len(steps) > 1 else 0,
+        "stages": _build_stages(steps, sum(waits_ms) / 1e3, loader),
+        "queues": _build_queues(steps, loader),
+        "loader": _build_loader(loop, steps, waits_of, loader),
     }
-    return recorder.session(**{**parts, **known})
+    return recorder.session(**{**parts, **fields})
 
 
-class _Waits:
-    """How long was waited before each step: by the GPU where it was seen, else by the loop."""
+def _measure_waits(steps: Sequence[LoopStep]) -> tuple[Literal["loop", "device"], list[float]]:
+    """Return whose waits these are, and the milliseconds before each step.
 
-    def __init__(self, watch: LoopRecorder, seen: Sequence[SeenStep]) -> None:
-        places = {id(each): place for place, each in enumerate(watch.seen)}
-        self._device = watch.device.milliseconds
-        self._places = [places[id(each)] for each in seen]
-        # The first of each epoch has nothing of the epoch before it.
-        measured = [p for p, t in zip(self._places, seen, strict=True) if not t.is_first]
-        self.are_of_device = bool(measured) and all(place in self._device for place in measured)
-
-    def ms(self, number: int, each: SeenStep) -> float:
-        """Return the wait of one step."""
-        waited = (each.got_ns - each.asked_ns) / 1e6
-        if self.are_of_device and not each.is_first:
-            return min(waited, self._device[self._places[number]])
-        return waited
+    They are the GPU's where all steps have them, but for the first step of each epoch, which
+    follows nothing of its epoch.
+    """
+    waits_ms = [(step.receive_ns - step.request_ns) / 1e6 for step in steps]
+    later = [step.gpu_idle_ms for step in steps if not step.is_first]
+    if not later or None in later:
+        return "loop", waits_ms
+    return "device", [
+        wait_ms if step.is_first else min(wait_ms, step.gpu_idle_ms or 0.0)
+        for step, wait_ms in zip(steps, waits_ms, strict=True)
+    ]
 
 
-def _step(number: int, each: SeenStep, waits: _Waits, began_ns: int, facts: LoaderFacts) -> Step:
-    assert each.ended_ns is not None
-    total_ms = (each.ended_ns - each.asked_ns) / 1e6
-    work = {STEP: max(0.0, total_ms - waits.ms(number, each))}
-    if each.fetch_ns is not None and each.collate_ns is not None:
-        work = {FETCH: each.fetch_ns / 1e6, COLLATE: each.collate_ns / 1e6, **work}
+def _build_step(
+    index: int, step: LoopStep, wait_ms: float, start_ns: int, loader: LoaderInfo
+) -> Step:
+    total_ms = _total_ns(step) / 1e6
+    work = {STEP: max(0.0, total_ms - wait_ms)}
+    if step.cost is not None:
+        work = {FETCH: step.cost.fetch_ns / 1e6, COLLATE: step.cost.collate_ns / 1e6, **work}
     return Step(
-        step=number,
+        step=index,
         first_index=0,
-        frames=max(1, each.samples or facts.batch_size or 1),
-        started_ms=max(0.0, (each.asked_ns - began_ns) / 1e6),
+        frames=max(1, step.samples or loader.batch_size or 1),
+        started_ms=max(0.0, (step.request_ns - start_ns) / 1e6),
         work_ms=work,
         total_ms=total_ms,
     )
 
 
-def _stages(seen: Sequence[SeenStep], waits: _Waits, facts: LoaderFacts) -> tuple[StageRecord, ...]:
-    """What makes batches, where that is seen, and the rest of the loop."""
-    seconds = sum((each.ended_ns or 0) - each.asked_ns for each in seen) / 1e9
-    waited = sum(waits.ms(number, each) for number, each in enumerate(seen)) / 1e3
-    made: list[StageRecord] = []
-    if seen and all(each.fetch_ns is not None for each in seen):
-        workers = max(1, facts.workers or 0)
-        fetch = sum(each.fetch_ns or 0 for each in seen) / 1e9
-        collate = sum(each.collate_ns or 0 for each in seen) / 1e9
-        idle = max(0.0, workers * seconds - fetch - collate)
-        busy: tuple[tuple[str, Role, float], ...] = (
-            (FETCH, "decode", fetch),
-            (COLLATE, "preprocess", collate),
-        )
-        made = [
-            StageRecord(
-                name=name,
-                role=role,
-                workers=workers,
-                items=len(seen),
-                busy_seconds=spent,
-                starved_seconds=0.0,
-                blocked_seconds=idle,
-            )
-            for name, role, spent in busy
-        ]
-    step = StageRecord(
+def _total_ns(step: LoopStep) -> int:
+    assert step.end_ns is not None
+    return step.end_ns - step.request_ns
+
+
+def _costs(steps: Sequence[LoopStep]) -> list[BatchCost]:
+    return [step.cost for step in steps if step.cost is not None]
+
+
+def _build_stages(
+    steps: Sequence[LoopStep], waited: float, loader: LoaderInfo
+) -> tuple[StageRecord, ...]:
+    """Return the stages that make batches, where their cost is known, and the rest of the loop.
+
+    Args:
+        steps: Finished steps.
+        waited: Seconds of all waits.
+        loader: Description of the loader.
+    """
+    if not steps:
+        return ()
+    total = sum(map(_total_ns, steps)) / 1e9
+    stage = StageRecord(
         name=STEP,
         role="model",
         workers=1,
-        items=len(seen),
-        busy_seconds=max(0.0, seconds - waited),
+        items=len(steps),
+        busy_seconds=max(0.0, total - waited),
         starved_seconds=waited,
         blocked_seconds=0.0,
     )
-    return (*made, step) if seen else ()
+    costs = _costs(steps)
+    if len(costs) < len(steps):
+        return (stage,)
+    workers = max(1, loader.workers or 0)
+    fetch = sum(cost.fetch_ns for cost in costs) / 1e9
+    collate = sum(cost.collate_ns for cost in costs) / 1e9
+    shared: dict[str, Any] = {
+        "workers": workers,
+        "items": len(steps),
+        "starved_seconds": 0.0,
+        "blocked_seconds": max(0.0, workers * total - fetch - collate),
+    }
+    return (
+        StageRecord(name=FETCH, role="decode", busy_seconds=fetch, **shared),
+        StageRecord(name=COLLATE, role="preprocess", busy_seconds=collate, **shared),
+        stage,
+    )
 
 
-def _queues(seen: Sequence[SeenStep], facts: LoaderFacts) -> tuple[QueueRecord, ...]:
-    """The queue of a DataLoader with workers, as each request found it."""
-    ready = [each.ready for each in seen if each.ready is not None]
-    capacity = facts.capacity
+def _build_queues(steps: Sequence[LoopStep], loader: LoaderInfo) -> tuple[QueueRecord, ...]:
+    """Return the queue of a DataLoader with workers, as its requests found it."""
+    ready = [step.ready_batches for step in steps if step.ready_batches is not None]
+    capacity = loader.capacity
     if not ready or capacity is None:
         return ()
-    lain = [max(0, each.got_ns - each.made_ns) / 1e6 for each in seen if each.made_ns is not None]
-    wait = Distribution.of(lain)
+    wait = Distribution.of(
+        [max(0, step.receive_ns - step.cost.ready_ns) / 1e6 for step in steps if step.cost]
+    )
     return (
         QueueRecord(
             name="workers",
             feeds=STEP,
             capacity=capacity,
-            puts=len(seen),
-            gets=len(seen),
-            elapsed_seconds=sum((each.ended_ns or 0) - each.asked_ns for each in seen) / 1e9,
+            puts=len(steps),
+            gets=len(steps),
+            elapsed_seconds=sum(map(_total_ns, steps)) / 1e9,
             occupancy_mean=min(1.0, sum(ready) / len(ready) / capacity),
             occupancy_max=min(1.0, max(ready) / capacity),
-            starved_seconds=sum(each.got_ns - each.asked_ns for each in seen) / 1e9,
+            starved_seconds=sum(step.receive_ns - step.request_ns for step in steps) / 1e9,
             blocked_seconds=0.0,
             wait_ms_p50=wait.p50 if wait else None,
             wait_ms_p95=wait.p95 if wait else None,
@@ -221,52 +169,135 @@ def _queues(seen: Sequence[SeenStep], facts: LoaderFacts) -> tuple[QueueRecord, 
     )
 
 
-def _loader(
-    watch: LoopRecorder, seen: Sequence[SeenStep], waits: _Waits, facts: LoaderFacts
+def _build_loader(
+    loop: LoopRecorder,
+    steps: Sequence[LoopStep],
+    waits_of: Literal["loop", "device"],
+    loader: LoaderInfo,
 ) -> LoaderRecord:
-    measured = [each for each in seen if not each.is_first]
-    batch_ns = _mean([each.batch_processor_ns for each in measured])
-    loop_ns = _mean([each.processor_ns for each in measured])
-    if loop_ns is not None and not facts.workers:
-        loop_ns = max(0.0, loop_ns - (batch_ns or 0.0))
-    late = [each.made_ns > each.asked_ns for each in measured if each.made_ns is not None]
-    handed = [(each, each.made_ns) for each in measured if each.made_ns is not None]
-    if not facts.workers:
-        handed = []
-    ways = [each.got_ns - made for each, made in handed if _was_awaited(each, made)]
-    waits_ns = [each.got_ns - max(made, each.asked_ns) for each, made in handed]
+    measured = [step for step in steps if not step.is_first]
+    costs = _costs(measured)
+    loop_cpu_ms = fmean(step.cpu_ns for step in measured) / 1e6 if measured else None
+    batch_cpu_ms = None
+    if costs and len(costs) == len(measured):
+        batch_cpu_ms = fmean(cost.cpu_ns for cost in costs) / 1e6
+    if loop_cpu_ms is not None and not loader.workers:
+        loop_cpu_ms = max(0.0, loop_cpu_ms - (batch_cpu_ms or 0.0))
+    transfers = [(step, step.cost.ready_ns) for step in measured if step.cost]
+    if not loader.workers:
+        transfers = []
     return LoaderRecord(
-        name=facts.name,
-        kind=facts.kind,
-        dataset=facts.dataset,
-        workers=facts.workers,
-        prefetch_factor=facts.prefetch_factor,
-        has_persistent_workers=facts.has_persistent_workers,
-        epochs=len(watch.start_seconds),
-        first_steps=tuple(number for number, each in enumerate(seen) if each.is_first),
-        start_seconds=tuple(watch.start_seconds),
-        waits_of="device" if waits.are_of_device else "loop",
-        loop_cpu_ms=None if loop_ns is None else loop_ns / 1e6,
-        batch_cpu_ms=None if batch_ns is None else batch_ns / 1e6,
-        late_share=sum(late) / len(late) if late and facts.workers else None,
-        handover_ms=max(0.0, sum(ways) / len(ways) / 1e6) if ways else None,
-        handover_wait_ms=max(0.0, sum(waits_ns) / len(waits_ns) / 1e6) if waits_ns else None,
-        batch_bytes=watch.batch.num_bytes if watch.batch else None,
-        has_float32=bool(watch.batch and watch.batch.has_float32),
-        is_cut=watch.is_cut,
+        name=loader.name,
+        kind=loader.kind,
+        dataset=loader.dataset,
+        workers=loader.workers,
+        prefetch_factor=loader.prefetch_factor,
+        has_persistent_workers=loader.has_persistent_workers,
+        epochs=len(loop.start_seconds),
+        first_steps=tuple(index for index, step in enumerate(steps) if step.is_first),
+        start_seconds=tuple(loop.start_seconds),
+        waits_of=waits_of,
+        loop_cpu_ms=loop_cpu_ms,
+        batch_cpu_ms=batch_cpu_ms,
+        late_share=_mean([ready_ns > step.request_ns for step, ready_ns in transfers]),
+        handover_ms=_mean_ms(
+            [
+                step.receive_ns - ready_ns
+                for step, ready_ns in transfers
+                if _was_awaited(step, ready_ns)
+            ]
+        ),
+        handover_wait_ms=_mean_ms(
+            [step.receive_ns - max(ready_ns, step.request_ns) for step, ready_ns in transfers]
+        ),
+        batch_bytes=loop.batch.num_bytes if loop.batch else None,
+        has_float32=bool(loop.batch and loop.batch.has_float32),
+        is_cut=loop.is_cut,
     )
 
 
-def _was_awaited(each: SeenStep, made_ns: int) -> bool:
-    """Whether a batch came while the loop waited for it, and had not lain ready."""
-    return each.got_ns - each.asked_ns >= _AWAITED * (each.got_ns - made_ns)
+def _was_awaited(step: LoopStep, ready_ns: int) -> bool:
+    """Return whether the loop waited for the batch, which had not lain in the queue."""
+    return step.receive_ns - step.request_ns >= _MIN_AWAITED * (step.receive_ns - ready_ns)
 
 
-def _mean(values: Sequence[int | None]) -> float | None:
-    """None where one is missing, or all are."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known and len(known) == len(values) else None
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
 
 
-def _batch_size(seen: Sequence[SeenStep]) -> int:
-    return max([each.samples or 1 for each in seen], default=1)
+def _mean_ms(times_ns: Sequence[int]) -> float | None:
+    mean_ns = _mean(times_ns)
+    return None if mean_ns is None else max(0.0, mean_ns / 1e6)
+
+
+def write_loop(session: Session, loop: LoopRecorder, folder: Path, *, origin_ns: int) -> Session:
+    """Write session, report and trace of a loop; return the session with the names of the files.
+
+    Args:
+        session: Session of the loop.
+        loop: Record of the loop.
+        folder: An existing folder.
+        origin_ns: Time 0 of the trace.
+
+    Raises:
+        ConfigError: the folder cannot be written.
+    """
+    events = trace_loop(loop.finished_steps(), process_id=os.getpid(), origin_ns=origin_ns)
+    write_trace(folder / NAME, events)
+    outputs = (*session.outputs, NAME)
+    return write_run(session.model_copy(update={"outputs": outputs}), folder)
+
+
+def trace_loop(steps: Sequence[LoopStep], *, process_id: int, origin_ns: int) -> list[Event]:
+    """Return the trace of a loop and its workers, a range per stage and step.
+
+    An arrow leads from each batch, where it was made, to the step that took it.
+
+    Args:
+        steps: Finished steps.
+        process_id: Process of the loop.
+        origin_ns: Time 0 of the trace.
+    """
+    steps = steps[:MAX_TRACE_STEPS]
+    processes = {
+        cost.process_id: f"DataLoader worker {cost.worker}"
+        for cost in _costs(steps)
+        if cost.process_id is not None
+    }
+    return trace_events(
+        [
+            timed_range
+            for index, step in enumerate(steps)
+            for timed_range in _build_ranges(index, step, process_id)
+        ],
+        [ItemTrace(number=index, stages=(FETCH, COLLATE, STEP)) for index in range(len(steps))],
+        origin_ns=origin_ns,
+        processes=processes | {process_id: "training loop"},
+    )
+
+
+def _build_ranges(index: int, step: LoopStep, loop_process: int) -> Iterator[TimedRange]:
+    """Yield the ranges of one step."""
+    cost = step.cost
+    if cost is not None and cost.process_id is not None:
+        row = _LOOP if cost.worker == IN_LOOP else f"worker {cost.worker}"
+        fetched_ns = cost.ready_ns - cost.collate_ns
+        yield _range(cost.process_id, row, FETCH, index, fetched_ns - cost.fetch_ns, fetched_ns)
+        yield _range(cost.process_id, row, COLLATE, index, fetched_ns, cost.ready_ns)
+    yield _range(loop_process, _LOOP, _WAIT, index, step.request_ns, step.receive_ns)
+    end_ns = step.end_ns or step.receive_ns
+    yield _range(loop_process, _LOOP, STEP, index, step.receive_ns, end_ns)
+
+
+def _range(
+    process_id: int, row: str, stage: str, index: int, start_ns: int, end_ns: int
+) -> TimedRange:
+    return TimedRange(
+        process_id=process_id,
+        thread_id=process_id,
+        thread=row,
+        stage=stage,
+        number=index,
+        start_ns=start_ns,
+        end_ns=end_ns,
+    )

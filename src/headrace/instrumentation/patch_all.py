@@ -1,4 +1,4 @@
-"""Watching every loader of a process: all DataLoaders, and the loaders of headrace."""
+"""Records of every loop in a process, over DataLoaders and headrace's loaders."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -8,63 +8,65 @@ from typing import Any, Final
 
 from torch.utils.data import DataLoader
 
-from headrace.instrumentation.dataloader_hook import timed, watched_iterator
-from headrace.instrumentation.loader_info import LoaderFacts, facts_of
-from headrace.instrumentation.loop_recorder import LoopRecorder, merged
+from headrace.instrumentation.dataloader_hook import record_iterable, record_iterator
+from headrace.instrumentation.loader_info import LoaderInfo, describe_loader
+from headrace.instrumentation.loop_recorder import LoopRecorder, merge_recorders
 from headrace.profiling.resource_usage import ProcessorShare
 from headrace.runtime.clock import SYSTEM_CLOCK
 
 _INSTALLED: Final = ("site-packages", "dist-packages", f"{Path('lib') / 'python'}")
-"""Parts of the paths of code that is not the user's own."""
-_OF_LOADERS: Final = ("torch.", "headrace.")
+"""Parts of the paths of installed code."""
+_LOADER_MODULES: Final = ("torch.", "headrace.")
+"""Prefixes of the modules that iterate on behalf of a loader."""
 
 
 @dataclass(frozen=True)
 class LoopSite:
-    """One place in the user's code that iterates loaders of one kind."""
+    """One line of the user's code that iterates loaders of one kind."""
 
-    where: str
+    location: str
     """`train.py:42`."""
-    facts: LoaderFacts
+    loader: LoaderInfo
 
 
-class Loops:
-    """All loops of this process: each iteration is watched on its own."""
+class LoopRegistry:
+    """All loops of this process; each iteration has a recorder of its own."""
 
     def __init__(self) -> None:
-        """Watch nothing yet."""
-        self._found: dict[LoopSite, list[LoopRecorder]] = {}
-        self.began_ns = SYSTEM_CLOCK.now_ns()
+        """Record nothing yet."""
+        self._recorders: dict[LoopSite, list[LoopRecorder]] = {}
+        self.start_ns = SYSTEM_CLOCK.now_ns()
 
-    def begin(self, loader: Any) -> LoopRecorder:
-        """Return what watches an iteration of `loader` that is about to begin."""
-        watch = LoopRecorder()
-        self._found.setdefault(LoopSite(_where(), facts_of(loader)), []).append(watch)
-        return watch
+    def add(self, loader: Any) -> LoopRecorder:
+        """Return the recorder of an iteration of `loader` that is about to start."""
+        recorder = LoopRecorder()
+        site = LoopSite(_find_user_line(), describe_loader(loader))
+        self._recorders.setdefault(site, []).append(recorder)
+        return recorder
 
-    def all(self) -> list[tuple[LoopSite, LoopRecorder]]:
-        """Return each loop with all that was noted of it, the longest first."""
-        found = [(loop, merged(watches)) for loop, watches in self._found.items()]
-        return sorted(found, key=lambda each: -each[1].seconds)
+    def loops(self) -> list[tuple[LoopSite, LoopRecorder]]:
+        """Return each loop with its record, the longest first."""
+        loops = [(site, merge_recorders(parts)) for site, parts in self._recorders.items()]
+        return sorted(loops, key=lambda loop: -loop[1].seconds)
 
 
-LOOPS: Final = Loops()
-"""A process is watched as a whole."""
+LOOPS: Final = LoopRegistry()
+"""Loops of this process."""
 SHARE: Final = ProcessorShare()
-"""Of other programs, from now on."""
+"""CPU share of other programs, from the import of this module on."""
 
 
-def iterated(loader: Any, own: Callable[[Any], Any]) -> Any:
-    """Return what `own` gives for `loader`: an iterator, which is watched from here on."""
-    watch = LOOPS.begin(loader)
+def record_loader(loader: Any, iterate: Callable[[Any], Any]) -> Any:
+    """Return the iterator that `iterate` returns for `loader`, recorded."""
+    recorder = LOOPS.add(loader)
     if isinstance(loader, DataLoader):
-        return watched_iterator(loader, lambda: own(loader), watch)
-    return timed(_Own(loader, own), watch)
+        return record_iterator(loader, lambda: iterate(loader), recorder)
+    return record_iterable(_PlainLoader(loader, iterate), recorder)
 
 
 @dataclass(frozen=True)
-class _Own:
-    """A loader as it iterates without us."""
+class _PlainLoader:
+    """A loader with its method from before the patch."""
 
     loader: Any
     iterate: Any
@@ -73,15 +75,15 @@ class _Own:
         return iter(self.iterate(self.loader))
 
 
-def _where() -> str:
-    """The line that iterates: the innermost one of the user's own code."""
-    frame, outside = sys._getframe(1), None
+def _find_user_line() -> str:
+    """Return the line that iterates: the innermost line of the user's own code."""
+    frame, caller = sys._getframe(1), None
     while frame is not None:
         module, file = frame.f_globals.get("__name__", ""), frame.f_code.co_filename
-        if not module.startswith(_OF_LOADERS):
-            outside = outside or frame
+        if not module.startswith(_LOADER_MODULES):
+            caller = caller or frame
             if not any(part in file for part in _INSTALLED) and not file.startswith("<"):
-                outside = frame
+                caller = frame
                 break
         frame = frame.f_back  # type: ignore[assignment]
-    return f"{Path(outside.f_code.co_filename).name}:{outside.f_lineno}" if outside else "?"
+    return f"{Path(caller.f_code.co_filename).name}:{caller.f_lineno}" if caller else "?"

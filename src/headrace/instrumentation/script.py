@@ -1,9 +1,9 @@
-"""Runs somebody's script as Python would, and says at its end what its loops waited for.
+"""Runner of a profiled script: runs it as Python does, then reports on its loops.
 
 python .../headrace/instrumentation/script.py '{"out": null, "json": null}' file train.py --lr 0.1
 
-The script sees its own `sys.argv`, `sys.path`, `__main__`, standard streams and signals; what it
-raises and its exit code are its own. Nothing of PyTorch is imported before the script does.
+The script has its own `sys.argv`, `sys.path`, `__main__`, standard streams, signals, exceptions and
+exit code. PyTorch is not imported before the script imports it.
 """
 
 import atexit
@@ -17,17 +17,21 @@ from types import TracebackType
 from typing import Any, Final
 
 from headrace.instrumentation.import_hook import patch_loaders
-from headrace.instrumentation.script_end import no_loop, to_stderr
 
-_OURS: Final = (__file__, runpy.__file__, "<frozen runpy>")
-"""Files that are not the script's in a traceback."""
+_RUNNER_FILES: Final = (__file__, runpy.__file__, "<frozen runpy>")
+"""Files of a traceback that are not the script's."""
 
 
 def main(arguments: list[str]) -> None:
-    """Run a script: (what to leave as JSON, `file` or `module`, its name, its arguments...)."""
-    note, kind, target, *rest = arguments
-    end = _End(json.loads(note), target)
-    atexit.register(end.tell)
+    """Run a script.
+
+    Args:
+        arguments: Output paths as JSON (see `report_loops`), `file` or `module`, its name, its
+            arguments.
+    """
+    outputs, kind, target, *rest = arguments
+    end = _ScriptEnd(json.loads(outputs), target)
+    atexit.register(end.report)
     sys.excepthook = end.excepthook
     patch_loaders()
     sys.argv = [target, *rest]
@@ -45,44 +49,54 @@ def main(arguments: list[str]) -> None:
         raise
 
 
-class _End:
-    """What is said when the script has ended, whatever ended it."""
+class _ScriptEnd:
+    """End of a script, whatever ended it."""
 
-    def __init__(self, asked: dict[str, str | None], target: str) -> None:
-        self._asked, self._target, self._pid = asked, target, os.getpid()
+    def __init__(self, outputs: dict[str, str | None], target: str) -> None:
+        self._outputs, self._target, self._pid = outputs, target, os.getpid()
         self.error: BaseException | None = None
 
-    def tell(self) -> None:
-        """Say it, and write what was asked for; once, in the process of the script alone."""
+    def report(self) -> None:
+        """Report on the loops, once, in the process of the script alone."""
         if os.getpid() != self._pid:
             return
         try:
-            self._tell()
+            if not self._has_reported_loops():
+                print(
+                    f"headrace: {self._target} took no batch from a DataLoader or a headrace "
+                    "loader, so no loop was profiled; processes that the script starts are not "
+                    "profiled",
+                    file=sys.stderr,
+                    flush=True,
+                )
         finally:
             if type(self.error) is KeyboardInterrupt:
-                _end_by_interrupt()
+                _exit_by_sigint()
 
-    def _tell(self) -> None:
+    def _has_reported_loops(self) -> bool:
         if "headrace.instrumentation.patch_all" not in sys.modules:
-            to_stderr(no_loop(self._target))
-            return
-        from headrace.instrumentation.script_end import tell_end
+            return False  # no loader was iterated
+        from headrace.instrumentation.script_end import report_loops
 
-        tell_end(self._target, self._asked, self.error)
+        return report_loops(self._target, self._outputs, self.error)
 
     def excepthook(
         self, kind: type[BaseException], error: BaseException, traceback: TracebackType | None
     ) -> Any:
-        """Show an error of the script as Python would, beginning in the script."""
-        while traceback and traceback.tb_frame.f_code.co_filename in _OURS and traceback.tb_next:
+        """Print an exception of the script as Python does, from the script's first frame on."""
+        while (
+            traceback
+            and traceback.tb_frame.f_code.co_filename in _RUNNER_FILES
+            and traceback.tb_next
+        ):
             traceback = traceback.tb_next
         sys.__excepthook__(kind, error.with_traceback(traceback), traceback)
 
 
-def _end_by_interrupt() -> None:
-    """End as Python does after Ctrl-C: by the signal.
+def _exit_by_sigint() -> None:
+    """End by the signal, as Python does after Ctrl-C.
 
-    It forgets to, where code was compiled since, as happens when classes are made.
+    Python itself does not where code was compiled since, as when classes are created.
     """
     for stream in (sys.stdout, sys.stderr):
         stream.flush()

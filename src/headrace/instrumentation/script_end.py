@@ -1,4 +1,4 @@
-"""What is said and written when a watched script has ended."""
+"""Report on the loops of a profiled script: verdicts on stderr, folders and JSON on request."""
 
 import json
 import sys
@@ -7,7 +7,7 @@ from typing import Final
 
 from headrace.errors import HeadraceError, file_errors
 from headrace.instrumentation.loop_recorder import LoopRecorder
-from headrace.instrumentation.loop_session import session_of, write_loop
+from headrace.instrumentation.loop_session import build_session, write_loop
 from headrace.instrumentation.patch_all import LOOPS, SHARE, LoopSite
 from headrace.profiling.machine import provenance
 from headrace.profiling.number_format import counted, seconds
@@ -17,58 +17,50 @@ from headrace.report.loop_text import render_verdict
 from headrace.runs.outputs import claim
 from headrace.runtime.clock import SYSTEM_CLOCK
 
-
-def no_loop(script: str) -> str:
-    """Say that a script iterated nothing that is watched."""
-    return (
-        f"headrace: {script} took no batch from a DataLoader or a loader of headrace: "
-        "there is no loop to tell of; processes that it starts are not watched"
-    )
+_MAX_VERDICTS: Final = 3
+"""Loops with a verdict in full, the longest ones; others get one line."""
 
 
-def to_stderr(text: str) -> None:
-    """Print it on stderr, so that what the program itself prints stays its own."""
+def print_to_stderr(text: str) -> None:
+    """Print `text` on stderr: stdout is the program's own."""
     print(text, file=sys.stderr, flush=True)
 
 
-_SHOWN: Final = 3
-"""Loops that get their verdict in full, the longest."""
-
-
-def tell_end(target: str, asked: dict[str, str | None], error: BaseException | None) -> None:
-    """Say what the loops of the script `target` came to, on stderr; write the files asked for.
+def report_loops(target: str, outputs: dict[str, str | None], error: BaseException | None) -> bool:
+    """Print the verdicts on the loops of a script, write its files; return whether it had loops.
 
     Args:
-        target: The script, as it was named.
-        asked: `out`: a folder; `json`: a file; None for neither.
-        error: What ended the script before its time.
+        target: The script, as given on the command line.
+        outputs: `out`: a folder, or None; `json`: a file, or None.
+        error: The exception that ended the script; None where it ran to its end.
     """
     share = SHARE.of_others()
-    loops = [(loop, watch) for loop, watch in LOOPS.all() if watch.seen]
-    sessions = [_session(loop, watch, error, share) for loop, watch in loops]
-    if not sessions:
-        to_stderr(no_loop(target))
+    loops = [(site, recorder) for site, recorder in LOOPS.loops() if recorder.steps]
+    sessions = [_build_session(site, recorder, error, share) for site, recorder in loops]
     try:
-        _write(sessions, [watch for _, watch in loops], asked)
+        _write(sessions, [recorder for _, recorder in loops], outputs)
     except HeadraceError as failure:
-        to_stderr(f"headrace: {failure}")
-    for session in sessions[:_SHOWN]:
-        to_stderr(render_verdict(session))
-    for session in sessions[_SHOWN:]:
-        where = session.provenance.configuration["loop"]
+        print_to_stderr(f"headrace: {failure}")
+    for session in sessions[:_MAX_VERDICTS]:
+        print_to_stderr(render_verdict(session))
+    for session in sessions[_MAX_VERDICTS:]:
+        location = session.provenance.configuration["loop"]
         steps = counted(len(session.steps), "step")
-        to_stderr(f"headrace: {where}: {steps} in {seconds(session.wall_seconds)}")
+        print_to_stderr(f"headrace: {location}: {steps} in {seconds(session.wall_seconds)}")
+    return bool(sessions)
 
 
-def _session(
-    loop: LoopSite, watch: LoopRecorder, error: BaseException | None, share: float | None
+def _build_session(
+    site: LoopSite, loop: LoopRecorder, error: BaseException | None, share: float | None
 ) -> Session:
-    configuration = {"loop": loop.where, **dict(loop.facts.configuration)}
-    made = provenance(configuration, sys.orig_argv, SYSTEM_CLOCK)
-    recorder = Recorder("loader", made, clock=SYSTEM_CLOCK)
-    recorder.start_ns, (recorder.outcome, recorder.error) = LOOPS.began_ns, _outcome(error)
-    known = {"wall_seconds": watch.seconds, "others_cpu_share": share}
-    return session_of(recorder, watch, loop.facts, **known)
+    configuration = {"loop": site.location, **dict(site.loader.configuration)}
+    recorder = Recorder(
+        "loader", provenance(configuration, sys.orig_argv, SYSTEM_CLOCK), clock=SYSTEM_CLOCK
+    )
+    recorder.start_ns, (recorder.outcome, recorder.error) = LOOPS.start_ns, _outcome(error)
+    return build_session(
+        recorder, loop, site.loader, wall_seconds=loop.seconds, others_cpu_share=share
+    )
 
 
 def _outcome(error: BaseException | None) -> tuple[Outcome, str | None]:
@@ -84,21 +76,18 @@ def _outcome(error: BaseException | None) -> tuple[Outcome, str | None]:
 
 
 def _write(
-    sessions: list[Session], watches: list[LoopRecorder], asked: dict[str, str | None]
+    sessions: list[Session], recorders: list[LoopRecorder], outputs: dict[str, str | None]
 ) -> None:
-    """One folder for each loop where they are several."""
-    if asked.get("out") and sessions:
-        out = Path(str(asked["out"]))
-        for place, (session, watch) in enumerate(zip(sessions, watches, strict=True)):
-            folder = out if len(sessions) == 1 else out / f"loop_{place + 1}"
+    """Write the files; several loops have a folder each."""
+    if outputs.get("out") and sessions:
+        root = Path(str(outputs["out"]))
+        for index, (session, recorder) in enumerate(zip(sessions, recorders, strict=True)):
+            folder = root if len(sessions) == 1 else root / f"loop_{index + 1}"
             claim(folder)
-            sessions[place] = write_loop(session, watch, folder, origin_ns=LOOPS.began_ns)
-        to_stderr(f"headrace: reports are in {out}")
-    if asked.get("json"):
+            sessions[index] = write_loop(session, recorder, folder, origin_ns=LOOPS.start_ns)
+        print_to_stderr(f"headrace: reports are in {root}")
+    if outputs.get("json"):
+        path = Path(str(outputs["json"]))
         text = json.dumps([session.model_dump(mode="json") for session in sessions])
-        _write_text(Path(str(asked["json"])), text + "\n")
-
-
-def _write_text(path: Path, text: str) -> None:
-    with file_errors(f"cannot write {path}", "give another file"):
-        path.write_text(text, encoding="utf-8")
+        with file_errors(f"cannot write {path}", "give another file"):
+            path.write_text(text + "\n", encoding="utf-8")

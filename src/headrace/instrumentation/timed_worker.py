@@ -1,7 +1,7 @@
-"""What a batch of a DataLoader cost where it was made, carried along with the batch.
+"""Cost of each batch of a DataLoader, measured where the batch is made and sent along with it.
 
-Nothing of the user's is replaced but `worker_init_fn`, for as long as workers are started: dataset,
-collate function and sampler are the user's own objects in every process.
+Nothing of the user is replaced but `worker_init_fn`, while workers start: dataset, collate function
+and sampler are the user's objects in every process.
 """
 
 import os
@@ -13,88 +13,93 @@ from torch.utils.data import dataloader
 from headrace.runtime.clock import SYSTEM_CLOCK, processor_ns
 
 IN_LOOP = -1
-"""In place of a worker's number: the process of the loop."""
+"""Worker id of batches that the process of the loop makes."""
+
+
+class BatchCost(NamedTuple):
+    """Cost of one batch in the process that made it."""
+
+    fetch_ns: int
+    """Time of reading the dataset: `__getitem__`, or `next` of an iterable dataset."""
+    collate_ns: int
+    """Time of making a batch of the samples."""
+    cpu_ns: int
+    """CPU time of both."""
+    ready_ns: int
+    """When the batch was ready; all processes of a machine share the clock."""
+    samples: int
+    worker: int = IN_LOOP
+    """Worker id, or `IN_LOOP`."""
+    process_id: int | None = None
 
 
 class TimedBatch(NamedTuple):
-    """A batch on its way to the loop. A named tuple, so that pinning memory goes through it."""
+    """A batch with its cost. A named tuple, since pinning memory passes through one."""
 
     batch: Any
-    fetch_ns: int
-    """The dataset was read from: `__getitem__`, or the next of an iterable one."""
-    collate_ns: int
-    """Samples became a batch."""
-    processor_ns: int
-    """Processor time of both."""
-    made_ns: int
-    """When it was ready; the clock is the same in all processes of a machine."""
-    samples: int
-    worker: int
-    """Its number; `IN_LOOP` where the loop made the batch itself."""
-    process_id: int
-    """Of whoever made it."""
+    cost: BatchCost
 
 
 class TimedFetcher:
-    """A fetcher of a DataLoader whose batches carry what they cost; else as the one it wraps."""
+    """A fetcher of a DataLoader that returns batches with their cost."""
 
     def __init__(self, fetcher: Any, worker: int) -> None:
-        """Time `fetcher` in the process of `worker`."""
+        """Wrap `fetcher` of the process of `worker`."""
         self._fetcher = fetcher
         self._worker = worker
         self._collate = fetcher.collate_fn = _TimedCollate(fetcher.collate_fn)
 
     def fetch(self, index: Any) -> TimedBatch:
-        """Return the batch of `index`, timed."""
-        began_ns, began_processor_ns = SYSTEM_CLOCK.now_ns(), processor_ns()
+        """Return the batch of `index` with its cost."""
+        start_ns, start_cpu_ns = SYSTEM_CLOCK.now_ns(), processor_ns()
         self._collate.spent_ns = 0
         batch = self._fetcher.fetch(index)
-        made_ns = SYSTEM_CLOCK.now_ns()
-        return TimedBatch(
-            batch=batch,
-            fetch_ns=made_ns - began_ns - self._collate.spent_ns,
+        ready_ns = SYSTEM_CLOCK.now_ns()
+        cost = BatchCost(
+            fetch_ns=ready_ns - start_ns - self._collate.spent_ns,
             collate_ns=self._collate.spent_ns,
-            processor_ns=processor_ns() - began_processor_ns,
-            made_ns=made_ns,
+            cpu_ns=processor_ns() - start_cpu_ns,
+            ready_ns=ready_ns,
             samples=len(index) if isinstance(index, list | tuple) else 1,
             worker=self._worker,
             process_id=os.getpid(),
         )
+        return TimedBatch(batch, cost)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._fetcher, name)
 
 
 class _TimedCollate:
-    """A collate function, and how long its last call took."""
+    """A collate function with the time of its last call."""
 
-    def __init__(self, own: Callable[[Any], Any]) -> None:
-        self._own = own
+    def __init__(self, collate: Callable[[Any], Any]) -> None:
+        self._collate = collate
         self.spent_ns = 0
 
     def __call__(self, samples: Any) -> Any:
-        began_ns = SYSTEM_CLOCK.now_ns()
+        start_ns = SYSTEM_CLOCK.now_ns()
         try:
-            return self._own(samples)
+            return self._collate(samples)
         finally:
-            self.spent_ns = SYSTEM_CLOCK.now_ns() - began_ns
+            self.spent_ns = SYSTEM_CLOCK.now_ns() - start_ns
 
 
 class TimedStart:
-    """A `worker_init_fn` that lets a worker time its batches, then does what the user's does."""
+    """A `worker_init_fn` that turns on timing in a worker, then calls the user's own."""
 
-    def __init__(self, own: Callable[[int], None] | None) -> None:
-        """Stand in for `own`."""
-        self._own = own
+    def __init__(self, worker_init_fn: Callable[[int], None] | None) -> None:
+        """Wrap the user's `worker_init_fn`."""
+        self._worker_init_fn = worker_init_fn
 
     def __call__(self, worker: int) -> None:
-        """Called in the worker, before its fetcher is made."""
+        """Called in the worker, before its fetcher is created."""
         kinds = dataloader._DatasetKind
-        make = kinds.create_fetcher
+        create = kinds.create_fetcher
 
-        def timed(*arguments: Any, **keywords: Any) -> TimedFetcher:
-            return TimedFetcher(make(*arguments, **keywords), worker)  # type: ignore[no-untyped-call]
+        def create_timed(*arguments: Any, **keywords: Any) -> TimedFetcher:
+            return TimedFetcher(create(*arguments, **keywords), worker)  # type: ignore[no-untyped-call]
 
-        kinds.create_fetcher = staticmethod(timed)  # type: ignore[method-assign]
-        if self._own is not None:
-            self._own(worker)
+        kinds.create_fetcher = staticmethod(create_timed)  # type: ignore[method-assign]
+        if self._worker_init_fn is not None:
+            self._worker_init_fn(worker)

@@ -1,1 +1,1 @@
-"""Recording where the time went, as one value, and what follows from it."""
+"""Records of runs, their metrics, and findings about what bounds them."""

@@ -1,4 +1,4 @@
-"""What went into a session: videos, live sources and events, what decoding cost, what was lost."""
+"""Input records of a session: videos, live sources, events, decode counters, lost frames."""
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
@@ -22,29 +22,29 @@ class GopLengths(Record):
 
 
 class SourceSummary(Record):
-    """The video as it was found; of one that could not be opened, only its path and content."""
+    """Facts of a video; of one that could not be opened, only its path and content."""
 
     path: Text
     codec: str
     height: NonNegativeInt
-    """Of the coded picture, before rotation; 0 of a video that could not be opened."""
+    """Of the coded picture, before rotation; 0 where the video could not be opened."""
     width: NonNegativeInt
     frame_rate: Fraction
     """Average, frames per second."""
     frames: NonNegativeInt
     duration_seconds: NonNegativeFloat
     gop: GopLengths | None
-    """None when no packet was looked at."""
+    """None where no packet was scanned."""
     has_b_frames: bool
     is_vfr: bool
-    """The time between frames varies."""
+    """Whether the time between frames varies."""
     rotation: Literal[0, 90, 180, 270]
     """Degrees clockwise from the coded to the upright picture."""
     counted_by: Literal["packets", "decode"]
-    """How `frames` was found: from the packets alone, or by decoding everything."""
+    """How `frames` was counted: from the packets alone, or by decoding the whole video."""
     content: Text | None = None
-    """What is in the file: the same for two files that hold the same; see `content_digest`. None
-    where it could not be read, and in records made before headrace kept it."""
+    """Digest of the file: see `content_digest`. None where it could not be read, and in records of
+    older versions."""
 
     @property
     def is_open(self) -> bool:
@@ -53,98 +53,99 @@ class SourceSummary(Record):
 
 
 def with_content(videos: Sequence[SourceSummary]) -> tuple[SourceSummary, ...]:
-    """Return the videos with the digest of each: reads them, so do it after a run."""
-    ids = {path: content_digest(Path(path)) for path in {video.path for video in videos}}
-    return tuple(video.model_copy(update={"content": ids[video.path]}) for video in videos)
+    """Return the videos with their digests. Reads the files, so call it after a run."""
+    digests = {path: content_digest(Path(path)) for path in {video.path for video in videos}}
+    return tuple(video.model_copy(update={"content": digests[video.path]}) for video in videos)
 
 
 class DecodeStats(Record):
-    """What the decoder was made to do."""
+    """Counters of a decoder."""
 
     packets_read: NonNegativeInt
     bytes_read: NonNegativeInt
     """Of video packets."""
     frames_decoded: NonNegativeInt
-    """Frames the decoder produced, thrown away or not."""
+    """Frames that the decoder returned, used or not."""
     frames_delivered: NonNegativeInt
-    """Frames somebody asked for."""
+    """Frames that were requested."""
     seeks: NonNegativeInt
     opens: NonNegativeInt
     brought_down_bytes: NonNegativeInt = 0
-    """Bytes of frames that came down from a GPU that decoded them."""
+    """Bytes of frames copied to the host from the GPU that decoded them."""
 
 
 NOT_COUNTED: Final = DecodeStats(
     packets_read=0, bytes_read=0, frames_decoded=0, frames_delivered=0, seeks=0, opens=0
 )
-"""Of what is not read as a file."""
+"""Counters of a source that is not read as a file."""
 
 
 class LostFrame(Record):
-    """A frame that was asked for and is damaged, or a whole video: left out, or shown anyway."""
+    """A requested frame that is damaged, or a whole video: left out, or concealed."""
 
     input: NonNegativeInt = 0
-    """Which of the session's inputs, where there are inputs; else which of the pictures."""
+    """Index of the session's input; index of the picture in a session without inputs."""
     index: NonNegativeInt | None
     """None: the whole video."""
     pts_seconds: float | None
-    """None when the stream does not tell."""
+    """None where the stream has no timestamp."""
     cause: Text
     is_concealed: bool = False
-    """Whether it was shown as FFmpeg shows it."""
+    """Whether it was delivered as FFmpeg conceals it."""
 
 
 class SourceRecord(Record):
-    """One source that was read as it came."""
+    """One live source."""
 
     name: Text
-    """For a reader, without credentials."""
+    """Name of the source without credentials."""
     arrived: NonNegativeInt
-    """Frames it gave, those that were dropped included."""
+    """Frames received, dropped ones included."""
     error: Text | None = None
-    """Why it ended before its time."""
+    """Error that ended it early."""
     content: Text | None = None
-    """What is in it, where it is a file, as of a video that is read at full speed."""
+    """Digest of a source that is a file; see `SourceSummary.content`."""
 
 
 def with_file_content(sources: Sequence[SourceRecord]) -> tuple[SourceRecord, ...]:
-    """Return the sources, those that are files with the digest of each; after a run."""
-    ids = {
-        name: content_digest(Path(name)) for name in {s.name for s in sources if _is_file(s.name)}
-    }
-    return tuple(s.model_copy(update={"content": ids.get(s.name)}) for s in sources)
+    """Return the sources; files have their digests. Reads the files, so call it after a run."""
+    files = {source.name for source in sources if _is_file(source.name)}
+    digests = {name: content_digest(Path(name)) for name in files}
+    return tuple(
+        source.model_copy(update={"content": digests.get(source.name)}) for source in sources
+    )
 
 
 def _is_file(name: str) -> bool:
     try:
         return Path(name).is_file()
     except (OSError, ValueError):
-        return False  # an address that no path can look like
+        return False  # an address that is not a valid path
 
 
 class EventRecord(Record):
-    """One thing that happened during a session."""
+    """One event of a session."""
 
     at_seconds: NonNegativeFloat
     """Since the start of the run."""
     source: NonNegativeInt | None
-    """Place in the session's sources; None: no source, but a sink."""
+    """Index in the session's sources; None for an event of a sink."""
     kind: Text
     """`joined`, `stalled`, `resumed`, `disconnected`, `reconnected`, `resized`, `timestamps`,
     `dropped`, `ended`, `failed`."""
     words: Text
-    """For a reader."""
+    """Description."""
     frames: NonNegativeInt = 0
-    """How many frames it cost, where that is known."""
+    """Frames lost to it, where that is known."""
 
 
-def lost_frame(loss: FrameLoss, number: int) -> LostFrame:
-    """Return a frame of input `number` that was left out, or shown in spite of damage."""
-    return record_of(LostFrame, loss, input=number)
+def lost_frame(loss: FrameLoss, input_index: int) -> LostFrame:
+    """Return the record of a damaged frame of an input."""
+    return record_of(LostFrame, loss, input=input_index)
 
 
 def summarize(index: StreamIndex) -> SourceSummary:
-    """Return what a report says of a video."""
+    """Return the facts of a video for a report."""
     lengths, info = index.gop_lengths, index.info
     return SourceSummary(
         path=str(index.source),
@@ -167,27 +168,27 @@ def summarize(index: StreamIndex) -> SourceSummary:
 
 
 def summarize_all(
-    indexes: Iterable[StreamIndex], left_out: Iterable[str]
+    indexes: Iterable[StreamIndex], skipped: Iterable[str]
 ) -> tuple[tuple[SourceSummary, ...], dict[str, int]]:
-    """Return what a report says of the videos asked for: those that were opened, then the others.
+    """Return the facts of all requested videos, opened ones first, and path → index in them.
 
-    With it comes path of a video → its place there; a record may spell a path in another way.
+    A record may spell a path in another way.
 
     Args:
-        indexes: Of those that were opened.
-        left_out: Paths of videos that gave nothing, opened or not.
+        indexes: Indexes of opened videos.
+        skipped: Paths of videos without frames, opened or not.
     """
-    places: dict[str, int] = {}
+    positions: dict[str, int] = {}
     opened: list[SourceSummary] = []
     for index in indexes:
-        places.setdefault(str(index.source), len(opened))
+        positions.setdefault(str(index.source), len(opened))
         opened.append(summarize(index))
-    others = [path for path in dict.fromkeys(left_out) if path not in places]
-    places |= {path: place for place, path in enumerate(others, len(opened))}
-    return (*opened, *map(_unopened, others)), places
+    unopened = [path for path in dict.fromkeys(skipped) if path not in positions]
+    positions |= {path: index for index, path in enumerate(unopened, len(opened))}
+    return (*opened, *map(_summarize_unopened, unopened)), positions
 
 
-def _unopened(path: str) -> SourceSummary:
+def _summarize_unopened(path: str) -> SourceSummary:
     return SourceSummary(
         path=path,
         codec="",

@@ -1,4 +1,4 @@
-"""The machine, the versions and the commit that something is recorded with."""
+"""Provenance of a record: machine, versions, commit."""
 
 import os
 import platform
@@ -29,9 +29,9 @@ _CHECKOUT = Path(__file__).parents[3]
 def provenance(
     configuration: Mapping[str, object], command: Sequence[str], clock: Clock = SYSTEM_CLOCK
 ) -> Provenance:
-    """Return where a record comes from that is about to be made in this process.
+    """Return the provenance of a record of this process.
 
-    Cost: as `describe_machine`; in a checkout of headrace also two calls of git.
+    Cost: that of `describe_machine`; in a checkout of headrace also two calls of git.
     """
     return Provenance(
         headrace=metadata.version("headrace"),
@@ -46,15 +46,15 @@ def provenance(
 
 
 def process_seconds(clock: Clock = SYSTEM_CLOCK) -> float:
-    """Return how long ago this process began: where a program starts, what its imports took."""
+    """Return the age of this process; at the start of a program, the time of its imports."""
     return max(0.0, clock.wall_seconds() - float(psutil.Process().create_time()))
 
 
 @cache
 def commit() -> str | None:
-    """Return the commit of the checkout this headrace runs from; None where it is a package.
+    """Return the commit of the checkout of this headrace; None where it is installed as a package.
 
-    A + behind it says that files of `src` differ from it. Asked once, as code is loaded once.
+    A trailing + means that files of `src` differ. Cached, since code is loaded once.
     """
     if not (_CHECKOUT / ".git").exists():
         return None
@@ -66,27 +66,27 @@ def commit() -> str | None:
 
 
 def _git(*words: str) -> str:
-    # Looking must not lock the checkout for whoever works in it.
+    # Without locks, so that other git commands in the checkout do not fail.
     command = ["git", "--no-optional-locks", *words]
-    done = subprocess.run(command, cwd=_CHECKOUT, capture_output=True, text=True, check=True)
-    return done.stdout.strip()
+    result = subprocess.run(command, cwd=_CHECKOUT, capture_output=True, text=True, check=True)
+    return result.stdout.strip()
 
 
 def describe_machine() -> Machine:
-    """This machine as this process sees it; some milliseconds.
+    """Return this machine as seen by this process; some milliseconds.
 
-    GPUs are listed only where PyTorch is loaded already, since loading it takes seconds; asking
-    for them starts CUDA in this process.
+    GPUs are listed only where PyTorch is loaded already, since loading it takes seconds; listing
+    them starts CUDA in this process.
     """
     logical_cores = psutil.cpu_count(logical=True) or 1
     cores, memory = available_cores(), psutil.virtual_memory()
     return Machine(
-        cpu=_cpu_name(),
+        cpu=_read_cpu_name(),
         physical_cores=psutil.cpu_count(logical=False),
         logical_cores=logical_cores,
         usable_cores=len(cores),
         cores=cores_text(cores) if can_bind() else None,
-        governor=_governor(cores),
+        governor=_read_governors(cores),
         memory_bytes=memory.total,
         available_bytes=memory.available,
         system=f"{_system_name()}, {platform.system()} {platform.release()} {platform.machine()}",
@@ -97,25 +97,23 @@ def describe_machine() -> Machine:
 
 
 def decoder_version() -> str:
-    """Return the versions of PyAV and of FFmpeg's libraries, as one text."""
+    """Return the versions of PyAV and of FFmpeg's libraries as one text."""
     libraries = ", ".join(f"{name} {version}" for name, version in _libraries().items())
     return f"av {av.__version__}, {libraries}"
 
 
 def versions() -> dict[str, str]:
-    """Versions of what computes, by name; loads none of it and leaves out what is missing."""
+    """Return package → version of the installed packages that compute; imports none of them."""
     return dict(_versions())
 
 
 @cache
 def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version(), "ffmpeg": av.ffmpeg_version_info}
+    installed = {"python": platform.python_version(), "ffmpeg": av.ffmpeg_version_info}
     for name in _PACKAGES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
+        with suppress(metadata.PackageNotFoundError):
+            installed[name] = metadata.version(name)
+    return installed
 
 
 def _libraries() -> dict[str, str]:
@@ -125,8 +123,8 @@ def _libraries() -> dict[str, str]:
     }
 
 
-def _cpu_name() -> str:
-    """The model as Linux tells it, else what the standard library knows."""
+def _read_cpu_name() -> str:
+    """Return the CPU model from /proc/cpuinfo, else from the standard library."""
     if _CPU_INFO.is_file():
         for line in _CPU_INFO.read_text(encoding="utf-8", errors="replace").splitlines():
             key, _, value = line.partition(":")
@@ -142,21 +140,21 @@ def _system_name() -> str:
         return platform.system()
 
 
-def _governor(cores: Iterable[int]) -> str | None:
-    """The governors of these cores, with commas between them where they differ."""
-    found = set()
+def _read_governors(cores: Iterable[int]) -> str | None:
+    """Return the frequency governors of these cores, joined by commas."""
+    governors = set()
     for core in cores:
         with suppress(OSError):
             text = (_GOVERNORS / f"cpu{core}/cpufreq/scaling_governor").read_text(encoding="utf-8")
-            found.add(text.strip())
-    return ", ".join(sorted(found)) or None
+            governors.add(text.strip())
+    return ", ".join(sorted(governors)) or None
 
 
-def _driver() -> str | None:
-    """The version of NVIDIA's kernel module, as it tells it itself."""
+def _read_driver() -> str | None:
+    """Return the version of NVIDIA's kernel module."""
     with suppress(OSError):
-        found = re.search(r"\s(\d+\.[\d.]+)\s", _NVIDIA.read_text(encoding="utf-8"))
-        return found[1] if found else None
+        match = re.search(r"\s(\d+\.[\d.]+)\s", _NVIDIA.read_text(encoding="utf-8"))
+        return match[1] if match else None
     return None
 
 
@@ -164,10 +162,6 @@ def _gpus() -> tuple[Gpu, ...]:
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_available():
         return ()
-    properties = (
-        torch.cuda.get_device_properties(place) for place in range(torch.cuda.device_count())
-    )
-    driver = _driver()
-    return tuple(
-        Gpu(name=each.name, memory_bytes=each.total_memory, driver=driver) for each in properties
-    )
+    gpus = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
+    driver = _read_driver()
+    return tuple(Gpu(name=gpu.name, memory_bytes=gpu.total_memory, driver=driver) for gpu in gpus)

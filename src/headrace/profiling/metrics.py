@@ -1,7 +1,7 @@
-"""What the steps of a session come to: one definition of each figure, used by every report.
+"""Metrics of a session: one definition of each figure, used by every report.
 
-Warm-up steps are left out everywhere. An *output* is a step leaving the sink; all of its frames
-come out at that moment. Standard deviations are those of the samples at hand (no n - 1).
+Warm-up steps are left out everywhere. An *output* is a step that leaves the sink; all of its frames
+are output at that time. Standard deviations are of the samples themselves (no n - 1).
 """
 
 from collections.abc import Sequence
@@ -16,14 +16,14 @@ from headrace.profiling.stage_records import Role
 from headrace.runtime.distribution import Distribution
 
 STALL_SECONDS: Final = 2.0
-"""Nothing for so long is a stall, where two outputs take less."""
+"""Seconds without output that count as a stall, where two outputs take less."""
 STABILITY_SECONDS: Final = 10
-"""Whole seconds the spread of the frame rate needs."""
+"""Whole seconds that the spread of the frame rate needs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PerSecond:
-    """Frames that came out in each whole second; the partial ones at both ends are left out."""
+    """Frames output in each whole second; partial seconds at both ends are left out."""
 
     first_second: int
     """Since the start of the run; the first count is for [first_second, first_second + 1)."""
@@ -32,37 +32,37 @@ class PerSecond:
 
 @dataclass(frozen=True, kw_only=True)
 class Latency:
-    """How old results were when they came out, and since when that is counted."""
+    """Age of results at their output, and the event it is counted from."""
 
     base: Pace
     """`schedule`, `arrival` or `capture`."""
     ms: Distribution
     """Of the newest frame of each step."""
     oldest_ms: Distribution | None = None
-    """Age of the oldest frame of each step, when it came out; None where that is its newest."""
+    """Of the oldest frame of each step; None where that is its newest."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stalls:
-    """When nothing came out for `STALL_SECONDS`, and for longer than two outputs usually take."""
+    """Intervals without output, longer than `STALL_SECONDS` and than two median intervals."""
 
     count: int
     seconds: float
-    """All of them together."""
+    """Sum of all stalls."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """Mean milliseconds a step spends in each stage."""
+    """Mean milliseconds of a step in each stage."""
 
     stages: dict[str, float]
-    """Stage → milliseconds, in the order the frames take."""
+    """Stage → milliseconds, in the order of the frames."""
     roles: dict[Role, float]
-    """The same, stages of one role added up."""
+    """Role → milliseconds, summed over its stages."""
 
     @property
     def ratio(self) -> tuple[float, float, float] | None:
-        """L_dec : L_prep : L_inf with the smallest that is not 0 as 1; None when all are 0."""
+        """L_dec : L_prep : L_inf, with the smallest above 0 as 1; None where all are 0."""
         costs = [self.roles.get(role, 0.0) for role in ("decode", "preprocess", "model")]
         unit = min((cost for cost in costs if cost > 0), default=None)
         if unit is None:
@@ -72,45 +72,45 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class Metrics:
-    """The figures of one session."""
+    """Metrics of one session."""
 
     steps: int
-    """Steps they rest on."""
+    """Measured steps."""
     frames: int
     """Frames in these steps."""
     startup_seconds: float
     """From the start of the run to its first step, or to the end of the warm-up."""
     cost: Cost | None
     service_ms: Distribution | None
-    """Work per step, all stages together, waits left out. A file at full speed has no latency: how
-    long a step waits only tells how long the queues are."""
+    """Work per step, summed over the stages, waits left out. A file at full speed has no latency:
+    the wait of a step only shows the length of the queues."""
     latency: Latency | None
     """None at full speed."""
     capture_ms: Distribution | None
-    """Latency from capture, by the sender's clock; None where no sender tells it. Beside `latency`,
-    never mixed with it."""
+    """Latency from capture, by the sender's clock; None where no sender sends it. Never mixed with
+    `latency`."""
     stalls: Stalls | None
     """None at full speed."""
     interval_ms: Distribution | None
-    """Between one output and the next."""
+    """Time between consecutive outputs."""
     fps_mean: float | None
-    """Frames after the first output, divided by the time from the first output to the last:
-    (N - 1) / (t_N - t_1) where a step is one frame."""
+    """Frames after the first output per second from the first output to the last:
+    (N - 1) / (t_N - t_1) for steps of one frame."""
     per_second: PerSecond | None
     fps_cv: float | None
-    """std / mean of the counts per second. Below 0.05 is steady; a slow step of many frames
-    raises it, since its frames come out at once."""
+    """std / mean of the counts per second. Below 0.05 is steady; slow steps of many frames raise
+    it, since their frames are output at once."""
     jitter_ms: float | None
     """Latency jitter: std of the intervals between outputs. 0 is a metronome."""
     interval_cv: float | None
     """`jitter_ms` as a share of the mean interval."""
     amplification: float | None
-    """Frames decoded per frame delivered. 1 is ideal; 2 means half of the decoding was for
-    frames nobody asked for."""
+    """Frames decoded per frame delivered. 1 is ideal; 2 means that half of the decoded frames were
+    not requested."""
 
     @classmethod
     def of(cls, session: Session) -> Self:
-        """Computes them all; about 20 ms for 100,000 steps."""
+        """Compute all metrics; about 20 ms for 100,000 steps."""
         steps, skip = session.steps, session.warmup_steps
         frames = np.asarray(steps.frames[skip:], dtype=np.int64)
         work = {stage: np.asarray(column[skip:]) for stage, column in steps.work_ms.items()}
@@ -138,7 +138,7 @@ class Metrics:
 
 
 def _ends_seconds(session: Session) -> NDArray[np.float64]:
-    """float64 [steps]: when each step came out, since the start of the run."""
+    """Return the output time of each step since the start of the run, float64 [steps]."""
     started_ms = np.asarray(session.steps.started_ms, dtype=np.float64)
     total_ms = np.asarray(session.steps.total_ms, dtype=np.float64)
     return (started_ms + total_ms) / 1e3
@@ -163,21 +163,21 @@ def _cost(session: Session, work: dict[str, NDArray[np.float64]]) -> Cost | None
 
 
 def _latency(session: Session) -> Latency | None:
-    spread = _ages(session, session.steps.arrived_ms)
-    if spread is None or session.pace == "full_speed":
+    newest = _ages(session, session.steps.arrived_ms)
+    if newest is None or session.pace == "full_speed":
         return None
     oldest = _ages(session, session.steps.oldest_arrived_ms)
-    return Latency(base=session.pace, ms=spread, oldest_ms=oldest)
+    return Latency(base=session.pace, ms=newest, oldest_ms=oldest)
 
 
 def _ages(session: Session, arrived_ms: Sequence[float | None]) -> Distribution | None:
-    """How old what arrived then was when its step came out; warm-up left out."""
+    """Return the ages at output of frames with these arrival times; warm-up left out."""
     if not arrived_ms:
         return None
     skip = session.warmup_steps
     ends = _ends_seconds(session)[skip:] * 1e3
     pairs = zip(ends.tolist(), arrived_ms[skip:], strict=True)
-    return Distribution.of([end - at for end, at in pairs if at is not None])
+    return Distribution.of([end - arrived for end, arrived in pairs if arrived is not None])
 
 
 def _capture(session: Session) -> Distribution | None:
@@ -206,15 +206,15 @@ def _per_second(outputs: NDArray[np.float64], frames: NDArray[np.int64]) -> PerS
     if stop <= first:
         return None
     seconds = np.floor(outputs).astype(np.int64) - first
-    is_whole = (seconds >= 0) & (seconds < stop - first)
-    counts = np.bincount(seconds[is_whole], weights=frames[is_whole], minlength=stop - first)
+    inside = (seconds >= 0) & (seconds < stop - first)
+    counts = np.bincount(seconds[inside], weights=frames[inside], minlength=stop - first)
     return PerSecond(first_second=first, counts=tuple(int(count) for count in counts))
 
 
 def _fps_cv(per_second: PerSecond | None) -> float | None:
     if per_second is None or len(per_second.counts) < STABILITY_SECONDS:
         return None
-    # A run that stalls through all the whole seconds has no rate to be steady at.
+    # A run that stalls through all whole seconds has a mean of 0.
     mean = float(np.mean(per_second.counts))
     return float(np.std(per_second.counts)) / mean if mean else None
 
@@ -232,22 +232,22 @@ def _amplification(session: Session) -> float | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Copies:
-    """Bytes for each frame that came out. The fewer the better: a copy is no work on a frame."""
+    """Bytes copied between CPU and GPU per frame output; fewer is better."""
 
-    up_bytes: float
-    """To a GPU: frames, or batches for the model."""
-    down_bytes: float
-    """From it: frames that were decoded there, or are shown; batches; not what a model found."""
+    h2d_bytes: float
+    """Host to device: frames, or batches for the model."""
+    d2h_bytes: float
+    """Device to host: frames decoded or shown, batches; not the results of a model."""
 
     @classmethod
     def of(cls, session: Session) -> Self | None:
-        """Return them; None where no GPU was used, or no frame came out."""
-        carrying = [stage for stage in session.stages if stage.moved_bytes]
+        """Return the bytes; None where no GPU was used, or no frame was output."""
+        stages = [stage for stage in session.stages if stage.moved_bytes]
         frames = sum(session.steps.frames)
-        decodes_there = ":cuda:" in str(session.provenance.configuration.get("decode"))
-        brought_down = session.decode.brought_down_bytes
-        if not frames or not (carrying or decodes_there or brought_down):
+        decodes_on_gpu = ":cuda:" in str(session.provenance.configuration.get("decode"))
+        from_decoder = session.decode.brought_down_bytes
+        if not frames or not (stages or decodes_on_gpu or from_decoder):
             return None
-        down = sum(stage.moved_bytes for stage in carrying if stage.moved_to == "cpu")
-        up = sum(stage.moved_bytes for stage in carrying) - down
-        return cls(up_bytes=up / frames, down_bytes=(down + brought_down) / frames)
+        d2h = sum(stage.moved_bytes for stage in stages if stage.moved_to == "cpu")
+        h2d = sum(stage.moved_bytes for stage in stages) - d2h
+        return cls(h2d_bytes=h2d / frames, d2h_bytes=(d2h + from_decoder) / frames)

@@ -1,4 +1,4 @@
-"""The steps of a session as a table other tools can read."""
+"""CSV table of the steps of a session, with the columns that other tools read."""
 
 import csv
 import io
@@ -11,38 +11,37 @@ from headrace.profiling.stage_records import ROLES, Role
 from headrace.profiling.steps import Step
 from headrace.runtime.clock import iso_text
 
-_FIRST: Final[tuple[Role, ...]] = ("decode", "preprocess", "model")
-"""Roles whose columns tools look for; they are there, if empty, in every table."""
-
-_OF_LIVE: Final = ("source", "segment", "arrival_time", "capture_time")
-_LONGEST_MODEL_NAME = 100
+_ALWAYS: Final[tuple[Role, ...]] = ("decode", "preprocess", "model")
+"""Roles with a column in every table, since tools read it."""
+_LIVE_COLUMNS: Final = ("source", "segment", "arrival_time", "capture_time")
+_MAX_MODEL_NAME: Final = 100
+"""Characters in a file name."""
 
 
 def metrics_columns(session: Session) -> tuple[str, ...]:
-    """Return the header: first what tools look for, then the rest.
+    """Return the header: the columns that tools read, then the rest.
 
-    Of a training, forward, backward and optimizer, which make up `exec`, follow at the end; of what
-    came as it came, source, segment and wall times of arrival and of capture, which are empty where
-    they are not known, and where a step holds frames of several sources. `Step`
-    says what each holds; a name ends in `_latency_ms` because tools that read these files
-    look for it, though a stage at full speed has a service time only.
+    A training ends with forward, backward and optimizer, the parts of `exec`. A live session ends
+    with source, segment and wall times of arrival and capture, empty where they are not known, and
+    for steps with frames of several sources. `Step` documents the values. Names end in
+    `_latency_ms` because tools look for it, though a stage at full speed has a service time only.
     """
-    others = [stage.role for stage in session.stages if stage.role not in _FIRST]
+    others = [stage.role for stage in session.stages if stage.role not in _ALWAYS]
     return (
         "step",
-        *(_column(role) for role in _FIRST),
+        *(_column(role) for role in _ALWAYS),
         *("total_step_latency_ms", "loss", "first_index", "frames"),
         *dict.fromkeys(map(_column, others)),
         *("started_ms", "input"),
         *(f"{name}_latency_ms" for name in _parts(session)),
-        *(_OF_LIVE if session.started is not None else ()),
+        *(_LIVE_COLUMNS if session.started is not None else ()),
     )
 
 
 def metrics_csv(session: Session) -> str:
-    """One line per step under `metrics_columns`, warm-up included, times to the microsecond.
+    """Return one line per step under `metrics_columns`, warm-up included, times to the microsecond.
 
-    `loss` is empty at inference, and the time of a role that no stage plays.
+    `loss` is empty at inference; the time of a role is empty without a stage of it.
     """
     table, parts = io.StringIO(), _parts(session)
     writer = csv.DictWriter(table, metrics_columns(session), restval="", lineterminator="\n")
@@ -69,21 +68,21 @@ def metrics_csv(session: Session) -> str:
 
 
 def _arrival(session: Session, row: Step) -> dict[str, str]:
-    start, arrived_ms, late_ms = session.started, row.arrived_ms, row.capture_latency_ms
+    start, arrived_ms, latency_ms = session.started, row.arrived_ms, row.capture_latency_ms
     if start is None or arrived_ms is None or row.segment is None:
         return {}
-    moments_ms = {"arrival_time": arrived_ms}
-    if late_ms is not None:
-        moments_ms["capture_time"] = row.ended_ms - late_ms
+    times_ms = {"arrival_time": arrived_ms}
+    if latency_ms is not None:
+        times_ms["capture_time"] = row.ended_ms - latency_ms
     return {
         "source": session.sources[row.input].name,
         "segment": str(row.segment),
-        **{name: iso_text(start + timedelta(milliseconds=ms)) for name, ms in moments_ms.items()},
+        **{name: iso_text(start + timedelta(milliseconds=ms)) for name, ms in times_ms.items()},
     }
 
 
 def _parts(session: Session) -> tuple[str, ...]:
-    """Return the parts of a training step that share a role, and so a column, with others."""
+    """Return the parts of a training step that share the column of a role."""
     if session.kind != "retrain":
         return ()
     roles = [stage.role for stage in session.stages]
@@ -95,10 +94,10 @@ def _column(role: Role) -> str:
 
 
 def metrics_file_name(model: str, process_id: int) -> str:
-    """`M_{model}_P_{process_id}_metrics.csv`; what no file system takes becomes an underscore.
+    """`M_{model}_P_{process_id}_metrics.csv`, unsafe characters replaced by underscores.
 
     >>> metrics_file_name("hub/resnet50:layer3", 4711)
     'M_hub_resnet50_layer3_P_4711_metrics.csv'
     """
-    safe = re.sub(r"[^A-Za-z0-9._-]+", "_", model).strip("._")[:_LONGEST_MODEL_NAME]
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "_", model).strip("._")[:_MAX_MODEL_NAME]
     return f"M_{safe or 'model'}_P_{process_id}_metrics.csv"

@@ -1,13 +1,13 @@
-"""Numbers and names as people read them, in sentences, tables and charts."""
+"""Text format of numbers and names in sentences, tables and charts."""
 
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Final
 
-_PER_MILLE: Final = 0.0005
-"""What shows as 0.1 % at least."""
+_MIN_SHARE: Final = 0.0005
+"""Smallest share that rounds to 0.1 %."""
 TOO_SMALL: Final = "n too small"
-"""Stands where a percentile would need more samples."""
+"""Text of a percentile that needs more samples."""
 
 
 def count(number: int) -> str:
@@ -21,7 +21,7 @@ def counted(number: int, word: str) -> str:
 
 
 def decimal(number: float | None, missing: str = "-") -> str:
-    """Three digits, whole from 100 up: `0`, `0.047`, `3.29`, `69.6`, `1,234`; None is `missing`."""
+    """Three digits, integers from 100: `0`, `0.047`, `3.29`, `69.6`, `1,234`; None is `missing`."""
     if number is None:
         return missing
     if not number:
@@ -52,13 +52,13 @@ def seconds(number: float) -> str:
 
 
 def percent(share: float) -> str:
-    """`97 %`; where that would say none or all of what is neither, `0.3 %` and `99.7 %`."""
-    whole = f"{100 * share:.0f}"
-    if whole == "0" and share > 0:
-        return "<0.1 %" if share < _PER_MILLE else f"{100 * share:.1f} %"
-    if whole == "100" and share < 1:
-        return ">99.9 %" if share > 1 - _PER_MILLE else f"{100 * share:.1f} %"
-    return f"{whole} %"
+    """`97 %`; near 0 and 1 with a digit more: `0.3 %`, `99.7 %`, `<0.1 %`, `>99.9 %`."""
+    rounded = f"{100 * share:.0f}"
+    if rounded == "0" and share > 0:
+        return "<0.1 %" if share < _MIN_SHARE else f"{100 * share:.1f} %"
+    if rounded == "100" and share < 1:
+        return ">99.9 %" if share > 1 - _MIN_SHARE else f"{100 * share:.1f} %"
+    return f"{rounded} %"
 
 
 def times(factor: float) -> str:
@@ -72,17 +72,17 @@ def listing(words: list[str]) -> str:
 
 
 def whole_percent(share: float) -> str:
-    """`97 %`, to the whole number, as sentences give it."""
+    """`97 %`, rounded to an integer, for sentences."""
     return f"{100 * share:.0f} %"
 
 
 def megabytes(number: float) -> str:
-    """`23.4 MB`, a million bytes each."""
+    """`23.4 MB` of 10**6 bytes."""
     return f"{decimal(number / 1e6)} MB"
 
 
 def shortened(path: str, width: int) -> str:
-    """`…/videos/a.mp4`: the end of a path that is longer than `width`, from a folder on."""
+    """`…/videos/a.mp4`: the end of a path longer than `width`, from a folder on."""
     if len(path) <= width:
         return path
     end = path[len(path) - width + 1 :]
@@ -91,7 +91,7 @@ def shortened(path: str, width: int) -> str:
 
 
 def gibibytes(number: int) -> str:
-    """`31.3 GiB`, 2**30 bytes each."""
+    """`31.3 GiB` of 2**30 bytes."""
     return f"{decimal(number / 2**30)} GiB"
 
 
@@ -100,26 +100,28 @@ def ratio(parts: tuple[float, ...]) -> str:
     return " : ".join(f"{part:,.1f}" for part in parts)
 
 
-_MOST: Final = 32
-_MORE: Final = "…"
+_MAX_LENGTH: Final = 32
+"""Characters of a short name."""
+_ELLIPSIS: Final = "…"
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """Return a name for each, different where the sources are: a file without its folders, the
-    middle of what is long left out, the place in front where two would be the same.
+    """Return short names: files without folders, long names without their middle.
+
+    Equal short names are prefixed by their index.
     """
-    shorts = [_short(name) for name in names]
+    shorts = [_shorten(name) for name in names]
     return [
-        f"{number}: {short}" if shorts.count(short) > 1 else short
-        for number, short in enumerate(shorts)
+        f"{index}: {short}" if shorts.count(short) > 1 else short
+        for index, short in enumerate(shorts)
     ]
 
 
-def _short(name: str) -> str:
+def _shorten(name: str) -> str:
     short = name if "://" in name or name.startswith("/dev/") else PurePath(name).name
-    if len(short) <= _MOST:
+    if len(short) <= _MAX_LENGTH:
         return short
     short = short.replace("://***@", "://")
-    end = _MOST * 2 // 3  # what tells cameras of one address apart stands at its end
-    start = _MOST - end - len(_MORE)
-    return short if len(short) <= _MOST else short[:start] + _MORE + short[-end:]
+    end = _MAX_LENGTH * 2 // 3  # cameras of one address differ at the end
+    start = _MAX_LENGTH - end - len(_ELLIPSIS)
+    return short if len(short) <= _MAX_LENGTH else short[:start] + _ELLIPSIS + short[-end:]

@@ -1,4 +1,4 @@
-"""Where a figure comes from: machine, versions, command, commit and process, as one value."""
+"""Provenance of a record as a value: machine, versions, command, commit, process."""
 
 from collections.abc import Mapping
 from datetime import UTC
@@ -21,13 +21,13 @@ UtcTime = Annotated[AwareDatetime, AfterValidator(lambda moment: moment.astimezo
 
 
 def _encodable(text: object) -> object:
-    """A file name may hold bytes that are no UTF-8; JSON cannot, so they are spelt out."""
+    """Return text with bytes that are not UTF-8, as in file names, escaped for JSON."""
     return text.encode(errors="backslashreplace").decode() if isinstance(text, str) else text
 
 
 Text = Annotated[str, BeforeValidator(_encodable)]
 CommandLine = tuple[Annotated[Text, AfterValidator(masked)], ...]
-"""One argument each; passwords in addresses are left out, whoever makes the record."""
+"""One argument each; passwords in addresses are masked."""
 
 
 _OLD_OVERLOAD: Final = {"every-frame": "keep-all", "freshest": "keep-last"}
@@ -36,15 +36,11 @@ _OLD_OVERLOAD: Final = {"every-frame": "keep-all", "freshest": "keep-last"}
 
 def _with_current_words(configuration: dict[str, Any]) -> dict[str, Any]:
     overload = configuration.get("overload")
-    return (
-        configuration | {"overload": _OLD_OVERLOAD[overload]}
-        if overload in _OLD_OVERLOAD
-        else (configuration)
-    )
+    return configuration | ({"overload": _OLD_OVERLOAD[overload]} if overload in _OLD_OVERLOAD else {})
 
 
 class Record(BaseModel):
-    """A part of what is recorded: frozen, checked when it is read, no field unknown."""
+    """Base of recorded values: frozen, validated when read, without unknown fields."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
@@ -54,41 +50,41 @@ class Record(BaseModel):
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
-def record_of(kind: type[AnyRecord], found: object, **others: Any) -> AnyRecord:
-    """Return the record of what `found` has under the names of its fields, and of `others`."""
-    shared = {name: getattr(found, name) for name in kind.model_fields if hasattr(found, name)}
+def record_of(kind: type[AnyRecord], source: object, **others: Any) -> AnyRecord:
+    """Return a record of the attributes of `source` with the names of its fields, and `others`."""
+    shared = {name: getattr(source, name) for name in kind.model_fields if hasattr(source, name)}
     return kind(**shared | others)
 
 
 class Gpu(Record):
-    """One accelerator PyTorch can use."""
+    """One GPU that PyTorch can use."""
 
     name: str
     memory_bytes: NonNegativeInt
     driver: str | None = None
-    """Version of its driver; None where the system does not tell."""
+    """Version of its driver; None where it is not known."""
 
 
 class Machine(Record):
-    """What it ran on."""
+    """Hardware and operating system."""
 
     cpu: str
-    """Name of the processor model."""
+    """Name of the CPU model."""
     physical_cores: PositiveInt | None = None
-    """None where the system does not tell."""
+    """None where it is not known."""
     logical_cores: PositiveInt | None = None
-    """None in records made before headrace kept it."""
+    """None in records of older versions."""
     usable_cores: PositiveInt
-    """Logical cores this process may run on; smaller than `logical_cores` when it is bound."""
+    """Logical cores that this process may run on; fewer than `logical_cores` where it is bound."""
     cores: str | None = None
-    """Which ones these are, as `0-3,6`; None where the system cannot bind a process to cores."""
+    """The usable cores, as `0-3,6`; None where the system cannot bind a process to cores."""
     governor: str | None = None
-    """What Linux sets the clock of these cores by, as `performance`; None where it does not tell,
-    as in most virtual machines."""
+    """Frequency governor of these cores on Linux, as `performance`; None where it is not known, as
+    in most virtual machines."""
     memory_bytes: NonNegativeInt
     """Installed main memory."""
     available_bytes: NonNegativeInt | None = None
-    """Of it, what programs could still take when this was recorded."""
+    """Memory that programs could still allocate at the time of the record."""
     system: str
     """Operating system and kernel."""
     python: str
@@ -98,34 +94,34 @@ class Machine(Record):
 
 
 class Provenance(Record):
-    """When, where, by which process and with what something was recorded."""
+    """Time, machine, process, command and versions of a record."""
 
     headrace: str
     """Version of headrace."""
     commit: str | None = None
-    """Of the checkout headrace was run from, with a + behind it where files differ; None where it
-    was installed as a package."""
+    """Commit of the checkout of headrace, with a trailing + where files differ; None where headrace
+    is installed as a package."""
     created: UtcTime
-    """When it began."""
+    """Start of what is recorded."""
     pid: PositiveInt | None = None
-    """Of the process that ran it; None in records made before headrace kept it."""
+    """Process id; None in records of older versions."""
     command: CommandLine
-    """The command line, one argument each."""
+    """Command line, one argument each."""
     configuration: Annotated[
         dict[str, Text | int | float | bool | None], AfterValidator(_with_current_words)
     ]
-    """Every option in force, defaults included, by its name with underscores."""
+    """Every option, defaults included, by name with underscores."""
     machine: Machine
     versions: dict[str, str]
-    """Of what computes: `python`, `torch`, `torchvision`, `av`, `ffmpeg`."""
+    """Versions of `python`, `torch`, `torchvision`, `av`, `ffmpeg` and others."""
 
 
 def plain(configuration: Mapping[str, object]) -> dict[str, Scalar]:
-    """Return options as a record holds them: several values as text, joined by commas."""
-    return {name: _plain(value) for name, value in configuration.items()}
+    """Return options as a record has them: tuples as text, joined by commas."""
+    return {name: _to_scalar(value) for name, value in configuration.items()}
 
 
-def _plain(value: object) -> Scalar:
+def _to_scalar(value: object) -> Scalar:
     if isinstance(value, tuple):
         return ",".join(map(str, value))
     return value if isinstance(value, int | float | None) else str(value)

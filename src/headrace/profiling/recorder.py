@@ -1,4 +1,4 @@
-"""Recorder: gathers what is known of a run while it goes, and returns it as a session."""
+"""Recorder: collects the steps and the outcome of a run, and returns its session."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -14,17 +14,19 @@ from headrace.profiling.steps import LatestSteps, Step, Steps
 from headrace.runtime.clock import Clock
 
 OnRecord = Callable[[Session], None]
-"""Called with the record of a run so far; may raise ConfigError where it cannot be kept."""
+"""Called with the record of a run so far; may raise ConfigError where it cannot be written."""
 
 _WARMUP_STEPS: Final = 1
 _FIRST_SECONDS: Final = 1.0
-_MOST_SECONDS: Final = 10.0
-_COST_SHARE: Final = 0.01
-"""Share of a run's time that its checkpoints may take: at 100,000 steps each takes about 0.3 s."""
+"""Age of a run at its first checkpoint."""
+_MAX_SECONDS: Final = 10.0
+"""Maximum time between checkpoints, unless their cost is high."""
+_MAX_COST: Final = 0.01
+"""Share of a run's time for checkpoints; at 100,000 steps each takes about 0.3 s."""
 
 
 class Recorder:
-    """One session in the making, from the start of a run on. Not thread-safe.
+    """Record of one run, from its start on. Not thread-safe.
 
     recorder = Recorder("run", provenance, clock=clock)
     with recorder.ending():
@@ -41,7 +43,7 @@ class Recorder:
         *,
         clock: Clock,
         startup: tuple[StartUpPart, ...] = (),
-        most_steps: int | None = None,
+        max_steps: int | None = None,
         on_record: OnRecord | None = None,
     ) -> None:
         """Start the run now; the first checkpoint is due after 1 s, none without `on_record`.
@@ -50,20 +52,20 @@ class Recorder:
             kind: Kind of the session.
             provenance: Configuration, machine and command of the run.
             clock: Clock of the run.
-            startup: Parts done before the run.
-            most_steps: Steps that are kept, the latest; None: all.
-            on_record: Receives the record now and then, for a process that may be killed.
+            startup: Parts before the run.
+            max_steps: Keep only the latest steps, at most this many; None: all.
+            on_record: Receives checkpoints, for a process that may be killed.
         """
         self.provenance = provenance
         self.clock = clock
         self.steps: list[Step] | LatestSteps = []
-        """Steps so far."""
-        if most_steps is not None:
-            self.steps = LatestSteps(most_steps)
+        """Recorded steps."""
+        if max_steps is not None:
+            self.steps = LatestSteps(max_steps)
         self.outcome: Outcome = "complete"
         self.error: str | None = None
         self.failure: HeadraceError | None = None
-        """What ended the run early, if that was an error."""
+        """Error that ended the run early."""
         self._kind = kind
         self._startup = startup
         self._on_record = on_record
@@ -72,27 +74,27 @@ class Recorder:
         self._due_ns = self.start_ns + round(_FIRST_SECONDS * 1e9)
 
     def add(self, step: Step) -> None:
-        """Record a step that has just come out."""
+        """Record a step at its output."""
         self.steps.append(step)
 
     @contextmanager
-    def ending(self, words: Callable[[HeadraceError], str] = first_line) -> Iterator[None]:
-        """Record Ctrl-C or an error of headrace that ends the block, worded by `words`.
+    def ending(self, describe: Callable[[HeadraceError], str] = first_line) -> Iterator[None]:
+        """Record Ctrl-C or an error of headrace that ends the block, described by `describe`.
 
-        The first one of several blocks is the outcome.
+        Of several blocks the first error is the outcome.
         """
         try:
             yield
         except KeyboardInterrupt:
             self._end("interrupted")
         except HeadraceError as failure:
-            self._end("failed", words(failure), failure)
+            self._end("failed", describe(failure), failure)
 
     def checkpoint(self, parts: Callable[[], Mapping[str, Any]]) -> None:
-        """Send the record so far, as an interrupted run, if one is due.
+        """Send the record so far, as an interrupted run, if a checkpoint is due.
 
-        Checkpoints are due as the age of the run doubles, then every 10 s. A record that cannot be
-        written now is reported at the end, when the whole record is written.
+        Checkpoints are due as the age of the run doubles, then every 10 s. An error of writing one
+        is ignored: the record at the end reports it.
 
         Args:
             parts: Returns the fields of the session that `session` takes.
@@ -101,15 +103,15 @@ class Recorder:
         if self._on_record is None or now_ns < self._due_ns:
             return
         session = self.session(**parts())
-        words = f"killed, or still running: recorded {session.wall_seconds:.1f} s after it began"
+        error = f"killed, or still running: recorded {session.wall_seconds:.1f} s after its start"
         with suppress(ConfigError):
-            self._on_record(session.model_copy(update={"outcome": "interrupted", "error": words}))
+            self._on_record(session.model_copy(update={"outcome": "interrupted", "error": error}))
         cost_ns = self.clock.now_ns() - now_ns
-        wait_ns = max(min(now_ns - self.start_ns, _MOST_SECONDS * 1e9), cost_ns / _COST_SHARE)
+        wait_ns = max(min(now_ns - self.start_ns, _MAX_SECONDS * 1e9), cost_ns / _MAX_COST)
         self._due_ns = now_ns + round(wait_ns)
 
     def session(self, **parts: Any) -> Session:
-        """Return the record as it is now; `parts` are its other fields, or replace common ones."""
+        """Return the present record; `parts` are its other fields, or replace common ones."""
         common: dict[str, Any] = {
             "kind": self._kind,
             "provenance": self.provenance,

@@ -1,4 +1,4 @@
-"""What a session records once: how it was set up, its loader, its training, its workers."""
+"""Records of a session as a whole: setup, start-up, loader, training, workers."""
 
 from typing import Literal
 
@@ -9,30 +9,30 @@ from headrace.profiling.stage_records import Share
 
 
 class Setup(Record):
-    """The options that set the pace of a session, as values that findings reason about."""
+    """Options that set the pace of a session; input of the findings."""
 
     batch_size: PositiveInt = 1
     """Frames in a step."""
     stride: PositiveInt = 1
     """1 means every frame."""
     device: str = "cpu"
-    """Where the model runs: `cpu`, `cuda`, `cuda:1`."""
+    """Device of the model: `cpu`, `cuda`, `cuda:1`."""
     model: str | None = None
-    """Its name; None where there is none, or it is the user's own."""
+    """Name of the model; None without a model, or with the user's own."""
     smaller_model: str | None = None
-    """A model for the same task with less arithmetic, if one is known."""
+    """Model for the same task with less arithmetic, if one is known."""
     parameters: NonNegativeInt | None = None
-    """Weights and biases of the model."""
+    """Parameters of the model."""
     threads: PositiveInt | None = None
-    """Threads of one operation of PyTorch on the CPU."""
+    """Threads of one CPU operation of PyTorch."""
     prep_level: str | None = None
-    """`simple`, `medium`, `complex`; None where preprocessing is the user's own."""
+    """`simple`, `medium`, `complex`; None with the user's own preprocessing."""
     draws_video: bool = False
     """Whether an annotated video is written."""
 
 
 class StartUpPart(Record):
-    """One thing that was done before the first frame."""
+    """One part of the start-up, before the first frame."""
 
     name: str
     """`imports`, `profiler`, `index`, `model`, `compile`, `warm-up`."""
@@ -40,119 +40,115 @@ class StartUpPart(Record):
 
 
 class Alternative(Record):
-    """What another setting was measured to bring on this machine, in a moment after the session.
-
-    All stages ran, as they did in the session.
-    """
+    """Measured speed with another setting, in a short run of all stages after the session."""
 
     option: str
-    """As typed on the command line: `--batch-size 8`."""
+    """As on the command line: `--batch-size 8`."""
     options: dict[str, Scalar]
-    """The options of a run that make it, by their names."""
+    """Options of a run, by name."""
     ms_per_frame: PositiveFloat
-    """Of the whole, once frames flowed."""
+    """Of the whole pipeline, once frames flowed."""
     baseline_ms_per_frame: PositiveFloat
-    """The same with the session's own setting, measured in the same way."""
+    """With the session's own setting, measured in the same way."""
 
 
 class LoaderRecord(Record):
-    """The loader of a training loop.
+    """Loader of a training loop.
 
-    Means are over the measured steps: all but the first one of each epoch, which pays for the
-    start.
+    Means are over the measured steps: all but the first of each epoch, which includes start-up.
     """
 
     name: Text
     """Its type: `DataLoader`, `FrameLoader`, `generator`."""
     kind: Literal["DataLoader", "headrace", "other"] = "other"
-    """Whose: PyTorch's, ours, which decode ahead in threads, or anything that can be iterated."""
+    """PyTorch's DataLoader; a loader of headrace, which decodes ahead in threads; any iterable."""
     dataset: Text | None = None
-    """Type of its dataset; None where it has none."""
+    """Type of its dataset; None without one."""
     workers: NonNegativeInt | None = None
-    """Processes that make batches; 0: the loop makes them itself, when it asks. None where the
-    loader does not tell."""
+    """Processes that make batches; 0: the loop makes them itself, on request. None where the loader
+    does not report it."""
     prefetch_factor: PositiveInt | None = None
     """Batches that each worker may be ahead; None without workers."""
     has_persistent_workers: bool = False
-    """Whether its workers live on from one epoch to the next."""
+    """Whether its workers persist between epochs."""
     epochs: NonNegativeInt = 0
-    """Iterations that gave at least one batch."""
+    """Iterations with at least one batch."""
     first_steps: tuple[NonNegativeInt, ...] = ()
-    """The first step of each epoch; not measured."""
+    """First step of each epoch; not measured."""
     start_seconds: tuple[NonNegativeFloat, ...] = ()
-    """From asking for an iterator until its first batch was there, for each epoch."""
+    """Time from the start of each epoch to its first batch."""
     waits_of: Literal["loop", "device"] = "loop"
-    """Whose waits for data are told: those of the loop in `next`, or those of the GPU, which goes
-    on while the loop waits."""
+    """Whose waits are recorded: the loop's in `next`, or the GPU's, which works on while the loop
+    waits."""
     loop_cpu_ms: NonNegativeFloat | None = None
-    """Processor time of the loop's process for a step, what making its batch took left out."""
+    """CPU time of the loop's process per step, without making the batch."""
     batch_cpu_ms: NonNegativeFloat | None = None
-    """Processor time that making a batch takes, in whatever process; None where it is not seen."""
+    """CPU time of making a batch, in any process; None where it is not recorded."""
     late_share: Share | None = None
-    """Of the requests, those whose batch was not made yet; None where it is not seen. Near 1:
-    batches come too slowly. Near 0: the loop is the slower side."""
+    """Share of the requests whose batch was not ready; None where it is not recorded. Near 1: the
+    loader is slower. Near 0: the loop is slower."""
     handover_ms: NonNegativeFloat | None = None
-    """From when a batch was made until the loop had it, where the loop waited for it; None where
-    it never did, without workers, or where it is not seen."""
+    """Time from ready to received of batches that the loop waited for; None without such batches,
+    without workers, or where it is not recorded."""
     handover_wait_ms: NonNegativeFloat | None = None
-    """Of the wait for a batch, the part in which it was made already, and on its way."""
+    """Part of the wait for a batch in which the batch was ready, and in transfer."""
     batch_bytes: NonNegativeInt | None = None
-    """Bytes of the tensors of a batch; None where it holds none."""
+    """Bytes of the tensors of a batch; None without tensors."""
     has_float32: bool = False
-    """Whether most of these bytes are float32."""
+    """Whether more than half of these bytes are float32."""
     is_cut: bool = False
-    """Whether there were more steps than are kept: the first ones are."""
+    """Whether there were more steps than recorded; the first are."""
 
 
 class Accuracy(Record):
-    """How often the head was right on frames of videos that it was not trained on."""
+    """Accuracy of the head on frames of held-out videos."""
 
     frames: PositiveInt
-    """Frames that were looked at."""
+    """Frames evaluated."""
     right: NonNegativeInt
-    """Frames whose likeliest class was their label."""
+    """Frames whose top class is their label."""
     most_frequent: NonNegativeInt
-    """Frames of the class that most of them belong to: naming it always would be right so often."""
+    """Frames of the most frequent class: the score of always predicting it."""
 
 
 class TrainingRecord(Record):
-    """What was learnt."""
+    """Result of a training."""
 
     classes: tuple[Text, ...]
     is_dummy: bool = False
-    """Whether labels were drawn at random; the head then means nothing."""
+    """Whether labels were random; the head is then meaningless."""
     videos: NonNegativeInt
-    """Videos that were trained on."""
+    """Videos in the training set."""
     frames: NonNegativeInt
     """Frames of an epoch."""
     held_out_videos: NonNegativeInt = 0
-    """Videos that were kept for the accuracy."""
+    """Videos in the validation set."""
     trained_parameters: NonNegativeInt
-    """Weights that moved, of `Setup.parameters`."""
+    """Trained parameters, of `Setup.parameters`."""
     accuracy: Accuracy | None = None
     not_measured: Text | None = None
-    """Why there is no accuracy, and what to do."""
+    """Why there is no accuracy, and the fix."""
     head: Text | None = None
-    """The file of the head, relative to the folder; None where none was saved."""
+    """File of the head, relative to the folder; None where none was saved."""
 
 
 class WorkerRecord(Record):
-    """One process that extracts. Seconds are wall clock."""
+    """One process of an extraction. Seconds are wall clock."""
 
     name: str
     steps: NonNegativeInt
-    """That it finished."""
+    """Finished steps."""
     frames: NonNegativeInt
-    """In them: pictures, or samples that a feature was computed for."""
+    """Frames in these steps: pictures, or samples with a feature."""
     busy_seconds: NonNegativeFloat
-    """In the parts of its work, all steps added up."""
+    """Time in the parts of its work, summed over the steps."""
     queue_seconds: NonNegativeFloat = 0.0
-    """That decoded samples waited until a batch was full, chunks added up; no time of the worker
-    itself, which decodes on meanwhile."""
+    """Time that decoded samples waited for a full batch, summed over the chunks; the worker decodes
+    on meanwhile."""
     span_seconds: NonNegativeFloat
-    """From the beginning of its first step until the end of its last."""
+    """From the start of its first step to the end of its last."""
 
     @property
     def throughput(self) -> float:
-        """Frames per second of `span_seconds`; 0 where that is no time."""
+        """Frames per second of `span_seconds`; 0 where that is 0."""
         return self.frames / self.span_seconds if self.span_seconds else 0.0

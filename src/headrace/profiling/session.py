@@ -1,4 +1,4 @@
-"""One recorded session as a value: what a report says is computed from it, nothing else.
+"""Session: one recorded run as a value, the only input of its report.
 
 session.save(folder / "session.json")
 session = Session.load(folder / "session.json")
@@ -33,109 +33,107 @@ from headrace.profiling.steps import Steps
 from headrace.records import fault_of
 
 Kind = Literal["run", "live", "retrain", "extract", "loader"]
-"""A model on files; on what comes as it comes; training a head; writing frames or features; a
-training loop's own loader."""
+"""`run`: a model on files; `live`: on live sources; `retrain`: training a head; `extract`: writing
+frames or features; `loader`: a profiled training loop."""
 Pace = Literal["full_speed", "schedule", "arrival", "capture"]
 Outcome = Literal["complete", "interrupted", "failed"]
 
 _VERSION: Final = 2
+"""Version of the layout of a session."""
 
 
 class Session(Record):
     """One recorded run."""
 
     version: Literal[2] = _VERSION
-    """Of this layout."""
+    """Of the layout."""
     kind: Kind = "run"
-    """What it was."""
     provenance: Provenance
-    """When, where and with what it was recorded; the options in force among it."""
+    """Includes all options."""
     setup: Setup = Setup()
-    """The options that set its pace."""
+    """Options that set the pace."""
     inputs: tuple[SourceSummary, ...] = ()
-    """The videos; none where what was read has no end, or is not known."""
+    """Videos; empty for endless and for unknown input."""
     pace: Pace = "full_speed"
-    """What set the pace: the pipeline itself, the timetable of a file played in real time, a
+    """What sets the pace: the pipeline itself, the schedule of a file in real time, arrival from a
     live source, or its capture clock. At full speed there is no latency, only service time."""
     started: UtcTime | None = None
-    """Wall time of the start of the run; None at full speed, and in records made before headrace
-    kept it."""
+    """Wall time of the start of the run; None at full speed, and in records of older versions."""
     outcome: Outcome
     error: Text | None = None
-    """Why it failed, in the words the user saw."""
+    """Message of the error that ended it."""
     wall_seconds: NonNegativeFloat
-    """From the start of the run until its last output was closed."""
+    """From the start of the run to the close of its last output."""
     startup: tuple[StartUpPart, ...] = ()
-    """What passed before the run began, in order; not part of `wall_seconds`."""
+    """Parts before the run, in order; not in `wall_seconds`."""
     others_cpu_share: Share | None = None
-    """Of all processor time that was used during the run, that of other programs; None where the
-    system does not tell."""
+    """CPU share of other programs during the run; None where it is not known."""
     usage: Usage | None = None
-    """What it took of the machine; None in records made before headrace kept it."""
+    """None in records of older versions."""
     warmup_steps: NonNegativeInt = 0
-    """The first steps, which every figure but the totals leaves out."""
+    """First steps, which all figures but the totals leave out."""
     steps: Steps = Steps()
     stages: tuple[StageRecord, ...] = ()
-    """In the order the frames take."""
+    """In the order of the frames."""
     workers: tuple[WorkerRecord, ...] = ()
-    """Processes of an extraction, in order of their names; empty in sessions of any other kind."""
+    """Processes of an extraction, by name; empty in other kinds of session."""
     queues: tuple[QueueRecord, ...] = ()
-    """In the order the frames take."""
+    """In the order of the frames."""
     items: ItemCounts | None = None
-    """What became of all that came in; None where nothing flowed."""
+    """Counts of all arrived items; None without items."""
     sources: tuple[SourceRecord, ...] = ()
-    """What was read as it came, in the order it was asked for; a step's `input` is a place here."""
+    """Live sources, in the order of the request; a step's `input` is an index in them."""
     events: tuple[EventRecord, ...] = ()
-    """What happened to the sources and sinks, in order."""
+    """Events of sources and sinks, in order."""
     loader: LoaderRecord | None = None
-    """What a training loop took its batches from; None in sessions of any other kind."""
+    """Loader of a training loop; None in other kinds of session."""
     decode: DecodeStats
     lost: tuple[LostFrame, ...] = ()
     """In order of output."""
     alternatives: tuple[Alternative, ...] = ()
-    """What other settings were measured to bring, after the run."""
+    """Other settings, measured after the run."""
     training: TrainingRecord | None = None
-    """What was learnt; None where nothing was trained."""
+    """None where nothing was trained."""
     notes: tuple[Text, ...] = ()
-    """What was decided before it began, in words: the batch size that was chosen, and why."""
+    """Decisions before the run, in words, as the batch size and its reason."""
     outputs: tuple[Text, ...] = ()
-    """Files the run wrote, relative to its folder."""
+    """Files of the run, relative to its folder."""
 
     def save(self, path: Path) -> None:
-        """Writes it as JSON; the file appears whole or not at all.
+        """Write the session as JSON, atomically.
 
         Raises:
-            ConfigError: The file cannot be written there.
+            ConfigError: the file cannot be written.
         """
         write_whole(path, self.model_dump_json() + "\n")
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Reads what `save` wrote; about 0.1 s for 100,000 steps.
+        """Read a file of `save`; about 0.1 s for 100,000 steps.
 
         Raises:
-            ConfigError: The file is missing, damaged, from a newer headrace or not a session.
+            ConfigError: the file is missing, damaged, from a newer headrace, or not a session.
         """
         with file_errors(f"cannot read {path}", "give the session.json of a run folder"):
             text = path.read_bytes()
         try:
             return cls.model_validate_json(text)
         except ValidationError as error:
-            raise ConfigError(f"cannot read {path}: {_diagnosis(error)}") from error
+            raise ConfigError(f"cannot read {path}: {_diagnose(error)}") from error
 
 
-def _diagnosis(error: ValidationError) -> str:
-    """What is wrong with the file, and what to do about it."""
+def _diagnose(error: ValidationError) -> str:
+    """Return the fault of the file and its fix."""
     problems = error.errors(include_url=False)
     if problems[0]["type"] == "json_invalid":
         return f"{fault_of(error)}; record it again"
-    found = {problem["loc"]: problem for problem in problems}
-    is_old = ("headrace",) in found and ("version",) in found
-    if () in found or (("provenance",) in found and not is_old):
-        return "it is JSON, but no headrace session; give the session.json of a run folder"
-    if ("version",) in found:
+    faults = {problem["loc"]: problem for problem in problems}
+    is_old = ("headrace",) in faults and ("version",) in faults
+    if () in faults or (("provenance",) in faults and not is_old):
+        return "it is JSON, but not a headrace session; give the session.json of a run folder"
+    if ("version",) in faults:
         return (
-            f"its layout is version {found['version',]['input']!r}, this headrace reads version "
+            f"its layout is version {faults['version',]['input']!r}, this headrace reads version "
             f"{_VERSION}; read it with the headrace that wrote it, or a newer one"
         )
     return f"{fault_of(error)}; the file was changed, record it again"

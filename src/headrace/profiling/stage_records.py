@@ -1,4 +1,4 @@
-"""What stages and the queues between them did, and the roles that stages play."""
+"""Records of stages and queues, and the roles of stages."""
 
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, Self
@@ -12,12 +12,12 @@ from headrace.runtime.queue import QueueStatistics
 from headrace.runtime.stage import StageStatistics
 
 Role = Literal["decode", "preprocess", "transfer", "model", "sink"]
-"""What a stage does to a frame, whatever it is called."""
+"""What a stage does to a frame, whatever its name."""
 
 
 @dataclass(frozen=True)
 class RoleWords:
-    """How a role is called where people read."""
+    """Text of a role."""
 
     phrase: str
     """In a sentence: "bound by ..."."""
@@ -32,62 +32,62 @@ ROLES: Final[dict[Role, RoleWords]] = {
     "model": RoleWords("the model", "exec"),
     "sink": RoleWords("drawing and writing", "sink"),
 }
-"""In the order the frames take."""
+"""In the order of the frames."""
 
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class StageRecord(Record):
-    """What the workers of one stage did with their time. Seconds are summed over the workers."""
+    """Time of one stage. Seconds are summed over its workers."""
 
     name: str
     role: Role
-    """What it does to a frame; several stages may play one role."""
+    """Several stages may have one role."""
     workers: PositiveInt
     items: NonNegativeInt
-    """Batches it finished."""
+    """Finished batches."""
     busy_seconds: NonNegativeFloat
-    """At work. Near the run's length for one worker: this stage sets the pace."""
+    """Time at work. Near the run's length per worker: the stage sets the pace."""
     starved_seconds: NonNegativeFloat
-    """Waiting for input: what comes before is slower."""
+    """Time without input: the stages before are slower."""
     blocked_seconds: NonNegativeFloat
-    """Waiting for room: what comes after is slower."""
+    """Time without room in the next queue: the stages after are slower."""
     dropped: dict[str, NonNegativeInt] = Field(default_factory=dict)
-    """Cause → items that ended here."""
+    """Cause → items dropped here."""
     moved_bytes: NonNegativeInt = 0
-    """Bytes it carried to another device; 0 for stages that carry none."""
+    """Bytes copied to another device; 0 for stages that copy none."""
     moved_to: Device | None = None
-    """Which: `cpu` means down from a GPU. None where a stage carries none, and in records made
-    before headrace kept it."""
+    """Target device; `cpu` means from a GPU to the host. None for stages that copy none, and in
+    records of older versions."""
 
     @classmethod
     def of(
         cls,
-        found: StageStatistics,
+        statistics: StageStatistics,
         role: Role,
         *,
         moved_bytes: int = 0,
         moved_to: Device | None = None,
     ) -> Self:
-        """The record of a stage that plays `role`."""
-        return record_of(cls, found, role=role, moved_bytes=moved_bytes, moved_to=moved_to)
+        """Return the record of a stage with this role."""
+        return record_of(cls, statistics, role=role, moved_bytes=moved_bytes, moved_to=moved_to)
 
 
 class ItemCounts(Record):
-    """How items came in and ended: arrived = delivered + dropped + in flight."""
+    """Counts of items: arrived = delivered + dropped + in flight."""
 
     arrived: NonNegativeInt
     delivered: NonNegativeInt
     dropped: NonNegativeInt
-    """By cause in the record of the stage where they ended."""
+    """The records of the stages have the causes."""
     in_flight: NonNegativeInt
-    """The session ended before they did."""
+    """Unfinished at the end of the session."""
 
     @classmethod
-    def of(cls, found: FlowStatistics) -> Self:
-        """The record of what the runtime counted."""
-        return record_of(cls, found, dropped=sum(found.dropped.values()))
+    def of(cls, statistics: FlowStatistics) -> Self:
+        """Return the record of the runtime's counts."""
+        return record_of(cls, statistics, dropped=sum(statistics.dropped.values()))
 
 
 class QueueRecord(Record):
@@ -95,33 +95,34 @@ class QueueRecord(Record):
 
     name: str
     feeds: str | None
-    """The stage that takes from it; None for the one behind the last stage."""
+    """Consuming stage; None for the queue after the last stage."""
     capacity: PositiveInt
-    """Batches it can hold."""
+    """Maximum depth, in batches."""
     puts: NonNegativeInt
     gets: NonNegativeInt
     elapsed_seconds: NonNegativeFloat
-    """How long it was watched; `occupancy_mean` is over this time."""
+    """Observed time; `occupancy_mean` is over this time."""
     occupancy_mean: Share
-    """Time-weighted share of the capacity in use. Near 1: what comes after is slower."""
+    """Time-weighted share of the capacity in use. Near 1: the stages after are slower."""
     occupancy_max: Share
     starved_seconds: NonNegativeFloat
-    """Consumers waited for input, summed over them."""
+    """Time that consumers waited for input, summed over them."""
     blocked_seconds: NonNegativeFloat
-    """Producers waited for room, summed over them."""
+    """Time that producers waited for room, summed over them."""
     wait_ms_p50: NonNegativeFloat | None
-    """Half of the batches lay in the queue at most this long; None when none came out."""
+    """Median time of a batch in the queue; None without batches."""
     wait_ms_p95: NonNegativeFloat | None
 
     @classmethod
-    def of(cls, found: QueueStatistics, *, feeds: str | None) -> Self:
-        """The record of a queue in front of the stage `feeds`."""
+    def of(cls, statistics: QueueStatistics, *, feeds: str | None) -> Self:
+        """Return the record of a queue before the stage `feeds`."""
+        wait_ms = statistics.wait_ms
         return record_of(
             cls,
-            found,
+            statistics,
             feeds=feeds,
-            occupancy_mean=found.mean_occupancy,
-            occupancy_max=found.max_occupancy,
-            wait_ms_p50=found.wait_ms.p50 if found.wait_ms else None,
-            wait_ms_p95=found.wait_ms.p95 if found.wait_ms else None,
+            occupancy_mean=statistics.mean_occupancy,
+            occupancy_max=statistics.max_occupancy,
+            wait_ms_p50=wait_ms.p50 if wait_ms else None,
+            wait_ms_p95=wait_ms.p95 if wait_ms else None,
         )

@@ -1,4 +1,4 @@
-"""The steps of a session, one batch each, kept as columns; of a run without end the latest."""
+"""Steps of a session, one batch each, as columns; of an endless run the latest."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,45 +20,44 @@ from headrace.runtime.distribution import RingBuffer
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Step:
-    """One batch on its way from the first stage to the last. Times are milliseconds."""
+    """One batch from the first stage to the last. Times are milliseconds since the run's start."""
 
     step: int
-    """0-based, in order of output; warm-up steps come first and count."""
+    """0-based, in order of output; warm-up steps come first and are counted."""
     input: int = 0
-    """Which of the session's inputs its frames are from."""
+    """Index of the session's input that its frames are from."""
     first_index: int
     """Index of the first frame of the batch in its video."""
     frames: int
     """Frames in the batch."""
     started_ms: float
-    """When work on it began, since the start of the run."""
+    """Start of the work on it."""
     work_ms: Mapping[str, float] = field(default_factory=dict)
-    """Stage → wall clock it worked on the step; on a GPU until the work is complete."""
+    """Stage → wall-clock duration of its work on the step; on a GPU until the work is complete."""
     total_ms: float
-    """From `started_ms` until the last stage returned, the waits in the queues included: the step
-    came out at `started_ms + total_ms`. At full speed this grows with the queues; not a latency."""
+    """Duration from `started_ms` to the output, waits in queues included. At full speed it grows
+    with the queues and is not a latency."""
     arrived_ms: float | None = None
-    """When its newest frame arrived, since the start of the run, by the session's `pace`; None at
-    full speed, where there is no latency."""
+    """Arrival of its newest frame, by the session's `pace`; None at full speed."""
     oldest_arrived_ms: float | None = None
-    """When its oldest frame arrived; None where that is its newest one."""
+    """Arrival of its oldest frame; None where that is its newest."""
     capture_latency_ms: float | None = None
-    """From the capture of its newest frame, by the sender's clock, until it came out; None where
-    the sender tells none. Negative where the two clocks differ by more than the latency."""
+    """Duration from the capture of its newest frame, by the sender's clock, to the output; None
+    where no sender sends it. Negative where the clocks differ by more than the latency."""
     segment: int | None = None
-    """Timeline of the source that the pts of its frames count on, from 0: the next one begins with
-    a reconnection. None at full speed, and where its frames are of several."""
+    """Index of the source's timeline that the pts of its frames are on; a reconnection starts the
+    next. None at full speed, and where its frames are of several."""
     loss: float | None = None
-    """Training loss; None at inference. May be NaN or infinite: a run that diverged is kept."""
+    """Training loss; None at inference; NaN or infinite where the run diverged."""
 
     @property
     def service_ms(self) -> float:
-        """The work spent on the step in all stages, waits left out."""
+        """Work on the step in all stages, waits left out."""
         return sum(self.work_ms.values())
 
     @property
     def ended_ms(self) -> float:
-        """When it came out, since the start of the run."""
+        """Output of the step."""
         return self.started_ms + self.total_ms
 
 
@@ -78,7 +77,7 @@ _OPTIONAL = ("oldest_arrived_ms", "capture_latency_ms", "segment")
 
 
 class Steps(BaseModel):
-    """Every `Step`, one column per field: an hour at 30 frames/s in batches of 16 is 0.5 MB."""
+    """Steps as one column per field: an hour at 30 frames/s in batches of 16 is 0.5 MB."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, ser_json_inf_nan="strings"
@@ -97,24 +96,24 @@ class Steps(BaseModel):
     oldest_arrived_ms: tuple[NonNegativeFloat | None, ...] = ()
     """Empty where each step has one frame."""
     capture_latency_ms: tuple[float | None, ...] = ()
-    """Empty where no sender told its clock."""
+    """Empty where no sender sent its clock."""
     segment: tuple[NonNegativeInt | None, ...] = ()
     """Empty at full speed, and in records made before headrace kept it."""
 
     @classmethod
     def of(cls, rows: Iterable[Step]) -> Self:
-        """The columns of `rows`, whose stages are the same."""
-        kept = tuple(rows)
+        """Return the columns of `rows`, which have the same stages."""
+        steps = tuple(rows)
         columns = {
-            name: tuple(getattr(row, name) for row in kept) for name in (*_COLUMNS, *_OPTIONAL)
+            name: tuple(getattr(step, name) for step in steps) for name in (*_COLUMNS, *_OPTIONAL)
         }
         columns |= {name: () for name in _OPTIONAL if set(columns[name]) <= {None}}
-        stages = kept[0].work_ms if kept else ()
-        work = {stage: tuple(row.work_ms[stage] for row in kept) for stage in stages}
+        stages = steps[0].work_ms if steps else ()
+        work = {stage: tuple(step.work_ms[stage] for step in steps) for stage in stages}
         return cls(**columns, work_ms=work)
 
     def rows(self) -> Iterator[Step]:
-        """The steps, one at a time."""
+        """Yield the steps."""
         names = (*_COLUMNS, *(name for name in _OPTIONAL if getattr(self, name)))
         for k, values in enumerate(zip(*(getattr(self, name) for name in names), strict=True)):
             work = {stage: column[k] for stage, column in self.work_ms.items()}
@@ -134,21 +133,21 @@ class Steps(BaseModel):
 
 
 _NUMBERS: Final = tuple(field.name for field in fields(Step) if field.name != "work_ms")
-_WHOLE: Final = frozenset(["step", "input", "first_index", "frames", "segment"])
+_INTEGERS: Final = frozenset(["step", "input", "first_index", "frames", "segment"])
 
 
 class LatestSteps:
-    """Keeps the last `most` steps as columns of numbers: as objects they take ten times as much."""
+    """The last `capacity` steps as columns of numbers, a tenth of their memory as objects."""
 
-    def __init__(self, most: int) -> None:
-        """None yet."""
-        self._most = most
-        self._columns = {name: RingBuffer(most) for name in _NUMBERS}
+    def __init__(self, capacity: int) -> None:
+        """Start empty."""
+        self._capacity = capacity
+        self._columns = {name: RingBuffer(capacity) for name in _NUMBERS}
         self._work: dict[str, RingBuffer] = {}
 
     def append(self, step: Step) -> None:
-        """Keep a step; all of them have the same stages."""
-        self._work = self._work or {stage: RingBuffer(self._most) for stage in step.work_ms}
+        """Append a step; all steps have the same stages."""
+        self._work = self._work or {stage: RingBuffer(self._capacity) for stage in step.work_ms}
         for name, column in self._columns.items():
             value = getattr(step, name)
             column.append(math.nan if value is None else value)
@@ -159,7 +158,7 @@ class LatestSteps:
         return len(self._columns["step"])
 
     def __iter__(self) -> Iterator[Step]:
-        """Yield them, the oldest first."""
+        """Yield the steps, the oldest first."""
         columns = {name: column.values().tolist() for name, column in self._columns.items()}
         work = {stage: column.values().tolist() for stage, column in self._work.items()}
         for k in range(len(self)):
@@ -172,4 +171,4 @@ class LatestSteps:
 def _value(name: str, number: float) -> Any:
     if math.isnan(number):
         return None
-    return int(number) if name in _WHOLE else number
+    return int(number) if name in _INTEGERS else number

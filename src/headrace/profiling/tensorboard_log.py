@@ -1,4 +1,4 @@
-"""The figures of each step as scalars that TensorBoard draws."""
+"""TensorBoard log: figures of each step as scalars."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,33 +11,34 @@ from headrace.errors import ConfigError, reason_of
 from headrace.profiling.steps import Step
 
 _MIB: Final = 1 << 20
+"""Bytes."""
 
 
 class ScalarWriter(Protocol):
-    """What is used of `torch.utils.tensorboard.SummaryWriter`."""
+    """Interface of `torch.utils.tensorboard.SummaryWriter`."""
 
     def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> Any:
-        """Add one figure of one step."""
+        """Write one figure of one step."""
 
     def close(self) -> Any:
-        """Write what is left."""
+        """Write what is buffered."""
 
 
 class TensorBoardLog:
-    """Writes each step as it comes out: about a millisecond. For one thread."""
+    """Log of the steps, written as they are output; about 1 ms per step. For one thread."""
 
     def __init__(self, writer: ScalarWriter) -> None:
-        """The writer is closed with this."""
+        """Write to `writer`, which `close` closes."""
         self._writer = writer
         self._process = psutil.Process()
         self._last_ms: float | None = None
         self._has_gpu = torch.cuda.is_available()
 
     def add(self, step: Step, depths: Mapping[str, int]) -> None:
-        """Write the figures of a step, and how many items wait in each queue now.
+        """Write the figures of a step and the present depth of each queue.
 
         Raises:
-            ConfigError: they cannot be written.
+            ConfigError: the log cannot be written.
         """
         with writing():
             for tag, value in self._scalars(step, depths):
@@ -45,10 +46,10 @@ class TensorBoardLog:
         self._last_ms = step.ended_ms
 
     def close(self) -> None:
-        """Write what is left, and end.
+        """Write what is buffered, and close the log.
 
         Raises:
-            ConfigError: it cannot be written.
+            ConfigError: the log cannot be written.
         """
         with writing():
             self._writer.close()
@@ -72,7 +73,7 @@ class TensorBoardLog:
 
 
 def stage_scalars(work_ms: Mapping[Any, float], total_ms: float) -> Iterator[tuple[str, float]]:
-    """Yield tag and value of what each stage took of a step, and what the whole took."""
+    """Yield (tag, value) for the time of each stage of a step and of the whole step."""
     for stage, milliseconds in work_ms.items():
         yield f"stage_ms/{stage}", milliseconds
     yield "step_ms/total", total_ms
@@ -80,7 +81,7 @@ def stage_scalars(work_ms: Mapping[Any, float], total_ms: float) -> Iterator[tup
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """Make what the system says against writing a ConfigError."""
+    """Raise an OSError of the block as a ConfigError."""
     try:
         yield
     except OSError as error:

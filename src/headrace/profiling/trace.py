@@ -1,4 +1,4 @@
-"""What threads did, for other tools: Chrome trace events that Perfetto draws, ranges for Nsight.
+"""Traces for other tools: Chrome trace events for Perfetto, NVTX ranges for Nsight Systems.
 
 Format of the events:
 https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
@@ -19,84 +19,84 @@ Event = dict[str, Any]
 """One trace event; `ts` and `dur` in microseconds."""
 
 NAME: Final = "trace.json.gz"
-"""The file in the folder of a run."""
+"""File in the folder of a run."""
 _FIRST_ROW: Final = 1 << 30
-"""Row numbers from here on are ours: systems do not number threads so high."""
-_SHORTEST_US: Final = 0.001
-"""An arrow ends at a range only if it has a length."""
+"""First row number of headrace; systems number no thread this high."""
+_MIN_DURATION_US: Final = 0.001
+"""Microseconds; an arrow binds only to a range with a length."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ItemTrace:
-    """The way of one item that came out."""
+    """Path of one delivered item through the stages."""
 
     number: int
-    """Of the item, as its last stage counts."""
+    """Number of the item at its last stage."""
     stages: tuple[str, ...]
-    """Where it was, the source first."""
+    """Stages of the item, the source first."""
     source_number: int | None = None
-    """What the source's ranges call it, where that is something else."""
+    """Number of the item in the source's ranges, where it differs."""
 
 
 def trace_events(
     ranges: Sequence[TimedRange],
-    journeys: Sequence[ItemTrace] = (),
+    items: Sequence[ItemTrace] = (),
     parts: Mapping[tuple[str, int], Sequence[int]] | None = None,
     *,
     origin_ns: int,
     processes: Mapping[int, str] | None = None,
 ) -> list[Event]:
-    """Return ranges as a row for each thread, and arrows along the way of each item.
+    """Return the events: a row of ranges per thread, an arrow along the path of each item.
 
     Args:
-        ranges: Of any threads and processes; those of one thread are nested.
-        journeys: The items whose way is drawn.
-        parts: (stage, number) of gathered items -> what they are made of: each part has an arrow of
-            its own, through all that it went into.
-        origin_ns: What the trace counts from, by the clock of the ranges.
-        processes: Process -> what it is called; "headrace" where it is not told.
+        ranges: Ranges of any threads and processes; ranges of one thread are nested.
+        items: Items with an arrow.
+        parts: (stage, number) of a gathered item → numbers of its parts. Each part has an arrow of
+            its own, through every item that it went into.
+        origin_ns: Time 0 of the trace, on the clock of the ranges.
+        processes: Process id → name, "headrace" by default.
     """
     rows = _rows(ranges)
-    placed = [(rows[each.process_id, each.thread_id, each.thread], each) for each in ranges]
-    events = list(_names(rows, processes or {}))
-    for row, each in placed:
+    placed = [(rows[span.process_id, span.thread_id, span.thread], span) for span in ranges]
+    events = list(_name_rows(rows, processes or {}))
+    for row, span in placed:
         events.append(
             {
                 "ph": "X",
                 "cat": "stage",
-                "name": f"{each.stage} {each.number}",
-                "pid": each.process_id,
+                "name": f"{span.stage} {span.number}",
+                "pid": span.process_id,
                 "tid": row,
-                "ts": (each.start_ns - origin_ns) / 1e3,
-                "dur": max(_SHORTEST_US, (each.end_ns - each.start_ns) / 1e3),
-                "args": {"stage": each.stage, "item": each.number},
+                "ts": (span.start_ns - origin_ns) / 1e3,
+                "dur": max(_MIN_DURATION_US, (span.end_ns - span.start_ns) / 1e3),
+                "args": {"stage": span.stage, "item": span.number},
             }
         )
-    found: dict[tuple[str, int], tuple[int, TimedRange]] = {}
-    for row, each in sorted(placed, key=lambda pair: pair[1].end_ns):
-        found[each.stage, each.number] = row, each
-    for journey in journeys:
-        for item, way in _ways(journey, parts or {}):
-            stops = [found[stop] for stop in way if stop in found]
-            events += _arrow(item, stops, origin_ns)
+    last: dict[tuple[str, int], tuple[int, TimedRange]] = {}
+    for row, span in sorted(placed, key=lambda pair: pair[1].end_ns):
+        last[span.stage, span.number] = row, span
+    for item in items:
+        for number, path in _paths(item, parts or {}):
+            stops = [last[stop] for stop in path if stop in last]
+            events += _arrow(number, stops, origin_ns)
     return events
 
 
 def row_names(ranges: Sequence[TimedRange]) -> dict[tuple[int, int], str]:
-    """Return (process, thread) -> the name of its row, to call other rows of the thread alike."""
-    return {(each.process_id, each.thread_id): each.thread for each in ranges}
+    """Return (process, thread) → name of its row, for further rows of the thread."""
+    return {(span.process_id, span.thread_id): span.thread for span in ranges}
 
 
 def metadata(name: str, process: int, row: int, args: Event) -> Event:
-    """Return an event that says something of a row: `thread_name`, `thread_sort_index`."""
+    """Return a metadata event of a row, as `thread_name` or `thread_sort_index`."""
     return {"ph": "M", "name": name, "pid": process, "tid": row, "ts": 0, "args": args}
 
 
 def write_trace(path: Path, events: Sequence[Event]) -> None:
-    """Write events as gzipped JSON; the file appears whole or not at all.
+    """Write events as gzipped JSON, atomically.
 
     Raises:
-        ConfigError: it cannot be written there.
+        ConfigError: the file cannot be written.
     """
     partial = partial_of(path)
     try:
@@ -114,19 +114,19 @@ def write_trace(path: Path, events: Sequence[Event]) -> None:
 
 
 def _rows(ranges: Sequence[TimedRange]) -> dict[tuple[int, int, str], int]:
-    """Number the rows in the order their stages began, then by name."""
-    began: dict[str, int] = {}
-    for each in ranges:
-        began[each.stage] = min(each.start_ns, began.get(each.stage, each.start_ns))
+    """Return thread → row number, in the order in which stages started, then by name."""
+    starts: dict[str, int] = {}
+    for span in ranges:
+        starts[span.stage] = min(span.start_ns, starts.get(span.stage, span.start_ns))
     first: dict[tuple[int, int, str], int] = {}
-    for each in ranges:
-        thread = each.process_id, each.thread_id, each.thread
-        first[thread] = min(began[each.stage], first.get(thread, began[each.stage]))
+    for span in ranges:
+        thread = span.process_id, span.thread_id, span.thread
+        first[thread] = min(starts[span.stage], first.get(thread, starts[span.stage]))
     ordered = sorted(first, key=lambda thread: (thread[0], first[thread], thread[2]))
-    return {thread: _FIRST_ROW + 2 * place for place, thread in enumerate(ordered)}
+    return {thread: _FIRST_ROW + 2 * index for index, thread in enumerate(ordered)}
 
 
-def _names(
+def _name_rows(
     rows: Mapping[tuple[int, int, str], int], processes: Mapping[int, str]
 ) -> Iterator[Event]:
     for process in dict.fromkeys(process for process, _, _ in rows):
@@ -137,57 +137,54 @@ def _names(
         yield metadata("thread_sort_index", process, row, {"sort_index": row - _FIRST_ROW})
 
 
-def _ways(
-    journey: ItemTrace, parts: Mapping[tuple[str, int], Sequence[int]]
+def _paths(
+    item: ItemTrace, parts: Mapping[tuple[str, int], Sequence[int]]
 ) -> Iterator[tuple[int, list[tuple[str, int]]]]:
-    """Yield (number at the source, stops), for each item of the source that went into it."""
-    ways: list[list[tuple[str, int]]] = [[]]
-    numbers = [journey.number]
-    for stage in reversed(journey.stages):
-        ways = [[(stage, number), *way] for number, way in zip(numbers, ways, strict=True)]
-        split = [
-            (part, way)
-            for number, way in zip(numbers, ways, strict=True)
+    """Yield (number at the source, stops) for each source item that went into `item`."""
+    paths: list[tuple[int, list[tuple[str, int]]]] = [(item.number, [])]
+    for stage in reversed(item.stages):
+        paths = [
+            (part, [(stage, number), *path])
+            for number, path in paths
             for part in parts.get((stage, number), (number,))
         ]
-        numbers, ways = [part for part, _ in split], [list(way) for _, way in split]
-    for number, way in zip(numbers, ways, strict=True):
-        if journey.source_number is not None:
-            way[0] = journey.stages[0], journey.source_number
-        yield number, way
+    for number, path in paths:
+        if item.source_number is not None:
+            path[0] = item.stages[0], item.source_number
+        yield number, path
 
 
 def _arrow(item: int, stops: Sequence[tuple[int, TimedRange]], origin_ns: int) -> Iterator[Event]:
-    """Yield the parts of one arrow; each binds to the range that begins at its moment."""
+    """Yield the parts of one arrow; each binds to the range that starts at its time."""
     last = len(stops) - 1
-    for place, (row, each) in enumerate(stops if last > 0 else ()):
+    for index, (row, span) in enumerate(stops if last > 0 else ()):
         yield {
-            "ph": "s" if place == 0 else "f" if place == last else "t",
-            **({"bp": "e"} if place == last else {}),
+            "ph": "s" if index == 0 else "f" if index == last else "t",
+            **({"bp": "e"} if index == last else {}),
             "cat": "item",
             "name": "item",
             "id": item,
-            "pid": each.process_id,
+            "pid": span.process_id,
             "tid": row,
-            "ts": (each.start_ns - origin_ns) / 1e3,
+            "ts": (span.start_ns - origin_ns) / 1e3,
         }
 
 
 class NvtxDomain(Protocol):
-    """What is used of a domain of the package `nvtx`; free while no tool listens."""
+    """Interface of a domain of the package `nvtx`; no cost without a tool attached."""
 
     def push_range(self, *, message: str, category: str) -> Any:
-        """Begin a range in this thread."""
+        """Start a range in this thread."""
 
     def pop_range(self) -> Any:
-        """End the range of this thread that began last."""
+        """End the innermost range of this thread."""
 
 
 class NvtxMarks:
-    """Each range is called after its stage and item, `model 17`; its category is the stage."""
+    """NVTX ranges named by stage and item, as `model 17`, with the stage as category."""
 
     def __init__(self, domain: NvtxDomain) -> None:
-        """Ranges go to this domain: `nvtx.get_domain("headrace")`."""
+        """Write ranges to this domain: `nvtx.get_domain("headrace")`."""
         self._domain = domain
 
     def range(self, stage: str, number: int) -> Range:
@@ -195,7 +192,7 @@ class NvtxMarks:
         return _NvtxRange(self._domain, stage, number)
 
     def gathered(self, stage: str, number: int, parts: Sequence[int]) -> None:
-        """Say nothing: NVTX knows no such thing."""
+        """Do nothing: NVTX has no gathered items."""
 
 
 class _NvtxRange:
@@ -213,4 +210,4 @@ class _NvtxRange:
         self._domain.pop_range()
 
     def arrived(self, number: int, since_ns: int) -> None:
-        """Leave the name: it was given when the range began."""
+        """Do nothing: the name is fixed at the start of the range."""

@@ -1,1 +1,1 @@
-"""Drawing a recorded session: charts, html and text. Nothing here measures."""
+"""Reports: sessions, comparisons, benchmarks and launches as text and HTML."""

@@ -1,4 +1,4 @@
-"""A benchmark as a page of HTML and as text for the console."""
+"""Page of a benchmark, as HTML and as text."""
 
 import shlex
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from headrace.report.text import (
     banner_lines,
     configuration_rows,
     finding_lines,
-    gpu_words,
+    gpu_text,
     machine_rows,
     printable,
 )
@@ -30,77 +30,77 @@ Shown = TypeVar("Shown", contravariant=True)
 class Column(Generic[Shown]):
     """One column of a benchmark's table."""
 
-    head: str
+    header: str
     cell: Callable[[Shown], str]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """Rows of a benchmark, as text; the first column names the row."""
+    """Table of a benchmark as text; the first column is the name of the row."""
 
     reading: str
-    """What the columns are, one or two sentences."""
-    heads: tuple[str, ...]
+    """Explanation of the columns, one or two sentences."""
+    headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
 
 def table(columns: Sequence[Column[Row]], rows: Sequence[Row], reading: str) -> Table:
-    """Return rows as text."""
+    """Return a table of rows as text."""
     return Table(
         reading=reading,
-        heads=tuple(column.head for column in columns),
+        headers=tuple(column.header for column in columns),
         rows=tuple(tuple(column.cell(row) for column in columns) for row in rows),
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class BenchmarkPage:
-    """What was found, and what it was found with."""
+    """Findings, figures and provenance of a benchmark."""
 
     name: str
-    """As the command line calls it: `bench workers`."""
+    """As on the command line: `bench workers`."""
     title: str
-    """What was measured of what; or the verdict."""
+    """What was measured; or the verdict."""
     is_title_verdict: bool = False
-    """Whether the title is the verdict, so that no finding stands above the others."""
+    """Whether the title is the verdict, so that no finding is the heading."""
     findings: tuple[Finding, ...]
     """The answer first."""
     banner: str | None = None
-    """What stands above all else: that the machine was busy."""
+    """Warning above all else: the machine was busy."""
     charts: tuple[Chart, ...]
     table: Table
     provenance: Provenance
 
 
 def render_benchmark(page: BenchmarkPage) -> str:
-    """The page: answer, charts, rows and provenance. Costs as `render_page` says."""
-    made = page.provenance
+    """Return the HTML page: answer, charts, table, provenance. Cost: see `render_page`."""
+    provenance = page.provenance
     return render_page(
         _PAGE,
         page.charts,
         benchmark=page,
-        created=made.created,
-        command=shlex.join(made.command),
-        configuration=configuration_rows(made.configuration),
-        usable_cores=made.machine.usable_cores,
-        machine=machine_rows(made.machine),
-        versions=made.versions.items(),
+        created=provenance.created,
+        command=shlex.join(provenance.command),
+        configuration=configuration_rows(provenance.configuration),
+        usable_cores=provenance.machine.usable_cores,
+        machine=machine_rows(provenance.machine),
+        versions=provenance.versions.items(),
     )
 
 
 def render_benchmark_text(page: BenchmarkPage) -> str:
-    """The rows and the answer, ending in a newline."""
-    heads, rows = page.table.heads, page.table.rows
-    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-    cells = [[c.rjust(w) for c, w in zip(row, widths, strict=True)] for row in (heads, *rows)]
+    """Return table and answer as text, ending in a newline."""
+    headers, rows = page.table.headers, page.table.rows
+    widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
+    cells = [[c.rjust(w) for c, w in zip(row, widths, strict=True)] for row in (headers, *rows)]
     lines = [*banner_lines(page.banner), page.title, ""]
     lines += [*aligned(cells), "", *finding_lines(page.findings)]
     return "\n".join(map(printable, lines)).rstrip() + "\n"
 
 
 def machine_line(machine: Machine) -> str:
-    """What was measured on, in a line: processor, cores, memory, GPU."""
-    gpus = ", ".join(map(gpu_words, machine.gpus))
+    """Return the machine in a line: CPU, cores, memory, GPU."""
+    gpus = ", ".join(map(gpu_text, machine.gpus))
     return (
         f"Machine: CPU {machine.cpu}, {machine.usable_cores} of "
         f"{counted(machine.logical_cores or machine.usable_cores, 'core')} usable; "

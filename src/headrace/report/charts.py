@@ -1,4 +1,4 @@
-"""The charts of a session, each with one sentence on how to read it. Nothing is measured here."""
+"""Charts of a session, each with an explanation."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -15,27 +15,26 @@ from headrace.report.drawing import MARK, PLAIN, ROLE_COLORS, Chart, bar, draw, 
 from headrace.report.time_charts import latency_chart, loss_chart
 from headrace.runtime.distribution import Distribution
 
-_ROOM: Final = {"busy": 0.06, "no input": 0.25, "no room": 0.25}
-"""Share from which a bar can hold its words, also on a narrow page."""
-_BARS: Final = 240
-"""Bars a chart over steps has at most: more than the screen can tell apart only slow it down."""
-
-_SHADES: Final = (1.0, 0.65, 0.35)
-"""How opaque the stages of one role are, which have one colour."""
-_IN_TURN: Final = {
-    "retrain": "Share of the time of the loop that each part of a step took; they follow each "
-    "other, and the longest is what to shorten. Waiting for a batch is the part called data.",
-    "extract": "Share of the workers' time that each part of their work took; in each worker they "
-    "follow each other, and the longest is what to shorten.",
+_MIN_LABELLED: Final = {"busy": 0.06, "starved": 0.25, "blocked": 0.25}
+"""Share from which the label fits into its bar, also on a narrow page."""
+_MAX_BARS: Final = 240
+"""Bars of a chart over steps; more only slow it down."""
+_OPACITIES: Final = (1.0, 0.65, 0.35)
+"""Opacity of the stages of one role, which have one color."""
+_SEQUENTIAL: Final = {
+    "retrain": "Share of the loop's time in each part of a step. The parts follow each other; "
+    "shorten the longest. The part called data is the wait for a batch.",
+    "extract": "Share of the workers' time in each part of their work. In each worker the parts "
+    "follow each other; shorten the longest.",
 }
-"""What is read of sessions whose stages follow each other, by their kind."""
+"""Kind of session whose stages follow each other → explanation of its shares."""
 _ON_COLOR: Final = "#101418"
-_NO_INPUT: Final = "rgba(128, 136, 148, 0.14)"
-_NO_ROOM: Final = "rgba(128, 136, 148, 0.32)"
+_STARVED_COLOR: Final = "rgba(128, 136, 148, 0.14)"
+_BLOCKED_COLOR: Final = "rgba(128, 136, 148, 0.32)"
 
 
 def charts(session: Session, metrics: Metrics) -> Iterator[Chart]:
-    """Those charts the session has numbers for, in the order they are read."""
+    """Yield the charts that the session has figures for, in reading order."""
     latency = latency_chart(session, metrics)
     if latency is not None:
         yield latency
@@ -43,7 +42,7 @@ def charts(session: Session, metrics: Metrics) -> Iterator[Chart]:
     if loss is not None:
         yield loss
     if stage_loads(session):
-        yield _stage_use(session)
+        yield _utilization(session)
     if metrics.steps > 1:
         yield _stage_times(session)
     if metrics.per_second is not None and metrics.fps_mean is not None:
@@ -56,25 +55,25 @@ def charts(session: Session, metrics: Metrics) -> Iterator[Chart]:
         yield _decoded(session)
 
 
-def _stage_use(session: Session) -> Chart:
+def _utilization(session: Session) -> Chart:
     loads = stage_loads(session)[::-1]  # plotly draws the first category at the bottom
     names = [load.name for load in loads]
     stage_colors = [ROLE_COLORS[load.role] for load in loads]
     busy = _share_bar(names, [load.busy for load in loads], "busy", stage_colors)
     busy.update(insidetextfont={"color": _ON_COLOR})
-    no_input = _share_bar(names, [load.starved for load in loads], "no input", _NO_INPUT)
-    no_room = _share_bar(names, [load.blocked for load in loads], "no room", _NO_ROOM)
-    figure = draw([busy, no_input, no_room], height=30 + 44 * len(names), barmode="stack")
+    starved = _share_bar(names, [load.starved for load in loads], "starved", _STARVED_COLOR)
+    blocked = _share_bar(names, [load.blocked for load in loads], "blocked", _BLOCKED_COLOR)
+    figure = draw([busy, starved, blocked], height=30 + 44 * len(names), barmode="stack")
     figure.update_layout(bargap=0.3, margin={"t": 0})
     _shares_axis(figure)
     return Chart(
         name="stage-use",
-        title="What each stage did",
-        reading=_IN_TURN.get(
+        title="Utilization of the stages",
+        reading=_SEQUENTIAL.get(
             session.kind,
-            "Share of the time frames flowed; in colour: busy. The longest coloured bar sets "
-            "the pace: the stages before it find no room, those after it no input. Blank: it had "
-            "not begun or had no more to do; threads that decode also wait for their turn.",
+            "Share of the time frames flowed; in color: busy. The longest colored bar sets the "
+            "pace: the stages before it are blocked, the stages after it starved. Blank: idle, not "
+            "started or finished; threads that decode also wait for their turn.",
         ),
         figure=figure,
     )
@@ -82,7 +81,7 @@ def _stage_use(session: Session) -> Chart:
 
 def _stage_times(session: Session) -> Chart:
     steps, skip = session.steps, session.warmup_steps
-    group = -(-(len(steps) - skip) // _BARS)
+    group = -(-(len(steps) - skip) // _MAX_BARS)
     first = list(steps.step[skip::group])
     bars = [
         bar(
@@ -90,9 +89,9 @@ def _stage_times(session: Session) -> Chart:
             x=first,
             y=_means(steps.work_ms[stage.name][skip:], group),
             color=ROLE_COLORS[stage.role],
-            opacity=_SHADES[min(place, len(_SHADES) - 1)],
+            opacity=_OPACITIES[min(index, len(_OPACITIES) - 1)],
         )
-        for stage, place in zip(session.stages, _places_in_role(session), strict=True)
+        for stage, index in zip(session.stages, _indexes_in_role(session), strict=True)
         if stage.name in steps.work_ms
     ]
     figure = draw(bars, height=300, barmode="stack", bargap=0, hovermode="x unified")
@@ -100,8 +99,8 @@ def _stage_times(session: Session) -> Chart:
     figure.update_xaxes(title_text="step")
     figure.update_yaxes(title_text="ms per step")
     averaged = f", each bar the mean of {group} steps" if group > 1 else ""
-    overlap = "The stages overlap, so the height is work, not time passed"
-    if session.kind in _IN_TURN:
+    overlap = "The stages overlap, so the height is work, not elapsed time"
+    if session.kind in _SEQUENTIAL:
         overlap = "They follow each other, so the height is the time of a step"
     return Chart(
         name="stage-times",
@@ -112,15 +111,15 @@ def _stage_times(session: Session) -> Chart:
     )
 
 
-def _places_in_role(session: Session) -> list[int]:
-    """For each stage, how many stages before it play the same role."""
+def _indexes_in_role(session: Session) -> list[int]:
+    """Return for each stage its index among the stages of its role."""
     roles = [stage.role for stage in session.stages]
-    return [roles[:place].count(role) for place, role in enumerate(roles)]
+    return [roles[:index].count(role) for index, role in enumerate(roles)]
 
 
 def _frame_rate(per_second: PerSecond, mean: float) -> Chart:
     counts = per_second.counts
-    group = -(-len(counts) // _BARS)
+    group = -(-len(counts) // _MAX_BARS)
     starts = range(0, len(counts), group)
     middles = [per_second.first_second + start + group / 2 for start in starts]
     ends = [per_second.first_second, per_second.first_second + len(counts)]
@@ -129,8 +128,8 @@ def _frame_rate(per_second: PerSecond, mean: float) -> Chart:
         _line(f"mean {decimal(mean)}", ends, [mean, mean], color=MARK, width=1.4, dash="dash"),
     ]
     if group > 1:
-        fewest = [min(counts[start : start + group]) for start in starts]
-        lines.insert(1, _line("slowest second", middles, fewest, color=PLAIN, width=0.8))
+        slowest = [min(counts[start : start + group]) for start in starts]
+        lines.insert(1, _line("slowest second", middles, slowest, color=PLAIN, width=0.8))
     figure = draw(lines, height=260, hovermode="x unified")
     figure.update_xaxes(title_text="seconds since the start")
     figure.update_yaxes(title_text="frames/s", rangemode="tozero")
@@ -138,8 +137,8 @@ def _frame_rate(per_second: PerSecond, mean: float) -> Chart:
     return Chart(
         name="frame-rate",
         title="Frames per second over time",
-        reading=f"Frames that came out in each whole second{averaged}. A flat line is steady; a "
-        "fall to 0 is a stall. The frames of one step come out together.",
+        reading=f"Frames output in each whole second{averaged}. A flat line is steady; a fall to 0 "
+        "is a stall. The frames of one step are output together.",
         figure=figure,
     )
 
@@ -153,7 +152,7 @@ def _line(
     width: float,
     dash: str = "solid",
 ) -> go.Scatter:
-    """Level over each second, since a count belongs to all of it."""
+    """Return a line that is level over each second, since a count is of the whole second."""
     return go.Scatter(
         name=name,
         x=x,
@@ -189,14 +188,14 @@ def _service_times(session: Session, service: Distribution) -> Chart:
             )
     figure.update_xaxes(title_text="service time per step, ms")
     figure.update_yaxes(title_text="steps")
-    left_out = " Waits are left out: a file at full speed has no latency."
+    waits = " Waits are left out: a file at full speed has no latency."
     if session.kind == "retrain":
-        left_out = " The wait for a batch is part of it."
+        waits = " The wait for a batch is included."
     return Chart(
         name="service-times",
         title="Service time",
         reading=f"Work on one step, all stages together, over {counted(service.count, 'step')}. "
-        f"Narrow is predictable.{left_out}",
+        f"Narrow is predictable.{waits}",
         figure=figure,
     )
 
@@ -211,18 +210,18 @@ def _queues(session: Session) -> Chart:
         orientation="h",
         color=PLAIN,
     )
-    most = go.Scatter(
-        name="most",
+    peak = go.Scatter(
+        name="max",
         y=names,
         x=[queue.occupancy_max for queue in queues],
         mode="markers",
         marker={"symbol": "line-ns-open", "size": 16, "color": MARK, "line": {"width": 2}},
     )
-    figure = draw([mean, most], height=70 + 44 * len(names), bargap=0.45)
+    figure = draw([mean, peak], height=70 + 44 * len(names), bargap=0.45)
     _shares_axis(figure)
     return Chart(
         name="queues",
-        title="How full the queues were",
+        title="Occupancy of the queues",
         reading="Full before a stage and empty after it: that stage is the slow one.",
         figure=figure,
         is_wide=False,
@@ -245,20 +244,20 @@ def _decoded(session: Session) -> Chart:
     return Chart(
         name="decoded",
         title="Frames decoded and delivered",
-        reading="What is decoded beyond what is delivered is work for frames nobody asked for.",
+        reading="Frames decoded beyond the delivered ones were not requested.",
         figure=figure,
         is_wide=False,
     )
 
 
 def _share_bar(names: list[str], shares: list[float], label: str, color: str | list[str]) -> go.Bar:
-    """One bar per stage, with its share written inside where there is room for it."""
+    """Return one bar per stage, labelled with its share where that fits."""
     suffix = "" if label == "busy" else f" {label}"
     return bar(
         name=label,
         y=names,
         x=shares,
-        text=[percent(share) + suffix if share >= _ROOM[label] else "" for share in shares],
+        text=[percent(share) + suffix if share >= _MIN_LABELLED[label] else "" for share in shares],
         textposition="inside",
         insidetextanchor="start",
         textangle=0,
@@ -270,19 +269,19 @@ def _share_bar(names: list[str], shares: list[float], label: str, color: str | l
 
 
 def _shares_axis(figure: go.Figure) -> None:
-    """From nothing to all, with the name of every row beside it."""
+    """Set an axis from 0 to 100 %, with the name of each row beside it."""
     figure.update_xaxes(range=[0, 1.01], tickvals=[0, 0.25, 0.5, 0.75, 1], tickformat=".0%")
     figure.update_yaxes(showgrid=False)
     figure.update_traces(hovertemplate="%{y}: %{x:.1%}<extra>%{fullData.name}</extra>")
 
 
 def _bins(samples: int) -> int:
-    """Rice's rule, at most 60; a rule that looks at the spread has no bound under outliers."""
+    """Return the number of bins by Rice's rule, at most 60; rules by spread explode on outliers."""
     return min(60, math.ceil(2 * math.cbrt(samples)))
 
 
 def _means(column: Sequence[float], group: int) -> list[float]:
-    """The mean of every `group` values, rounded to 3 digits; of fewer at the end."""
+    """Return the means of groups of values, rounded to 3 digits; the last may be smaller."""
     starts = np.arange(0, len(column), group)
     sums = np.add.reduceat(np.asarray(column, dtype=np.float64), starts)
     sizes = np.diff(np.append(starts, len(column)))

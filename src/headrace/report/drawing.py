@@ -1,4 +1,4 @@
-"""What every chart of every page has in common."""
+"""Shared style and parts of all charts."""
 
 import html
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from headrace.profiling.stage_records import Role
 
-# Of middling lightness, so that they stand out from a light page and from a dark one.
+# Of medium lightness, for contrast on light and dark pages.
 PLAIN: Final = "#7389ab"
 MARK: Final = "#d9536a"
 ROLE_COLORS: Final[dict[Role, str]] = {
@@ -22,31 +22,31 @@ ROLE_COLORS: Final[dict[Role, str]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """One figure and the words around it."""
+    """One figure with its title and explanation."""
 
     name: str
-    """What the page calls it, unique in a report."""
+    """Unique in a report."""
     title: str
     reading: str
     """How to read it, one or two sentences."""
     figure: go.Figure
-    """Without colours for text and grid, and without a width: the page sets both."""
+    """Without colors of text and grid, and without a width, which the page sets."""
     is_wide: bool = True
-    """It has a time axis and wants the whole width."""
+    """Whether it has a time axis and takes the whole width."""
 
 
 def label(name: str) -> str:
-    """`name` at most 20 characters long, and as text: plotly takes labels for markup."""
+    """Return `name` with at most 20 characters, escaped, since plotly parses labels as markup."""
     return html.escape(name if len(name) <= 20 else f"{name[:19]}…", quote=False)
 
 
 def bar(*, color: str | list[str], **options: Any) -> go.Bar:
-    """Bars without an outline."""
+    """Return bars without an outline."""
     return go.Bar(marker={"color": color, "line": {"width": 0}}, **options)
 
 
 def draw(traces: list[Any], *, height: int, **layout: Any) -> go.Figure:
-    """`traces` as a figure `height` pixels high that lets the page shine through."""
+    """Return `traces` as a transparent figure, `height` pixels high."""
     figure = go.Figure(traces)
     figure.update_layout(
         template="none",

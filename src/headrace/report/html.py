@@ -1,4 +1,4 @@
-"""A session as one page of HTML that needs nothing but itself."""
+"""HTML report of a session."""
 
 import re
 import shlex
@@ -15,22 +15,23 @@ from headrace.report.losses import lost_rows, lost_words
 from headrace.report.page import render_page
 from headrace.report.text import configuration_rows, machine_rows, title
 from headrace.report.time_charts import timeline
-from headrace.report.totals import WORKER_HEADS, cost_ratio, totals, worker_rows
+from headrace.report.totals import WORKER_HEADERS, cost_ratio, totals, worker_rows
 from headrace.runtime.distribution import P95_SAMPLES, Distribution
 
 _PAGE = "report.html.j2"
 _ANNOTATED: Final = re.compile(r"annotated[0-9.-]*\.mp4")
-"""What the annotated videos of a run are called: H.264, which browsers play."""
-_LOST_SHOWN = 500
-_HAPPENED_SHOWN = 1_000
-_SOURCES_SHOWN = 5
-_VIDEOS_SHOWN = 4
+"""Names of the annotated videos of a run: H.264, which browsers play."""
+_MAX_LOST = 500
+"""Rows of damaged frames."""
+_MAX_EVENTS = 1_000
+_MAX_SOURCES = 5
+_MAX_VIDEOS = 4
 
 
 def render_html(session: Session) -> str:
-    """The report: verdict, totals, videos, charts, damaged frames, configuration and provenance.
+    """Return the report: verdict, totals, videos, charts, damaged frames, provenance.
 
-    Costs and keeps to itself as `render_page` says, but for the annotated videos beside it.
+    Self-contained as `render_page`, but for the annotated videos beside it.
     """
     metrics = Metrics.of(session)
     return render_page(
@@ -43,25 +44,25 @@ def render_html(session: Session) -> str:
         totals=totals(session, metrics),
         ratio=cost_ratio(metrics),
         loads=stage_loads(session),
-        spreads=_spreads(session, metrics),
-        sources=[_source_rows(video) for video in session.inputs[:_SOURCES_SHOWN]],
+        distributions=_distributions(session, metrics),
+        sources=[_source_rows(video) for video in session.inputs[:_MAX_SOURCES]],
         title=title(session),
         videos=[name for name in session.outputs if _ANNOTATED.fullmatch(name)],
-        videos_shown=_VIDEOS_SHOWN,
+        videos_shown=_MAX_VIDEOS,
         machine=machine_rows(session.provenance.machine),
         configuration=configuration_rows(session.provenance.configuration),
         p95_samples=P95_SAMPLES,
         lost=lost_rows(session),
         lost_words=lost_words(session),
-        lost_shown=_LOST_SHOWN,
-        worker_heads=WORKER_HEADS,
+        lost_shown=_MAX_LOST,
+        worker_headers=WORKER_HEADERS,
         workers=worker_rows(session),
-        timeline=tuple(timeline(session))[:_HAPPENED_SHOWN],
+        timeline=tuple(timeline(session))[:_MAX_EVENTS],
         command=shlex.join(session.provenance.command),
     )
 
 
-def _spreads(session: Session, metrics: Metrics) -> list[tuple[str, Distribution]]:
+def _distributions(session: Session, metrics: Metrics) -> list[tuple[str, Distribution]]:
     named = (
         ("Service time per step", metrics.service_ms),
         ("Interval between outputs", metrics.interval_ms),
@@ -69,11 +70,11 @@ def _spreads(session: Session, metrics: Metrics) -> list[tuple[str, Distribution
         ("Age of the oldest frame", metrics.latency.oldest_ms if metrics.latency else None),
         ("Latency from capture, by the sender's clock", metrics.capture_ms),
     )
-    return [(name, spread) for name, spread in named if spread is not None]
+    return [(name, values) for name, values in named if values is not None]
 
 
 def _source_rows(source: SourceSummary) -> list[tuple[str, str]]:
-    """Label and value of what is known about a video."""
+    """Return (label, value) rows of a video."""
     content = [("Content", source.content)] if source.content else []
     if not source.is_open:
         return [("File", source.path), ("Codec", "not known: it could not be opened"), *content]

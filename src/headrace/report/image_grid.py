@@ -1,4 +1,4 @@
-"""Frames side by side in one picture."""
+"""Frames side by side in one image."""
 
 import math
 from collections.abc import Sequence
@@ -11,32 +11,33 @@ from PIL import Image, ImageDraw, ImageFont
 from headrace.errors import ConfigError
 
 _GAP, _CAPTION, _MARGIN = 8, 24, 4
-_LETTER = 14
+"""Pixels between columns, of the height of a caption, and around a caption."""
+_FONT_SIZE = 14
 
 
 def write_side_by_side(path: Path, frames: Sequence[tuple[NDArray[np.uint8], str]]) -> None:
-    """Write frames (uint8 [H, W, 3] RGB), each above its caption, into one picture.
+    """Write frames (uint8 [H, W, 3] RGB), each above its caption, into one image.
 
-    A frame that is narrower than its caption stands left in a column as wide as that.
+    A column is at least as wide as its caption; narrower frames are left-aligned.
 
     Raises:
-        ConfigError: the folder cannot be written, or the suffix names no picture format.
+        ConfigError: the folder cannot be written, or the suffix is not of an image format.
     """
-    font = ImageFont.load_default(size=_LETTER)
+    font = ImageFont.load_default(size=_FONT_SIZE)
     widths = [
         max(frame.shape[1], math.ceil(font.getlength(caption)) + 2 * _MARGIN)
         for frame, caption in frames
     ]
     height = max(frame.shape[0] for frame, _ in frames)
     size = (sum(widths) + _GAP * (len(widths) - 1), height + _CAPTION)
-    picture, left = Image.new("RGB", size, "white"), 0
-    canvas = ImageDraw.Draw(picture)
+    image, left = Image.new("RGB", size, "white"), 0
+    canvas = ImageDraw.Draw(image)
     for (frame, caption), width in zip(frames, widths, strict=True):
-        picture.paste(Image.fromarray(frame), (left, 0))
+        image.paste(Image.fromarray(frame), (left, 0))
         canvas.text((left + _MARGIN, height + _MARGIN), caption, fill="black", font=font)
         left += width + _GAP
     try:
-        picture.save(path)
+        image.save(path)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ConfigError(

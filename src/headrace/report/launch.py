@@ -1,4 +1,4 @@
-"""A launch as a page, as text and as a table: its workers beside each other."""
+"""Report of a launch, as HTML, text and CSV: its workers side by side."""
 
 import csv
 import io
@@ -41,8 +41,9 @@ TABLE: Final = "workers.csv"
 REPORT: Final = "report.html"
 _NONE: Final = "–"
 _NEARLY_ALL: Final = 0.95
-_MOST_BESIDE: Final = 4
-"""Workers whose figures fit beside each other on 80 columns."""
+"""Share of the longest run from which workers count as concurrent throughout."""
+_MAX_SIDE_BY_SIDE: Final = 4
+"""Workers whose figures fit side by side into 80 columns."""
 
 
 def write_launch(record: LaunchRecord, folder: Path) -> None:
@@ -61,32 +62,31 @@ def write_launch(record: LaunchRecord, folder: Path) -> None:
 
 
 def render_launch_text(record: LaunchRecord) -> str:
-    """The workers beside each other and what was found, ending in a newline."""
+    """Return workers and findings as text, ending in a newline."""
     return render_benchmark_text(launch_page(record))
 
 
 def launch_page(record: LaunchRecord) -> BenchmarkPage:
-    """Return the workers beside each other, what was found about each, and with what."""
+    """Return the page: workers, findings and provenance."""
     return BenchmarkPage(
         name="launch",
         title=_verdict(record),
         is_title_verdict=True,
-        findings=(*_together(record), *map(_finding, record.workers)),
+        findings=(*_describe_concurrency(record), *map(_finding, record.workers)),
         banner=busy_banner(record.others_cpu_share),
         charts=tuple(_charts(record)),
         table=Table(
-            reading="Frames per second, service time and latency are those of each worker's own "
-            "report, warm-up left out; CPU time is of its whole run, memory the most its process "
-            "ever had. Others are other programs, the other workers among them: their share of "
-            "the processor time that was used on its cores.",
-            **_cells(record),
+            reading="Frames per second, service time and latency are from each worker's own "
+            "report, warm-up left out; CPU time is of its whole run, memory the peak of its "
+            "process. Others: CPU share of other programs and workers on its cores.",
+            **_headers_and_rows(record),
         ),
         provenance=record.provenance,
     )
 
 
 def workers_csv(record: LaunchRecord) -> str:
-    """A line for each worker: numbers without units, which the names of the columns tell."""
+    """Return a line per worker: numbers, with the units in the names of the columns."""
     table = io.StringIO()
     roles = _roles(record)
     names = [
@@ -101,80 +101,80 @@ def workers_csv(record: LaunchRecord) -> str:
     writer.writeheader()
     for worker in record.workers:
         own = worker.model_dump(include={*names}, exclude_none=True)
-        found = worker.figures
-        figures: dict[str, object] = {}
-        if found is not None:
-            figures = found.model_dump(include={*names}, exclude_none=True)
-            if found.usage is not None:
-                figures |= found.usage.model_dump(exclude_none=True)
-            figures |= {f"{ROLES[r].column}_ms_per_frame": ms for r, ms in found.work_ms.items()}
-            figures |= {"service_ms_p50": found.service_ms, "latency_ms_p50": found.latency_ms}
-        writer.writerow({"worker": worker.name, **own, **figures})
+        figures = worker.figures
+        values: dict[str, object] = {}
+        if figures is not None:
+            values = figures.model_dump(include={*names}, exclude_none=True)
+            if figures.usage is not None:
+                values |= figures.usage.model_dump(exclude_none=True)
+            values |= {f"{ROLES[r].column}_ms_per_frame": ms for r, ms in figures.work_ms.items()}
+            values |= {"service_ms_p50": figures.service_ms, "latency_ms_p50": figures.latency_ms}
+        writer.writerow({"worker": worker.name, **own, **values})
     return table.getvalue()
 
 
 def _verdict(record: LaunchRecord) -> str:
-    """Who came to the end, and who did not."""
+    """Return which workers completed."""
     bad = [worker.name for worker in failed(record.workers)]
     good = [worker.name for worker in record.workers if worker.is_good]
     if bad:
-        return f"{listing(bad)} did not come to the end{f'; {listing(good)} did' if good else ''}."
+        return f"{listing(bad)} did not complete{f'; {listing(good)} did' if good else ''}."
     if len(good) < len(record.workers):
-        return "All workers were stopped; what they did is kept."
-    return f"{counted(len(good), 'worker')} came to the end: {listing(good)}."
+        return "All workers were stopped; their results so far were saved."
+    return f"{counted(len(good), 'worker')} completed: {listing(good)}."
 
 
-def _together(record: LaunchRecord) -> Iterator[Finding]:
-    """How crowded it was; nothing where fewer than two ran."""
+def _describe_concurrency(record: LaunchRecord) -> Iterator[Finding]:
+    """Yield how long all workers ran at the same time; nothing with fewer than two."""
     spread, together = record.start_spread_ms, record.together_seconds
     if spread is None or together is None or not record.longest_seconds:
         return
     share = together / record.longest_seconds
-    rest = "; the rest of it was less crowded, and its figures hold both"
+    rest = "; the figures of that run include less crowded time"
     yield Finding(
         headline=f"All of them ran at the same time for {seconds(together)}, {percent(share)} of "
         f"the longest run{rest if share < _NEARLY_ALL else ''}.",
-        evidence=(f"They began within {decimal(spread)} ms of each other.",),
+        evidence=(f"They started within {decimal(spread)} ms of each other.",),
     )
 
 
 def _finding(worker: LaunchWorkerRecord) -> Finding:
-    found = worker.figures
+    figures = worker.figures
     end = f"{worker.name} {end_words(worker)}" if failed([worker]) else ""
-    if found is None:
-        return Finding(headline=end or f"{worker.name}: it left no figures")
+    if figures is None:
+        return Finding(headline=end or f"{worker.name}: no figures were recorded")
     evidence = (f"{end}.",) if end else ()
     return Finding(
-        headline=f"{worker.name}: {found.finding}", evidence=evidence, change=found.change
+        headline=f"{worker.name}: {figures.finding}", evidence=evidence, change=figures.change
     )
 
 
 def _charts(record: LaunchRecord) -> Iterator[Chart]:
-    shown = [(each.name, each.figures) for each in record.workers if each.figures][::-1]
+    shown = [(worker.name, worker.figures) for worker in record.workers if worker.figures][::-1]
     names = [label(name) for name, _ in shown]
     height = 80 + 40 * len(shown)
-    if any(found.fps for _, found in shown):
-        rates = [found.fps or 0.0 for _, found in shown]
-        words = [decimal(rate) for rate in rates]
-        bars = bar(x=rates, y=names, text=words, orientation="h", color=PLAIN, name="frames/s")
+    if any(figures.fps for _, figures in shown):
+        rates = [figures.fps or 0.0 for _, figures in shown]
+        labels = [decimal(rate) for rate in rates]
+        bars = bar(x=rates, y=names, text=labels, orientation="h", color=PLAIN, name="frames/s")
         figure = draw([bars], height=height)
         figure.update_traces(hovertemplate="%{x:.1f} frames/s", textposition="auto")
         figure.update_xaxes(title_text="frames/s")
         yield Chart(
             name="throughput",
             title="Throughput",
-            reading="Frames per second of each worker after start-up, with the others beside it.",
+            reading="Frames per second of each worker after start-up, next to the other workers.",
             figure=figure,
             is_wide=False,
         )
     roles = _roles(record)
     if roles:
         figure = draw(
-            [_role_bar(role, names, [found for _, found in shown]) for role in roles],
+            [_role_bar(role, names, [figures for _, figures in shown]) for role in roles],
             height=height,
             barmode="stack",
         )
-        figure.update_xaxes(title_text="ms per frame")
+        figure.update_xaxes(title_text="ms/frame")
         yield Chart(
             name="work",
             title="Work per frame",
@@ -185,24 +185,24 @@ def _charts(record: LaunchRecord) -> Iterator[Chart]:
         )
 
 
-def _role_bar(role: Role, names: list[str], found: list[Figures]) -> Any:
-    values = [each.work_ms.get(role, 0.0) for each in found]
-    made = bar(x=values, y=names, orientation="h", color=ROLE_COLORS[role], name=role)
-    made.update(hovertemplate=f"{role} %{{x:.2f}} ms<extra></extra>")
-    return made
+def _role_bar(role: Role, names: list[str], workers: list[Figures]) -> Any:
+    values = [figures.work_ms.get(role, 0.0) for figures in workers]
+    bars = bar(x=values, y=names, orientation="h", color=ROLE_COLORS[role], name=role)
+    bars.update(hovertemplate=f"{role} %{{x:.2f}} ms<extra></extra>")
+    return bars
 
 
 def _roles(record: LaunchRecord) -> list[Role]:
-    """Those that any worker has work of, in the order the frames take."""
-    found = {role for each in record.workers if each.figures for role in each.figures.work_ms}
-    return [role for role in ROLES if role in found]
+    """Return the roles of all workers, in the order of the frames."""
+    roles = {r for worker in record.workers if worker.figures for r in worker.figures.work_ms}
+    return [role for role in ROLES if role in roles]
 
 
 def _columns(record: LaunchRecord) -> list[tuple[str, Any]]:
-    """Head and what gives the cell, for those figures that any worker has."""
-    shown = [each.figures for each in record.workers if each.figures]
-    has_latency = any(found.latency_base for found in shown)
-    has_gpu = any(found.usage and found.usage.peak_gpu_bytes for found in shown)
+    """Return (header, function of its values) for the figures that any worker has."""
+    shown = [worker.figures for worker in record.workers if worker.figures]
+    has_latency = any(figures.latency_base for figures in shown)
+    has_gpu = any(figures.usage and figures.usage.peak_gpu_bytes for figures in shown)
     columns: list[tuple[str, Any]] = [
         ("model", lambda f: f.model or _NONE),
         ("device", lambda f: f.device),
@@ -220,29 +220,29 @@ def _columns(record: LaunchRecord) -> list[tuple[str, Any]]:
     columns.append(("memory", lambda f: _bytes(f.usage and f.usage.peak_memory_bytes)))
     if has_gpu:
         columns.append(("GPU memory", lambda f: _bytes(f.usage and f.usage.peak_gpu_bytes)))
-    if any(found.others_cpu_share is not None for found in shown):
+    if any(figures.others_cpu_share is not None for figures in shown):
         columns.append(("others", lambda f: _share(f.others_cpu_share)))
     columns.append(("dropped", lambda f: count(f.dropped)))
     columns.append(("damaged", lambda f: counted_by_kind(f.lost, f.lost_videos)))
     return [*columns, ("outcome", None)]
 
 
-def _cells(record: LaunchRecord) -> dict[str, Any]:
-    """Heads and rows: the workers beside each other where they are few, else below."""
-    heads = ("worker", *(head for head, _ in _columns(record)))
+def _headers_and_rows(record: LaunchRecord) -> dict[str, Any]:
+    """Return headers and rows: a column per worker where they are few, else a row per worker."""
+    headers = ("worker", *(header for header, _ in _columns(record)))
     rows = tuple(_row(worker, record) for worker in record.workers)
-    if len(rows) > _MOST_BESIDE:
-        return {"heads": heads, "rows": rows}
-    across = tuple(zip(heads, *rows, strict=True))
-    return {"heads": across[0], "rows": across[1:]}
+    if len(rows) > _MAX_SIDE_BY_SIDE:
+        return {"headers": headers, "rows": rows}
+    across = tuple(zip(headers, *rows, strict=True))
+    return {"headers": across[0], "rows": across[1:]}
 
 
 def _row(worker: LaunchWorkerRecord, record: LaunchRecord) -> tuple[str, ...]:
-    cells = [
-        worker.outcome if cell is None else cell(worker.figures) if worker.figures else _NONE
-        for _, cell in _columns(record)
+    values = [
+        worker.outcome if value is None else value(worker.figures) if worker.figures else _NONE
+        for _, value in _columns(record)
     ]
-    return (worker.name, *cells)
+    return (worker.name, *values)
 
 
 def _ms(value: float | None) -> str:

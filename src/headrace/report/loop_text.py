@@ -1,4 +1,4 @@
-"""What a training loop came to, in the few lines that stand at its end."""
+"""Verdict on a profiled training loop, as a few lines of text."""
 
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
@@ -11,30 +11,31 @@ from headrace.profiling.session import Session
 from headrace.report.text import printable, title
 
 _WIDTH: Final = 80
+"""Columns."""
 
 
 def render_verdict(session: Session) -> str:
-    """Return what was found, and the one change with the largest predicted gain.
+    """Return the findings, and the change with the largest expected gain.
 
-    The verdict is the first line; that the machine was busy stands above it. At most 80 columns
-    wide; no newline at the end.
+    The verdict is the first line, below a warning about a busy machine. At most 80 columns; no
+    newline at the end.
     """
     first, *others = find(session)
     steps = counted(len(session.steps), "step")
-    ended = "" if session.outcome == "complete" else f", {session.outcome}"
+    outcome = "" if session.outcome == "complete" else f", {session.outcome}"
     banner = busy_banner(session.others_cpu_share)
-    lines = _wrapped(f"headrace: ! {banner}") if banner else []
-    lines += _wrapped(f"headrace: {first.headline}")
-    lines += _wrapped(f"  {title(session)}: {steps} in {seconds(session.wall_seconds)}{ended}")
+    lines = _wrap(f"headrace: ! {banner}") if banner else []
+    lines += _wrap(f"headrace: {first.headline}")
+    lines += _wrap(f"  {title(session)}: {steps} in {seconds(session.wall_seconds)}{outcome}")
     lines += _evidence(first)
     for finding in others:
-        lines += [*_wrapped(f"  {finding.headline}"), *_evidence(finding)]
-    lines += _try_next([first, *others])
+        lines += [*_wrap(f"  {finding.headline}"), *_evidence(finding)]
+    lines += _suggest_changes([first, *others])
     return "\n".join(map(printable, lines))
 
 
-def _wrapped(text: str) -> list[str]:
-    """Lines of which all but the first are indented."""
+def _wrap(text: str) -> list[str]:
+    """Return lines, all but the first indented."""
     return wrap(text, _WIDTH, subsequent_indent="  " if text.startswith("headrace") else "    ")
 
 
@@ -43,10 +44,10 @@ def _evidence(finding: Finding) -> Iterator[str]:
         yield from wrap(sentence, _WIDTH, initial_indent="  - ", subsequent_indent="    ")
 
 
-def _try_next(findings: Sequence[Finding]) -> Iterator[str]:
-    """What the largest part of the time asks for; then the largest gain that is predicted.
+def _suggest_changes(findings: Sequence[Finding]) -> Iterator[str]:
+    """Yield the change for the largest part of the time; then the largest expected gain.
 
-    Gains of the steps are none of the whole where most of that was spent before them.
+    Where start-up takes most of the time, gains of the steps are not gains of the whole.
     """
     advised = [finding for finding in findings if finding.change]
     if not advised:
@@ -56,9 +57,9 @@ def _try_next(findings: Sequence[Finding]) -> Iterator[str]:
         others = []
     elif first.advice and first.advice.gain:
         first, others = max(advised, key=_gain), []
-    yield from _wrapped(f"  Try next: {first.change}")
+    yield from _wrap(f"  Try next: {first.change}")
     if others and _gain(best := max(others, key=_gain)):
-        yield from _wrapped(f"  Then: {best.change}")
+        yield from _wrap(f"  Then: {best.change}")
 
 
 def _gain(finding: Finding) -> float:

@@ -1,4 +1,4 @@
-"""A page of HTML that needs nothing but itself."""
+"""Self-contained HTML page."""
 
 import base64
 import hashlib
@@ -23,10 +23,10 @@ _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 
 def render_page(template: str, charts: Sequence[Chart], **values: object) -> str:
-    """`template`, one that extends `page.html.j2`, with charts and values filled in.
+    """Return `template`, which extends `page.html.j2`, rendered with charts and values.
 
-    About 5 MB, most of it plotly.js. The page loads nothing from anywhere, and its own policy
-    forbids it to; whatever text is among the values is shown, never run.
+    About 5 MB, most of it plotly.js. The page loads nothing, which its own policy enforces; text
+    among the values is escaped.
     """
     environment = Environment(
         loader=PackageLoader("headrace.report", _FOLDER),
@@ -54,17 +54,17 @@ def render_page(template: str, charts: Sequence[Chart], **values: object) -> str
 
 
 def _read(name: str) -> str:
-    """A file of this package that goes into the page as it is."""
+    """Return a file of this package that the page contains unchanged."""
     return (resources.files("headrace.report") / _FOLDER / name).read_text(encoding="utf-8")
 
 
 def _content_hash(script: str) -> str:
-    """What the page's policy calls this one script."""
+    """Return the hash of a script in the page's policy."""
     digest = hashlib.sha256(script.encode()).digest()
     return f"sha256-{base64.b64encode(digest).decode()}"
 
 
 def _keep_together(text: str) -> Markup:
-    """`text` with no line break between a number and its unit, or within an option."""
-    kept = str(escape(_UNITS.sub("\N{NO-BREAK SPACE}", text)))
-    return Markup(_OPTION.sub(r'<span class="option">\g<0></span>', kept))
+    """Return `text` without line breaks between a number and its unit, or within an option."""
+    escaped = str(escape(_UNITS.sub("\N{NO-BREAK SPACE}", text)))
+    return Markup(_OPTION.sub(r'<span class="option">\g<0></span>', escaped))

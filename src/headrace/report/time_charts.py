@@ -1,4 +1,4 @@
-"""Charts over the time of a session, with what happened in it: its latency and its loss."""
+"""Charts over time: latency with the events of a session, and loss."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -13,22 +13,27 @@ from headrace.profiling.session import Session
 from headrace.report.drawing import MARK, PLAIN, Chart, draw, label
 from headrace.report.totals import finite_losses
 
+_MAX_POINTS: Final = 2_000
+"""Points of a chart; more only slow it down."""
+_WINDOWS: Final = 20
+"""Windows of a moving mean in all steps."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TimelineRow:
-    """One row of the timeline."""
+    """One row of the timeline of events."""
 
     at: str
     """Since the start of the run: `3.2 s`."""
     what: str
     """`joined`, `dropped`."""
     where: str
-    """The source, in short; empty where it is none, or several."""
+    """Short name of the source; empty without one."""
     words: str
 
 
 def timeline(session: Session) -> Iterator[TimelineRow]:
-    """Yield what happened, in order."""
+    """Yield the events in order."""
     names = short_names([source.name for source in session.sources])
     for event in session.events:
         frames = f"{counted(event.frames, 'frame')}: " if event.frames else ""
@@ -41,11 +46,11 @@ def timeline(session: Session) -> Iterator[TimelineRow]:
 
 
 def latency_chart(session: Session, metrics: Metrics) -> Chart | None:
-    """Return latency over time with all that happened; None at full speed."""
+    """Return latency over time with the events; None at full speed."""
     if metrics.latency is None:
         return None
     rows = [step for step in session.steps.rows() if step.arrived_ms is not None]
-    thinned = rows[:: max(1, -(-len(rows) // _POINTS))]
+    thinned = rows[:: max(1, -(-len(rows) // _MAX_POINTS))]
     ages = [round(step.ended_ms - (step.arrived_ms or 0.0), 2) for step in thinned]
     points = go.Scatter(
         name="latency",
@@ -55,8 +60,8 @@ def latency_chart(session: Session, metrics: Metrics) -> Chart | None:
         marker={"color": PLAIN, "size": 4},
         hovertemplate="%{y:.0f} ms",
     )
-    happened = go.Scatter(
-        name="what happened",
+    events = go.Scatter(
+        name="events",
         x=[event.at_seconds for event in session.events],
         y=[0.0] * len(session.events),
         mode="markers",
@@ -64,23 +69,17 @@ def latency_chart(session: Session, metrics: Metrics) -> Chart | None:
         text=[label(f"{event.kind}: {event.words}") for event in session.events],
         hovertemplate="%{text}<extra></extra>",
     )
-    figure = draw([points, happened] if session.events else [points], height=280)
+    figure = draw([points, events] if session.events else [points], height=280)
     figure.update_xaxes(title_text="seconds since the start")
     figure.update_yaxes(title_text="latency, ms", rangemode="tozero")
     return Chart(
         name="latency",
         title="Latency over time",
         reading=f"Age of the newest frame of each step when it came out, from "
-        f"{metrics.latency.base}. Flat is good; rising means that frames wait. Triangles: what "
-        "happened, named in the timeline.",
+        f"{metrics.latency.base}. Flat is good; rising means that frames wait. Triangles: "
+        "events, listed below.",
         figure=figure,
     )
-
-
-_POINTS: Final = 2_000
-"""More points than a chart can show only slow it down."""
-_SMOOTHED: Final = 20
-"""Part of the steps that a point of the smoothed curve is the mean of."""
 
 
 def loss_chart(session: Session) -> Chart | None:
@@ -88,8 +87,8 @@ def loss_chart(session: Session) -> Chart | None:
     losses = finite_losses(session)
     if len(losses) < 2:
         return None
-    width = max(1, len(losses) // _SMOOTHED)
-    every = -(-len(losses) // _POINTS)
+    width = max(1, len(losses) // _WINDOWS)
+    every = -(-len(losses) // _MAX_POINTS)
     steps = [
         step
         for step, loss in zip(session.steps.step, session.steps.loss, strict=True)
@@ -117,16 +116,16 @@ def loss_chart(session: Session) -> Chart | None:
     return Chart(
         name="loss",
         title="Loss over the steps",
-        reading="Cross-entropy of each batch, before it was learnt from. Falling: something is "
-        "learnt of these frames; whether it holds for others, the accuracy tells.",
+        reading="Cross-entropy of each batch, before the update. Falling: the head learns these "
+        "frames; the accuracy shows whether it generalizes.",
         figure=figure,
     )
 
 
 def _moving_means(values: Sequence[float], width: int) -> list[float]:
     means, total = [], 0.0
-    for place, value in enumerate(values):
-        total += value - (values[place - width] if place >= width else 0.0)
-        if place >= width - 1:
+    for index, value in enumerate(values):
+        total += value - (values[index - width] if index >= width else 0.0)
+        if index >= width - 1:
             means.append(total / width)
     return means

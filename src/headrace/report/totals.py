@@ -1,4 +1,4 @@
-"""The totals every report shows: each a value with its unit and how to read it."""
+"""Totals of a report: each a value with its unit and its explanation."""
 
 import math
 from collections import Counter
@@ -24,6 +24,10 @@ from headrace.profiling.session import Session
 from headrace.profiling.stage_records import Role
 from headrace.report.losses import lost_words
 
+WORKER_HEADERS: Final = ("worker", "steps", "frames", "frames/s", "busy", "queue")
+_MIN_PART: Final = 0.02
+"""Share of the start-up from which a part is listed."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Total:
@@ -33,28 +37,28 @@ class Total:
     value: str
     """With its unit."""
     reading: str
-    """How to read it, one phrase."""
+    """Explanation, one phrase."""
 
 
 def live_totals(session: Session, metrics: Metrics) -> Iterator[Total]:
-    """Yield them; none for a session at full speed."""
+    """Yield the totals of a live session; none at full speed."""
     if session.pace == "full_speed":
         return
-    yield from _conservation(session)
+    yield from _item_totals(session)
     yield from _latency_totals(metrics)
     yield from _interruptions(session, metrics)
 
 
-def drops_of(session: Session) -> Counter[str]:
-    """Return the frames that ended on their way, by cause and stage; sinks are not on it."""
-    found: Counter[str] = Counter()
+def count_drops(session: Session) -> Counter[str]:
+    """Return `cause at stage` → dropped frames; drops of parallel sinks are not counted."""
+    drops: Counter[str] = Counter()
     for stage in session.stages:
         if stage.role != "sink" or stage.name in session.steps.work_ms:
-            found.update({f"{cause} at {stage.name}": n for cause, n in stage.dropped.items()})
-    return found
+            drops.update({f"{cause} at {stage.name}": n for cause, n in stage.dropped.items()})
+    return drops
 
 
-def _conservation(session: Session) -> Iterator[Total]:
+def _item_totals(session: Session) -> Iterator[Total]:
     items = session.items
     if items is None:
         return
@@ -64,22 +68,22 @@ def _conservation(session: Session) -> Iterator[Total]:
         reading=f"= {count(items.delivered)} delivered + {count(items.dropped)} dropped + "
         f"{count(items.in_flight)} in flight",
     )
-    drops = drops_of(session)
+    drops = count_drops(session)
     yield Total(
         label="Dropped",
         value=percent(items.dropped / items.arrived) if items.arrived else "0 %",
-        reading=", ".join(f"{count(n)} {words}" for words, n in drops.most_common()) or "none",
+        reading=", ".join(f"{count(n)} {place}" for place, n in drops.most_common()) or "none",
     )
 
 
 def _latency_totals(metrics: Metrics) -> Iterator[Total]:
     if metrics.latency is not None:
-        spread, oldest = metrics.latency.ms, metrics.latency.oldest_ms
+        latency, oldest = metrics.latency.ms, metrics.latency.oldest_ms
         yield Total(
             label="Latency",
-            value=milliseconds(spread.p50),
-            reading=f"median from {metrics.latency.base}, of {counted(spread.count, 'step')}; "
-            f"p95 {milliseconds(spread.p95)}, p99 {milliseconds(spread.p99)}",
+            value=milliseconds(latency.p50),
+            reading=f"median from {metrics.latency.base}, of {counted(latency.count, 'step')}; "
+            f"p95 {milliseconds(latency.p95)}, p99 {milliseconds(latency.p99)}",
         )
         if oldest is not None:
             yield Total(
@@ -89,33 +93,30 @@ def _latency_totals(metrics: Metrics) -> Iterator[Total]:
                 f"p95 {milliseconds(oldest.p95)}",
             )
     if metrics.capture_ms is not None:
-        captured = metrics.capture_ms
-        clocks = "; below 0: the two clocks differ" if captured.minimum < 0 else ""
+        capture = metrics.capture_ms
+        clocks = "; below 0: the two clocks differ" if capture.minimum < 0 else ""
         yield Total(
             label="Capture latency",
-            value=milliseconds(captured.p50),
+            value=milliseconds(capture.p50),
             reading=f"median from capture by the sender's clock, of "
-            f"{counted(captured.count, 'step')}; p95 {milliseconds(captured.p95)}{clocks}",
+            f"{counted(capture.count, 'step')}; p95 {milliseconds(capture.p95)}{clocks}",
         )
 
 
 def _interruptions(session: Session, metrics: Metrics) -> Iterator[Total]:
     kinds = Counter(event.kind for event in session.events)
     if metrics.stalls is not None:
-        lost = f", {seconds(metrics.stalls.seconds)} together" if metrics.stalls.count else ""
+        duration = f", {seconds(metrics.stalls.seconds)} in total" if metrics.stalls.count else ""
         yield Total(
             label="Stalls",
             value=count(metrics.stalls.count),
-            reading=f"of 2 s or more without output{lost}; of sources: "
+            reading=f"of 2 s or more without output{duration}; of sources: "
             f"{counted(kinds['stalled'], 'stall')}, {counted(kinds['reconnected'], 'reconnect')}",
         )
 
 
-WORKER_HEADS: Final = ("worker", "steps", "frames", "frames/s", "at work", "queue")
-
-
 def worker_rows(session: Session) -> list[tuple[str, ...]]:
-    """Return a row for each worker that did something: see `WORKER_HEADS`."""
+    """Return a row for each worker, under `WORKER_HEADERS`."""
     return [
         (
             worker.name,
@@ -131,12 +132,8 @@ def worker_rows(session: Session) -> list[tuple[str, ...]]:
     ]
 
 
-_FELT: Final = 0.02
-"""Of the start-up, below which a part of it is not worth a word."""
-
-
 def totals(session: Session, metrics: Metrics) -> tuple[Total, ...]:
-    """The figures of the whole run, the most asked for first."""
+    """Return the totals of a run, the most important first."""
     return (
         *training_totals(session),
         _frames(session),
@@ -153,7 +150,7 @@ def totals(session: Session, metrics: Metrics) -> tuple[Total, ...]:
 
 
 def cost_ratio(metrics: Metrics) -> Total | None:
-    """L_dec : L_prep : L_inf; None when no step was measured, or no model ran."""
+    """Return L_dec : L_prep : L_inf; None without measured steps, or without a model."""
     if metrics.cost is None or metrics.cost.ratio is None or "model" not in metrics.cost.roles:
         return None
     cost = metrics.cost
@@ -172,11 +169,11 @@ def _frames(session: Session) -> Total:
     return Total(
         label="Samples" if session.loader else "Frames",
         value=count(delivered),
-        reading=f"in {counted(len(steps), 'step')}{_of_all(session)}",
+        reading=f"in {counted(len(steps), 'step')}{_of_videos(session)}",
     )
 
 
-def _of_all(session: Session) -> str:
+def _of_videos(session: Session) -> str:
     opened = [video for video in session.inputs if video.is_open]
     if not opened:
         return ""
@@ -186,32 +183,32 @@ def _of_all(session: Session) -> str:
 
 def _wall_time(session: Session, metrics: Metrics) -> Total:
     warmup = min(session.warmup_steps, len(session.steps))
-    spent = f"{seconds(metrics.startup_seconds)} of it until the first measured step"
+    reading = f"{seconds(metrics.startup_seconds)} of it until the first measured step"
     if warmup:
-        spent = f"{seconds(metrics.startup_seconds)} of it to warm up, {counted(warmup, 'step')}"
-    return Total(label="Run", value=seconds(session.wall_seconds), reading=spent)
+        reading = f"{seconds(metrics.startup_seconds)} of it warm-up, {counted(warmup, 'step')}"
+    return Total(label="Run", value=seconds(session.wall_seconds), reading=reading)
 
 
 def _startup(session: Session) -> Iterator[Total]:
     if session.startup:
-        whole = sum(part.seconds for part in session.startup)
-        felt = [part for part in session.startup if part.seconds >= _FELT * whole]
-        parts = ", ".join(f"{part.name} {seconds(part.seconds)}" for part in felt)
-        yield Total(label="Start-up", value=seconds(whole), reading=f"before the run: {parts}")
+        total = sum(part.seconds for part in session.startup)
+        listed = [part for part in session.startup if part.seconds >= _MIN_PART * total]
+        parts = ", ".join(f"{part.name} {seconds(part.seconds)}" for part in listed)
+        yield Total(label="Start-up", value=seconds(total), reading=f"before the run: {parts}")
 
 
 def _throughput(session: Session, metrics: Metrics) -> Iterator[Total]:
     if metrics.fps_mean is None:
         return
-    played = ""
+    speed = ""
     rates = {video.frame_rate for video in session.inputs if video.is_open}
-    if len(rates) == 1 and session.kind != "extract":  # which leaves frames out by any rule
-        speed = metrics.fps_mean / float(rates.pop()) * session.setup.stride
-        played = f"; {decimal(speed)} × the speed the video plays at"
+    if len(rates) == 1 and session.kind != "extract":  # which may leave out frames
+        factor = metrics.fps_mean / float(rates.pop()) * session.setup.stride
+        speed = f"; {decimal(factor)} × playback speed"
     yield Total(
         label="Throughput",
         value=f"{decimal(metrics.fps_mean)} {'samples' if session.loader else 'frames'}/s",
-        reading=f"after start-up{played}",
+        reading=f"after start-up{speed}",
     )
 
 
@@ -219,13 +216,13 @@ def _service(session: Session, metrics: Metrics) -> Iterator[Total]:
     if metrics.service_ms is None:
         return
     service = metrics.service_ms
-    what = "work per step, waits left out"
+    work = "work per step, waits left out"
     if session.kind == "retrain":
-        what = "time of a step, the wait for its batch among it"
+        work = "time of a step, the wait for its batch included"
     yield Total(
         label="Service time",
         value=milliseconds(service.p50),
-        reading=f"median {what}; p95 {milliseconds(service.p95)}",
+        reading=f"median {work}; p95 {milliseconds(service.p95)}",
     )
 
 
@@ -233,14 +230,14 @@ def _steadiness(session: Session, metrics: Metrics) -> Iterator[Total]:
     if metrics.per_second is None:
         return
     batch = max(session.steps.frames)
-    lumps = f"; a step adds {batch} frames at once" if batch > 1 else ""
-    whole = len(metrics.per_second.counts)
+    note = f"; a step adds {batch} frames at once" if batch > 1 else ""
+    length = len(metrics.per_second.counts)
     yield Total(
         label="FPS CV",
         value=TOO_SMALL if metrics.fps_cv is None else decimal(metrics.fps_cv),
-        reading=f"below 0.05 is steady{lumps}"
+        reading=f"below 0.05 is steady{note}"
         if metrics.fps_cv is not None
-        else f"{counted(whole, 'whole second')}, {STABILITY_SECONDS} are needed",
+        else f"{counted(length, 'whole second')}, {STABILITY_SECONDS} are needed",
     )
     if metrics.jitter_ms is not None and metrics.interval_ms and metrics.interval_cv is not None:
         yield Total(
@@ -270,7 +267,7 @@ def _decoding(session: Session, metrics: Metrics) -> Iterator[Total]:
         yield Total(
             label="Damaged",
             value=lost_words(session),
-            reading="asked for and not decodable",
+            reading="requested and not decodable",
         )
 
 
@@ -279,32 +276,32 @@ def _copies(session: Session) -> Iterator[Total]:
     if copies is not None:
         yield Total(
             label="Copied",
-            value=f"{megabytes(copies.up_bytes)} up, {megabytes(copies.down_bytes)} down",
-            reading="a frame, between CPU and GPU; none is best",
+            value=f"{megabytes(copies.h2d_bytes)} H2D, {megabytes(copies.d2h_bytes)} D2H",
+            reading="per frame, between CPU and GPU; 0 is best",
         )
 
 
 def _usage(session: Session) -> Iterator[Total]:
     if session.usage is None:
         return
-    used, wall = session.usage, session.wall_seconds
-    cores = f"{decimal(used.cpu_seconds / wall)} cores busy on average" if wall else "in no time"
-    yield Total(label="CPU time", value=seconds(used.cpu_seconds), reading=f"of this run, {cores}")
-    if used.peak_memory_bytes is not None:
+    usage, wall = session.usage, session.wall_seconds
+    cores = f", {decimal(usage.cpu_seconds / wall)} cores busy on average" if wall else ""
+    yield Total(label="CPU time", value=seconds(usage.cpu_seconds), reading=f"of this run{cores}")
+    if usage.peak_memory_bytes is not None:
         gpu = ""
-        if used.peak_gpu_bytes is not None:
-            gpu = f"; tensors on the GPU {gibibytes(used.peak_gpu_bytes)}"
+        if usage.peak_gpu_bytes is not None:
+            gpu = f"; tensors on the GPU {gibibytes(usage.peak_gpu_bytes)}"
         yield Total(
             label="Peak memory",
-            value=gibibytes(used.peak_memory_bytes),
+            value=gibibytes(usage.peak_memory_bytes),
             reading=f"of its process, imports and warm-up included{gpu}",
         )
 
 
 def training_totals(session: Session) -> Iterator[Total]:
-    """Yield them; none where nothing was trained."""
-    learnt = session.training
-    if learnt is None:
+    """Yield the totals of a training; none where nothing was trained."""
+    training = session.training
+    if training is None:
         return
     losses = finite_losses(session)
     if losses:
@@ -313,42 +310,39 @@ def training_totals(session: Session) -> Iterator[Total]:
         yield Total(
             label="Loss",
             value=f"{decimal(first)} → {decimal(last)}",
-            reading=f"mean of the first and the last {counted(ends, 'step')}; guessing among "
-            f"{len(learnt.classes)} classes costs {decimal(math.log(len(learnt.classes)))}",
+            reading=f"mean of the first and the last {counted(ends, 'step')}; a random guess among "
+            f"{len(training.classes)} classes has {decimal(math.log(len(training.classes)))}",
         )
-    yield _accuracy(session)
+    yield _accuracy(training)
     yield Total(
         label="Trained",
-        value=counted(learnt.trained_parameters, "weight"),
-        reading=f"of {count(session.setup.parameters or learnt.trained_parameters)}, on "
-        f"{_trained_frames(session, learnt)} of {counted(learnt.videos, 'video')}",
+        value=counted(training.trained_parameters, "parameter"),
+        reading=f"of {count(session.setup.parameters or training.trained_parameters)}, on "
+        f"{_trained_frames(session, training)} of {counted(training.videos, 'video')}",
     )
 
 
-def _trained_frames(session: Session, learnt: TrainingRecord) -> str:
-    """Return how many frames were trained on: fewer than an epoch has, where it ended early."""
+def _trained_frames(session: Session, training: TrainingRecord) -> str:
+    """Return the frames trained on; fewer than an epoch has where the training ended early."""
     trained = sum(session.steps.frames)
-    all_frames = counted(learnt.frames, "frame")
-    return all_frames if trained >= learnt.frames else f"{count(trained)} of {all_frames}"
+    all_frames = counted(training.frames, "frame")
+    return all_frames if trained >= training.frames else f"{count(trained)} of {all_frames}"
 
 
-def _accuracy(session: Session) -> Total:
-    learnt = session.training
-    assert learnt is not None
-    found = learnt.accuracy
-    if found is None:
-        return Total(
-            label="Accuracy", value="not measured", reading=learnt.not_measured or "not known why"
-        )
+def _accuracy(training: TrainingRecord) -> Total:
+    accuracy = training.accuracy
+    if accuracy is None:
+        reason = training.not_measured or "reason not recorded"
+        return Total(label="Accuracy", value="not measured", reading=reason)
     return Total(
         label="Accuracy",
-        value=percent(found.right / found.frames),
-        reading=f"of {counted(found.frames, 'frame')} of "
-        f"{counted(learnt.held_out_videos, 'video')} held out; naming the most frequent class "
-        f"would be {percent(found.most_frequent / found.frames)}",
+        value=percent(accuracy.right / accuracy.frames),
+        reading=f"on {counted(accuracy.frames, 'frame')} of "
+        f"{counted(training.held_out_videos, 'held-out video')}; always predicting the most "
+        f"frequent class has {percent(accuracy.most_frequent / accuracy.frames)}",
     )
 
 
 def finite_losses(session: Session) -> list[float]:
-    """Return the losses of the steps that have one: numbers, and not infinite."""
+    """Return the finite losses of the steps."""
     return [loss for loss in session.steps.loss if loss is not None and math.isfinite(loss)]

@@ -94,7 +94,7 @@ class AnyRunner(ABC, Generic[Made]):
             made,
             clock=self.clock,
             startup=self.startup,
-            most_steps=self._most_steps,
+            max_steps=self._most_steps,
             on_record=self.on_record,
         )
         feed = self._feed(recorder)

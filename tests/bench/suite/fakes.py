@@ -40,9 +40,9 @@ def _answer(record, rows):
     first, best = rows[0], fastest(rows)
     if finding.change == AGAIN or first in as_fast(rows):
         return (replace(finding, advice=None),)
-    rests_on = f"{decimal(best.rate.median)} against {decimal(first.rate.median)} MB/s of plain"
+    evidence = f"{decimal(best.rate.median)} against {decimal(first.rate.median)} MB/s of plain"
     gain = best.rate.median / first.rate.median
-    return (replace(finding, advice=Change(words="quick", gain=gain, rests_on=rests_on)),)
+    return (replace(finding, advice=Change(words="quick", gain=gain, evidence=evidence)),)
 
 
 def _named(name, measure=CHECKSUMS.measure, **terms) -> Benchmark:

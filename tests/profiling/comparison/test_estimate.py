@@ -5,7 +5,7 @@ import pytest
 
 from headrace.profiling.comparison.estimate import (
     DRAWS,
-    LEAST_STEPS,
+    MIN_STEPS,
     block_length,
     quantile_estimate,
     ratio_estimate,
@@ -85,6 +85,6 @@ def test_figures_are_sums_over_sums_and_nearest_ranks():
 
 
 def test_few_steps_have_no_interval():
-    assert per_frame(series(1.0, 0, steps=LEAST_STEPS - 1), 0).deviations is None
-    assert per_frame(series(1.0, 0, steps=LEAST_STEPS, likeness=0.0), 0).deviations is not None
+    assert per_frame(series(1.0, 0, steps=MIN_STEPS - 1), 0).deviations is None
+    assert per_frame(series(1.0, 0, steps=MIN_STEPS, likeness=0.0), 0).deviations is not None
     assert per_frame(np.zeros(100), 0).deviations is None

@@ -144,11 +144,11 @@ class RankedBenchmark:
         advice, whole = self.advice, self.whole
         if advice is None or advice.gain is None:
             return None
-        rests_on = f": {advice.rests_on}" if advice.rests_on else ""
+        evidence = f": {advice.evidence}" if advice.evidence else ""
         if whole is None:
-            return f"For {self.part}{rests_on}."
+            return f"For {self.part}{evidence}."
         return (
-            f"{times_words(advice.gain)} for {self.part}{rests_on}. Of the whole "
+            f"{times_words(advice.gain)} for {self.part}{evidence}. Of the whole "
             f"{times_words(whole.overlapped)} where stages overlap, as in headrace run, "
             f"{times_words(whole.in_turn)} where they follow each other."
         )

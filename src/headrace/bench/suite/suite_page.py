@@ -13,7 +13,7 @@ from typing import Any, Final
 from headrace.atomic_file import write_whole
 from headrace.bench.suite.ranking import RankedBenchmark, Standing, SuiteRanking, verdict
 from headrace.bench.suite.suite_record import SuiteRecord
-from headrace.profiling.comparison.environment_diff import surroundings
+from headrace.profiling.comparison.environment_diff import machine_differences
 from headrace.profiling.provenance import Provenance
 from headrace.report.page import render_page
 from headrace.report.text import configuration_rows, machine_rows, printable
@@ -30,7 +30,7 @@ _GROUPS: Final[dict[Standing, tuple[str, str]]] = {
     "part": (
         "Gains of one part",
         "How many times as fast that part would be. How much of it reaches your own loop depends "
-        "on what the loop waits for, which headrace watch -- python train.py reports.",
+        "on what the loop waits for, which headrace profile -- python train.py reports.",
     ),
     "none": (
         "No gain shown",
@@ -120,7 +120,7 @@ def differing(ranking: SuiteRanking) -> list[tuple[str, str]]:
     """Return in what the provenance of the benchmarks differs from the first: name and words."""
     made, rows = _provenance(ranking), []
     for ranked in ranking.judged:
-        found = surroundings(made, ranked.page.provenance) if ranked.page is not None else ()
+        found = machine_differences(made, ranked.page.provenance) if ranked.page is not None else ()
         words = [f"{each.name} {each.other}, not {each.first}" for each in found]
         if words:
             rows.append((ranked.name, "; ".join(words)))

@@ -15,7 +15,7 @@ from headrace.config_fields import (
     option_fields,
 )
 from headrace.errors import ConfigError
-from headrace.profiling.comparison.environment_diff import surroundings
+from headrace.profiling.comparison.environment_diff import machine_differences
 from headrace.profiling.provenance import Provenance, plain
 from headrace.runs.launch.problems import closest
 
@@ -207,6 +207,6 @@ def _is_same(
     record = read_record(benchmark, folder)
     if isinstance(record, str) or record.provenance.created != old.created:
         return False
-    differing = surroundings(record.provenance, made)
+    differing = machine_differences(record.provenance, made)
     # GPUs are named only where PyTorch is loaded, which it is not here.
     return all(each.name in _ANY_TIME or each.name.startswith("GPU") for each in differing)

@@ -1,1 +1,1 @@
-"""Two recorded sessions beside each other: what differs, and how sure that is."""
+"""Comparison of recorded sessions: differences and their confidence intervals."""

@@ -1,4 +1,4 @@
-"""A comparison of sessions as a value: each against the first."""
+"""Comparison of sessions as a value: each against the first."""
 
 import math
 from collections.abc import Mapping
@@ -10,8 +10,8 @@ from pydantic import PositiveInt
 from headrace.errors import ConfigError
 from headrace.profiling.comparison.environment_diff import (
     EnvironmentDifference,
-    circumstances,
     disturbances,
+    environment_differences,
     has_same_input,
     warnings,
 )
@@ -31,16 +31,15 @@ class Difference(Record):
     first: float
     other: float
     change: float | None
-    """Of the other against the first: 0.1 is a tenth more; None where the first is 0."""
+    """Relative change against the first, 0.1 is 10 % more; None where the first is 0."""
     interval: tuple[float, float] | None
-    """Holds the true change in 95 of 100 comparisons; None where a figure is one number for a whole
-    run, or there are too few steps."""
+    """95 % confidence interval of the change; None where the figure is one number per run, or with
+    too few steps."""
     verdict: Verdict
-    """`no difference shown`: the interval holds 0; `cannot be told`: other programs took the
-    processor; `not known`: there is no interval."""
+    """`no difference shown`: the interval contains 0; `cannot be told`: other programs used the
+    CPU; `not known`: there is no interval."""
     is_of_run: bool = False
-    """Whether it is one number for a whole run; where it is not and has no interval, there are too
-    few steps."""
+    """Whether the figure is one number per run; without an interval and False: too few steps."""
 
 
 class RunComparison(Record):
@@ -48,11 +47,10 @@ class RunComparison(Record):
 
     name: Text
     circumstances: tuple[EnvironmentDifference, ...]
-    """What else differs; read it first."""
+    """Environment differences; read them first."""
     warnings: tuple[Text, ...]
     disturbances: tuple[Text, ...] = ()
-    """During which of them other programs took the processor, a sentence each: no difference of
-    their figures can be told then."""
+    """Sessions beside other programs, a sentence each: differences cannot be told then."""
     differences: tuple[Difference, ...]
 
 
@@ -60,30 +58,30 @@ class Comparison(Record):
     """Sessions against the first of them."""
 
     version: PositiveInt = 1
-    """Of this layout."""
+    """Of the layout."""
     names: tuple[Text, ...]
-    """Of the sessions; the first is what the others are compared with."""
+    """Names of the sessions; the others are compared with the first."""
     provenances: tuple[Provenance, ...]
-    """Of each, in the same order."""
+    """Of each session, in the same order."""
     runs: tuple[RunComparison, ...]
-    """Of each but the first."""
+    """Of each session but the first."""
 
 
 def compare(
     sessions: Mapping[str, Session], *, any_input: bool = False, seed: int = 0
 ) -> Comparison:
-    """Return how sessions differ from the first, with bootstrap intervals over their steps.
+    """Return the differences of sessions from the first, with bootstrap intervals over their steps.
 
-    The intervals tell how far figures spread from step to step within these runs. What differs from
-    one run of the same to the next, such as a warm machine or other programs, is not in them.
+    The intervals show the spread from step to step within these runs. The spread from run to run,
+    as of a warm machine or other programs, is not included.
 
     Args:
-        sessions: By name, two or more.
-        any_input: Compare those that read different inputs, too.
-        seed: Of the draws: the same, the same intervals.
+        sessions: Name → session, two or more.
+        any_input: Compare sessions with different inputs, too.
+        seed: Seed of the draws; equal seeds give equal intervals.
 
     Raises:
-        ConfigError: fewer than two; one has too few steps; their inputs differ.
+        ConfigError: fewer than two sessions; one has too few steps; inputs differ.
     """
     names = tuple(sessions)
     if len(names) < 2:
@@ -91,70 +89,70 @@ def compare(
     for name, session in sessions.items():
         if len(session.steps) - session.warmup_steps < 2:
             raise ConfigError(
-                f"{name} has fewer than 2 steps behind its warm-up, so there is nothing to "
-                "compare; record a longer run"
+                f"{name} has fewer than 2 steps after its warm-up, too few to compare; record a "
+                "longer run"
             )
     first, *others = sessions.values()
     for name, other in zip(names[1:], others, strict=True):
         if has_same_input(first, other) is False and not any_input:
             raise ConfigError(
-                f"{names[0]} and {name} read different inputs, so their figures do not tell the "
-                "runs apart; run both on one video, or give --any-input"
+                f"{names[0]} and {name} read different inputs, so their figures are not "
+                "comparable; run both on one video, or give --any-input"
             )
     base = figures(first, seed)
-    are_alike = [(other.pace == "full_speed") == (first.pace == "full_speed") for other in others]
     return Comparison(
         names=names,
         provenances=tuple(session.provenance for session in sessions.values()),
         runs=tuple(
-            _compared(
-                (names[0], name),
-                (first, other),
-                differences(base, figures(other, seed + k), with_source=is_alike),
-            )
-            for k, (name, other, is_alike) in enumerate(
-                zip(names[1:], others, are_alike, strict=True), 1
-            )
+            _compare_run((names[0], name), (first, other), (base, figures(other, seed + index)))
+            for index, (name, other) in enumerate(zip(names[1:], others, strict=True), 1)
         ),
     )
 
 
-def _compared(
-    names: tuple[str, str], sessions: tuple[Session, Session], found: tuple[Difference, ...]
+def _compare_run(
+    names: tuple[str, str],
+    sessions: tuple[Session, Session],
+    pair: tuple[Mapping[str, Figure], Mapping[str, Figure]],
 ) -> RunComparison:
+    first, other = sessions
+    is_alike = (first.pace == "full_speed") == (other.pace == "full_speed")
+    compared = differences(*pair, with_source=is_alike)
     disturbed = tuple(disturbances(*sessions, names))
     if disturbed:
-        found = tuple(
-            each.model_copy(update={"verdict": "cannot be told"}) if each.interval else each
-            for each in found
+        compared = tuple(
+            difference.model_copy(update={"verdict": "cannot be told"})
+            if difference.interval
+            else difference
+            for difference in compared
         )
     return RunComparison(
         name=names[1],
-        circumstances=circumstances(*sessions),
+        circumstances=environment_differences(*sessions),
         warnings=tuple(warnings(*sessions, names)),
         disturbances=disturbed,
-        differences=found,
+        differences=compared,
     )
 
 
 def differences(
     first: Mapping[str, Figure], other: Mapping[str, Figure], *, with_source: bool = True
 ) -> tuple[Difference, ...]:
-    """Return how the figures differ that both sessions have.
+    """Return the differences of the figures that both sessions have.
 
     Args:
-        first: Of one.
-        other: Of the other.
-        with_source: Whether what their sources took means the same.
+        first: Figures of the first session.
+        other: Figures of the other session.
+        with_source: Include figures with the time of the source; False where one source is paced.
     """
     return tuple(
-        _difference(first[name], other[name])
+        _compare_figure(first[name], other[name])
         for name in first
         if name in other and (with_source or not first[name].holds_source)
     )
 
 
-def _difference(first: Figure, other: Figure) -> Difference:
+def _compare_figure(first: Figure, other: Figure) -> Difference:
     a, b = first.estimate, other.estimate
     change = b.value / a.value - 1 if a.value else None
     interval: tuple[float, float] | None = None

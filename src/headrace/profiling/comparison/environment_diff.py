@@ -1,6 +1,6 @@
-"""What two sessions were recorded with: everything in which they differ besides their figures."""
+"""Environment differences of two sessions: versions, machine, command, options, input."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from headrace.profiling.findings.verdict import is_busy
@@ -9,14 +9,15 @@ from headrace.profiling.session import Session
 
 _ABSENT: Final = "–"
 _OUT: Final = "out"
-"""The folder of the results: always another one."""
-_FEW_STEPS: Final = 100
+"""Option with the output folder, which always differs."""
+_ENOUGH_STEPS: Final = 100
+"""Steps below which intervals can be too narrow."""
 _DIGITS: Final = 32
-"""Of a digest of a video: records made before headrace kept all 64 have the first half."""
+"""Digits of a digest that are compared; records of older versions have the first 32 of 64."""
 
 
 class EnvironmentDifference(Record):
-    """One thing that differs."""
+    """One difference."""
 
     part: Text
     """`versions`, `machine`, `configuration`, `input`, `run`."""
@@ -25,26 +26,26 @@ class EnvironmentDifference(Record):
     other: Text
 
 
-def circumstances(first: Session, other: Session) -> tuple[EnvironmentDifference, ...]:
-    """Return everything that differs between two sessions, but for what was measured."""
-    made, others = first.provenance, other.provenance
-    return surroundings(made, others) + _differing(
-        ("command", _command(made), _command(others)),
-        ("configuration", _options(made), _options(others)),
+def environment_differences(first: Session, other: Session) -> tuple[EnvironmentDifference, ...]:
+    """Return all differences between two sessions but those of their figures."""
+    a, b = first.provenance, other.provenance
+    return machine_differences(a, b) + _diff(
+        ("command", _command(a), _command(b)),
+        ("configuration", _options(a), _options(b)),
         ("input", _inputs(first), _inputs(other)),
         ("run", _run(first), _run(other)),
     )
 
 
-def surroundings(first: Provenance, other: Provenance) -> tuple[EnvironmentDifference, ...]:
-    """Return in which versions and in what of the machine two records differ."""
-    return _differing(
+def machine_differences(first: Provenance, other: Provenance) -> tuple[EnvironmentDifference, ...]:
+    """Return the differences in versions and machine."""
+    return _diff(
         ("versions", _versions(first), _versions(other)),
         ("machine", _machine(first.machine), _machine(other.machine)),
     )
 
 
-def _differing(
+def _diff(
     *parts: tuple[str, dict[str, str], dict[str, str]],
 ) -> tuple[EnvironmentDifference, ...]:
     return tuple(
@@ -58,30 +59,30 @@ def _differing(
 
 
 def has_same_input(first: Session, other: Session) -> bool | None:
-    """Whether both read the same bytes; None where the records do not tell."""
-    ids = [_contents(session) for session in (first, other)]
-    if not all(ids) or any(None in each for each in ids):
+    """Return whether both read the same bytes; None where a digest is missing."""
+    a, b = _digests(first), _digests(other)
+    if not a or not b or None in a or None in b:
         return None
-    return ids[0] == ids[1]
+    return a == b
 
 
 def warnings(first: Session, other: Session, names: tuple[str, str]) -> Iterator[str]:
-    """Yield what makes a comparison of them doubtful, a sentence each."""
+    """Yield the reasons to doubt a comparison, a sentence each."""
     same = has_same_input(first, other)
     if same is False:
-        yield "The inputs differ: what follows is as much about them as about the runs."
+        yield "The inputs differ: the figures depend on them as much as on the runs."
     elif same is None:
-        yield "Whether both read the same input is not known: one record holds no digest of it."
+        yield "Whether both read the same input is not known: a record has no digest of it."
     if first.kind != other.kind:
         yield f"One is a {first.kind} session, the other a {other.kind} session."
     if first.pace != other.pace:
         yield (
             f"One was paced by {first.pace.replace('_', ' ')}, the other by "
-            f"{other.pace.replace('_', ' ')}: throughput and latency mean another thing."
+            f"{other.pace.replace('_', ' ')}: throughput and latency are not comparable."
         )
     if (first.pace == "full_speed") != (other.pace == "full_speed"):
         yield (
-            "A paced source decodes while it waits, which is no work of a step: decoding and "
+            "A paced source decodes while it waits, outside the work of a step: decoding and "
             "service time are left out."
         )
     if first.warmup_steps != other.warmup_steps:
@@ -91,69 +92,67 @@ def warnings(first: Session, other: Session, names: tuple[str, str]) -> Iterator
         )
     for name, session in zip(names, (first, other), strict=True):
         if session.outcome != "complete":
-            yield f"{name} was {session.outcome}: its figures are those of the steps before."
+            yield f"{name} was {session.outcome}: its figures are of the steps before."
         steps = len(session.steps) - session.warmup_steps
-        if steps < _FEW_STEPS:
+        if steps < _ENOUGH_STEPS:
             yield (
-                f"{name} has {steps} steps: below {_FEW_STEPS}, intervals can be too narrow where "
-                "steps resemble their neighbours."
+                f"{name} has {steps} steps: below {_ENOUGH_STEPS}, intervals can be too narrow "
+                "where neighbouring steps are correlated."
             )
 
 
 def disturbances(first: Session, other: Session, names: tuple[str, str]) -> Iterator[str]:
-    """Yield during which of them other programs took the processor: their figures tell nothing."""
+    """Yield a sentence for each session beside other programs, whose figures are unsure."""
     for name, session in zip(names, (first, other), strict=True):
         share = session.others_cpu_share
         if share is not None and is_busy(share):
-            yield f"Other programs took {100 * share:.0f} % of the processor time during {name}."
+            yield f"Other programs used {100 * share:.0f} % of the CPU time during {name}."
 
 
-def command_without_out(made: Provenance) -> list[str]:
-    """Return the command line of a run, but for the folder of its results."""
-    return _without_out(made.command)
-
-
-def _versions(made: Provenance) -> dict[str, str]:
-    return {"headrace": made.headrace, "commit": made.commit or _ABSENT, **made.versions}
-
-
-def _machine(found: Machine) -> dict[str, str]:
-    values = found.model_dump(exclude={"gpus", "ffmpeg", "python", "available_bytes"})
-    gpus = {f"GPU {k}": f"{g.name}, driver {g.driver}" for k, g in enumerate(found.gpus)}
-    return {name: _text(value) for name, value in values.items()} | gpus | found.ffmpeg
-
-
-def _command(made: Provenance) -> dict[str, str]:
-    return {"command": " ".join(command_without_out(made))}
-
-
-def _without_out(words: Sequence[str]) -> list[str]:
-    kept: list[str] = []
+def command_without_out(provenance: Provenance) -> list[str]:
+    """Return the command line without the output folder."""
+    words: list[str] = []
     is_folder = False
-    for word in words:
+    for word in provenance.command:
         if not is_folder and word != f"--{_OUT}" and not word.startswith(f"--{_OUT}="):
-            kept.append(word)
+            words.append(word)
         is_folder = word == f"--{_OUT}"
-    return kept
+    return words
 
 
-def _options(made: Provenance) -> dict[str, str]:
-    return {name: _text(value) for name, value in made.configuration.items() if name != _OUT}
+def _versions(provenance: Provenance) -> dict[str, str]:
+    commit = provenance.commit or _ABSENT
+    return {"headrace": provenance.headrace, "commit": commit, **provenance.versions}
+
+
+def _machine(machine: Machine) -> dict[str, str]:
+    values = machine.model_dump(exclude={"gpus", "ffmpeg", "python", "available_bytes"})
+    gpus = {f"GPU {k}": f"{gpu.name}, driver {gpu.driver}" for k, gpu in enumerate(machine.gpus)}
+    return {name: _text(value) for name, value in values.items()} | gpus | machine.ffmpeg
+
+
+def _command(provenance: Provenance) -> dict[str, str]:
+    return {"command": " ".join(command_without_out(provenance))}
+
+
+def _options(provenance: Provenance) -> dict[str, str]:
+    options = provenance.configuration.items()
+    return {name: _text(value) for name, value in options if name != _OUT}
 
 
 def _inputs(session: Session) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for k, video in enumerate(session.inputs):
-        values = video.model_dump(exclude={"gop"}) | {"content": _content(video.content)}
-        found |= {_numbered(k, name): _text(value) for name, value in values.items()}
-    for k, source in enumerate(session.sources):
-        found |= {_numbered(k, "name"): source.name}
-        found |= {_numbered(k, "content"): _text(_content(source.content))}
-    return found
+    values: dict[str, str] = {}
+    for index, video in enumerate(session.inputs):
+        fields = video.model_dump(exclude={"gop"}) | {"content": _shorten(video.content)}
+        values |= {_label(index, name): _text(value) for name, value in fields.items()}
+    for index, source in enumerate(session.sources):
+        values[_label(index, "name")] = source.name
+        values[_label(index, "content")] = _text(_shorten(source.content))
+    return values
 
 
-def _numbered(k: int, name: str) -> str:
-    return name if not k else f"{name} of input {k + 1}"
+def _label(index: int, name: str) -> str:
+    return name if not index else f"{name} of input {index + 1}"
 
 
 def _run(session: Session) -> dict[str, str]:
@@ -165,16 +164,15 @@ def _run(session: Session) -> dict[str, str]:
     }
 
 
-def _contents(session: Session) -> list[str | None]:
-    contents = [video.content for video in session.inputs]
-    return [_content(each) for each in (*contents, *(s.content for s in session.sources))]
+def _digests(session: Session) -> list[str | None]:
+    return [_shorten(item.content) for item in (*session.inputs, *session.sources)]
 
 
-def _content(content: str | None) -> str | None:
-    """Return a digest in the length that records of before kept of it."""
-    if content is None:
+def _shorten(digest: str | None) -> str | None:
+    """Return a digest with as many digits as in records of older versions."""
+    if digest is None:
         return None
-    kind, colon, digits = content.partition(":")
+    kind, colon, digits = digest.partition(":")
     return f"{kind}{colon}{digits[:_DIGITS]}"
 
 

@@ -1,4 +1,4 @@
-"""The figures two sessions are compared by, each over the steps behind the warm-up."""
+"""Figures that sessions are compared by, each over the steps after the warm-up."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,22 +28,22 @@ class Figure:
     estimate: BootstrapEstimate
     more_is_better: bool = False
     is_of_run: bool = False
-    """Whether it is one number for a whole run, which no step tells of."""
+    """Whether it is one number per run, without a value per step."""
     holds_source: bool = False
-    """Whether what the source took is in it, which a paced one does before its time has come."""
+    """Whether it includes the time of the source, which a paced source spends while it waits."""
 
 
 def figures(session: Session, seed: int) -> dict[str, Figure]:
-    """Return the figures of a session by their names, those first that are asked for first.
+    """Return name → figure of a session, the most important first.
 
     Args:
-        session: What was recorded.
-        seed: Of the draws; sessions that are compared need different ones.
+        session: A session.
+        seed: Seed of the draws; compared sessions need different seeds.
     """
-    return {figure.name: figure for figure in _figures(session, seed)}
+    return {figure.name: figure for figure in _measure(session, seed)}
 
 
-def _figures(session: Session, seed: int) -> Iterator[Figure]:
+def _measure(session: Session, seed: int) -> Iterator[Figure]:
     skip, steps = session.warmup_steps, session.steps
     frames = np.asarray(steps.frames[skip:], dtype=np.float64)
     ends_ms = np.asarray(steps.started_ms) + np.asarray(steps.total_ms)
@@ -55,9 +55,9 @@ def _figures(session: Session, seed: int) -> Iterator[Figure]:
     yield from _latencies(session, ends_ms, seed)
     work = {name: np.asarray(column[skip:]) for name, column in steps.work_ms.items()}
     if work:
-        whole = sum(work.values(), np.zeros(len(frames)))
-        yield from _quantiles("Service time", whole, seed, holds_source=True)
-    for role, column in _by_role(session, work).items():
+        service = sum(work.values(), np.zeros(len(frames)))
+        yield from _quantiles("Service time", service, seed, holds_source=True)
+    for role, column in _sum_by_role(session, work).items():
         estimate = ratio_estimate(column, frames, seed)
         if estimate is not None:
             phrase = ROLES[role].phrase
@@ -67,7 +67,7 @@ def _figures(session: Session, seed: int) -> Iterator[Figure]:
                 estimate=estimate,
                 holds_source=role == "decode",
             )
-    yield from _single(session)
+    yield from _usage(session)
 
 
 def _latencies(session: Session, ends_ms: NDArray[np.float64], seed: int) -> Iterator[Figure]:
@@ -90,28 +90,28 @@ def _quantiles(
                 )
 
 
-def _by_role(
+def _sum_by_role(
     session: Session, work: dict[str, NDArray[np.float64]]
 ) -> dict[Role, NDArray[np.float64]]:
-    found: dict[Role, NDArray[np.float64]] = {}
+    roles: dict[Role, NDArray[np.float64]] = {}
     for stage in session.stages:
         if stage.name in work:
-            found[stage.role] = found.get(stage.role, 0.0) + work[stage.name]
-    return found
+            roles[stage.role] = roles.get(stage.role, 0.0) + work[stage.name]
+    return roles
 
 
-def _single(session: Session) -> Iterator[Figure]:
-    """What is one number for a whole run, so that nothing tells how it spreads."""
-    used, frames = session.usage, sum(session.steps.frames)
-    if used is None:
+def _usage(session: Session) -> Iterator[Figure]:
+    """Yield the figures that are one number per run, so that their spread is not known."""
+    usage, frames = session.usage, sum(session.steps.frames)
+    if usage is None:
         return
-    if frames:
-        each = BootstrapEstimate(value=used.cpu_seconds / frames * 1e3, deviations=None)
-        yield Figure(name="CPU time", unit="ms per frame", estimate=each, is_of_run=True)
-    for name, value in (
-        ("Peak memory", used.peak_memory_bytes),
-        ("Peak GPU memory", used.peak_gpu_bytes),
-    ):
-        if value:
-            whole = BootstrapEstimate(value=value, deviations=None)
-            yield Figure(name=name, unit="bytes", estimate=whole, is_of_run=True)
+    cpu_ms = usage.cpu_seconds / frames * 1e3 if frames else None
+    values: tuple[tuple[str, Unit, float | None], ...] = (
+        ("CPU time", "ms per frame", cpu_ms),
+        ("Peak memory", "bytes", usage.peak_memory_bytes or None),
+        ("Peak GPU memory", "bytes", usage.peak_gpu_bytes or None),
+    )
+    for name, unit, value in values:
+        if value is not None:
+            estimate = BootstrapEstimate(value=value, deviations=None)
+            yield Figure(name=name, unit=unit, estimate=estimate, is_of_run=True)

@@ -1,1 +1,1 @@
-"""What a session shows: one question per file, each a pure function from session to finding."""
+"""Findings about a session: what bounds it, and what to change."""

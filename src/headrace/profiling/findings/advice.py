@@ -1,4 +1,4 @@
-"""What may be changed of a session, by its kind and by what bound it: one table of advice."""
+"""Table of advice: the changes open to a session, by its kind and its bottleneck."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,38 +13,39 @@ from headrace.profiling.session import Session
 from headrace.profiling.stage_records import ROLES, Role
 
 WASTEFUL: Final = 1.5
-"""Frames decoded per frame delivered from which decoding less is worth a re-encoding."""
+"""Frames decoded per frame delivered from which re-encoding is advised."""
 SPARSE: Final = 8
-"""Stride from which a GOP as short as the stride is worth its larger file."""
+"""Stride from which a GOP as short as the stride is worth the larger file."""
 WORTHWHILE: Final = 1.05
-"""A smaller gain is not told from none."""
+"""Gain below which a change is not advised: it cannot be told from none."""
 LIGHTER_LEVEL: Final = {"complex": "medium", "medium": "simple"}
-"""A level of preprocessing -> the next one that is less work."""
+"""Level of preprocessing → the next lighter level."""
 _WASTEFUL_PICTURES: Final = 4.0
-"""Frames decoded per picture from which another choice of frames is worth a word."""
+"""Frames decoded per picture from which another choice of frames is advised."""
 
 
 @dataclass(frozen=True)
 class Advice:
-    """A change that is open where some facts hold; facts fill the braces of its texts."""
+    """A change, open where a fact holds; facts fill the braces of its texts."""
 
     words: str
     """See `Change`."""
     when: str = ""
-    """The fact that must hold; empty: none."""
+    """Name of the fact that must hold; empty: always open."""
     gain: str = ""
-    """The fact that is the predicted gain; empty: no figure tells it."""
-    rests_on: str = ""
+    """Name of the fact with the predicted gain; empty: not predicted."""
+    evidence: str = ""
+    """See `Change`."""
     option: tuple[str, str] | None = None
-    """The option of a run that makes the change, and the fact that is its value."""
+    """Option of a run that makes the change, and the name of the fact with its value."""
 
     def change(self, facts: Mapping[str, Any]) -> Change:
-        """Return it for a session of these facts."""
+        """Return the change for a session with these facts."""
         predicted = facts.get(self.gain)
         return Change(
             words=self.words.format_map(facts),
             gain=predicted,
-            rests_on=self.rests_on.format_map(facts) or None,
+            evidence=self.evidence.format_map(facts) or None,
             most=facts["most"] if predicted is None else None,
             options={self.option[0]: facts[self.option[1]]} if self.option else {},
         )
@@ -52,35 +53,35 @@ class Advice:
 
 _CUDA: Final = Advice("--device cuda: this machine has a {gpu}", "gpu", option=("device", "cuda"))
 _SMALLER: Final = Advice(
-    "--model-name {smaller}", "smaller", rests_on="{tried}", option=("model_name", "smaller")
+    "--model-name {smaller}", "smaller", evidence="{tried}", option=("model_name", "smaller")
 )
 _LARGER: Final = ("batch_size", "larger")
 _SMALLER_SIZE: Final = Advice("A smaller --size, or fewer frames")
-_FEWER_ALIKE: Final = "--stride: fewer frames that are much alike"
+_FEWER_ALIKE: Final = "--stride: fewer similar frames"
 _MORE_WORKERS: Final = Advice(
     "--workers {cores}: this process may use {cores} cores",
     "idle_cores",
     gain="idle_cores",
-    rests_on="{workers} of them had a worker",
+    evidence="{workers} of them had a worker",
 )
 _SMALLER_FRAMES: Final = (
-    Advice(f"A smaller --size still, or {_FEWER_ALIKE}", "is_resized", rests_on="{less_than}"),
+    Advice(f"A smaller --size still, or {_FEWER_ALIKE}", "is_resized", evidence="{less_than}"),
     Advice(
         "--size with fewer pixels: frames are decoded to it, and less is left to resize",
-        rests_on="{less_than}",
+        evidence="{less_than}",
     ),
 )
 
 ANY_PART: Final = ""
-"""A part of an extraction that the table does not name, as one of a kind of the user's own."""
+"""Any other part of an extraction, as of a kind of the user's own."""
 ADVICE: Final[dict[tuple[str, str], tuple[Advice, ...]]] = {
     ("run", "decode"): (
         Advice(
-            "Re-encode the video with a keyframe every {gop} frames (ffmpeg -g {gop}), so that "
-            "less is decoded for each frame",
+            "Re-encode the video with a keyframe every {gop} frames (ffmpeg -g {gop}): less is "
+            "decoded per frame",
             "shorter_gop",
             gain="shorter_gop",
-            rests_on="{amplification:.2f} frames are decoded for each that is wanted",
+            evidence="{amplification:.2f} frames are decoded per frame wanted",
         ),
         Advice(
             "Smaller pictures: half the height and width is a quarter of the pixels to read",
@@ -93,14 +94,14 @@ ADVICE: Final[dict[tuple[str, str], tuple[Advice, ...]]] = {
     ),
     ("run", "preprocess"): (
         Advice(
-            "--prep-level {lighter}: less work per frame, and other pictures",
+            "--prep-level {lighter}: less work per frame; pixels differ",
             "lighter",
             option=("prep_level", "lighter"),
         ),
-        Advice("Smaller videos: what is resized costs by the pixels it has before"),
+        Advice("Smaller videos: the cost of a resize grows with the pixels of its input"),
     ),
     ("run", "transfer"): (
-        Advice("--batch-size {larger}: fewer, larger copies", rests_on="{copied}", option=_LARGER),
+        Advice("--batch-size {larger}: fewer, larger copies", evidence="{copied}", option=_LARGER),
     ),
     ("run", "model"): (
         _CUDA,
@@ -108,33 +109,33 @@ ADVICE: Final[dict[tuple[str, str], tuple[Advice, ...]]] = {
         Advice(
             "--batch-size {larger}: a GPU is quicker per frame on larger batches",
             "is_on_gpu",
-            rests_on="{tried}",
+            evidence="{tried}",
             option=_LARGER,
         ),
-        Advice("A smaller model than {model}", rests_on="{tried}"),
+        Advice("A smaller model than {model}", evidence="{tried}"),
     ),
     ("run", "sink"): (
         Advice(
             "--no-video, if the predictions are what you need",
             "draws_video",
             gain="most",
-            rests_on="{next} comes next, busy {next_busy:.0f} %",
+            evidence="{next} comes next, busy {next_busy:.0f} %",
             option=("video", "off"),
         ),
         Advice("Fewer or faster outputs"),
     ),
     ("run", "Python overhead"): (
         Advice(
-            "--batch-size {larger}: fewer hand-overs between the stages",
+            "--batch-size {larger}: fewer queue transfers between the stages",
             gain="half_the_overhead",
-            rests_on="{half}",
+            evidence="{half}",
             option=_LARGER,
         ),
     ),
     ("retrain", "decode"): _SMALLER_FRAMES,
     ("retrain", "preprocess"): _SMALLER_FRAMES,
     ("retrain", "transfer"): (
-        Advice("--batch-size {larger}: fewer, larger copies", rests_on="{less_than}"),
+        Advice("--batch-size {larger}: fewer, larger copies", evidence="{less_than}"),
     ),
     ("retrain", "model"): (
         _CUDA,
@@ -149,10 +150,10 @@ ADVICE: Final[dict[tuple[str, str], tuple[Advice, ...]]] = {
     ("extract", "decode"): (
         _MORE_WORKERS,
         Advice(
-            "--keyframes, where any frame near those will do: only what is written is decoded",
+            "--keyframes, where any near frame will do: only written frames are decoded",
             "is_wasteful",
         ),
-        Advice("Fewer frames, or videos of fewer pixels: little is decoded in vain"),
+        Advice("Fewer frames, or videos of fewer pixels: few decoded frames are unused"),
     ),
     ("extract", "prepare"): (
         _MORE_WORKERS,
@@ -166,7 +167,7 @@ ADVICE: Final[dict[tuple[str, str], tuple[Advice, ...]]] = {
     ),
     ("extract", "encode"): (
         _MORE_WORKERS,
-        Advice("--format jpg: quicker to encode, and loses a little", "is_lossless"),
+        Advice("--format jpg: quicker to encode, slightly lossy", "is_lossless"),
         _SMALLER_SIZE,
     ),
     ("extract", "write"): (
@@ -176,24 +177,23 @@ ADVICE: Final[dict[tuple[str, str], tuple[Advice, ...]]] = {
     ),
     ("extract", ANY_PART): (_MORE_WORKERS, _SMALLER_SIZE),
 }
-"""Kind of a session, and what bound it -> what is advised: the first whose fact holds. Live runs
-are runs here."""
+"""(kind of session, bottleneck) → advice; the first whose fact holds. Live runs count as runs."""
 
 
 def advised(kind: str, part: str, facts: Mapping[str, Any]) -> Change:
-    """Return the first change that is open."""
-    open_to = ADVICE.get((kind, part)) or ADVICE[kind, ANY_PART]
-    return next(a for a in open_to if not a.when or facts.get(a.when)).change(facts)
+    """Return the first open change for a part of a kind of session."""
+    candidates = ADVICE.get((kind, part)) or ADVICE[kind, ANY_PART]
+    return next(a for a in candidates if not a.when or facts.get(a.when)).change(facts)
 
 
 def lighter_work(
     role: Role, setup: Setup, *, size: tuple[int, int] | None = None, most: float | None = None
 ) -> Change:
-    """Return what asks less of a stage, where no figure tells how much that brings.
+    """Return a change that lightens a stage, where no figure predicts the gain.
 
     Args:
-        role: What the stage does.
-        setup: Of the run.
+        role: Role of the stage.
+        setup: Setup of the run.
         size: (height, width) of the video; None where it is not known.
         most: See `Change`.
     """
@@ -203,32 +203,32 @@ def lighter_work(
 def best_change(
     session: Session, metrics: Metrics, top: StageUtilization, others: Sequence[StageUtilization]
 ) -> Change:
-    """Return the change with the largest predicted gain for a session that `top` bound.
+    """Return the change with the largest gain for a session whose bottleneck is `top`.
 
-    What was tried after the run counts by what it brought. Where no gain is known, it is the first
-    that is open.
+    Gains of changes that were tried after the run are measured ones. Where no gain is known, the
+    first open change is returned.
     """
     change = advised("run", top.role, _run_facts(session, metrics, top, others))
-    tried = [
+    measured = [
         Change(
-            words=each.option,
-            gain=each.baseline_ms_per_frame / each.ms_per_frame,
-            rests_on=f"tried for a moment: {each.ms_per_frame:.3g} ms a frame, "
-            f"{each.baseline_ms_per_frame:.3g} as it was",
-            options=each.options,
+            words=tried.option,
+            gain=tried.baseline_ms_per_frame / tried.ms_per_frame,
+            evidence=f"measured: {tried.ms_per_frame:.3g} ms/frame, before "
+            f"{tried.baseline_ms_per_frame:.3g} ms/frame",
+            options=tried.options,
         )
-        for each in session.alternatives
+        for tried in session.alternatives
     ]
-    for each in tried:
-        if each.options == change.options:
-            change = replace(each, words=change.words)
-    changes = [*(tried if top.role == "model" else ()), change]
-    known = [each for each in changes if each.gain and each.gain >= WORTHWHILE]
-    return max(known, key=lambda each: each.gain or 0.0, default=change)
+    for candidate in measured:
+        if candidate.options == change.options:
+            change = replace(candidate, words=change.words)
+    candidates = [*(measured if top.role == "model" else ()), change]
+    known = [change for change in candidates if change.gain and change.gain >= WORTHWHILE]
+    return max(known, key=lambda change: change.gain or 0.0, default=change)
 
 
 def share_facts(session: Session, metrics: Metrics, share: float) -> dict[str, Any]:
-    """Return the facts of a session whose parts follow each other, one of which took `share`."""
+    """Return the facts of a session whose parts follow each other; one took `share` of the time."""
     options, machine = session.provenance.configuration, session.provenance.machine
     most = 1 / (1 - share) if share < 1 else float("inf")
     is_extraction = session.kind == "extract"
@@ -236,7 +236,7 @@ def share_facts(session: Session, metrics: Metrics, share: float) -> dict[str, A
     has_idle = options.get("workers") is not None and workers < machine.usable_cores
     return {
         **_setup_facts(session.setup, None, most if is_extraction and share < 1 else None),
-        "less_than": f"less than {most:.2g} times as fast, the bound of it taking no time at all",
+        "less_than": f"below {most:.2g} times, the bound if this part took no time",
         "gpu": _idle_gpu(session),
         "is_resized": options.get("size") is not None,
         "checkpoint_gradients": options.get("checkpoint_gradients"),
@@ -269,21 +269,21 @@ def _run_facts(
 ) -> dict[str, Any]:
     setup, videos = session.setup, session.inputs
     size = (videos[0].height, videos[0].width) if videos else None
-    # Between wanted frames that are close, what is decoded extra is the price of any GOP.
+    # Between close wanted frames, extra decoding is the price of any GOP.
     is_sparse = setup.stride >= SPARSE
     wasted = (metrics.amplification or 1.0) / (1 if is_sparse else setup.stride)
     gop = setup.stride if is_sparse else 30
     longest = max((video.gop.mean for video in videos if video.gop), default=None)
     can_be_shorter = wasted >= WASTEFUL and (longest is None or longest > gop)
     rest = max(others, key=lambda load: load.busy, default=top)
-    tried = [each.option for each in session.alternatives]
+    tried = [alternative.option for alternative in session.alternatives]
     return {
         **_setup_facts(setup, size, gain(session, top, others, float("inf")) if others else None),
         "gop": gop,
         "shorter_gop": gain(session, top, others, wasted) if can_be_shorter else None,
         "amplification": metrics.amplification,
         "reads_pictures": session.kind == "run" and not videos and not session.sources,
-        "copied": _copying_speed(session),
+        "copied": _measure_copy_speed(session),
         "gpu": _idle_gpu(session),
         "is_on_gpu": setup.device != "cpu",
         "tried": f"tried and no faster: {listing(tried)}" if tried else "",
@@ -293,11 +293,11 @@ def _run_facts(
     }
 
 
-def _copying_speed(session: Session) -> str:
-    carried = [stage for stage in session.stages if stage.role == "transfer" and stage.busy_seconds]
-    gigabytes = sum(stage.moved_bytes for stage in carried) / 1e9
-    seconds = sum(stage.busy_seconds for stage in carried)
-    return f"{gigabytes / seconds:.2g} GB/s were carried" if seconds and gigabytes else ""
+def _measure_copy_speed(session: Session) -> str:
+    stages = [stage for stage in session.stages if stage.role == "transfer" and stage.busy_seconds]
+    gigabytes = sum(stage.moved_bytes for stage in stages) / 1e9
+    seconds = sum(stage.busy_seconds for stage in stages)
+    return f"{gigabytes / seconds:.2g} GB/s were copied" if seconds and gigabytes else ""
 
 
 def _idle_gpu(session: Session) -> str | None:
@@ -306,9 +306,9 @@ def _idle_gpu(session: Session) -> str | None:
 
 
 def overhead_change(session: Session, lost: float | None = None) -> Change:
-    """Return what leaves fewer hand-overs; `lost` is the share of the time they took, if known."""
+    """Return the change with fewer queue transfers; `lost` is their share of the time, if known."""
     facts = _setup_facts(session.setup, None, None)
     if lost is not None:
         facts["half_the_overhead"] = 2 / (2 - lost)
-        facts["half"] = "half as many of them for the same frames"
+        facts["half"] = "half as many transfers for the same frames"
     return advised("run", "Python overhead", facts)

@@ -1,4 +1,4 @@
-"""Which stage set the pace once frames flowed, and what would change it most?"""
+"""Bottleneck: the source, the stage or the overhead that set the pace once frames flowed."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -12,11 +12,19 @@ from headrace.profiling.number_format import whole_percent as percent
 from headrace.profiling.session import Session
 from headrace.profiling.stage_records import ROLES
 
+ALIKE: Final = 0.9
+"""Share of the busiest stage's time from which another stage cannot be told from it."""
+BUSY: Final = 0.5
+"""Share of the time below which no stage counts as the bottleneck."""
+ENOUGH_STEPS: Final = 90
+"""Measured steps; fewer are a hint only, and a p95 needs as many."""
+OVERHEAD: Final = 0.3
+"""Idle share of the time, with input and room, from which overhead is a finding."""
 WAITING: Final = 0.5
-"""Share of the time without input from which the first stage waits for its source."""
+"""Starved share of the time from which the first stage waits for its source."""
 
 
-def source(session: Session) -> Finding | None:
+def find_source_bound(session: Session) -> Finding | None:
     """Return a finding where the first stage waited for frames more than half of the time."""
     loads = stage_loads(session)
     if not loads or loads[0].starved < WAITING or max(load.busy for load in loads) > WAITING:
@@ -27,49 +35,14 @@ def source(session: Session) -> Finding | None:
         f"{loads[0].name} waited for them {percent(loads[0].starved)} of the time.",
         bound_by=("source",),
         evidence=(
-            f"The busiest stage, {busiest.name}, worked {percent(busiest.busy)} of the time: "
-            f"there is room for {1 / max(busiest.busy, 0.001):.2g} times the frames.",
+            f"The busiest stage, {busiest.name}, was busy {percent(busiest.busy)} of the time: "
+            f"the pipeline can process {1 / max(busiest.busy, 0.001):.2g} times the frames.",
         ),
     )
 
 
-LOST: Final = 0.3
-"""Share of the time at which no wait and no work accounts for a stage's time."""
-
-
-def overhead(session: Session, evidence: tuple[str, ...]) -> Finding | None:
-    """Return a finding where a stage had input and room, and was not at work, for much of the time.
-
-    Between its steps a thread waits for Python's lock, and hands batches over. Larger batches do
-    so less often.
-
-    Args:
-        session: What is asked; no stage was busy half of the time.
-        evidence: What its loads show.
-    """
-    loads = stage_loads(session)
-    lost = max(1.0 - load.busy - load.starved - load.blocked for load in loads)
-    if lost < LOST:
-        return None
-    return Finding(
-        headline=f"Bound by Python overhead: {percent(lost)} of the time a stage had input and "
-        "room, and was not at work.",
-        bound_by=("Python overhead",),
-        evidence=evidence,
-        advice=overhead_change(session, lost),
-    )
-
-
-ALIKE: Final = 0.9
-"""A stage at least this fraction as busy as the busiest one cannot be told from it."""
-BUSY: Final = 0.5
-"""Below this share of the time no stage counts as what bound the run."""
-ENOUGH_STEPS: Final = 90
-"""Fewer measured steps are a hint only; a p95 needs as many."""
-
-
-def pace(session: Session) -> Finding | None:
-    """Return what set the pace; None where no step was recorded."""
+def find_bottleneck(session: Session) -> Finding | None:
+    """Return what set the pace; None without steps."""
     metrics = Metrics.of(session)
     loads = sorted(stage_loads(session), key=lambda load: load.busy, reverse=True)
     if not loads:
@@ -77,15 +50,16 @@ def pace(session: Session) -> Finding | None:
     top = loads[0]
     alike = [load for load in loads if load.busy >= ALIKE * top.busy]
     evidence = (
-        _shares(stage_loads(session)),
+        "Busy: "
+        + ", ".join(f"{load.name} {percent(load.busy)}" for load in stage_loads(session))
+        + ".",
         *_queue_evidence(session, top),
         *_core_evidence(session, loads),
         *amplification_evidence(metrics, "frame delivered"),
         *length_evidence(metrics),
     )
     if top.busy < BUSY:
-        lost = overhead(session, evidence)
-        return lost or Finding(
+        return _find_overhead(session, evidence) or Finding(
             headline="No stage was busy half of the time: the busiest, "
             f"{ROLES[top.role].phrase}, {percent(top.busy)}.",
             evidence=evidence,
@@ -96,6 +70,28 @@ def pace(session: Session) -> Finding | None:
         bound_by=tuple(load.role for load in alike),
         evidence=evidence,
         advice=best_change(session, metrics, top, loads[1:]),
+    )
+
+
+def _find_overhead(session: Session, evidence: tuple[str, ...]) -> Finding | None:
+    """Return a finding where a stage had input and room, and was idle for much of the time.
+
+    Between its steps a thread waits for Python's lock, and moves batches between queues. Larger
+    batches do so less often.
+
+    Args:
+        session: A session without a stage that was busy half of the time.
+        evidence: What the utilization of its stages shows.
+    """
+    idle = max(1.0 - load.busy - load.starved - load.blocked for load in stage_loads(session))
+    if idle < OVERHEAD:
+        return None
+    return Finding(
+        headline=f"Bound by Python overhead: {percent(idle)} of the time a stage had input and "
+        "room, and was not at work.",
+        bound_by=("Python overhead",),
+        evidence=evidence,
+        advice=overhead_change(session, idle),
     )
 
 
@@ -110,24 +106,20 @@ def _headline(alike: Sequence[StageUtilization], others: Sequence[StageUtilizati
     return f"Bound by {names}: busy {shares} of the time; {rest}."
 
 
-def _shares(loads: Sequence[StageUtilization]) -> str:
-    return "Busy: " + ", ".join(f"{load.name} {percent(load.busy)}" for load in loads) + "."
-
-
 def _queue_evidence(session: Session, top: StageUtilization) -> tuple[str, ...]:
-    """What the queues around the busiest stage say; a bottleneck has a full one before it and an
+    """Return the occupancy around the busiest stage: a bottleneck has a full queue before it and an
     empty one after it."""
     names = [stage.name for stage in session.stages]
-    place = names.index(top.name)
-    after = names[place + 1] if place + 1 < len(names) else None
-    found: list[str] = []
+    position = names.index(top.name)
+    after = names[position + 1] if position + 1 < len(names) else None
+    lines: list[str] = []
     for queue in session.queues:
         mean = occupancy(queue, session)
         if queue.feeds == top.name:
-            found.append(_queue_line("before", mean, agrees=mean >= BUSY))
+            lines.append(_queue_line("before", mean, agrees=mean >= BUSY))
         elif queue.feeds == after:
-            found.append(_queue_line("after", mean, agrees=mean < BUSY))
-    return tuple(found)
+            lines.append(_queue_line("after", mean, agrees=mean < BUSY))
+    return tuple(lines)
 
 
 def _queue_line(side: str, mean: float, *, agrees: bool) -> str:
@@ -148,15 +140,15 @@ def _core_evidence(session: Session, loads: Sequence[StageUtilization]) -> tuple
     )
 
 
-def amplification_evidence(metrics: Metrics, what: str) -> tuple[str, ...]:
-    """Return how much is decoded for each of what is wanted, where that is known."""
+def amplification_evidence(metrics: Metrics, item: str) -> tuple[str, ...]:
+    """Return the frames decoded per `item`, where that is known."""
     if metrics.amplification is None:
         return ()
-    return (f"Frames decoded per {what}: {metrics.amplification:.2f}.",)
+    return (f"Frames decoded per {item}: {metrics.amplification:.2f}.",)
 
 
 def length_evidence(metrics: Metrics) -> tuple[str, ...]:
-    """Return that there are few steps, where that is so."""
+    """Return a warning where there are few steps."""
     if metrics.steps >= ENOUGH_STEPS:
         return ()
     return (f"Only {counted(metrics.steps, 'step')} after warm-up: a hint, not a measurement.",)

@@ -1,4 +1,4 @@
-"""A finding: one thing the numbers show, and the one change to try."""
+"""Finding: one sentence about a session, its evidence, and the one change to try."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,54 +8,54 @@ from headrace.profiling.number_format import times
 from headrace.profiling.provenance import Scalar
 from headrace.profiling.stage_records import Role
 
-LoopBound = Literal["step", "loading", "loader workers", "hand-over"]
+LoopBound = Literal["step", "loading", "loader workers", "queue transfer"]
 Bound = Role | LoopBound | Literal["start-up", "source", "Python overhead"]
-"""What can set the pace. Of a training loop: *step* is all that the loop does between its batches;
-*loading* is done by the loop itself, when it asks; *loader workers* do it for the loop; *hand-over*
-is a batch on its way from them."""
-
-_BOUND = ", and less than {} as fast, the bound of this part taking no time at all"
+"""What sets the pace. Of a training loop: *step* is all work between two batches; *loading* is
+making batches in the loop itself; *loader workers* make them in other processes; *queue transfer*
+is a batch on its way from a worker to the loop."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """Something to try, and what it would bring."""
+    """Something to try, and its expected gain."""
 
     words: str
-    """What to do: an option, or a sentence without an end."""
+    """What to do: an option, or a sentence without a full stop."""
     gain: float | None = None
-    """Times as fast the whole would be; None where no figure tells."""
-    rests_on: str | None = None
-    """The figure the gain is computed from, in words."""
+    """Expected speed-up of the whole, as a factor; None where no figure predicts it."""
+    evidence: str | None = None
+    """The figure that the gain is computed from, in words."""
     most: float | None = None
-    """Where no figure tells the gain: what it cannot exceed, since something else comes next."""
+    """Upper bound of an unknown gain: the factor at which something else sets the pace."""
     options: Mapping[str, Scalar] = field(default_factory=dict)
-    """The options of a run that make the change, by their names; empty where a run cannot."""
+    """Options of a run that make the change, by name; empty where no option does."""
 
     def __str__(self) -> str:
-        """Say it, with what it is predicted to bring or that this is not known."""
-        reason = f" ({self.rests_on})" if self.rests_on else ""
-        if self.gain is None:
-            most = "" if self.most is None else _BOUND.format(times(self.most))
-            return f"{self.words}; what it brings is not known before it is tried{most}{reason}."
-        return f"{self.words}: about {times(self.gain)} as fast{reason}."
+        """Return the change as a sentence, with its expected gain and the evidence."""
+        evidence = f" ({self.evidence})" if self.evidence else ""
+        if self.gain is not None:
+            return f"{self.words}: about {times(self.gain)} as fast{evidence}."
+        bound = ""
+        if self.most is not None:
+            bound = f", below {times(self.most)}, the bound if this part took no time"
+        return f"{self.words}; expected gain not known before it is tried{bound}{evidence}."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One thing the numbers show."""
+    """One conclusion from the figures of a session."""
 
     headline: str
     """One sentence."""
     bound_by: tuple[Bound, ...] = ()
-    """What set the pace, the busiest first; several when the numbers cannot tell them apart,
-    empty when they do not show it."""
+    """What set the pace, the busiest first; several where the figures cannot rank them, empty where
+    the figures do not show it."""
     evidence: tuple[str, ...] = ()
-    """The numbers, one sentence each, also those that speak against it."""
+    """The figures, one sentence each, also those against the headline."""
     change: str | None = None
-    """The one thing to try next; with `advice` it is that in words."""
+    """The one change to try next; by default `advice` in words."""
     advice: Change | None = field(default=None, compare=False)
-    """The same as a value; None where it is no option and has no figure."""
+    """The change as a value; None where it has no option and no figure."""
 
     def __post_init__(self) -> None:
         if self.change is None and self.advice is not None:

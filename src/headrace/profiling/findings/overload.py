@@ -1,4 +1,4 @@
-"""Did a live session keep up with what came?"""
+"""Overload: whether a live session kept up with its sources."""
 
 from typing import Final
 
@@ -8,17 +8,18 @@ from headrace.profiling.number_format import counted
 from headrace.profiling.number_format import whole_percent as percent
 from headrace.profiling.session import Session
 
-_LATE: Final = 1_000.0
-"""Milliseconds by which latency has grown when a session has fallen behind."""
-_TENTH: Final = 10
-_FEW: Final = 0.05
-"""Share of the frames; so many may be dropped in a moment's hiccup, as after a reconnection."""
-_TOO_MANY: Final = ("overflow", "stale", "late")
-"""Causes of drops that say that frames were too many."""
+_MAX_GROWTH_MS: Final = 1_000.0
+"""Growth of latency, in milliseconds, from which a session has fallen behind."""
+_PARTS: Final = 10
+"""Parts of a session; growth is measured from the first to the last."""
+_MAX_DROPS: Final = 0.05
+"""Share of the frames that may be dropped, as in a moment after a reconnection."""
+_OVERLOAD_CAUSES: Final = ("overflow", "stale", "late")
+"""Causes of drops that mean too many frames."""
 
 
-def keeping_up(session: Session) -> Finding | None:
-    """Return whether frames were too many; None at full speed, where they never are."""
+def find_overload(session: Session) -> Finding | None:
+    """Return whether frames came too fast; None at full speed."""
     latency = Metrics.of(session).latency
     if session.items is None or latency is None:
         return None
@@ -26,27 +27,27 @@ def keeping_up(session: Session) -> Finding | None:
         (stage.name, cause): frames
         for stage in session.stages
         for cause, frames in stage.dropped.items()
-        if cause in _TOO_MANY and frames and stage.role != "sink"
+        if cause in _OVERLOAD_CAUSES and frames and stage.role != "sink"
     }
     share = sum(drops.values()) / max(1, session.items.arrived)
     evidence = tuple(
         f"{counted(frames, 'frame')}: {cause} at {stage}."
-        for (stage, cause), frames in sorted(drops.items(), key=lambda each: -each[1])
+        for (stage, cause), frames in sorted(drops.items(), key=lambda drop: -drop[1])
     )
-    if share > _FEW:
+    if share > _MAX_DROPS:
         return Finding(
-            headline=f"Frames came faster than they were worked on: {percent(share)} were dropped.",
+            headline=f"Frames came faster than they were processed: {percent(share)} were dropped.",
             evidence=evidence,
         )
-    grown = _grown_ms(session)
-    if grown > _LATE:
+    growth_ms = _measure_growth_ms(session)
+    if growth_ms > _MAX_GROWTH_MS:
         return Finding(
-            headline=f"Fell behind: latency grew by {grown / 1e3:.1f} s, since every frame was "
+            headline=f"Fell behind: latency grew by {growth_ms / 1e3:.1f} s, since every frame was "
             "kept.",
             change="--overload keep-last, if the newest frames are what you need.",
         )
     return Finding(
-        headline=f"Kept up: {'hardly any' if drops else 'no'} frame was too many; latency "
+        headline=f"Kept up: {'few' if drops else 'no'} frames were dropped for overload; latency "
         f"{latency.ms.p50:.0f} ms from {latency.base} (median of "
         f"{counted(latency.ms.count, 'step')}).",
         bound_by=("source",),
@@ -54,12 +55,12 @@ def keeping_up(session: Session) -> Finding | None:
     )
 
 
-def _grown_ms(session: Session) -> float:
-    """By how much the last tenth of the steps came out later after its arrival than the first."""
+def _measure_growth_ms(session: Session) -> float:
+    """Return the mean latency of the last tenth of the steps minus that of the first."""
     ages = [
         step.ended_ms - step.arrived_ms
         for step in session.steps.rows()
         if step.arrived_ms is not None
     ][session.warmup_steps :]
-    few = len(ages) // _TENTH
-    return (sum(ages[-few:]) - sum(ages[:few])) / few if few else 0.0
+    size = len(ages) // _PARTS
+    return (sum(ages[-size:]) - sum(ages[:size])) / size if size else 0.0

@@ -1,4 +1,4 @@
-"""What took the time of steps whose parts follow each other: of a training, of an extraction?"""
+"""Largest share of the time in sessions whose parts follow each other: trainings, extractions."""
 
 from typing import Final
 
@@ -11,13 +11,13 @@ from headrace.profiling.number_format import whole_percent as percent
 from headrace.profiling.session import Session
 from headrace.profiling.stage_records import ROLES, Role
 
-_TRAINING_WORDS: Final[dict[Role, str]] = {
+_TRAINING_PARTS: Final[dict[Role, str]] = {
     "decode": "waiting for batches",
     "preprocess": ROLES["preprocess"].phrase,
     "transfer": ROLES["transfer"].phrase,
     "model": "forward, backward and optimizer",
 }
-_EXTRACTION_WORDS: Final = {
+_EXTRACTION_PARTS: Final = {
     "decode": "decoding",
     "prepare": "preprocessing",
     "transfer": "the transfer to the device",
@@ -28,48 +28,48 @@ _EXTRACTION_WORDS: Final = {
 }
 
 
-def training(session: Session) -> Finding | None:
-    """Return what most of a training's time went into; None for a session of another kind."""
+def find_training_bound(session: Session) -> Finding | None:
+    """Return the largest part of a training's time; None for other kinds of session."""
     metrics = Metrics.of(session)
     if session.kind != "retrain" or metrics.cost is None:
         return None
     roles = metrics.cost.roles
-    whole = sum(roles.values())
+    total = sum(roles.values())
     top = max(roles, key=lambda role: roles[role])
-    share = roles[top] / whole if whole else 0.0
+    share = roles[top] / total if total else 0.0
     parts = ", ".join(f"{load.name} {percent(load.busy)}" for load in stage_loads(session))
     return Finding(
-        headline=f"Bound by {ROLES[top].phrase}: {_TRAINING_WORDS[top]} took {percent(share)} "
+        headline=f"Bound by {ROLES[top].phrase}: {_TRAINING_PARTS[top]} took {percent(share)} "
         "of a step.",
         bound_by=(top,),
-        evidence=(f"Of the time of the loop: {parts}.", *length_evidence(metrics)),
+        evidence=(f"Shares of the loop's time: {parts}.", *length_evidence(metrics)),
         advice=advised("retrain", top, share_facts(session, metrics, share)),
     )
 
 
-def extraction(session: Session) -> Finding | None:
-    """Return what most of the workers' time went into; None for a session of another kind."""
+def find_extraction_bound(session: Session) -> Finding | None:
+    """Return the largest part of the workers' time; None for other kinds of session."""
     metrics = Metrics.of(session)
     if session.kind != "extract" or metrics.cost is None:
         return None
     costs = metrics.cost.stages
-    whole = sum(costs.values())
-    if not whole:
+    total = sum(costs.values())
+    if not total:
         return None
     top = max(costs, key=lambda name: costs[name])
     loads = stage_loads(session)
-    parts = ", ".join(f"{name} {percent(cost / whole)}" for name, cost in costs.items())
+    parts = ", ".join(f"{name} {percent(cost / total)}" for name, cost in costs.items())
     workers = max(load.workers for load in loads)
-    who = f"{workers} workers were" if workers > 1 else "The worker was"
+    subject = f"{workers} workers were" if workers > 1 else "The worker was"
     busy = percent(min(1.0, sum(load.busy for load in loads)))
-    share = costs[top] / whole
+    share = costs[top] / total
     return Finding(
-        headline=f"Bound by {_EXTRACTION_WORDS.get(top, top)}: {percent(share)} of the workers' "
+        headline=f"Bound by {_EXTRACTION_PARTS.get(top, top)}: {percent(share)} of the workers' "
         "time.",
         bound_by=tuple(load.role for load in loads if load.name == top),
         evidence=(
-            f"Of the work: {parts}.",
-            f"{who} at work {busy} of the time.",
+            f"Shares of the work: {parts}.",
+            f"{subject} busy {busy} of the time.",
             *amplification_evidence(metrics, "frame used" if "model" in costs else "picture"),
         ),
         advice=advised("extract", top, share_facts(session, metrics, share)),

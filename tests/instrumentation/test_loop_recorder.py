@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 
-from headrace.instrumentation.cuda_gaps import DeviceWaits
-from headrace.instrumentation.loader_info import LoaderFacts
-from headrace.instrumentation.loop_recorder import LoopRecorder
-from headrace.instrumentation.loop_session import session_of
+from headrace.instrumentation.loader_info import LoaderInfo
+from headrace.instrumentation.loop_recorder import CudaGaps, LoopRecorder
+from headrace.instrumentation.loop_session import build_session
 from headrace.profiling.findings.verdict import find
 from headrace.profiling.recorder import Recorder
 from headrace.testing.fake_clock import FakeClock
@@ -42,32 +41,32 @@ class Event:
         return other.at_ms - self.at_ms
 
 
-def observed(gpu_ms: float):
+def simulate(gpu_ms: float):
     """Fifty steps that wait 10 ms for a batch, and queue `gpu_ms` of work in no time."""
     clock = FakeClock()
     stream = Stream(clock)
-    watch = LoopRecorder(clock=clock, device=DeviceWaits(stream.event))
-    watch.begins()
+    loop = LoopRecorder(clock=clock, gaps=CudaGaps(stream.event))
+    loop.start_epoch()
     for _ in range(50):
-        watch.asks()
+        loop.request()
         clock.advance(0.010)
-        watch.gets([0])
+        loop.receive([0])
         stream.work(gpu_ms)
         clock.advance(0.001)
-    watch.asks()
-    watch.ends()
+    loop.request()
+    loop.end_epoch()
     recorder = Recorder("loader", record(steps=1).provenance, clock=FakeClock())
-    return session_of(
+    return build_session(
         recorder,
-        watch,
-        LoaderFacts(name="list"),
+        loop,
+        LoaderInfo(name="list"),
         wall_seconds=1.0,
         others_cpu_share=None,
     )
 
 
 def test_a_gpu_with_work_for_the_whole_wait_waits_for_nothing() -> None:
-    session = observed(gpu_ms=30.0)
+    session = simulate(gpu_ms=30.0)
     assert session.loader is not None
     assert session.loader.waits_of == "device"
     (finding,) = find(session)
@@ -78,5 +77,5 @@ def test_a_gpu_with_work_for_the_whole_wait_waits_for_nothing() -> None:
 
 def test_a_gpu_that_runs_out_of_work_waits_for_the_rest_of_the_wait() -> None:
     """Of 11 ms it works 4, of which 1 pass before the loop waits."""
-    (finding,) = find(observed(gpu_ms=4.0))
+    (finding,) = find(simulate(gpu_ms=4.0))
     assert finding.headline == "The GPU waits for data 64 % of the time: 7 of the 11 ms of a step."

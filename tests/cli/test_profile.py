@@ -1,4 +1,4 @@
-"""`headrace watch` leaves a script as it is, and says at its end what its loops waited for."""
+"""`headrace profile` leaves a script as it is, and reports at its end what its loops waited for."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.watch import own_arguments
+from headrace.cli.profile import count_own_arguments
 
 TRAIN = """
 import sys
@@ -28,8 +28,8 @@ if __name__ == "__main__":
     workers = int(sys.argv[1])
     start = "spawn" if workers else None
     loader = DataLoader(Numbers(), 2, num_workers=workers, multiprocessing_context=start)
-    seen = [int(index) for _, indices in loader for index in indices]
-    print(sum(seen))
+    indices = [int(index) for _, batch in loader for index in batch]
+    print(sum(indices))
     if "check" in sys.argv:
         for batch in DataLoader(Numbers(), 4):
             pass
@@ -46,7 +46,7 @@ for batch in DataLoader(list(range(20))):
 print("ready", flush=True)
 sys.stdin.read()
 """
-WATCH = [sys.executable, "-m", "headrace", "watch"]
+PROFILE = [sys.executable, "-m", "headrace", "profile"]
 
 
 @pytest.fixture
@@ -63,9 +63,9 @@ def run(*command: object, folder: Path) -> subprocess.CompletedProcess[str]:
 
 def test_a_script_has_its_own_arguments_output_and_exit_code(script, tmp_path) -> None:
     """In a module that starts workers anew, which import it, too."""
-    kept = tmp_path / "sessions.json"
+    path = tmp_path / "sessions.json"
     done = run(
-        *(*WATCH, "--json", kept, "--", sys.executable, "-m", "train"),
+        *(*PROFILE, "--json", path, "--", sys.executable, "-m", "train"),
         *("1", "--debug", "--out", "x"),
         folder=tmp_path,
     )
@@ -76,7 +76,7 @@ def test_a_script_has_its_own_arguments_output_and_exit_code(script, tmp_path) -
     (about,) = [line for line in lines if "DataLoader of Numbers" in line]
     assert about.startswith("  DataLoader of Numbers at train.py:18: 30 steps in ")
     assert about.endswith(", failed")  # by its exit code
-    (session,) = json.loads(kept.read_text())
+    (session,) = json.loads(path.read_text())
     assert session["loader"]["workers"] == 1
     assert set(session["steps"]["work_ms"]) == {"fetch", "collate", "step"}
 
@@ -85,7 +85,7 @@ def test_a_script_that_fails_shows_its_own_traceback_and_each_loop_a_report(
     script, tmp_path
 ) -> None:
     done = run(
-        *(*WATCH, "--out", tmp_path / "seen", "--", sys.executable, "train.py", "0"),
+        *(*PROFILE, "--out", tmp_path / "report", "--", sys.executable, "train.py", "0"),
         *("check", "fail"),
         folder=tmp_path,
     )
@@ -98,14 +98,14 @@ def test_a_script_that_fails_shows_its_own_traceback_and_each_loop_a_report(
     assert lines.index("ValueError: no more") < lines.index(
         f"headrace: reports are in {tmp_path / 'seen'}"
     )
-    assert (tmp_path / "seen" / "loop_1" / "report.html").is_file()
-    assert (tmp_path / "seen" / "loop_2" / "session.json").is_file()
+    assert (tmp_path / "report" / "loop_1" / "report.html").is_file()
+    assert (tmp_path / "report" / "loop_2" / "session.json").is_file()
 
 
-def test_ctrl_c_ends_a_script_as_without_us_and_its_loops_are_told(tmp_path) -> None:
+def test_ctrl_c_ends_a_script_as_python_does_and_its_loops_are_reported(tmp_path) -> None:
     (tmp_path / "endless.py").write_text(ENDLESS)
     child = subprocess.Popen(
-        [*WATCH, "--", sys.executable, "endless.py"],
+        [*PROFILE, "--", sys.executable, "endless.py"],
         cwd=tmp_path,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -121,13 +121,13 @@ def test_ctrl_c_ends_a_script_as_without_us_and_its_loops_are_told(tmp_path) -> 
     assert "20 steps in " in err
 
 
-def test_a_script_without_a_loader_is_told_so_and_loads_no_torch(tmp_path) -> None:
+def test_a_script_without_a_loader_is_reported_and_loads_no_torch(tmp_path) -> None:
     (tmp_path / "plain.py").write_text("import sys; print('torch' in sys.modules)")
-    done = run(*WATCH, "--", sys.executable, "plain.py", folder=tmp_path)
+    done = run(*PROFILE, "--", sys.executable, "plain.py", folder=tmp_path)
     assert (done.returncode, done.stdout) == (0, "False\n")
     assert done.stderr == (
-        "headrace: plain.py took no batch from a DataLoader or a loader of headrace: "
-        "there is no loop to tell of; processes that it starts are not watched\n"
+        "headrace: plain.py took no batch from a DataLoader or a headrace loader, so no loop was "
+        "profiled; processes that the script starts are not profiled\n"
     )
 
 
@@ -135,11 +135,11 @@ def test_a_script_without_a_loader_is_told_so_and_loads_no_torch(tmp_path) -> No
     ("arguments", "own"),
     [
         (["run", "a.mp4", "--debug"], 3),
-        (["watch", "--", "python", "x.py", "--debug"], 1),
-        (["watch", "--out", "x", "python", "x.py", "--debug"], 3),
-        (["watch", "--debug", "--", "python", "x.py"], 2),
+        (["profile", "--", "python", "x.py", "--debug"], 1),
+        (["profile", "--out", "x", "python", "x.py", "--debug"], 3),
+        (["profile", "--debug", "--", "python", "x.py"], 2),
         ([], 0),
     ],
 )
 def test_debug_in_a_script_is_the_scripts(arguments, own) -> None:
-    assert own_arguments(arguments) == own
+    assert count_own_arguments(arguments) == own

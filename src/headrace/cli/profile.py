@@ -1,0 +1,116 @@
+"""`headrace profile`: a training script as it is, and what its loops wait for."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from shutil import which
+from typing import Annotated, Final
+
+import typer
+
+NAME: Final = "profile"
+CONTEXT: Final = {"allow_interspersed_args": False}
+"""Settings of typer: all that follows the first word belongs to the profiled command."""
+_PYTHON_OPTIONS_WITH_VALUE: Final = ("-W", "-X", "--check-hash-based-pycs")
+_OPTIONS_WITH_VALUE: Final = ("--out", "--json")
+_FIX: Final = "give `headrace profile -- python train.py`, or `-- python -m module`"
+
+
+def count_own_arguments(arguments: list[str]) -> int:
+    """Return how many of the arguments are headrace's own, not those of a profiled command."""
+    if arguments[:1] != [NAME]:
+        return len(arguments)
+    position = 1
+    while position < len(arguments) and arguments[position].startswith("-"):
+        if arguments[position] == "--":
+            return position
+        position += 2 if arguments[position] in _OPTIONS_WITH_VALUE else 1
+    return position
+
+
+def profile(
+    command: Annotated[
+        list[str],
+        typer.Argument(metavar="-- PYTHON SCRIPT [ARGUMENTS...]", help="Command to profile."),
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="Write a report folder for each loop.", metavar="DIR")
+    ] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write the sessions as JSON.", metavar="FILE")
+    ] = None,
+) -> None:
+    """Profile a training script as it is; report whether it waits for its data.
+
+    Nothing in the script changes: arguments, output, Ctrl-C and exit code are its own. At its end
+    the verdict on each loop over a DataLoader is printed on stderr.
+    """
+    python, flags, kind, target, rest = _parse(command)
+    runner = _find_runner(python)
+    _check_outputs(out, json_file)
+    outputs = json.dumps({"out": _absolute(out), "json": _absolute(json_file)})
+    # exec, not a child: signals, terminal and exit code reach the script directly.
+    sys.stdout.flush()
+    # By file, not by -m: a module that Ctrl-C ends has another exit code than a script.
+    os.execv(python, [command[0], *flags, runner, outputs, kind, target, *rest])
+
+
+def _parse(command: list[str]) -> tuple[str, list[str], str, str, list[str]]:
+    """Return the Python, its options, `file` or `module`, the target, and its arguments."""
+    from headrace.errors import ConfigError
+
+    if not Path(command[0]).name.startswith("python"):
+        raise ConfigError(f"cannot profile {command[0]!r}: not a Python; {_FIX}")
+    python = which(command[0])
+    if python is None:
+        raise ConfigError(f"cannot profile {command[0]!r}: no such program; {_FIX}")
+    flags: list[str] = []
+    words = list(command[1:])
+    while words and words[0].startswith("-"):
+        flag = words.pop(0)
+        if flag in ("-m", "-c", "-"):
+            if flag != "-m" or not words:
+                raise ConfigError(f"cannot profile {flag!r}: not a script or a module; {_FIX}")
+            return python, flags, "module", words[0], words[1:]
+        flags.append(flag)
+        if flag in _PYTHON_OPTIONS_WITH_VALUE and words:
+            flags.append(words.pop(0))
+    if not words:
+        raise ConfigError(f"cannot profile {command[0]!r} alone: no script; {_FIX}")
+    if not Path(words[0]).exists():
+        raise ConfigError(f"cannot profile {words[0]!r}: no such file; {_FIX}")
+    return python, flags, "file", words[0], words[1:]
+
+
+def _find_runner(python: str) -> str:
+    """Return the path of `instrumentation/script.py` in the environment of `python`."""
+    from headrace.errors import ConfigError
+
+    if Path(python).parent.resolve() == Path(sys.executable).parent.resolve():
+        return str(Path(__file__).parents[1] / "instrumentation" / "script.py")
+    code = "import headrace.instrumentation as package; print(package.__path__[0])"
+    result = subprocess.run([python, "-c", code], capture_output=True, text=True)
+    if result.returncode:
+        raise ConfigError(
+            f"cannot profile with {python}: headrace is not installed there; install it, or "
+            f"give {sys.executable}"
+        )
+    return str(Path(result.stdout.strip()) / "script.py")
+
+
+def _check_outputs(out: Path | None, json_file: Path | None) -> None:
+    """Check the outputs before the script runs, which may take hours."""
+    from headrace.errors import ConfigError
+    from headrace.runs.outputs import claim
+
+    if out is not None:
+        claim(out)
+    if json_file is not None and (json_file.is_dir() or not json_file.absolute().parent.is_dir()):
+        raise ConfigError(f"cannot write {json_file}: give a file in an existing folder")
+
+
+def _absolute(path: Path | None) -> str | None:
+    """Return an absolute path: the script may change its folder."""
+    return str(path.absolute()) if path else None
