@@ -49,12 +49,12 @@ class CameraSubset:
             ConfigError: the index file disagrees with the files, or no clip is left.
             MediaError: a camera cannot be read or aligned.
         """
-        return CameraSet.open(self.layout, self.alignment, moments=self.moments, store=store)
+        return CameraSet.open(self.layout, self.alignment, moments=self.moments, index_store=store)
 
     def reading(self, size: tuple[int, int] | None, store: IndexStore) -> dict[str, Any]:
         """Return the options by which loaders and datasets read it, but for the layout."""
         chosen = {"alignment": self.alignment, "moments": self.moments}
-        return {**chosen, "size": size, "store": store}
+        return {**chosen, "size": size, "index_store": store}
 
     def cut(self, found: CameraSet, moments: int, slots: int) -> "CameraSubset":
         """Return about so many moments of it: equally many from the beginning of each clip.
@@ -220,7 +220,7 @@ def _load(task: RankTask, begin: Callable[[], None]) -> tuple[int, int]:
     with CameraLoader(
         task.part.layout,
         group_num=task.group_num,
-        workers=task.workers,
+        num_threads=task.workers,
         rank=task.rank,
         num_replicas=task.ranks,
         **task.reading,

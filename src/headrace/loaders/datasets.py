@@ -56,7 +56,7 @@ class VideoDataset(ItemDataset[ClipItem]):
         on_error: OnError = "raise",
         seed: int = 0,
         decoding: DecoderConfig = ON_CPU,
-        store: IndexStore | None = None,
+        index_store: IndexStore | None = None,
         max_open: int = 4,
     ) -> None:
         """Open the index of every video; decodes nothing yet.
@@ -78,7 +78,7 @@ class VideoDataset(ItemDataset[ClipItem]):
                 `video` says of which. With `conceal`, damaged frames come, and `is_concealed`.
             seed: Another one gives other random clips.
             decoding: What decodes, and where. Workers of a DataLoader must be spawned for a GPU.
-            store: Where indexes are kept; None means the user's cache folder.
+            index_store: Where indexes are kept; None means the user's cache folder.
             max_open: Files that each process keeps open.
 
         Raises:
@@ -93,7 +93,7 @@ class VideoDataset(ItemDataset[ClipItem]):
             on_error=on_error,
             seed=seed,
             decoding=decoding,
-            store=store,
+            index_store=index_store,
             max_open=max_open,
         )
         self._clip_len, self._stride, self._start = clip_len, stride, start
@@ -215,7 +215,7 @@ class FrameDataset(ItemDataset[FrameItem]):
         interpolation: Interpolation = "area",
         dtype: PixelType = "uint8",
         decoding: DecoderConfig = ON_CPU,
-        store: IndexStore | None = None,
+        index_store: IndexStore | None = None,
         max_open: int = 16,
     ) -> None:
         """Open the index of every video; decodes nothing yet.
@@ -236,7 +236,7 @@ class FrameDataset(ItemDataset[FrameItem]):
                 FFmpeg shows them, marked in `is_concealed`.
             seed: Of transforms and of what stands in for bad frames.
             decoding: What decodes, and where. Workers of a DataLoader must be spawned for a GPU.
-            store: Where indexes are kept; None means the user's cache folder.
+            index_store: Where indexes are kept; None means the user's cache folder.
             max_open: Files that each process keeps open.
 
         Raises:
@@ -250,7 +250,7 @@ class FrameDataset(ItemDataset[FrameItem]):
             on_error=on_error,
             seed=seed,
             decoding=decoding,
-            store=store,
+            index_store=index_store,
             max_open=max_open,
         )
         if "frame" in self._sampled.columns:

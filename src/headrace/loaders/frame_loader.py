@@ -103,7 +103,7 @@ class FrameLoader(PlannedLoader[Batch]):
         sampled = SampledSet.open(
             asked.videos,
             skip_bad=asked.skips_bad,
-            store=asked.store,
+            index_store=asked.index_store,
             rank=shard.rank,
             ranks=shard.ranks,
         )
@@ -116,7 +116,7 @@ class FrameLoader(PlannedLoader[Batch]):
             videos=videos,
             sampler=(videos if self._rows is None else self._rows).adapted(sampler, use),
             gop_lengths=decoded if rows is None else rows.decoded_gop_lengths(videos),
-            left_out=sampled.left_out,
+            skipped=sampled.skipped,
         )
 
     def _batch(self, step: StepSamples[Any]) -> Batch:

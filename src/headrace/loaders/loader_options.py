@@ -9,7 +9,7 @@ from headrace.decode.device_scheduler import DeviceScheduler
 from headrace.decode.index_store import IndexStore
 from headrace.loaders.collate import Collate
 from headrace.loaders.devices import check_decoding, check_stay
-from headrace.loaders.resumable import LeftEarly, check_left_early
+from headrace.loaders.resumable import OnEarlyExit, check_on_early_exit
 from headrace.loaders.transforms import BatchTransform, Transform
 from headrace.runtime.affinity import available_cores
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
@@ -31,7 +31,7 @@ class LoaderOptions:
             `statistics.decoded_by` tells.
         gpu: Short for `DecoderConfig.on_gpu(gpu)`: the number of the NVIDIA GPU that decodes.
             Frames come down to the CPU; `device` moves batches.
-        workers: Decoding threads, each with a decoder of its own; None means one for each core
+        num_threads: Decoding threads, each with a decoder of its own; None means one for each core
             this process may use. Those that wait for a GPU, by `auto`, come on top.
         transform: Called with the frames of each sample, on their device, in the thread that
             iterates, or `WithSample` to be told which sample it is. What it draws from PyTorch,
@@ -48,13 +48,13 @@ class LoaderOptions:
         rank: This process among `num_replicas`; None asks torch.distributed, if it is
             initialised, and is the only one otherwise.
         num_replicas: Processes that share an epoch; None as for `rank`.
-        left_early: What follows an epoch that was left before its end (`break`, a limit of
-            batches): `go_on` with the rest of it, or `begin_again`. None goes on where every
+        on_early_exit: What follows an epoch that was left before its end (`break`, a limit of
+            batches): `continue` with the rest of it, or `restart`. None goes on where every
             epoch is another, as in training; where all are alike, as in evaluation, it begins
             again.
         stall_seconds: How long a worker may be at one job before it is said to hang; None: for
             ever.
-        store: Where indexes are kept; None means the user's cache folder.
+        index_store: Where indexes are kept; None means the user's cache folder.
         clock: What measures waiting.
     """
 
@@ -62,16 +62,16 @@ class LoaderOptions:
     lookahead: int | None = None
     decoding: DecoderConfig | None = None
     gpu: int | None = None
-    workers: int | None = None
+    num_threads: int | None = None
     transform: Transform | None = None
     batch_transform: BatchTransform | None = None
     device: torch.device | str | None = None
     pin_memory: bool = False
     rank: int | None = None
     num_replicas: int | None = None
-    left_early: LeftEarly | None = None
+    on_early_exit: OnEarlyExit | None = None
     stall_seconds: float | None = 120.0
-    store: IndexStore | None = None
+    index_store: IndexStore | None = None
     clock: Clock = SYSTEM_CLOCK
 
     def decoder(self) -> DecoderConfig:
@@ -91,18 +91,18 @@ class LoaderOptions:
         """Return what sends jobs to the GPU and the CPU; None where nothing is to be chosen."""
         if not self.decoder().is_auto:
             return None
-        return DeviceScheduler(cores=self.num_threads(), clock=self.clock)
+        return DeviceScheduler(cores=self.thread_count(), clock=self.clock)
 
     def check(self) -> None:
         """Refuse what is out of range, or no choice: ConfigError; what decodes and is not here."""
-        check_integers(1, workers=self.workers)
-        check_left_early(self.left_early)
+        check_integers(1, num_threads=self.num_threads)
+        check_on_early_exit(self.on_early_exit)
         check_switches(pin_memory=self.pin_memory)
         self.decoder()
 
-    def num_threads(self) -> int:
-        """Return how many threads decode."""
-        return len(available_cores()) if self.workers is None else self.workers
+    def thread_count(self) -> int:
+        """Return the number of decoding threads."""
+        return len(available_cores()) if self.num_threads is None else self.num_threads
 
     def collate(self) -> Collate:
         """Return what happens to the pictures of a batch.

@@ -47,7 +47,7 @@ class LoaderStatistics(DeliveryStatistics):
 
     samples_substituted: int
     """Samples that were bad and replaced by rule."""
-    videos_left_out: int
+    videos_skipped: int
     """Videos that cannot be read at all."""
     frames_quarantined: int
     """Frames known to be bad, those of bad videos included."""
@@ -83,7 +83,7 @@ class Running(Generic[Step]):
 class DecodeTotals:
     """What decoding cost, over all engines so far."""
 
-    decoding: DecodeCounters = field(default_factory=DecodeCounters)
+    decode_counters: DecodeCounters = field(default_factory=DecodeCounters)
     blocked_seconds: float = 0.0
     most_taken: int = 0
     """Places of `CapacityLimiter` that were in use at a time."""
@@ -91,7 +91,7 @@ class DecodeTotals:
     def with_engine(self, engine: DecodingEngine) -> "DecodeTotals":
         """Return this and what one more engine cost."""
         return DecodeTotals(
-            decoding=self.decoding + engine.counters,
+            decode_counters=self.decode_counters + engine.counters,
             blocked_seconds=self.blocked_seconds + engine.room.blocked_seconds,
             most_taken=max(self.most_taken, engine.room.most_taken),
         )

@@ -85,7 +85,7 @@ class PlannedOptions(LoaderOptions):
             its loader.
         quarantine: A file that bad frames are listed in, too; the next run leaves them alone from
             the start, with the same batches.
-        persistent: Decode ahead into the next epoch while one ends. False ends all threads
+        prefetch_next_epoch: Decode ahead into the next epoch while one ends. False ends all threads
             with each epoch: for evaluation.
     """
 
@@ -102,14 +102,14 @@ class PlannedOptions(LoaderOptions):
     drop_last: bool = False
     on_error: OnBad = "raise"
     quarantine: str | os.PathLike[str] | None = None
-    persistent: bool = True
+    prefetch_next_epoch: bool = True
 
     def check(self) -> None:
         """Refuse what is out of range, or no choice: ConfigError; a GPU that is not here."""
         super().check()
         one_of(Layout, hold=self.hold)
         check_on_error(self.on_error, self._ON_ERROR)
-        check_switches(drop_last=self.drop_last, persistent=self.persistent)
+        check_switches(drop_last=self.drop_last, prefetch_next_epoch=self.prefetch_next_epoch)
         self.shape(self.size, "rgb")  # refuses impossible sizes
         if self.hold != "rgb" and self.dtype != "uint8":
             raise ConfigError(
@@ -152,7 +152,7 @@ class SampledFrom:
     """Adapted to this use of them."""
     gop_lengths: NDArray[np.int64]
     """int64 [GOPs]: frames of each that may be sampled, of those that have any."""
-    left_out: tuple[MediaError, ...]
+    skipped: tuple[MediaError, ...]
     """Why the rest of what was given cannot be sampled."""
     framings: SampleViews | None = None
     """How frames become pictures, in place of `size`, by video and by sample; None: all alike."""
@@ -172,18 +172,20 @@ class PlannedLoader(ResumableLoader[StepSamples[Any], BatchOf]):
     ) -> None:
         """Open what is sampled, and decide how far to look ahead. Decodes nothing."""
         super().__init__(
-            clock=asked.clock, persistent=asked.persistent, left_early=asked.left_early
+            clock=asked.clock,
+            prefetch_next_epoch=asked.prefetch_next_epoch,
+            on_early_exit=asked.on_early_exit,
         )
         self._asked = asked
         self._frames_delivered = self._samples_substituted = 0
         with agreement(asked.rank is None and asked.skips_bad) as opened:
             asked.check()
             self._chooser = asked.chooser()
-            self._workers = asked.num_threads()
+            self._workers = asked.thread_count()
             self._collate = asked.collate()
             shard = shard_of(asked.rank, asked.num_replicas, drop_last=asked.drop_last)
             found = open_set(shard)
-            self._videos, self._left_out = found.videos, found.left_out
+            self._videos, self._skipped = found.videos, found.skipped
             self._framings = found.framings
             if found.framings is not None:
                 size = found.framings.size
@@ -196,7 +198,7 @@ class PlannedLoader(ResumableLoader[StepSamples[Any], BatchOf]):
             self._window = self._widest_window(
                 asked, found.gop_lengths, asked.shape(size, "rgb").frame_bytes(size)
             )
-            opened.checksum, opened.left_out = self._identity()["checksum"], len(self.left_out)
+            opened.checksum, opened.skipped = self._identity()["checksum"], len(self.skipped_videos)
 
     @property
     def lookahead(self) -> int:
@@ -209,13 +211,13 @@ class PlannedLoader(ResumableLoader[StepSamples[Any], BatchOf]):
         spent, running = self._spent, self._running
         return LoaderStatistics(
             frames_delivered=self._frames_delivered,
-            frames_decoded=spent.decoding.frames_decoded,
+            frames_decoded=spent.decode_counters.frames_decoded,
             samples_substituted=self._samples_substituted,
-            videos_left_out=len(self._videos.left_out),
+            videos_skipped=len(self._videos.skipped),
             frames_quarantined=len(self._epochs.quarantine),
-            seeks=spent.decoding.seeks,
-            opens=spent.decoding.opens,
-            bytes_read=spent.decoding.bytes_read,
+            seeks=spent.decode_counters.seeks,
+            opens=spent.decode_counters.opens,
+            bytes_read=spent.decode_counters.bytes_read,
             held_bytes=self._held_bytes * (running.engine.room.taken if running else 0),
             most_held_bytes=self._held_bytes * spent.most_taken,
             starved_seconds=self._starved_seconds,
@@ -224,14 +226,14 @@ class PlannedLoader(ResumableLoader[StepSamples[Any], BatchOf]):
         )
 
     @property
-    def decoding(self) -> DecodeCounters:
+    def decode_counters(self) -> DecodeCounters:
         """What decoding cost so far."""
-        return self._spent.decoding
+        return self._spent.decode_counters
 
     @property
-    def left_out(self) -> tuple[MediaError, ...]:
+    def skipped_videos(self) -> tuple[MediaError, ...]:
         """Why what cannot be sampled is left out: videos, rows, clips; each error names a file."""
-        return self._left_out
+        return self._skipped
 
     @property
     def quarantined(self) -> tuple[FrameLoss, ...]:
@@ -293,7 +295,7 @@ class PlannedLoader(ResumableLoader[StepSamples[Any], BatchOf]):
             stall_seconds=asked.stall_seconds,
             clock=asked.clock,
         )
-        last = None if asked.persistent else start.epoch + 1
+        last = None if asked.prefetch_next_epoch else start.epoch + 1
         return Running(engine=engine, steps=engine.run(self._epochs.steps(start, last)))
 
     @property

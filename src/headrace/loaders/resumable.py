@@ -13,17 +13,17 @@ from headrace.units import check_integers
 
 BatchOf = TypeVar("BatchOf")
 
-LeftEarly = Literal["go_on", "begin_again"]
+OnEarlyExit = Literal["continue", "restart"]
 """What an iteration does after one that was left before its epoch came to its end: yield the rest
 of that epoch, so that no sample is passed over, or begin the epoch again."""
 
 
-def check_left_early(left_early: str | None) -> None:
-    """Raise ConfigError if `left_early` is no choice."""
-    if left_early not in (*get_args(LeftEarly), None):
+def check_on_early_exit(on_early_exit: str | None) -> None:
+    """Raise ConfigError if `on_early_exit` is no choice."""
+    if on_early_exit not in (*get_args(OnEarlyExit), None):
         raise ConfigError(
-            f"left_early must be one of {', '.join(get_args(LeftEarly))}, or None, got "
-            f"{left_early!r}"
+            f"on_early_exit must be one of {', '.join(get_args(OnEarlyExit))}, or None, got "
+            f"{on_early_exit!r}"
         )
 
 
@@ -42,11 +42,13 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
     _DATASETS: ClassVar[str] = "FrameDataset or VideoDataset"
     """What a stock DataLoader takes in place of this loader."""
 
-    def __init__(self, *, clock: Clock, persistent: bool, left_early: LeftEarly | None) -> None:
-        """Start nothing yet; `persistent` engines go on into the next epoch."""
+    def __init__(
+        self, *, clock: Clock, prefetch_next_epoch: bool, on_early_exit: OnEarlyExit | None
+    ) -> None:
+        """Start nothing yet; `prefetch_next_epoch` engines go on into the next epoch."""
         self._clock = clock
-        self._left_early = left_early
-        self._persistent = persistent
+        self._on_early_exit = on_early_exit
+        self._prefetch_next_epoch = prefetch_next_epoch
         self._pid = os.getpid()
         self._running: Running[Step] | None = None
         self._spent_before = DecodeTotals()
@@ -83,7 +85,7 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
     def _begins_again(self) -> bool:
         """Whether an epoch that was left early is iterated from its beginning."""
         return (
-            not self._is_random if self._left_early is None else self._left_early == "begin_again"
+            not self._is_random if self._on_early_exit is None else self._on_early_exit == "restart"
         )
 
     def __getitem__(self, number: object) -> NoReturn:
@@ -107,7 +109,7 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
         """Yield the batches of one epoch: of the one after that which was last iterated to its end.
 
         After `load_state_dict` it yields what is left of that epoch. One that was left early goes
-        on next time, or begins again, as `left_early` says.
+        on next time, or begins again, as `on_early_exit` says.
 
         Raises:
             MediaError: a frame is bad, and bad ones are not to be skipped. Names file and pts.
@@ -129,7 +131,7 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
             is_last = after.epoch != start.epoch
             if is_last or not begins_again:
                 self._start = after
-            if is_last and not self._persistent:
+            if is_last and not self._prefetch_next_epoch:
                 self.close()
             yield batch
 

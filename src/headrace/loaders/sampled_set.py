@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError, MediaError
 from headrace.loaders.manifest import Manifest
-from headrace.loaders.video_set import VideoSet, population_for, raise_all, warn_left_out
+from headrace.loaders.video_set import VideoSet, population_for, raise_all, warn_skipped
 from headrace.sampling.frame_times import FrameTimes
 from headrace.sampling.population import Population
 from headrace.sampling.rows import Rows, RowSampler
@@ -30,7 +30,7 @@ class RowSet:
 
     manifest: Manifest
     rows: Rows
-    left_out: tuple[MediaError, ...]
+    skipped: tuple[MediaError, ...]
     """Why other rows cannot: their videos show nothing in their time. Rows of videos that cannot be
     opened are not among them."""
 
@@ -64,7 +64,7 @@ class RowSet:
             raise ConfigError(
                 f"no row of {manifest.name} has a frame to sample; the first: {[*bad, '-'][0]}"
             )
-        return cls(manifest=manifest, rows=_rows(parts, videos, manifest), left_out=tuple(bad))
+        return cls(manifest=manifest, rows=_rows(parts, videos, manifest), skipped=tuple(bad))
 
     def adapted(self, sampler: Sampler, use: SamplerContext) -> Sampler:
         """Return a sampler of these rows, in frames of their videos, for a use of the videos.
@@ -200,7 +200,7 @@ class SampledSet:
         given: Given,
         *,
         skip_bad: bool,
-        store: IndexStore | None,
+        index_store: IndexStore | None,
         rank: int = 0,
         ranks: int = 1,
     ) -> "SampledSet":
@@ -211,24 +211,24 @@ class SampledSet:
         videos = VideoSet.open(
             given.videos if isinstance(given, Manifest) else given,
             skip_bad=skip_bad,
-            store=store,
+            index_store=index_store,
             rank=rank,
             ranks=ranks,
         )
         rows = None
-        of = f"{len(videos.indexes) + len(videos.left_out)} videos"
+        of = f"{len(videos.indexes) + len(videos.skipped)} videos"
         if isinstance(given, Manifest):
             rows = RowSet.open(given, videos, skip_bad=skip_bad)
             of += f" and {len(given)} rows"
         opened = cls(videos=videos, rows=rows)
         if rank == 0:
-            warn_left_out(opened.left_out, of)
+            warn_skipped(opened.skipped, of)
         return opened
 
     @property
-    def left_out(self) -> tuple[MediaError, ...]:
+    def skipped(self) -> tuple[MediaError, ...]:
         """Why videos that cannot be read, and rows without a frame, are left out; with the file."""
-        return self.videos.left_out + (() if self.rows is None else self.rows.left_out)
+        return self.videos.skipped + (() if self.rows is None else self.rows.skipped)
 
     @property
     def population(self) -> Population:

@@ -200,7 +200,7 @@ class CameraWindowLoader(PlannedLoader[CameraWindowBatch]):
             asked.alignment,
             moments=asked.moments,
             skip_bad=asked.skips_bad,
-            store=asked.store,
+            index_store=asked.index_store,
             rank=shard.rank,
             ranks=shard.ranks,
         )
@@ -221,7 +221,7 @@ class CameraWindowLoader(PlannedLoader[CameraWindowBatch]):
             videos=plan.table.videos,
             sampler=sampler,
             gop_lengths=plan.gop_lengths(),
-            left_out=cameras.left_out,
+            skipped=cameras.skipped,
             framings=shown if asked.has_framings else None,
         )
 
@@ -273,7 +273,7 @@ def _sampler(asked: CameraWindowOptions, plan: WindowPlan, shard: Shard) -> Samp
     clips = plan.table.cameras.clips
     use = SamplerContext(
         videos=np.array([clips[each].number for each in plan.key_clips.tolist()], np.int64),
-        videos_given=len(clips) + len(plan.table.cameras.left_out),
+        videos_given=len(clips) + len(plan.table.cameras.skipped),
         paths=tuple(plan.keys.name(each) for each in range(plan.keys.num_videos)),
         seed=asked.seed,
         batch_size=asked.batch_size,
