@@ -160,7 +160,7 @@ def _naive(loader: CameraWindowLoader, layout: CameraLayout) -> Delivery:
                 def read(first: int, ids: Any = ids, window: Any = window) -> None:
                     for place in range(first, len(ids), WORKERS):
                         frame = int(ids[place])
-                        gop = int(decoder.population.gop_of(np.array(frame)))
+                        gop = int(decoder.views.gop_of(np.array(frame)))
                         found = workers[first](GopJob(gop=gop, frames=(frame,))).frames
                         window[place] = found[frame]
                         decoder.memory.give(found[frame])

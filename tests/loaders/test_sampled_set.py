@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 from headrace import ImageSequence, Manifest, RandomClips, SegmentClips, UniformClips
-from headrace.loaders.sampled_set import RowSet
+from headrace.loaders.sampled_set import SampledSet
 from headrace.loaders.video_set import VideoSet, population_for
 from headrace.sampling.frame_samplers import SequentialFrames, ShuffledFrames, UniformFrames
 from headrace.testing.synth import SynthClip, write_clip
@@ -59,11 +59,11 @@ def test_a_frame_in_two_rows_is_decoded_once(videos, loader):
 
 def test_weights_and_balance_are_those_of_the_rows(manifest, store):
     opened = VideoSet.open(manifest.videos, index_store=store)
-    rows = RowSet.open(manifest, opened, skip_bad=False)
+    rows = SampledSet.of_rows(manifest, opened, skip_bad=False)
 
     def came(weights):
         clips = RandomClips(num_frames=1, weights=weights)
-        sampler = rows.adapted(clips, opened.use(seed=None, batch_size=1, ranks=1))
+        sampler = rows.adapted(clips, rows.use(seed=None, batch_size=1, ranks=1))
         orders = [sampler.order(opened.population, epoch) for epoch in range(40)]
         drawn = np.concatenate([order.rows_at(np.arange(len(order))) for order in orders])
         return np.bincount(drawn, minlength=6) / len(drawn)
@@ -207,8 +207,9 @@ def adapted(loader, videos, store, tmp_path):
     """Return a function: a sampler adapted to four videos behind one that cannot be opened."""
     (tmp_path / "text.mp4").write_text("this is no video")
     opened = VideoSet.open([tmp_path / "text.mp4", *videos], skip_bad=True, index_store=store)
-    return lambda sampler, seed=None: opened.adapted(
-        sampler, opened.use(seed=seed, batch_size=1, ranks=1)
+    sampled = SampledSet(videos=opened)
+    return lambda sampler, seed=None: sampled.adapted(
+        sampler, sampled.use(seed, batch_size=1, ranks=1)
     )
 
 

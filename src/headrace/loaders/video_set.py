@@ -16,10 +16,9 @@ from headrace.decode.index_store import IndexStore
 from headrace.decode.parallel_scan import scan_ahead
 from headrace.decode.proxy_index import ProxyIndex
 from headrace.errors import ConfigError, MediaError, SkippedVideosWarning
-from headrace.sampling.clip_shape import check_lengths
 from headrace.sampling.frame_times import FrameTimes
 from headrace.sampling.population import Population
-from headrace.sampling.sampler import Sampler, SamplerContext, SamplerTraits, adapted
+from headrace.sampling.sampler import SamplerTraits
 from headrace.video.frame_format import Fit, ResizeFit
 from headrace.video.frame_loss import FrameLoss
 from headrace.video.source import Source, check_is_list
@@ -155,29 +154,6 @@ class VideoSet:
     def population(self) -> Population:
         """The frames of all these videos under one numbering."""
         return self._population(None)
-
-    def use(self, *, seed: int | None, batch_size: int | None, ranks: int) -> SamplerContext:
-        """Return what a sampler of these videos is used for; arguments as for `SamplerContext`."""
-        return SamplerContext(
-            videos=self.number,
-            videos_given=len(self.indexes) + len(self.skipped),
-            paths=tuple(str(index.source) for index in self.indexes),
-            seed=seed,
-            batch_size=batch_size,
-            ranks=ranks,
-        )
-
-    def adapted(self, sampler: Sampler, use: SamplerContext) -> Sampler:
-        """Return a sampler for batches of these videos.
-
-        Raises:
-            ConfigError: it is no sampler, or of no such use; or a video is too short for its
-                clips: names the file.
-        """
-        found = adapted(sampler, use)
-        lengths = self.population.frames_per_video
-        check_lengths(found.traits.frames_needed, lengths, self.population.name)
-        return found
 
     def common_size(self) -> tuple[int, int]:
         """Return the (height, width) that all these videos have.

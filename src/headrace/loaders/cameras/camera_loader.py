@@ -9,7 +9,6 @@ import torch
 
 from headrace.decode.open_decoder import check_opens
 from headrace.errors import MediaError, NoLengthError
-from headrace.loaders.arguments import takes
 from headrace.loaders.cameras.camera_batch import CameraBatch
 from headrace.loaders.cameras.camera_engine import CameraEngine
 from headrace.loaders.cameras.camera_memory import memory_of
@@ -17,9 +16,10 @@ from headrace.loaders.cameras.camera_options import CameraOptions, layout_for
 from headrace.loaders.cameras.camera_schedule import CameraSchedule, CameraStep
 from headrace.loaders.cameras.camera_set import CameraSet
 from headrace.loaders.cameras.camera_view import CameraViews
-from headrace.loaders.loader_statistics import DeliveryStatistics, Running
+from headrace.loaders.loader_options import takes
+from headrace.loaders.loader_statistics import DeliveryStatistics
 from headrace.loaders.ranks import agreement, shard_of
-from headrace.loaders.resumable import ResumableLoader
+from headrace.loaders.resumable import ResumableLoader, Running
 from headrace.loaders.state import Position
 from headrace.runtime.posix import files_to_keep_open
 from headrace.sampling.counter_rng import CounterRng, RngStream
@@ -108,9 +108,7 @@ class CameraLoader(ResumableLoader[CameraStep[Any], CameraBatch]):
     @takes(CameraOptions)
     def __init__(self, asked: CameraOptions) -> None:
         """Open the index of every camera; 1 ms for one that was seen before. Decodes nothing."""
-        super().__init__(
-            clock=asked.clock, prefetch_next_epoch=False, on_early_exit=asked.on_early_exit
-        )
+        super().__init__(asked, prefetch_next_epoch=False)
         self._asked = asked
         self._delivered = self._missing = self._lost = 0
         self._tail = TailCounts()
@@ -167,7 +165,7 @@ class CameraLoader(ResumableLoader[CameraStep[Any], CameraBatch]):
     @property
     def statistics(self) -> CameraStatistics:
         """What the loader did so far."""
-        spent = self._spent
+        spent = self._totals
         return CameraStatistics(
             frames_delivered=self._delivered,
             frames_decoded=spent.decode_counters.frames_decoded,
@@ -285,8 +283,8 @@ class CameraLoader(ResumableLoader[CameraStep[Any], CameraBatch]):
             seeds.append(int(draws.words(number + 1)))
         return seeds
 
-    def _steps_left(self, at: Position) -> int:
-        return self._schedule.plan(at.epoch).num_steps - at.place
+    def _steps_left(self, position: Position) -> int:
+        return self._schedule.plan(position.epoch).num_steps - position.place
 
     def _widest(self) -> tuple[int, int]:
         """Return the (height, width) that a picture needs at most."""
