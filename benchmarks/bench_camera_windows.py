@@ -127,7 +127,7 @@ def answer(*, path: str, way: str, seconds: float, memory_budget: str) -> dict[s
         moments=Moments.rate(2.0),
         sampling=UniformFrames(),
         size=SIZE,
-        workers=WORKERS,
+        num_threads=WORKERS,
         memory_budget=memory_budget,
         **OPTIONS.get(way, {}),
     )
@@ -143,7 +143,7 @@ def _delivery(loader: CameraWindowLoader, way: str) -> Delivery:
     windows = (each.frames.movedim(-3, -1).reshape(-1, *SIZE, 3).numpy() for each in batches)
     # Until the window of the planner has been filled once; a schedule without one is steady.
     ahead = loader.lookahead if way.startswith("headrace") else 0
-    return Delivery(windows, ahead, lambda: {"decoded": loader.decoding.frames_decoded})
+    return Delivery(windows, ahead, lambda: {"decoded": loader.decode_counters.frames_decoded})
 
 
 def _naive(loader: CameraWindowLoader, layout: CameraLayout) -> Delivery:
@@ -160,7 +160,7 @@ def _naive(loader: CameraWindowLoader, layout: CameraLayout) -> Delivery:
                 def read(first: int, ids: Any = ids, window: Any = window) -> None:
                     for place in range(first, len(ids), WORKERS):
                         frame = int(ids[place])
-                        gop = int(decoder.population.gop_of(np.array(frame)))
+                        gop = int(decoder.views.gop_of(np.array(frame)))
                         found = workers[first](GopJob(gop=gop, frames=(frame,))).frames
                         window[place] = found[frame]
                         decoder.memory.give(found[frame])

@@ -253,7 +253,7 @@ def scan(*, paths: Sequence[str], way: str, workers: int) -> dict[str, Any]:
         store = IndexStore(Path(folder))
         began = perf_counter()
         if way == "loader":
-            VideoSet.open(paths, store=store)
+            VideoSet.open(paths, index_store=store)
         else:
             with ThreadPoolExecutor(workers if way == "threads" else 1) as pool:
                 list(pool.map(StreamIndex.scan, paths))

@@ -238,7 +238,9 @@ def proof(*, paths: list[str], proxies: str, store: str, size: Any, **options: A
     sources = Proxies(proxies).all(paths)
     shown: dict[int, list[np.ndarray]] = {}
     wrong = 0
-    with FrameLoader(sources, size=tuple(size), store=IndexStore(Path(store)), **options) as loader:
+    with FrameLoader(
+        sources, size=tuple(size), index_store=IndexStore(Path(store)), **options
+    ) as loader:
         for batch, _ in zip(loader, range(PROVED), strict=False):
             frames = batch.frames.movedim(1, -1).numpy()
             places = zip(batch.video.tolist(), batch.index.tolist(), frames, strict=True)

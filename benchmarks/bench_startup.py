@@ -73,7 +73,7 @@ def answer(*, paths: list[str], store: str) -> dict[str, Any]:
     seconds = []
     for path in paths:
         began = perf_counter()
-        decoder = open_decoder(path, store=indexes)
+        decoder = open_decoder(path, index_store=indexes)
         seconds.append(perf_counter() - began)
         decoder.close()
     return {"seconds": seconds}

@@ -136,7 +136,7 @@ def camera_streams(*, paths: Sequence[str], workers: int, **_: Any) -> dict[str,
     """Take one epoch of the set whose index file is given, after two steps that do not count."""
     from headrace import CameraLoader
 
-    options: Mapping[str, Any] = {"group_num": 2, "size": CAMERA_SIZE, "workers": workers}
+    options: Mapping[str, Any] = {"group_num": 2, "size": CAMERA_SIZE, "num_threads": workers}
     with CameraLoader(paths[0], **options) as loader:
         for step, _batch in enumerate(loader):
             if step == 1:

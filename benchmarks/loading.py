@@ -69,6 +69,7 @@ def load(
     paths: Sequence[str],
     size: Sequence[int],
     batch_size: int,
+    workers: int,
     warm_up_seconds: float,
     seconds: float | None,
     store: str | None = None,
@@ -88,6 +89,7 @@ def load(
         paths: The videos.
         size: Of the frames.
         batch_size: Frames in a batch.
+        workers: Threads that decode.
         warm_up_seconds: At most, until as many frames came as the loader looks ahead.
         seconds: That it is timed for; None: it is only opened.
         store: Folder of the indexes that are known.
@@ -120,7 +122,8 @@ def load(
         batch_size=batch_size,
         size=(size[0], size[1]),
         sampling=sampling,
-        store=None if store is None else IndexStore(Path(store)),
+        num_threads=workers,
+        index_store=None if store is None else IndexStore(Path(store)),
         **options,
     ) as loader:
         found: dict[str, Any] = {"open_seconds": perf_counter() - began}

@@ -83,7 +83,7 @@ def train(options: argparse.Namespace, device: torch.device, mark: Mark) -> None
         options.index_file,
         group_num=options.group_num,
         size=tuple(options.size),
-        workers=options.num_workers,
+        num_threads=options.num_workers,
         shuffle=options.shuffle,
         tail=options.tail,
         decoding=there if options.decode_on_gpu else None,

@@ -282,7 +282,7 @@ def reading(
         yield StockLoader(dataset, group_num=group_num, workers=workers)
         return
     with CameraLoader(
-        **asked, group_num=group_num, workers=workers, shuffle=True, device=device
+        **asked, group_num=group_num, num_threads=workers, shuffle=True, device=device
     ) as loader:
         yield loader
 

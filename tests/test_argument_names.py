@@ -18,7 +18,8 @@ from headrace import (
 from headrace.testing.synth import KINDS, write_clip
 
 OTHERS = {
-    "FrameLoader": "num_workers shuffle clip_len fps resize transforms prefetch_factor batchsize",
+    "FrameLoader": "num_workers shuffle clip_len fps resize transforms prefetch_factor batchsize "
+    "workers persistent left_early store",
     "ClipLoader": "shuffle clip_len num_frames frame_rate delta_timestamps",
     "CameraLoader": "num_workers frame_rate",
     "CameraWindowLoader": "clip_len delta_timestamps",
@@ -70,7 +71,7 @@ def test_a_sampler_is_still_a_value():
 @pytest.mark.parametrize("num_workers", [0, 1])
 def test_a_dataloader_over_a_loader_is_answered_with_what_to_do(tmp_path, num_workers):
     path = write_clip(tmp_path / "clip", KINDS["h264"])
-    with FrameLoader([path], store=headrace.IndexStore(tmp_path / "index")) as loader:
+    with FrameLoader([path], index_store=headrace.IndexStore(tmp_path / "index")) as loader:
         stock = DataLoader(loader, num_workers=num_workers)
         with raised_by_a_worker(TypeError, r"FrameLoader gives batches .* iterate it itself"):
             next(iter(stock))

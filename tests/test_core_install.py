@@ -44,7 +44,7 @@ from headrace.testing.synth import SynthClip, write_clip
 
 folder = Path(sys.argv[2])
 videos = [write_clip(folder / name, SynthClip(num_frames=12, size=(32, 48))) for name in "ab"]
-asked = {"batch_size": 4, "size": (16, 16), "workers": 1}
+asked = {"batch_size": 4, "size": (16, 16), "num_threads": 1}
 with headrace.FrameLoader(videos, **asked) as loader:
     assert sum(len(batch.index) for batch in loader) == 24
 with headrace.FrameLoader(videos, **asked, interpolation="bilinear") as loader:

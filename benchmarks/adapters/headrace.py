@@ -26,8 +26,11 @@ def every_frame(paths: Sequence[Path], size: tuple[int, int], workers: int) -> D
 
 def random_access(task: RandomAccess) -> Delivery:
     """Look as far ahead as the budget allows, or as `lookahead` says; checked to be as asked."""
-    names = ("batch_size", "size", "workers", "memory_budget", "hold", "lookahead")
-    options: dict[str, Any] = {name: getattr(task, name) for name in names}
+    names = ("batch_size", "size", "memory_budget", "hold", "lookahead")
+    options: dict[str, Any] = {
+        "num_threads": task.workers,
+        **{name: getattr(task, name) for name in names},
+    }
     loader: headrace.FrameLoader | headrace.ClipLoader
     if task.clip is None:
         loader = headrace.FrameLoader(task.paths, sampling=task.sampling, **options)

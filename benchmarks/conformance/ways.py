@@ -134,11 +134,11 @@ def by_plan(task: Task, index: StreamIndex, judge: Judge) -> None:
         size=task.plan.size,
         sampling=FirstFrames(most=len(judge), seed=task.plan.seed),
         lookahead=LOOKAHEAD,
-        workers=2,
+        num_threads=2,
         on_error="skip",
-        persistent=False,
+        prefetch_next_epoch=False,
         stall_seconds=None,  # a hang is ended from outside
-        store=task.store,
+        index_store=task.store,
     )
     asked = 0
     with closing(loader):
@@ -165,7 +165,7 @@ def by_clip(task: Task, index: StreamIndex, judge: Judge) -> None:
         wanted = range(start, start + count * stride, stride)
         size = None if judge.share_a_size(wanted) else task.plan.size
         try:
-            clip = load_clip(task.path, start, count, stride, size=size, store=task.store)
+            clip = load_clip(task.path, start, count, stride, size=size, index_store=task.store)
         except HeadraceError as error:
             if not _is_ours(error):
                 raise
@@ -184,7 +184,9 @@ def in_order(task: Task, index: StreamIndex, judge: Judge, *, workers: int = 1) 
 
     is_over = task.clock()
     size = None if judge.reference.has_one_size else task.plan.size
-    reader = FrameReader([task.path], size=size, workers=workers, on_error="skip", store=task.store)
+    reader = FrameReader(
+        [task.path], size=size, workers=workers, on_error="skip", index_store=task.store
+    )
     came: list[int] = []
     reached = len(judge)
     with closing(iter(reader)) as batches:

@@ -82,7 +82,7 @@ def _missing_library() -> dict[Need, str]:
 
 
 def _decoded(path: Path, gpu: int | None, store: IndexStore) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    with closing(open_decoder(path, gpu=gpu, store=store)) as decoder:
+    with closing(open_decoder(path, gpu=gpu, index_store=store)) as decoder:
         return np.stack([np.asarray(f) for _, f in decoder.run(DecodeJob((0, 1, 2, 3)))])
 
 

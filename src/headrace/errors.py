@@ -12,7 +12,7 @@ HeadraceError(Exception)
 ├─ StageError(HeadraceError)                  a stage of a pipeline failed
 └─ CacheError(HeadraceError)                  a cache cannot be read or written: a miss, and counted
 
-LeftOutWarning(UserWarning)                   sources that cannot be used are left out, as was asked
+SkippedVideosWarning(UserWarning)             unusable sources were skipped, as requested
 
 A message says what was asked, what was found and what to do.
 """
@@ -130,11 +130,11 @@ class CacheError(HeadraceError):
     """A cache, or an entry of it, cannot be read or written. Treated as a miss, and counted."""
 
 
-class LeftOutWarning(UserWarning):
-    """Sources that cannot be used are left out, as was asked: how many, the first, where all are.
+class SkippedVideosWarning(UserWarning):
+    """Unusable sources were skipped, as requested: their number, the first names, the full list.
 
-    Given once by what opens them; `warnings.simplefilter("ignore", headrace.LeftOutWarning)` keeps
-    it quiet.
+    Given once, by the loader, dataset or reader that opens them. Silence it by
+    `warnings.simplefilter("ignore", headrace.SkippedVideosWarning)`.
     """
 
 

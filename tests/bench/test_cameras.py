@@ -85,7 +85,7 @@ def test_ways_take_turns_beside_plain_decoding_by_as_many(folder):
 def test_a_bare_loop_brings_every_frame(folder):
     layout = layout_of(folder / "videos")
     plain, store = PlainCameras(layout), IndexStore(folder / "store")
-    index = CameraSet.open(layout, store=store).clips[0].indexes[2]
+    index = CameraSet.open(layout, index_store=store).clips[0].indexes[2]
     for number, frame in enumerate(plain_frames(index, SIZE)):
         assert np.array_equal(frame, plain.frames[0][2][number])
     assert number == 9

@@ -39,7 +39,7 @@ def clip(tmp_path):
 
 
 def frames_of(path: str, store: IndexStore) -> list[bytes]:
-    batches = list(FrameReader([path], store=store))
+    batches = list(FrameReader([path], index_store=store))
     return [frame.tobytes() for batch in batches for frame in batch.frames]
 
 

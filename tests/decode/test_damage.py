@@ -278,7 +278,7 @@ def test_clips_and_loaders_mark_what_is_concealed(bad, store):
     assert clip.is_concealed.any()
     assert not clip.is_concealed[:12].any()
     assert np.array_equal(read_clip(bad, 0, 48, 1, on_error="conceal"), clip.frames)
-    options = {"batch_size": 8, "size": (32, 32), "store": store}
+    options = {"batch_size": 8, "size": (32, 32), "index_store": store}
     marks = {}
     with FrameLoader([bad], sampling=ShuffledFrames(), on_error="conceal", **options) as loader:
         for batch in loader:

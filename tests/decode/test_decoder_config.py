@@ -63,7 +63,7 @@ def test_what_a_backend_declares_is_accepted_and_the_cpu_refuses_nothing(index):
 def test_a_decoder_opens_from_a_path_or_an_index(tmp_path):
     path, store = write_clip(tmp_path / "clip", KINDS["h264"]), IndexStore(tmp_path / "store")
     for source in (str(path), path, open_index(path, store)):
-        with closing(open_decoder(source, store=store)) as decoder:
+        with closing(open_decoder(source, index_store=store)) as decoder:
             [(_, frame)] = decoder.run(DecodeJob((31,)))
             assert read_number(frame) == 31
     assert (store.counters.misses, store.counters.hits) == (1, 2)
@@ -71,10 +71,10 @@ def test_a_decoder_opens_from_a_path_or_an_index(tmp_path):
 
 def test_opening_touches_no_video_until_a_job_runs(tmp_path):
     path, store = write_clip(tmp_path / "clip", KINDS["h264"]), IndexStore(tmp_path / "store")
-    with closing(open_decoder(path, store=store)) as decoder:
+    with closing(open_decoder(path, index_store=store)) as decoder:
         assert decoder.counters.opens == 0
     with pytest.raises(OpenError):
-        open_decoder(tmp_path / "missing.mp4", store=store)
+        open_decoder(tmp_path / "missing.mp4", index_store=store)
 
 
 @pytest.mark.parametrize("what", ["gpu", "backend"])

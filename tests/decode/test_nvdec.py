@@ -144,7 +144,7 @@ def test_a_loader_delivers_its_frames(tmp_path):
     paths = [write_clip(tmp_path / name, SynthClip(num_frames=24)) for name in ("a", "b", "c")]
 
     def batches(decoding):
-        with FrameLoader(paths, batch_size=5, workers=2, decoding=decoding) as loader:
+        with FrameLoader(paths, batch_size=5, num_threads=2, decoding=decoding) as loader:
             return [(batch.index.tolist(), batch.frames) for batch in loader]
 
     expected, found = batches(ON_CPU), batches(PYNVVIDEOCODEC)

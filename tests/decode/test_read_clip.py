@@ -39,7 +39,7 @@ def test_the_seminars_call_gives_the_seminars_array():
 
 @pytest.mark.parametrize("stride", [1, 2, 5, 13])
 def test_every_stride_has_its_length_and_its_frames(written, store, stride):
-    clip = load_clip(written("h264_long_gop"), 7, 16, stride, store=store)
+    clip = load_clip(written("h264_long_gop"), 7, 16, stride, index_store=store)
     assert len(clip) == 16
     assert [read_number(frame) for frame in clip.frames] == clip.index.tolist()
     assert clip.index.tolist() == [7 + k * stride for k in range(16)]
@@ -51,7 +51,7 @@ def test_every_stride_has_its_length_and_its_frames(written, store, stride):
     ("boundary", "expected"), [("repeat_last", [40, 44, 44, 44]), ("wrap", [40, 44, 40, 44])]
 )
 def test_past_the_end_the_boundary_rule_decides(written, store, boundary, expected):
-    clip = load_clip(written("h264_b_frames"), 40, 4, 4, boundary=boundary, store=store)
+    clip = load_clip(written("h264_b_frames"), 40, 4, 4, boundary=boundary, index_store=store)
     assert [read_number(frame) for frame in clip.frames] == expected == clip.index.tolist()
 
 
@@ -87,7 +87,7 @@ def test_a_reader_begins_a_new_batch_and_a_loader_gives_all_in_its_size(two_size
     assert np.concatenate([batch.index for batch in batches]).tolist() == list(range(len(sizes)))
     assert [batch.frames.shape[1:3] for batch in batches for _ in batch.index] == sizes
     assert reader.losses == []
-    options = {"batch_size": 8, "size": (32, 48), "store": store}
+    options = {"batch_size": 8, "size": (32, 48), "index_store": store}
     with FrameLoader([path], sampling=ShuffledFrames(), **options) as loader:
         numbers = [n for batch in loader for n in batch.index.tolist()]
     assert sorted(numbers) == list(range(len(sizes)))
@@ -176,10 +176,10 @@ def test_streams_of_a_file_are_videos_of_their_own_for_loaders(path):
         batch_size=8,
         size=(48, 64),
         sampling=SequentialFrames(),
-        workers=2,
-        persistent=False,
+        num_threads=2,
+        prefetch_next_epoch=False,
     ) as loader:
-        assert loader.statistics.videos_left_out == 0
+        assert loader.statistics.videos_skipped == 0
         found = list(loader)
     assert sum(map(len, found)) == sum(map(len, expected))
     for batch in found:
@@ -250,9 +250,9 @@ def test_what_is_no_video_is_refused_with_what_there_is(with_sound, stream, mess
     with pytest.raises(OpenError, match=message):
         headrace.open(with_sound, stream=stream)
     with (
-        pytest.warns(headrace.LeftOutWarning, match="1 of 2 videos"),
+        pytest.warns(headrace.SkippedVideosWarning, match="1 of 2 videos"),
         headrace.FrameDataset(
             [Source(with_sound, stream), Source(with_sound, 2)], on_error="skip"
         ) as frames,
     ):
-        assert (len(frames), len(frames.left_out)) == (CLIPS[1].num_frames, 1)
+        assert (len(frames), len(frames.skipped_videos)) == (CLIPS[1].num_frames, 1)

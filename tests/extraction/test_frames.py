@@ -26,7 +26,7 @@ from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
 from media import real_clip
 
-pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.LeftOutWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.SkippedVideosWarning")
 
 LENGTHS = (30, 75, 1, 48)
 EVERY = [(video, n) for video, total in enumerate(LENGTHS) for n in range(total)]
@@ -61,7 +61,7 @@ def damaged(tmp_path):
 def read_all(store):
     """Read videos, with the indexes of the store."""
     return lambda paths, **options: FrameReader(
-        paths, **{"workers": 2, "store": IndexStore(store), **options}
+        paths, **{"workers": 2, "index_store": IndexStore(store), **options}
     )
 
 

@@ -31,7 +31,12 @@ def main() -> None:
     for video in known:
         stand_in.learn(StreamIndex.scan(video), work / "pictures")
     videos = [*known, write_clip(work / "unknown", SynthClip(codec="mpeg4", gop=8))]
-    options = {"batch_size": 8, "size": SIZE, "store": IndexStore(work / "store"), "workers": 2}
+    options = {
+        "batch_size": 8,
+        "size": SIZE,
+        "index_store": IndexStore(work / "store"),
+        "num_threads": 2,
+    }
     auto = DecoderConfig(device="auto")
     with FrameLoader(videos, **options) as there:
         expected = contents(there) + contents(there)

@@ -120,7 +120,7 @@ def opener(request, opens, store):
 
     def open_door(door="frames", files=None, **options):
         kind, usual = DOORS[door]
-        asked = {"store": store, **usual, **options}
+        asked = {"index_store": store, **usual, **options}
         if "view" not in options:
             asked = {"size": SIZE, **asked}
         if door == "windows" and not {"num_moments", "delta_seconds"} & options.keys():

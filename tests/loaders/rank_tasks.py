@@ -47,10 +47,10 @@ def said_of(opens):
             CameraStreamDataset(opens / "index.json", skip_bad=True).close()
         else:
             with agreement(is_asked=True) as opened:
-                checksum, left_out = opens
+                checksum, skipped = opens
                 if checksum is None:
                     raise ConfigError("nothing to read")
-                opened.checksum, opened.left_out = checksum, left_out
+                opened.checksum, opened.skipped = checksum, skipped
     except ConfigError as error:
         return str(error)
     return ""

@@ -24,7 +24,7 @@ from headrace.testing.synth import SynthClip, write_clip
 from loaders.videos import FRAME_BYTES, PlainFrames, contents, epochs, samples
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::headrace.errors.LeftOutWarning"),
+    pytest.mark.filterwarnings("ignore::headrace.errors.SkippedVideosWarning"),
     pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
 ]
 
@@ -91,13 +91,13 @@ def test_bad_samples_are_replaced_by_rule_whatever_the_plan(opener, videos, door
         each = opener(door, videos, on_error="skip", **{"batch_size": 8, **options, **more})
         return contents(epochs(each)), each
 
-    naive, one = two_epochs(lookahead=1, workers=1)
-    for more in [{"lookahead": 20, "workers": 3}, {"lookahead": 2000}, {"lookahead": 5}]:
+    naive, one = two_epochs(lookahead=1, num_threads=1)
+    for more in [{"lookahead": 20, "num_threads": 3}, {"lookahead": 2000}, {"lookahead": 5}]:
         planned, other = two_epochs(**more)
         assert planned == naive, more
         assert other.statistics.samples_substituted == one.statistics.samples_substituted > 0
-    assert one.statistics.videos_left_out == 1
-    assert [error.source for error in one.left_out] == [str(videos[1])]
+    assert one.statistics.videos_skipped == 1
+    assert [error.source for error in one.skipped_videos] == [str(videos[1])]
     assert one.statistics.frames_quarantined > 0
 
 
@@ -138,7 +138,7 @@ def test_ranks_compare_what_they_left_out_where_they_may_differ(
         opened = Opened()
         yield opened
         if is_asked:
-            asked.append((opened.checksum, opened.left_out))
+            asked.append((opened.checksum, opened.skipped))
 
     monkeypatch.setattr("headrace.loaders.planned_loader.agreement", agreement)
     replicas = {"num_replicas": 1} if "rank" in options else {}
@@ -276,7 +276,7 @@ def test_weights_are_those_of_the_videos_that_can_be_read(loader, opener, videos
 def test_a_dataset_gives_others_in_place_of_bad_frames(opener, videos, good, workers):
     """By the same rule in any process; `video` is the place in the list that was given."""
     frames = opener("frame items", videos, on_error="skip")
-    assert [error.source for error in frames.left_out] == [str(videos[1])]
+    assert [error.source for error in frames.skipped_videos] == [str(videos[1])]
     assert len(frames) > 80
     alone = [(each["video"], each["index"]) for each in frames.__getitems__(range(len(frames)))]
     batches = list(DataLoader(frames, batch_size=8, num_workers=workers))

@@ -115,7 +115,7 @@ def test_samples_are_chosen_by_any_list_of_places(frames, places):
 
 
 def test_frames_that_were_read_by_hand_are_shown_as_a_clip(videos, store):
-    with open_video(videos[0], size=SIZE, store=store) as reader:
+    with open_video(videos[0], size=SIZE, index_store=store) as reader:
         clip = reader.get_frames_at([5, 2, 39])
         batch = Batch.of_clip(clip)
     assert (len(batch), batch.frames.shape) == (1, (1, 3, 3, *SIZE))

@@ -212,7 +212,7 @@ def test_workers_read_no_index_and_give_the_same(loader, plain, tmp_path, method
     """It is gone from disk; a worker that had read it from the video would put it there again."""
     store = IndexStore(tmp_path / "index")
     how = {"batch_size": 4, "num_workers": 1, "multiprocessing_context": method}
-    frames, clips = (loader(door, store=store) for door in ("frame items", "clip items"))
+    frames, clips = (loader(door, index_store=store) for door in ("frame items", "clip items"))
     shutil.rmtree(store.folder)
     picked = {"sampler": [42, 0, 41, 41], "collate_fn": with_counters}
     [(batch, cost)] = DataLoader(frames, **picked, **how)

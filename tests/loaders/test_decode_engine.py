@@ -16,7 +16,7 @@ from runtime.in_time import in_time
 
 def test_threads_end_with_the_loader(loader, videos, store):
     before = threading.active_count()
-    each = FrameLoader(videos, batch_size=10, size=SIZE, store=store)
+    each = FrameLoader(videos, batch_size=10, size=SIZE, index_store=store)
     next(iter(each))
     assert threading.active_count() > before
     del each
@@ -26,7 +26,7 @@ def test_threads_end_with_the_loader(loader, videos, store):
 
 def test_threads_end_with_the_epoch_where_nothing_persists(loader):
     before = threading.active_count()
-    each = loader(persistent=False)
+    each = loader(prefetch_next_epoch=False)
     list(each)
     assert threading.active_count() == before
     assert contents(each)
@@ -48,7 +48,7 @@ from pathlib import Path
 from headrace import FrameLoader, IndexStore, SequentialFrames
 loader = FrameLoader(
     [Path({str(videos[0])!r})], batch_size=4, size=(32, 48), memory_budget=20 * 32 * 48 * 3,
-    sampling=SequentialFrames(), store=IndexStore(Path({str(store.folder)!r})), workers=1,
+    sampling=SequentialFrames(), index_store=IndexStore(Path({str(store.folder)!r})), num_threads=1,
 )
 batches = iter(loader)
 next(batches)
@@ -63,7 +63,7 @@ while not loader._running.engine.room._changed._waiters:
 
 
 def test_a_process_that_was_forked_has_threads_of_its_own(loader, plain):
-    each = loader(workers=1)
+    each = loader(num_threads=1)
     expected = contents(each)
 
     def gives_the_same():
@@ -96,7 +96,7 @@ def test_a_worker_that_hangs_is_named_with_its_file_and_left_behind(videos, stor
         "open_decoder",
         lambda *each, **options: Hanging(open_decoder(*each, **options), release),
     )
-    options = {"batch_size": 4, "size": SIZE, "store": store, "workers": 1}
+    options = {"batch_size": 4, "size": SIZE, "index_store": store, "num_threads": 1}
     before = set(threading.enumerate())
     with FrameLoader(videos[:1], stall_seconds=0.05, **options) as loader:
         with pytest.raises(StageError, match=rf"frames of .*{videos[0].name}.* without a result"):

@@ -63,7 +63,9 @@ class OpensInItsWorker(Dataset):
     """Opens its videos where the first item is asked for, as many datasets do."""
 
     def __init__(self, videos, store):
-        self.opens = partial(headrace.FrameDataset, videos, SIZE, decoding=ON_GPU, store=store)
+        self.opens = partial(
+            headrace.FrameDataset, videos, SIZE, decoding=ON_GPU, index_store=store
+        )
 
     def __len__(self):
         return 8

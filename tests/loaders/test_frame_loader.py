@@ -20,7 +20,7 @@ from loaders.videos import (
     samples,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.LeftOutWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.SkippedVideosWarning")
 
 FRAMES = [
     SequentialFrames(),
@@ -100,12 +100,12 @@ def test_the_seed_may_be_that_of_the_sampler(loader):
 
 
 @BY_CHANCE
-@pytest.mark.parametrize("left_early", [None, "go_on"])
-def test_a_random_epoch_that_was_left_early_goes_on(loader, left_early, door, options):
+@pytest.mark.parametrize("on_early_exit", [None, "continue"])
+def test_a_random_epoch_that_was_left_early_goes_on(loader, on_early_exit, door, options):
     """As often as it is left, each batch comes once, and the next epoch behind them."""
-    each = loader(door, left_early=left_early, **options)
+    each = loader(door, on_early_exit=on_early_exit, **options)
     whole = contents([*each, *each])
-    again = loader(door, left_early=left_early, **options)
+    again = loader(door, on_early_exit=on_early_exit, **options)
     seen = []
     while len(seen) < len(whole):
         seen += contents(islice(again, 5))
@@ -117,7 +117,7 @@ def test_a_random_epoch_that_was_left_early_goes_on(loader, left_early, door, op
 def test_what_is_in_order_or_was_asked_to_begins_again(loader):
     for each in (
         loader(sampling=SequentialFrames()),
-        loader(left_early="begin_again"),
+        loader(on_early_exit="restart"),
         loader("cameras"),
     ):
         first = contents(islice(each, 2))
@@ -126,7 +126,7 @@ def test_what_is_in_order_or_was_asked_to_begins_again(loader):
 
 
 def test_an_epoch_that_was_left_early_costs_nothing_twice(loader):
-    each = loader(sampling=ShuffledFrames(), persistent=False, lookahead=1000)
+    each = loader(sampling=ShuffledFrames(), prefetch_next_epoch=False, lookahead=1000)
     for _ in range(4):
         list(islice(each, 3))
     assert each.epoch == 1
@@ -134,8 +134,8 @@ def test_an_epoch_that_was_left_early_costs_nothing_twice(loader):
 
 
 def test_a_wide_window_decodes_each_frame_once_and_a_naive_one_over_and_over(loader, plain):
-    wide = loader(sampling=ShuffledFrames(), persistent=False, lookahead=1000)
-    naive = loader(sampling=ShuffledFrames(), persistent=False, lookahead=1)
+    wide = loader(sampling=ShuffledFrames(), prefetch_next_epoch=False, lookahead=1000)
+    naive = loader(sampling=ShuffledFrames(), prefetch_next_epoch=False, lookahead=1)
     assert len(wide) == 12
     assert sorted(samples(wide, "video", "index")) == plain.places
     list(naive)
@@ -148,8 +148,8 @@ def test_a_wide_window_decodes_each_frame_once_and_a_naive_one_over_and_over(loa
 
 
 def test_a_window_that_nobody_asked_for_widens_and_delivers_the_same(loader):
-    own = loader(sampling=ShuffledFrames(), persistent=False)
-    asked = loader(sampling=ShuffledFrames(), persistent=False, lookahead=own.lookahead)
+    own = loader(sampling=ShuffledFrames(), prefetch_next_epoch=False)
+    asked = loader(sampling=ShuffledFrames(), prefetch_next_epoch=False, lookahead=own.lookahead)
     assert contents(own) == contents(asked)
     assert own.statistics.frames_decoded > asked.statistics.frames_decoded, "it began narrow"
 
@@ -207,7 +207,7 @@ def test_an_evaluation_on_many_ranks_counts_each_clip_once(loader, ranks, batch_
     """Ten clips of each video; where they do not share out evenly, the first come again, marked."""
     options = {"clips": UniformClips(num_clips=10, num_frames=3), "batch_size": batch_size}
     shares = [
-        list(loader("clips", workers=1, rank=rank, num_replicas=ranks, **options))
+        list(loader("clips", num_threads=1, rank=rank, num_replicas=ranks, **options))
         for rank in range(ranks)
     ]
     came = [

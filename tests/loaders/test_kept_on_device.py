@@ -59,7 +59,7 @@ SAMPLINGS = [
 def test_pictures_are_those_that_the_device_decoder_leaves_there(
     kept_loader, videos, layout, door, options, workers
 ):
-    each = kept_loader(door, workers=workers, **options)
+    each = kept_loader(door, num_threads=workers, **options)
     files = videos if door in ("frames", "clips") else layout
     shape = VIEWED if "view" in options else SHAPE
     first, second, flips = list(each), list(each), set()
@@ -143,7 +143,7 @@ def test_bad_frames_are_replaced_or_concealed_as_for_arrays(
 
 def test_substitutes_are_decoded_there_too(kept_loader, damaged):
     """With a narrow plan they are decoded by the thread that takes batches."""
-    for batch in kept_loader(files=damaged, on_error="skip", lookahead=1, workers=1):
+    for batch in kept_loader(files=damaged, on_error="skip", lookahead=1, num_threads=1):
         good = batch.video == 0
         assert torch.equal(batch.frames[good], frames_of(damaged[0])[batch.index[good]])
 

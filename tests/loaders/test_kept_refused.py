@@ -64,8 +64,8 @@ FRAMED = {"size": None, "view": CROPS, "augment": ClipAugment(flip=0.5)}
 @pytest.mark.parametrize(
     ("door", "options", "levels"),
     [
-        ("frames", {"workers": 1}, 1),
-        ("clips", {"workers": 1}, 1),
+        ("frames", {"num_threads": 1}, 1),
+        ("clips", {"num_threads": 1}, 1),
         ("cameras", {**FRAMED, "ragged": "pad"}, 1),
         ("cameras", {**FRAMED, "ragged": "list"}, 1),
         ("windows", WAYS["plain"], 2),
@@ -87,10 +87,10 @@ def test_pictures_of_the_gpu_that_stay_are_those_made_on_the_cpu(
             assert place == found_place
             assert not picture.numel() or apart(picture, right) <= levels
     if door in ("frames", "clips"):
-        before = each.decoding.brought_down_bytes
+        before = each.decode_counters.brought_down_bytes
         assert before > 0  # a keyframe of each decoder, held against the CPU's
         assert list(each)
-        assert each.decoding.brought_down_bytes == before
+        assert each.decode_counters.brought_down_bytes == before
 
 
 @needs_gpu

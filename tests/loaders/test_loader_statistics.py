@@ -31,7 +31,7 @@ class TickingClock:
 
 @pytest.fixture
 def loader(opener, videos):
-    asked = {"workers": 1, "sampling": SequentialFrames(), "persistent": False}
+    asked = {"num_threads": 1, "sampling": SequentialFrames(), "prefetch_next_epoch": False}
     return lambda videos=videos, **more: opener("frames", videos, **{**asked, **more})
 
 
@@ -81,7 +81,7 @@ def test_no_more_files_are_open_than_allowed_and_one_for_each_worker(
         counts.append(len(open_videos(tmp_path)))
         return frames
 
-    each = loader(videos, memory_budget="24MB", workers=workers, transform=count)
+    each = loader(videos, memory_budget="24MB", num_threads=workers, transform=count)
     list(each)
     assert max(counts) <= 2 + workers
     assert counts[-1] == 2
@@ -93,7 +93,7 @@ def test_a_loader_with_room_for_one_file_opens_them_again_and_again(opener, tmp_
     opens = {}
     for budget in ("1MiB", "64MiB"):
         options = {"batch_size": 6, "size": (16, 16), "memory_budget": budget}
-        each = opener("frames", videos, lookahead=1, workers=1, **options)
+        each = opener("frames", videos, lookahead=1, num_threads=1, **options)
         list(each)
         opens[budget] = each.statistics.opens
     assert opens["1MiB"] > opens["64MiB"] == 3

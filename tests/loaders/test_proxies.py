@@ -19,7 +19,7 @@ from headrace.testing.damage import damage_packets
 from headrace.testing.synth import write_clip
 from loaders.videos import CLIPS, SIZE, epochs, write_videos
 
-pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.LeftOutWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.SkippedVideosWarning")
 
 SAMPLINGS = [
     ("frames", {"sampling": UniformFrames(), "batch_size": 12}),
@@ -82,7 +82,7 @@ def test_samples_are_those_of_the_originals_and_pictures_those_of_the_proxies(
 def test_batches_are_the_same_with_any_look_ahead_workers_and_hold(videos, proxies, loader):
     sources = proxies.all(videos)
     first = epochs(loader(files=sources))
-    for options in ({"workers": 1, "lookahead": 1}, {"lookahead": 500}):
+    for options in ({"num_threads": 1, "lookahead": 1}, {"lookahead": 500}):
         again = epochs(loader(files=sources, **options))
         assert samples(again) == samples(first)
         for one, other in zip(first, again, strict=True):
@@ -210,8 +210,8 @@ def test_a_proxy_that_cannot_be_opened_is_listed_and_its_original_is_not(
 ):
     sources = copied(proxies, tmp_path / "copy").all(videos)
     sources[1].entry.write_bytes(b"PK")
-    left_out = loader(files=sources, **skipping).left_out
-    assert [error.source for error in left_out] == [str(videos[1])]
+    skipped = loader(files=sources, **skipping).skipped_videos
+    assert [error.source for error in skipped] == [str(videos[1])]
     assert sources_in(skipping["quarantine"]) == [str(sources[1].proxy)]
 
 

@@ -28,7 +28,7 @@ UNIFORM = {"clips": UniformClips(num_clips=2, num_frames=5)}
 def each(request, loader):
     """Return a function that opens loaders of one door."""
     options = {"frames": {"batch_size": 30}, "clips": UNIFORM, "cameras": {}}
-    return partial(loader, request.param, **{"workers": 1, **options[request.param]})
+    return partial(loader, request.param, **{"num_threads": 1, **options[request.param]})
 
 
 def test_a_state_is_a_few_integers_and_after_the_last_batch_that_of_the_next_epoch(each):
@@ -60,7 +60,7 @@ def test_a_batch_whose_transform_failed_was_not_delivered(each):
 
 def test_an_iteration_that_another_one_went_past_is_refused(each):
     """Also where the other goes on where this one stood; both begin with one batch."""
-    opened = each(left_early="go_on")
+    opened = each(on_early_exit="continue")
     first = iter(opened)
     next(first)
     next(iter(opened))
@@ -77,7 +77,7 @@ def test_a_loader_is_neither_copied_nor_sent_to_another_process(each):
 def test_an_iteration_does_not_go_on_in_a_process_that_was_forked(each):
     """Its threads are not there; but the loader may be iterated from where it stood."""
     first, second = (contents([batch]) for batch in islice(each(), 2))
-    opened = each(left_early="go_on")
+    opened = each(on_early_exit="continue")
     batches = iter(opened)
     assert contents([next(batches)]) == first
 
@@ -95,7 +95,7 @@ def test_the_default_workers_need_nothing_of_linux(each, monkeypatch):
     expected = contents(each())
     for name in ("sched_getaffinity", "sched_setaffinity"):
         monkeypatch.delattr(os, name, raising=False)
-    assert contents(each(workers=None)) == expected
+    assert contents(each(num_threads=None)) == expected
 
 
 def in_order(ranks):
@@ -115,7 +115,7 @@ def ranks(loader):
     """Return `ranks(number, **options)`: loaders of 12 frames a step, together."""
 
     def opened(number, **options):
-        size = {"batch_size": 12 // number, "workers": 2}
+        size = {"batch_size": 12 // number, "num_threads": 2}
         return [loader(rank=r, num_replicas=number, **size, **options) for r in range(number)]
 
     return opened
@@ -210,7 +210,7 @@ def test_endless_streams_go_on_from_their_state_on_every_rank(loader):
         whole = contents(islice(loader("cameras", rank=rank, **options), 120))
         begun = loader("cameras", rank=rank, **options)
         seen = contents(islice(begun, 70))
-        resumed = loader("cameras", rank=rank, workers=1, **options)
+        resumed = loader("cameras", rank=rank, num_threads=1, **options)
         resumed.load_state_dict(json.loads(json.dumps(begun.state_dict())))
         assert seen + contents(islice(resumed, 50)) == whole
 
@@ -224,7 +224,7 @@ def two_epochs(door, folder, store, log, options, kill_after):
     torch.set_num_threads(1)  # a pool of threads does not come through a fork
     kind, usual = DOORS[door]
     files = layout_of(folder) if door == "cameras" else sorted(folder.glob("video-*"))
-    asked = {**usual, "size": SIZE, "store": IndexStore(store), **options}
+    asked = {**usual, "size": SIZE, "index_store": IndexStore(store), **options}
     lines = logged(log) if log.exists() else []
     with kind(files, **asked) as loader, log.open("a") as out:
         if lines:
@@ -264,7 +264,7 @@ def test_a_run_killed_twice_gives_the_batches_of_one_that_was_not(run, tmp_path)
     options = {**TWELVE, "seed": 3}
     assert run("frames", tmp_path, ["whole"], **options) == {0}
     for workers, kill_after in ((1, 7), (3, 6)):
-        ended = run("frames", tmp_path, ["cut"], kill_after, workers=workers, **options)
+        ended = run("frames", tmp_path, ["cut"], kill_after, num_threads=workers, **options)
         assert ended == {-signal.SIGKILL}
     assert run("frames", tmp_path, ["cut"], method="spawn", **options) == {0}
     assert (tmp_path / "cut").read_text() == (tmp_path / "whole").read_text()
@@ -283,7 +283,7 @@ def test_two_ranks_of_cameras_that_were_killed_go_on_as_if_they_had_not(run, fol
 def test_two_ranks_that_were_killed_go_on_as_one_and_as_four(ranks, run, videos, tmp_path):
     """7 steps of 2 times 6 samples are 84 of the 113 of an epoch."""
     logs = ["0", "1"]
-    options = {"batch_size": 6, "workers": 1}
+    options = {"batch_size": 6, "num_threads": 1}
     assert run("frames", videos[0].parent, logs, 7, **options) == {-signal.SIGKILL}
     shares = [logged(tmp_path / log) for log in logs]
     states = [lines[-1]["state"] for lines in shares]

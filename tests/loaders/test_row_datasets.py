@@ -20,7 +20,7 @@ from headrace import (
 from loaders.videos import SEGMENTS, epochs
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::headrace.errors.LeftOutWarning"),
+    pytest.mark.filterwarnings("ignore::headrace.errors.SkippedVideosWarning"),
     pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
 ]
 
@@ -64,7 +64,7 @@ def said(batch, pixels):
     ("sampling", "workers"), [*((each, 0) for each in SAMPLINGS), (SAMPLINGS[1], 2)], ids=repr
 )
 def test_batches_are_those_of_the_loader(rows, frames, loader, sampling, workers):
-    expected = loader(files=rows, sampling=sampling, batch_size=16, workers=1)
+    expected = loader(files=rows, sampling=sampling, batch_size=16, num_threads=1)
     sampler = EpochSampler(frames, sampling)
     batches = DataLoader(frames, batch_size=16, sampler=sampler, num_workers=workers)
     found = [said(batch, "frame") for batch in epochs(batches)]
@@ -140,7 +140,7 @@ def test_rows_that_cannot_be_are_named_or_left_out(videos, loader, clips, refuse
     ]
     mine = Manifest.of_rows(named, name="mine")
     skipping = loader("frame items", mine, on_error="skip")
-    assert [str(each.source)[-8:] for each in skipping.left_out] == ["gone.mp4", "eo-0.mp4"]
+    assert [str(each.source)[-8:] for each in skipping.skipped_videos] == ["gone.mp4", "eo-0.mp4"]
     sampler = EpochSampler(skipping, UniformFrames(over=(0, 9, 9, 1)))
     assert [skipping[place]["row"] for place in islice(sampler, 5)] == [3] * 5
     dataset = clips(mine, clip_len=2, on_error="skip")

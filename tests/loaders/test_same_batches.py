@@ -49,12 +49,12 @@ def plans(door, files, options):
         return []
     if door in ("cameras", "windows"):
         budget = 3 * 6 * FRAME_BYTES if door == "cameras" else 2**21
-        return [{"workers": 3}, {"lookahead": 7}, {"memory_budget": budget}]
+        return [{"num_threads": 3}, {"lookahead": 7}, {"memory_budget": budget}]
     batch_bytes = FRAME_BYTES * (2 * options["clips"].num_frames if door == "clips" else 10)
     return [
-        *({"workers": 1}, {"workers": 3, "lookahead": 9}, {"lookahead": 2000}),
+        *({"num_threads": 1}, {"num_threads": 3, "lookahead": 9}, {"lookahead": 2000}),
         {"memory_budget": 4 * batch_bytes},
-        {"memory_budget": 8 * batch_bytes, "workers": 3},
+        {"memory_budget": 8 * batch_bytes, "num_threads": 3},
     ]
 
 
@@ -68,7 +68,9 @@ def test_batches_are_the_same_whatever_the_plan_and_from_any_step_on(
 ):
     opens = partial(opener, door, request.getfixturevalue(files), **options)
     planned, count = plans(door, files, options), 2 if steps else 1
-    naive = contents(epochs(opens(**({"lookahead": 1, "workers": 1} if planned else {})), count))
+    naive = contents(
+        epochs(opens(**({"lookahead": 1, "num_threads": 1} if planned else {})), count)
+    )
     half = len(naive) // 2
     assert (
         naive[:half] != naive[half:] or door == "clips" or options["sampling"] == SequentialFrames()
@@ -76,7 +78,7 @@ def test_batches_are_the_same_whatever_the_plan_and_from_any_step_on(
     for plan in planned:
         assert contents(epochs(opens(**plan), count)) == naive, plan
     for step in steps:
-        begun, resumed = opens(), opens(workers=1, lookahead=40)
+        begun, resumed = opens(), opens(num_threads=1, lookahead=40)
         seen = list(islice((batch for _ in range(2) for batch in begun), step))
         resumed.load_state_dict(json.loads(json.dumps(begun.state_dict())))
         assert contents(seen + epochs(resumed, 2 - resumed.epoch)) == naive, step

@@ -9,13 +9,13 @@ import torch
 from PIL import Image
 
 from headrace import ImageSequence, Manifest, RandomClips, SegmentClips, UniformClips
-from headrace.loaders.sampled_set import RowSet
+from headrace.loaders.sampled_set import SampledSet
 from headrace.loaders.video_set import VideoSet, population_for
 from headrace.sampling.frame_samplers import SequentialFrames, ShuffledFrames, UniformFrames
 from headrace.testing.synth import SynthClip, write_clip
 from loaders.videos import ROW_SAMPLERS, SEGMENTS, contents, epochs, samples
 
-pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.LeftOutWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.SkippedVideosWarning")
 
 ONE = UniformClips(num_clips=1, num_frames=1)
 
@@ -51,19 +51,19 @@ def test_every_frame_is_of_its_row_and_equals_a_plain_decode(manifest, plain, op
 
 def test_a_frame_in_two_rows_is_decoded_once(videos, loader):
     rows = [{"path": videos[1], "start_seconds": k / 100} for k in range(10)]
-    options = {"sampling": SequentialFrames(), "persistent": False, "lookahead": 1000}
+    options = {"sampling": SequentialFrames(), "prefetch_next_epoch": False, "lookahead": 1000}
     each = loader(files=Manifest.of_rows(rows), **options)
     assert sum(map(len, each)) == 25 + sum(25 - -(-30 * k // 100) for k in range(1, 10))
     assert each.statistics.frames_decoded == 25
 
 
 def test_weights_and_balance_are_those_of_the_rows(manifest, store):
-    opened = VideoSet.open(manifest.videos, store=store)
-    rows = RowSet.open(manifest, opened, skip_bad=False)
+    opened = VideoSet.open(manifest.videos, index_store=store)
+    rows = SampledSet.of_rows(manifest, opened, skip_bad=False)
 
     def came(weights):
         clips = RandomClips(num_frames=1, weights=weights)
-        sampler = rows.bind(clips, opened.use(seed=None, batch_size=1, ranks=1))
+        sampler = rows.bind(clips, rows.use(seed=None, batch_size=1, ranks=1))
         orders = [sampler.order(opened.population, epoch) for epoch in range(40)]
         drawn = np.concatenate([order.rows_at(np.arange(len(order))) for order in orders])
         return np.bincount(drawn, minlength=6) / len(drawn)
@@ -101,12 +101,12 @@ def test_rows_that_cannot_be_used_are_left_out_with_their_weights(videos, loader
     weighed = RandomClips(num_frames=2, weights=manifest.weights)
     each = clips(manifest, clips=weighed, batch_size=1, on_error="skip")
     came = [row for (row,) in samples(epochs(each, 20), "row")]
-    assert [left.source for left in each.left_out] == ["gone.mp4"]
+    assert [left.source for left in each.skipped_videos] == ["gone.mp4"]
     assert set(came) == {1, 2}
     assert 20 <= came.count(2) <= 40
     each = loader(files=late(videos), sampling=SequentialFrames(), on_error="skip")
     assert {label for (label,) in samples(each, "label")} == {1, 3}
-    assert [str(left)[:5] for left in each.left_out] == ["row 1"]
+    assert [str(left)[:5] for left in each.skipped_videos] == ["row 1"]
 
 
 def late(videos):
@@ -129,7 +129,7 @@ def test_a_substitute_comes_with_its_own_row_and_label(videos, loader, tmp_path)
     came = list(samples(each, "row", "video", "label"))
     assert came
     assert all(row == video == label for row, video, label in came)
-    assert each.statistics.samples_substituted or each.left_out
+    assert each.statistics.samples_substituted or each.skipped_videos
 
 
 def test_ranks_share_the_rows_and_fewer_rows_than_a_batch_are_one(manifest, clips):
@@ -206,9 +206,10 @@ def test_rows_that_follow_each_other_are_cut_where_times_were_rounded_to_millise
 def adapted(loader, videos, store, tmp_path):
     """Return a function: a sampler adapted to four videos behind one that cannot be opened."""
     (tmp_path / "text.mp4").write_text("this is no video")
-    opened = VideoSet.open([tmp_path / "text.mp4", *videos], skip_bad=True, store=store)
-    return lambda sampler, seed=None: opened.bind(
-        sampler, opened.use(seed=seed, batch_size=1, ranks=1)
+    opened = VideoSet.open([tmp_path / "text.mp4", *videos], skip_bad=True, index_store=store)
+    sampled = SampledSet(videos=opened)
+    return lambda sampler, seed=None: sampled.bind(
+        sampler, sampled.use(seed, batch_size=1, ranks=1)
     )
 
 
@@ -223,7 +224,7 @@ def test_a_sampler_is_adapted_to_the_videos_that_were_opened(adapted, videos, st
     assert adapted(wrapped, 0) == wrapped  # fits every video
     for kind in (UniformFrames, ShuffledFrames):
         assert adapted(kind(over=(9.0, 1.0, 2.0, 3.0, 4.0))) == kind(over=(1.0, 2.0, 3.0, 4.0))
-    opened = VideoSet.open(videos, store=store)
+    opened = VideoSet.open(videos, index_store=store)
     assert population_for(ShuffledFrames().traits, opened).shown_until is None
     timed = population_for(ShuffledFrames(over="seconds").traits, opened)
     assert timed.shown_until is not None

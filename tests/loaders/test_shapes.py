@@ -26,7 +26,7 @@ DEEP_KINDS = {
     "gray16": ("ffv1", "gray16le"),
     "plain-8": ("libx264", "yuv420p"),
 }
-ONE_BY_ONE = {"sampling": SequentialFrames(), "persistent": False}
+ONE_BY_ONE = {"sampling": SequentialFrames(), "prefetch_next_epoch": False}
 
 
 def write_deep(path, codec, pixel_format, frames=12):
@@ -68,7 +68,7 @@ def read(videos, store, shape):
     """Return all frames of videos by the reader, [T, 3, H, W] each."""
     found = []
     for path in videos:
-        with headrace.open(path, store=store, **shape) as reader:
+        with headrace.open(path, index_store=store, **shape) as reader:
             found.append(torch.from_numpy(reader[:]).movedim(-1, 1))
     return found
 
@@ -141,7 +141,7 @@ def test_readers_of_frames_and_cameras_fit_them(cameras, sizes, store):
 
 
 def test_memory_is_used_again_for_frames_of_two_bytes(loader, deep_videos, deep):
-    each = loader(files=deep_videos, batch_size=5, memory_budget="1MiB", workers=1, **DEEP)
+    each = loader(files=deep_videos, batch_size=5, memory_budget="1MiB", num_threads=1, **DEEP)
     for _ in range(3):
         for batch in each:  # none is kept, so that memory is used again
             check(batch, deep)
@@ -158,7 +158,7 @@ def test_eight_bits_asked_for_as_sixteen_are_the_same_picture(deep_videos, store
 
 
 def test_a_frame_of_two_bytes_a_number_counts_twice_in_the_budget(loader):
-    options = {"batch_size": 2, "size": (256, 256), "memory_budget": "8MiB", "workers": 1}
+    options = {"batch_size": 2, "size": (256, 256), "memory_budget": "8MiB", "num_threads": 1}
     wide, narrow = (loader(dtype=dtype, **options) for dtype in ("uint8", "uint16"))
     assert narrow.lookahead < wide.lookahead
     assert FrameBuffers((4, 6, 3), "uint16").frame_bytes == 144

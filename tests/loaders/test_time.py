@@ -44,7 +44,7 @@ def plain(videos, store):
 @pytest.fixture
 def clips_of(loader):
     """Return a function: batches of clips by a sampler."""
-    usual = {"batch_size": 4, "persistent": False}
+    usual = {"batch_size": 4, "prefetch_next_epoch": False}
     return lambda clips, files=None, **more: loader(
         "clips", files, clips=clips, **{**usual, **more}
     )

@@ -105,11 +105,11 @@ def test_chance_is_the_same_with_any_workers_batch_size_and_after_resuming(loade
     whole = drawn(loader(transform=draws))
     assert whole.shape == (113, 3)
     assert len(whole.unique()) == 3 * 113
-    assert torch.equal(drawn(loader(transform=draws, workers=3, batch_size=7)), whole)
+    assert torch.equal(drawn(loader(transform=draws, num_threads=3, batch_size=7)), whole)
     begun = loader(transform=draws)
     first = drawn(islice(begun, 4))
     torch.manual_seed(5)
-    resumed = loader(transform=draws, workers=2)
+    resumed = loader(transform=draws, num_threads=2)
     resumed.load_state_dict(begun.state_dict())
     assert torch.equal(torch.cat([first, drawn(resumed)]), whole)
     assert not torch.isin(drawn(resumed), whole).any()

@@ -38,10 +38,10 @@ KEPT, ON_GPU = (
 )
 CLIP = RandomClips(num_frames=4, stride=2)
 DOORS = {
-    "frames": (headrace.FrameLoader, {"batch_size": 10, "workers": 2}),
-    "clips": (headrace.ClipLoader, {"batch_size": 2, "clips": CLIP, "workers": 2}),
-    "cameras": (headrace.CameraLoader, {"group_num": 2, "workers": 2}),
-    "windows": (headrace.CameraWindowLoader, {"batch_size": 4, "workers": 2}),
+    "frames": (headrace.FrameLoader, {"batch_size": 10, "num_threads": 2}),
+    "clips": (headrace.ClipLoader, {"batch_size": 2, "clips": CLIP, "num_threads": 2}),
+    "cameras": (headrace.CameraLoader, {"group_num": 2, "num_threads": 2}),
+    "windows": (headrace.CameraWindowLoader, {"batch_size": 4, "num_threads": 2}),
     "frame items": (headrace.FrameDataset, {}),
     "clip items": (headrace.VideoDataset, {"clip_len": 4, "stride": 3}),
     "camera items": (headrace.CameraStreamDataset, {"num_of_set": 2}),
@@ -94,7 +94,7 @@ class PlainFrames:
 
     def __init__(self, videos: list[Path], store: IndexStore, size: tuple[int, int] = SIZE) -> None:
         self.frames: list[np.ndarray] = [np.empty((0, *size, 3), np.uint8) for _ in videos]
-        for batch in FrameReader(videos, size=size, workers=1, store=store):
+        for batch in FrameReader(videos, size=size, workers=1, index_store=store):
             self.frames[batch.video] = np.concatenate([self.frames[batch.video], batch.frames])
 
     @property

@@ -91,7 +91,13 @@ def through_data_loader(dataset, videos, workers=2):
 
 def test_a_loader_is_counted_by_its_own_statistics(clips, store):
     loader = FrameLoader(
-        clips, batch_size=8, size=SIZE, lookahead=24, memory_budget="1MiB", workers=1, store=store
+        clips,
+        batch_size=8,
+        size=SIZE,
+        lookahead=24,
+        memory_budget="1MiB",
+        num_threads=1,
+        index_store=store,
     )
     turn = turn_of(LoaderDelivery(loader))
     assert turn.frames % 8 == 0
@@ -102,7 +108,7 @@ def test_a_loader_is_counted_by_its_own_statistics(clips, store):
 
 
 def test_workers_of_a_data_loader_tell_what_they_decoded(clips, store):
-    videos = VideoSet.open(clips, store=store)
+    videos = VideoSet.open(clips, index_store=store)
     turn = turn_of(through_data_loader(SeekPerFrame(videos, SIZE), videos))
     assert turn.opens == turn.seeks == turn.frames
     assert turn.decoded > turn.frames
@@ -112,15 +118,15 @@ def test_workers_of_a_data_loader_tell_what_they_decoded(clips, store):
 
 
 def test_a_frame_dataset_is_counted_alike(clips, store):
-    videos = VideoSet.open(clips, store=store)
-    with FrameDataset(clips, size=SIZE, store=store) as dataset:
+    videos = VideoSet.open(clips, index_store=store)
+    with FrameDataset(clips, size=SIZE, index_store=store) as dataset:
         turn = turn_of(through_data_loader(dataset, videos, workers=1))
     assert turn.bytes_read > 0
     assert 0 < turn.decoded <= 4 * 6 * (turn.frames // 8)  # a GOP once a batch, at most
 
 
 def test_what_fails_in_a_worker_is_told_in_one_line(clips, store):
-    videos = VideoSet.open(clips, store=store)
+    videos = VideoSet.open(clips, index_store=store)
     clips[1].unlink()
     words = r"a DataLoader worker failed: cannot open .*1\.mp4"
     with raised_by_a_worker(StageError, words) as said:

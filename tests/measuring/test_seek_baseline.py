@@ -30,8 +30,8 @@ ODD = [
 def test_frames_equal_those_of_headrace_bit_for_bit(tmp_path, store, size):
     odd = (write_clip(tmp_path / f"{k}", clip) for k, clip in enumerate(ODD))
     files = [*write_videos(tmp_path), *odd]
-    plain = SeekPerFrame(VideoSet.open(files, store=store), size)
-    with FrameDataset(files, size=size, store=store) as frames:
+    plain = SeekPerFrame(VideoSet.open(files, index_store=store), size)
+    with FrameDataset(files, size=size, index_store=store) as frames:
         assert len(plain) == len(frames)
         for number in [*range(0, len(frames), 5), len(frames) - 1]:
             assert torch.equal(plain[number], frames[number]["frame"]), number
@@ -43,7 +43,7 @@ def clip(tmp_path):
 
 
 def test_each_frame_costs_an_opening_a_seek_and_its_gop_up_to_it(clip, store):
-    plain = SeekPerFrame(VideoSet.open([clip], store=store), SIZE)
+    plain = SeekPerFrame(VideoSet.open([clip], index_store=store), SIZE)
     for number in (3, 3, 14):
         plain[number]
     counters = plain.counters
@@ -52,7 +52,7 @@ def test_each_frame_costs_an_opening_a_seek_and_its_gop_up_to_it(clip, store):
 
 @pytest.mark.parametrize("shift", [1, 10**6])
 def test_a_frame_that_a_seek_does_not_lead_to_is_named(clip, store, shift):
-    videos = VideoSet.open([clip], store=store)
+    videos = VideoSet.open([clip], index_store=store)
     [index] = videos.indexes
     moved = replace(videos, indexes=(replace(index, pts=index.pts + shift),))
     message = r"a plain seek to frame 7 of .*clip.*leave it out"
@@ -62,7 +62,7 @@ def test_a_frame_that_a_seek_does_not_lead_to_is_named(clip, store, shift):
 
 
 def test_a_file_that_is_gone_is_named(clip, store):
-    plain = SeekPerFrame(VideoSet.open([clip], store=store), SIZE)
+    plain = SeekPerFrame(VideoSet.open([clip], index_store=store), SIZE)
     clip.unlink()
     with pytest.raises(OpenError, match="clip"):
         plain[0]

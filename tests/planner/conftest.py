@@ -26,4 +26,4 @@ def written(tmp_path):
 @pytest.fixture
 def opened(store):
     """Return a function: paths -> VideoSet."""
-    return lambda *paths: VideoSet.open(paths, store=store)
+    return lambda *paths: VideoSet.open(paths, index_store=store)

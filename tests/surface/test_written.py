@@ -134,14 +134,14 @@ def test_what_proxies_are(holds, place):
     holds("written/proxies.txt", "\n\n".join(pages) + "\n")
 
 
-@pytest.mark.filterwarnings("ignore::headrace.LeftOutWarning")
+@pytest.mark.filterwarnings("ignore::headrace.SkippedVideosWarning")
 def test_what_lists_of_bad_files_hold(holds, place):
     left_out = DeadLetters(place / "quarantine.json", "a decoder")
     left_out.add("00000-00000000-00000017", "its worker died")
     (_made(place / "bad") / "bad.mp4").write_bytes(b"no video")
     videos = ["videos/a.mp4", "bad/bad.mp4"]
     with headrace.FrameLoader(videos, on_error="skip", quarantine="bad.jsonl") as loader:
-        assert len(loader.left_out) == 1
+        assert len(loader.skipped_videos) == 1
     pages = [
         _page("quarantine.json", found(json.loads(left_out.path.read_text("utf-8")), {""})),
         _page("quarantine of a loader", _rows(place / "bad.jsonl")),

@@ -100,7 +100,12 @@ def test_loaders_take_them_beside_videos(folder, tmp_path, expected):
     video = write_clip(tmp_path / "clip", replace(KINDS["h264"], size=SIZE))
     videos = [ImageSequence(folder, rate=10), video]
     with headrace.FrameLoader(
-        videos, batch_size=8, size=None, sampling=SequentialFrames(), workers=2, persistent=False
+        videos,
+        batch_size=8,
+        size=None,
+        sampling=SequentialFrames(),
+        num_threads=2,
+        prefetch_next_epoch=False,
     ) as loader:
         batches = list(loader)
     frames, of = torch.cat([b.frames for b in batches]), torch.cat([b.video for b in batches])

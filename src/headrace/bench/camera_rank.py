@@ -49,12 +49,12 @@ class CameraSubset:
             ConfigError: the index file disagrees with the files, or no clip is left.
             MediaError: a camera cannot be read or aligned.
         """
-        return CameraSet.open(self.layout, self.alignment, moments=self.moments, store=store)
+        return CameraSet.open(self.layout, self.alignment, moments=self.moments, index_store=store)
 
     def reading(self, size: tuple[int, int] | None, store: IndexStore) -> dict[str, Any]:
         """Return the options by which loaders and datasets read it, but for the layout."""
         chosen = {"alignment": self.alignment, "moments": self.moments}
-        return {**chosen, "size": size, "store": store}
+        return {**chosen, "size": size, "index_store": store}
 
     def cut(self, found: CameraSet, moments: int, slots: int) -> "CameraSubset":
         """Return about so many moments of it: equally many from the beginning of each clip.
@@ -220,7 +220,7 @@ def _load(task: RankTask, begin: Callable[[], None]) -> tuple[int, int]:
     with CameraLoader(
         task.part.layout,
         group_num=task.group_num,
-        workers=task.workers,
+        num_threads=task.workers,
         rank=task.rank,
         num_replicas=task.ranks,
         **task.reading,
@@ -255,7 +255,7 @@ def _stock(task: RankTask, begin: Callable[[], None]) -> tuple[int, int]:
 
 
 def _wandering(cameras: CameraSet, task: RankTask) -> Iterator[list[SlotCell]]:
-    """Yield this rank's batches where batches, not clips, are dealt to ranks: see `CameraVariant`."""
+    """Yield this rank's batches where ranks get batches, not clips: see `CameraVariant`."""
     moments = [(place, row) for place, clip in enumerate(cameras.clips) for row in range(len(clip))]
     length = len(moments) // task.group_num
     for step in range(task.rank, length, task.ranks):

@@ -55,7 +55,7 @@ class PrefetchLoop:
             config.stride,
             size=config.size,
             boundary=config.boundary,
-            store=context.store,
+            index_store=context.store,
         )
         self._clips.set_epoch(0)  # the same clips each time
 

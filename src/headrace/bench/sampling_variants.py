@@ -41,7 +41,7 @@ class SamplingVariants:
             MediaError: a video cannot be read.
             ConfigError: a batch is larger than the set.
         """
-        videos = VideoSet.open(config.videos, store=store)
+        videos = VideoSet.open(config.videos, index_store=store)
         frames = videos.population.num_frames
         if config.batch_size > frames:
             raise ConfigError(
@@ -73,8 +73,8 @@ class SamplingVariants:
             sampling=self.sampler(way),
             memory_budget=config.memory_bytes // (QUARTER if way == "quarter" else 1),
             lookahead=lookahead.get(way),
-            workers=config.workers,
-            store=self.store,
+            num_threads=config.workers,
+            index_store=self.store,
         )
         return LoaderDelivery(loader)
 
@@ -128,8 +128,8 @@ class SamplingVariants:
             sampling=UniformFrames(),
             memory_budget=4 * count * self._frame_bytes,
             lookahead=1,
-            workers=1,
-            store=self.store,
+            num_threads=1,
+            index_store=self.store,
         ) as loader:
             loaded = next(iter(loader)).frames
         wanted = UniformFrames().order(self.videos.population, 0)[:count].tolist()
@@ -152,7 +152,7 @@ class SamplingVariants:
         return height * width * 3
 
     def _dataset(self) -> FrameDataset:
-        return FrameDataset(self._sources, size=self.config.size, store=self.store)
+        return FrameDataset(self._sources, size=self.config.size, index_store=self.store)
 
     def _unequal(self, video: int, place: int) -> DecodeError:
         index = self.videos.indexes[video]

@@ -97,7 +97,7 @@ def measure_workers(config: WorkersConfig, context: Context) -> WorkersRecord:
         config.stride,
         size=config.size,
         boundary=config.boundary,
-        store=context.store,
+        index_store=context.store,
     ) as clips:
         clips.set_epoch(0)  # the same clips each time
         frames = len(clips) * config.clip_len

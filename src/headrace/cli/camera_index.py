@@ -65,7 +65,10 @@ def index_cameras(
     with progress(is_quiet=as_json) as show:
         problems = [
             *camera_problems(
-                layout, alignment, store=store, on_progress=lambda done: show("clips", done, of)
+                layout,
+                alignment,
+                index_store=store,
+                on_progress=lambda done: show("clips", done, of),
             )
         ]
     _tell(layout, problems, as_json=as_json)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def open_index(
-    source: Source | str | os.PathLike[str], store: IndexStore | None = None
+    source: Source | str | os.PathLike[str], index_store: IndexStore | None = None
 ) -> StreamIndex:
     """Return the index of `source`; a file seen before is not scanned again.
 
@@ -41,7 +41,7 @@ def open_index(
     source = Source.of(source)
     if isinstance(source, ProxySource):
         return ProxyIndex.of(source)
-    return (store or IndexStore()).load(source)
+    return (index_store or IndexStore()).load(source)
 
 
 def capabilities_of(decoding: DecoderConfig) -> Capabilities:
@@ -82,7 +82,7 @@ def open_decoder(
     decoding: DecoderConfig | None = None,
     *,
     gpu: int | None = None,
-    store: IndexStore | None = None,
+    index_store: IndexStore | None = None,
     codecs: ProxyCodecs | None = None,
     chooser: DeviceScheduler | None = None,
 ) -> Decoder[Array]:
@@ -95,7 +95,7 @@ def open_decoder(
         shape: What frames are made into; None keeps them as they are.
         decoding: What decodes, and where; None: PyAV, on the CPU.
         gpu: Short for `DecoderConfig.on_gpu(gpu)`: the number of the NVIDIA GPU that decodes.
-        store: Where indexes are kept; None means the user's cache folder.
+        index_store: Where indexes are kept; None means the user's cache folder.
         codecs: Shared by the decoders of proxies in this thread; None: it has its own.
         chooser: Shared by all that decode by `auto` for one reader; None: it has its own, for which
             a decoder is chosen once.
@@ -109,7 +109,7 @@ def open_decoder(
     """
     decoding, shape = DecoderConfig.chosen(decoding, gpu), FrameFormat.chosen(shape)
     decoding.check_comes_down()
-    index = source if isinstance(source, StreamIndex) else open_index(source, store)
+    index = source if isinstance(source, StreamIndex) else open_index(source, index_store)
     capabilities_of(decoding).check(decoding, index, shape)
     if decoding.is_auto:
         return AutoDecoder(
@@ -130,7 +130,7 @@ def open_device_decoder(
     shape: FrameFormat | None = None,
     decoding: DecoderConfig | None = None,
     *,
-    store: IndexStore | None = None,
+    index_store: IndexStore | None = None,
     chooser: DeviceScheduler | None = None,
 ) -> "Decoder[torch.Tensor]":
     """Return a decoder whose frames are tensors on the GPU that decodes them; for one thread.
@@ -145,7 +145,7 @@ def open_device_decoder(
         shape: What frames are made into, RGB of 8 bits; None keeps them as they are.
         decoding: As in `DecoderConfig(device="cuda:0", keeps_on_device=True)`, which is also what
             None means.
-        store: Where indexes are kept; None means the user's cache folder.
+        index_store: Where indexes are kept; None means the user's cache folder.
         chooser: As in `open_decoder`.
 
     Raises:
@@ -165,7 +165,7 @@ def open_device_decoder(
             "give keeps_on_device=True, or take open_decoder"
         )
     shape = FrameFormat.chosen(shape)
-    index = source if isinstance(source, StreamIndex) else open_index(source, store)
+    index = source if isinstance(source, StreamIndex) else open_index(source, index_store)
     check_stays(index, shape, decoding)
     device = device_of(decoding)
 

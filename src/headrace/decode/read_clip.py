@@ -76,17 +76,17 @@ def load_clip(
     on_error: Literal["raise", "conceal"] = "raise",
     decoding: DecoderConfig = ON_CPU,
     stream: Stream | None = None,
-    store: IndexStore | None = None,
+    index_store: IndexStore | None = None,
 ) -> Clip:
     """Return a clip with indices, presentation times and the video's frame rate.
 
-    Arguments and errors are those of `read_clip`; `store` is where indexes are kept, the user's
-    cache folder by default. A frame that the boundary rule repeats is decoded once. Each call opens
-    the file anew, some 5 ms: for many clips of one video `headrace.open` keeps it open.
+    Arguments and errors are those of `read_clip`; `index_store` is where indexes are kept, by
+    default the user's cache folder. A frame that the boundary rule repeats is decoded once. Each
+    call opens the file anew, some 5 ms: for many clips of one video `headrace.open` keeps it open.
     """
     check_on_error(on_error, ("raise", "conceal"))
     reader = VideoReader(
-        open_index(Source.of(filename, stream), store),
+        open_index(Source.of(filename, stream), index_store),
         FrameFormat(size=size),
         conceals=on_error == "conceal",
         memory_budget=sys.maxsize,

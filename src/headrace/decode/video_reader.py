@@ -62,7 +62,7 @@ def open(  # which is how one says it: headrace.open("a.mp4")
     on_error: Literal["raise", "conceal"] = "raise",
     memory_budget: int | str = "4GiB",
     decoding: DecoderConfig = ON_CPU,
-    store: IndexStore | None = None,
+    index_store: IndexStore | None = None,
 ) -> "VideoReader":
     """Return a reader of one video, which stays open until it is closed. Audio is not read.
 
@@ -87,7 +87,7 @@ def open(  # which is how one says it: headrace.open("a.mp4")
         on_error: What a damaged frame does: end the call, or come as FFmpeg shows it, marked.
         memory_budget: Bytes that the frames of one call may take.
         decoding: What decodes, and where. With `keeps_on_device=True` frames are tensors there.
-        store: Where indexes are kept; None means the user's cache folder.
+        index_store: Where indexes are kept; None means the user's cache folder.
 
     Raises:
         BackendError: such video cannot be decoded that way.
@@ -97,7 +97,7 @@ def open(  # which is how one says it: headrace.open("a.mp4")
     check_on_error(on_error, ("raise", "conceal"))
     shape = FrameFormat(size=size, crop=crop, fit=fit, interpolation=interpolation, dtype=dtype)
     budget = parse_bytes(memory_budget)
-    index = open_index(Source.of(_source(video), stream), store)
+    index = open_index(Source.of(_source(video), stream), index_store)
     shape.output_size(index.info.upright_size)  # refuses a crop that lies outside
     return VideoReader(
         index, shape, conceals=on_error == "conceal", memory_budget=budget, decoding=decoding

@@ -25,7 +25,7 @@ from headrace.extraction.frame_batches import (
     fill,
     fill_by_size,
 )
-from headrace.loaders.video_set import warn_left_out
+from headrace.loaders.video_set import warn_skipped
 from headrace.planning.gop_ranges import in_order
 from headrace.runtime.buffer_pool import BatchBufferPool
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
@@ -85,7 +85,7 @@ class FrameReader:
         memory_budget: int = 1 << 30,
         on_error: OnError = "raise",
         decoding: DecoderConfig = ON_CPU,
-        store: IndexStore | None = None,
+        index_store: IndexStore | None = None,
         clock: Clock = SYSTEM_CLOCK,
         marks: Tracer = NO_MARKS,
     ) -> None:
@@ -108,7 +108,7 @@ class FrameReader:
                 out and listed in `losses`; or, with `conceal`, comes as FFmpeg shows it, marked and
                 listed.
             decoding: What decodes, and where.
-            store: Where indexes are kept; None means the user's cache folder.
+            index_store: Where indexes are kept; None means the user's cache folder.
             clock: What measures how long decoding takes.
             marks: Hear of each part of a batch, as planned by `batch_size`, that is decoded.
 
@@ -127,7 +127,7 @@ class FrameReader:
         self._stride, self._batch_size, self._max_batches = stride, batch_size, max_batches
         self._workers, self._memory_budget = workers, memory_budget
         self._on_error: OnError = on_error
-        self._decoding, self._store = DecoderConfig.chosen(decoding), store or IndexStore()
+        self._decoding, self._store = DecoderConfig.chosen(decoding), index_store or IndexStore()
         is_auto = self._decoding.is_auto
         self._chooser = DeviceScheduler(cores=workers, clock=clock) if is_auto else None
         self._clock, self._marks, self._costs, self.losses = clock, marks, [DecodeCounters()], []
@@ -161,7 +161,7 @@ class FrameReader:
         if first is not None:
             yield from self._read(first, indexes)
         videos = [loss for loss in self.losses[begun:] if loss.index is None]
-        warn_left_out(videos, f"{len(self._videos)} videos", "losses")
+        warn_skipped(videos, f"{len(self._videos)} videos", "losses")
 
     def _read(
         self, first: tuple[int, StreamIndex], indexes: Iterator[tuple[int, StreamIndex]]

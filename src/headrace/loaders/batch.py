@@ -1,6 +1,6 @@
 """What a loader hands to the training loop."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
@@ -11,7 +11,7 @@ from headrace.loaders.contact_sheet.batch_sheet import sheet_of_batch
 from headrace.loaders.contact_sheet.contact_sheet import ContactSheet
 from headrace.loaders.contact_sheet.sheet_options import SheetOptions
 from headrace.loaders.named_tensors import BatchNames, NamedTensors
-from headrace.loaders.video_set import VideoSet
+from headrace.loaders.sampled_set import SampledSet
 from headrace.video.frames import Clip
 
 
@@ -51,20 +51,23 @@ class Batch(NamedTensors):
     @classmethod
     def of(
         cls,
-        videos: VideoSet,
+        sampled: SampledSet,
         frames: NDArray[np.int64],
         pictures: torch.Tensor,
+        *,
         is_concealed: NDArray[np.bool_],
         is_repeated: NDArray[np.bool_],
         is_pad: NDArray[np.bool_],
-        row: NDArray[np.int64] | None = None,
-        columns: Mapping[str, torch.Tensor | list[str]] | None = None,
-        classes: Mapping[str, tuple[str, ...]] | None = None,
+        row: NDArray[np.int64] | None,
     ) -> Self:
-        """Return the batch of `frames`, ids int64 [N] or [N, T] in `videos`, as `pictures`."""
+        """Return the batch of `frames`, ids int64 [N] or [N, T] among the videos, as `pictures`.
+
+        `row` is None for a list of videos.
+        """
+        videos = sampled.videos
         video, index = videos.population.locate(frames)
-        place = video if video.ndim == 1 else video[:, 0]
-        number, sizes = videos.number[place], videos.sizes[place]
+        opened = video if video.ndim == 1 else video[:, 0]
+        number, sizes = videos.number[opened], videos.sizes[opened]
         return cls(
             frames=pictures,
             video=torch.from_numpy(number),
@@ -75,11 +78,11 @@ class Batch(NamedTensors):
             is_repeated=torch.from_numpy(is_repeated),
             is_pad=torch.from_numpy(is_pad),
             row=torch.from_numpy(number.copy() if row is None else row),
-            **(columns or {}),
+            **({} if row is None else sampled.columns(row)),
         ).tell(
             BatchNames(
-                videos=tuple(str(videos.indexes[each].source) for each in place.tolist()),
-                classes=classes or {},
+                videos=tuple(str(videos.indexes[each].source) for each in opened.tolist()),
+                classes=sampled.classes,
             )
         )
 

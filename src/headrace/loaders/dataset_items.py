@@ -103,7 +103,7 @@ class ItemDataset(DecodingDataset[_Item], Generic[_Item]):
         on_error: OnError,
         seed: int,
         decoding: DecoderConfig,
-        store: IndexStore | None,
+        index_store: IndexStore | None,
         max_open: int,
     ) -> None:
         check_on_error(on_error)
@@ -116,16 +116,18 @@ class ItemDataset(DecodingDataset[_Item], Generic[_Item]):
         self._transform = transform
         self._on_error: OnError = on_error
         self._seed = seed
-        self._sampled = SampledSet.open(videos, skip_bad=on_error != "raise", store=store)
+        self._sampled = SampledSet.open(
+            videos, skip_bad=on_error != "raise", index_store=index_store
+        )
         self._videos = self._sampled.videos
         self._videos.check_fit(shape.fit)
         # Shared memory, so that workers that live on are told of a new epoch as well.
         self._epoch = shared(torch.full((), _NO_EPOCH, dtype=torch.int64))
 
     @property
-    def left_out(self) -> tuple[MediaError, ...]:
+    def skipped_videos(self) -> tuple[MediaError, ...]:
         """Why videos that cannot be opened, and rows without a frame, are left out."""
-        return self._sampled.left_out
+        return self._sampled.skipped
 
     def set_epoch(self, epoch: int) -> None:
         """Draw by the chance of another epoch from now on, in workers too."""

@@ -56,7 +56,7 @@ class VideoDataset(ItemDataset[ClipItem]):
         on_error: OnError = "raise",
         seed: int = 0,
         decoding: DecoderConfig = ON_CPU,
-        store: IndexStore | None = None,
+        index_store: IndexStore | None = None,
         max_open: int = 4,
     ) -> None:
         """Open the index of every video; decodes nothing yet.
@@ -78,7 +78,7 @@ class VideoDataset(ItemDataset[ClipItem]):
                 `video` says of which. With `conceal`, damaged frames come, and `is_concealed`.
             seed: Another one gives other random clips.
             decoding: What decodes, and where. Workers of a DataLoader must be spawned for a GPU.
-            store: Where indexes are kept; None means the user's cache folder.
+            index_store: Where indexes are kept; None means the user's cache folder.
             max_open: Files that each process keeps open.
 
         Raises:
@@ -93,7 +93,7 @@ class VideoDataset(ItemDataset[ClipItem]):
             on_error=on_error,
             seed=seed,
             decoding=decoding,
-            store=store,
+            index_store=index_store,
             max_open=max_open,
         )
         self._clip_len, self._stride, self._start = clip_len, stride, start
@@ -171,7 +171,7 @@ class VideoDataset(ItemDataset[ClipItem]):
         if len(different) < len(wanted):
             pixels, concealed = pixels[place], concealed[place]
         seconds = self._videos.pts_seconds(videos, wanted)
-        [said] = self._sampled.said(places[:1])
+        [said] = self._sampled.entries(places[:1])
         item = {
             **said,
             "frames": torch.from_numpy(pixels).movedim(-1, -3),
@@ -215,7 +215,7 @@ class FrameDataset(ItemDataset[FrameItem]):
         interpolation: Interpolation = "area",
         dtype: PixelType = "uint8",
         decoding: DecoderConfig = ON_CPU,
-        store: IndexStore | None = None,
+        index_store: IndexStore | None = None,
         max_open: int = 16,
     ) -> None:
         """Open the index of every video; decodes nothing yet.
@@ -236,7 +236,7 @@ class FrameDataset(ItemDataset[FrameItem]):
                 FFmpeg shows them, marked in `is_concealed`.
             seed: Of transforms and of what stands in for bad frames.
             decoding: What decodes, and where. Workers of a DataLoader must be spawned for a GPU.
-            store: Where indexes are kept; None means the user's cache folder.
+            index_store: Where indexes are kept; None means the user's cache folder.
             max_open: Files that each process keeps open.
 
         Raises:
@@ -250,10 +250,11 @@ class FrameDataset(ItemDataset[FrameItem]):
             on_error=on_error,
             seed=seed,
             decoding=decoding,
-            store=store,
+            index_store=index_store,
             max_open=max_open,
         )
-        if "frame" in self._sampled.columns:
+        manifest = self._sampled.manifest
+        if manifest is not None and "frame" in manifest.columns:
             raise ConfigError(
                 "the manifest has a column 'frame', which is what a FrameDataset calls the pixels; "
                 "rename it"
@@ -268,7 +269,7 @@ class FrameDataset(ItemDataset[FrameItem]):
 
     def use(self, *, batch_size: int | None, ranks: int) -> SamplerContext:
         """Return what a sampler of its frames is used for; arguments as for `SamplerContext`."""
-        return self._sampled.use(batch_size=batch_size, ranks=ranks)
+        return self._sampled.use(seed=None, batch_size=batch_size, ranks=ranks)
 
     def timed_population(self) -> Population:
         """Return the population with durations, to sample uniformly in time; 8 bytes a frame."""
@@ -317,7 +318,7 @@ class FrameDataset(ItemDataset[FrameItem]):
         wanted = wanted.astype(np.int64)
         places, given, pictures = self._pictures(wanted)
         video, index = self._videos.population.locate(given)
-        said = self._sampled.said(places)
+        entries = self._sampled.entries(places)
         seconds = self._videos.pts_seconds(video, index)
         is_repeated = len(np.unique(given)) < len(given)
         items = []
@@ -326,7 +327,7 @@ class FrameDataset(ItemDataset[FrameItem]):
             # No two items share memory: a transform may work in place.
             pixels = pixels.copy() if is_repeated else pixels
             item = {
-                **said[place],
+                **entries[place],
                 "frame": torch.from_numpy(pixels).movedim(-1, -3),
                 "video": int(self._videos.number[video[place]]),
                 "index": int(index[place]),

@@ -1,4 +1,4 @@
-"""The engine of a loader: steps in, samples out, each GOP decoded once for a whole window."""
+"""Engine of a planned loader: steps in, samples out, each GOP decoded once for a window."""
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -21,7 +21,7 @@ from headrace.runtime.imap import ordered_streams
 from headrace.runtime.synchronization import CapacityLimiter
 
 _ITEMS_AHEAD = 256
-"""Jobs and batches on their way; memory is bounded by the window, not by this."""
+"""Jobs and batches that wait for a thread or the caller; the window bounds memory, not this."""
 
 _Item = GopJob | PlannedBatch
 _Output: TypeAlias = Decoded[Pixels] | PlannedBatch
@@ -29,25 +29,25 @@ _Output: TypeAlias = Decoded[Pixels] | PlannedBatch
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StepSamples(Generic[Pixels]):
-    """The pixels of one step, and which frames they are."""
+    """Pixels of one step, and their frames."""
 
     step: RankBatch
     frames: NDArray[np.int64]
-    """Frame ids: those of the step, but for samples that turned out to be bad."""
+    """int64 [N], or [N, T]: frame ids, those of the step except for substitutes of bad samples."""
     drawn: NDArray[np.int64]
-    """int64 [N]: the slot that each sample was drawn for: its own, but for substitutes."""
+    """int64 [N]: slot that each sample was drawn for: its own, except for substitutes."""
     pixels: Pixels
     """uint8 (or uint16) [N, H, W, 3], or [N, T, H, W, 3], in the memory of the run; owned by the
     caller. Black where lost."""
     is_concealed: NDArray[np.bool_]
     """bool [N], or [N, T]: the frame is damaged, and shown as FFmpeg shows it."""
     is_lost: NDArray[np.bool_]
-    """bool [N], or [N, T]: the frame is bad, and the sample is delivered without it; only where bad
-    ones are masked."""
+    """bool [N], or [N, T]: the frame is bad, and the sample is delivered without it; only with
+    `on_error="mask"`."""
 
 
 class Engine(Generic[Pixels]):
-    """One run through steps; it can be run once."""
+    """One run through steps; `run` can be called once."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Engine(Generic[Pixels]):
         decoder: JobDecoder[Pixels],
         window: LookaheadWindow,
         *,
-        workers: int,
+        num_threads: int,
         skip_bad: bool,
         masks_bad: bool = False,
         stall_seconds: float | None,
@@ -63,11 +63,11 @@ class Engine(Generic[Pixels]):
     ) -> None:
         self._clock = clock
         self.room = CapacityLimiter(window.frames, clock=clock)
-        """The frames that are held: decoded, or about to be, and not yet delivered."""
+        """Capacity in frames: decoded, or being decoded, and not yet delivered."""
         self._epochs = epochs
         self._decoder: JobDecoder[Pixels] = decoder
         self._window = window
-        self._workers = workers
+        self._num_threads = num_threads
         self._skip_bad = skip_bad
         self._masks_bad = masks_bad
         self._stall_seconds = stall_seconds
@@ -78,20 +78,20 @@ class Engine(Generic[Pixels]):
 
     @property
     def counters(self) -> DecodeCounters:
-        """What decoding cost so far, over all workers."""
+        """Decode counters, over all threads."""
         return self._decoder.counters
 
     def run(self, steps: Iterable[RankBatch]) -> Generator[StepSamples[Pixels], None, None]:
         """Yield the samples of every step, in order, while decoding runs ahead.
 
         Raises:
-            MediaError: a frame that is due is bad, and bad ones are neither skipped nor masked.
-            StageError: a worker hangs.
+            MediaError: a frame that is due is bad, and bad frames are neither skipped nor masked.
+            StageError: a thread hangs.
         """
         streams = ordered_streams(
             self._worker,
             self._work(steps),
-            workers=self._workers,
+            workers=self._num_threads,
             capacity=1,
             lookahead=_ITEMS_AHEAD,
             name="loader",
@@ -101,7 +101,7 @@ class Engine(Generic[Pixels]):
             on_cancel=self.room.cancel,
         )
         decode = self._decoder.worker()
-        # Left from the right: threads are joined, files closed.
+        # Closed from the right: threads are joined, then files are closed.
         with closing(self._decoder), closing(streams), closing(self):
             for output in streams:
                 if isinstance(output, Decoded):
@@ -111,7 +111,7 @@ class Engine(Generic[Pixels]):
                     self._release(output.released)
 
     def close(self) -> None:
-        """Let go of the frames that are held."""
+        """Free the frames that are held."""
         self._held.clear()
 
     def _worker(self) -> AbstractContextManager[Callable[[_Item], list[_Output[Pixels]]]]:
@@ -121,11 +121,12 @@ class Engine(Generic[Pixels]):
     def _work(self, steps: Iterable[RankBatch]) -> Iterator[_Item]:
         """Yield the jobs of a batch as there is room for them, then the batch itself.
 
-        It goes through the workers like a job, and so comes out when all before it is done.
+        The batch goes through the threads like a job, so it comes out when all jobs before it are
+        done.
         """
         plan = look_ahead(
             self._requests(steps),
-            self._decoder.pictures,
+            self._decoder.views,
             lookahead=self._window.lookahead,
             capacity=self._window.later_frames,
             first=self._window.first,
@@ -139,19 +140,19 @@ class Engine(Generic[Pixels]):
     def _requests(self, steps: Iterable[RankBatch]) -> Iterator[NDArray[np.int64]]:
         for step in steps:
             self._steps.append(step)
-            yield self._decoder.pictures.ids(step, step.frames)
+            yield self._decoder.views.ids(step, step.frames)
 
     def _hold(self, decoded: Decoded[Pixels]) -> None:
         self._held.update(decoded.frames)
         self._failed.update(decoded.failures)
         self._concealed |= decoded.concealed
         if self._skip_bad or self._masks_bad:
-            self._note(decoded)
+            self._quarantine(decoded)
 
-    def _note(self, decoded: Decoded[Pixels]) -> None:
-        """List the frames that could not be decoded."""
+    def _quarantine(self, decoded: Decoded[Pixels]) -> None:
+        """Quarantine the frames that could not be decoded."""
         ids = np.array([*decoded.failures], np.int64)
-        frames = self._decoder.pictures.frames(ids).tolist()
+        frames = self._decoder.views.frames(ids).tolist()
         for frame, error in zip(frames, decoded.failures.values(), strict=True):
             self._epochs.quarantine.add(frame, error)
 
@@ -167,34 +168,35 @@ class Engine(Generic[Pixels]):
     def _samples(
         self, step: RankBatch, decode: Callable[[GopJob], Decoded[Pixels]]
     ) -> StepSamples[Pixels]:
-        ids = self._decoder.pictures.ids(step, step.frames)
-        failed = next((each for each in ids.ravel().tolist() if each in self._failed), None)
-        substitutes = failed is not None and not self._masks_bad
-        if failed is not None and substitutes and not self._skip_bad:
-            raise self._failed[failed]
+        ids = self._decoder.views.ids(step, step.frames)
+        failed = (view_id for view_id in ids.ravel().tolist() if view_id in self._failed)
+        error = None if self._masks_bad else self._failed.get(next(failed, -1))
+        if error is not None and not self._skip_bad:
+            raise error
         shape = (*step.frames.shape, *self._decoder.size, 3)
         with self._decoder.memory.batch(shape) as pixels:
-            return self._filled(step, pixels, decode if substitutes else None)
+            return self._fill(step, pixels, None if error is None else decode)
 
-    def _filled(
+    def _fill(
         self,
         step: RankBatch,
         pixels: Pixels,
         decode: Callable[[GopJob], Decoded[Pixels]] | None,
     ) -> StepSamples[Pixels]:
-        """Write the frames of a step into `pixels`; `decode` what stands in for those that fail."""
-        frames, drawn, pictures = step.frames, step.drawn, self._decoder.pictures
+        """Write the frames of a step into `pixels`; `decode` substitutes of bad samples, if any."""
+        frames, drawn = step.frames, step.drawn
         memory, substitutes = self._decoder.memory, dict[int, Pixels]()
         if decode is not None:
             frames, drawn, substitutes = self._substitute(step, decode)
-        ids = pictures.ids(step, frames)
+        ids = self._decoder.views.ids(step, frames)
         is_lost = np.isin(ids, list(self._failed))
         rows = pixels.reshape(-1, *pixels.shape[-3:])
-        for row, each, lost in zip(rows, ids.ravel().tolist(), is_lost.ravel(), strict=True):
+        for row, view_id, lost in zip(rows, ids.ravel().tolist(), is_lost.ravel(), strict=True):
             if lost:
                 row[...] = 0
-            else:
-                memory.write(self._held[each] if each in self._held else substitutes[each], row)
+                continue
+            held = self._held if view_id in self._held else substitutes
+            memory.write(held[view_id], row)
         for buffer in substitutes.values():
             memory.give(buffer)
         return StepSamples(
@@ -209,24 +211,24 @@ class Engine(Generic[Pixels]):
     def _substitute(
         self, step: RankBatch, decode: Callable[[GopJob], Decoded[Pixels]]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, Pixels]]:
-        """Return what the step delivers, and for whom drawn, now that samples are known to be bad.
+        """Return the frames of a step without bad samples, their slots, and decoded substitutes.
 
-        Substitutes that nobody had planned for are decoded at once, in this thread.
+        Substitutes are in no plan, so this thread decodes them, at once.
         """
-        found: dict[int, Pixels] = {}
+        substitutes: dict[int, Pixels] = {}
         while True:
             frames, drawn = self._epochs.samples(step.epoch, step.slots)
-            ids = self._decoder.pictures.ids(step, frames)
-            left = set(ids.ravel().tolist()) - self._held.keys() - found.keys()
-            if not left:
-                return frames, drawn, found
+            ids = self._decoder.views.ids(step, frames)
+            missing = set(ids.ravel().tolist()) - self._held.keys() - substitutes.keys()
+            if not missing:
+                return frames, drawn, substitutes
             for batch in look_ahead(
-                [np.array(sorted(left), np.int64)],
-                self._decoder.pictures,
-                lookahead=len(left),
+                [np.array(sorted(missing), np.int64)],
+                self._decoder.views,
+                lookahead=len(missing),
                 capacity=0,
             ):
                 for job in batch.jobs:
                     decoded = decode(job)
-                    found.update(decoded.frames)
-                    self._note(decoded)
+                    substitutes.update(decoded.frames)
+                    self._quarantine(decoded)

@@ -1,4 +1,4 @@
-"""FrameMemory: of which kind the frames of a run are, and the memory that they are put in."""
+"""FrameMemory: memory for the frames of a run, and decoders that write into it."""
 
 import math
 from collections import deque
@@ -24,45 +24,45 @@ from headrace.video.frame_format import FrameFormat, PixelType
 from headrace.video.stream_index import StreamIndex
 
 _FRAMES_AT_ONCE = 64
+"""Frames of a slab, the unit in which memory is mapped."""
 
 
 class FrameBuffers:
-    """Arrays for one held frame each, used again and again. Thread-safe."""
+    """Pool of arrays, one for each held frame. Thread-safe."""
 
     def __init__(self, shape: tuple[int, ...], dtype: PixelType = "uint8") -> None:
         """No array yet."""
         self.shape = shape
-        """Of each array."""
+        """Shape of each array."""
         self.frame_bytes = math.prod(shape) * np.dtype(dtype).itemsize
         self._dtype = dtype
         self._free: deque[NDArray[np.uint8]] = deque()
 
     def take(self) -> NDArray[np.uint8]:
-        """Return an array of `shape`, of any content."""
+        """Return an array of `shape`; its content is undefined."""
         try:
             return self._free.pop()
         except IndexError:
-            # Memory is taken page by page, as frames are written.
+            # The system provides memory page by page, when frames are written.
             slab = mapped((_FRAMES_AT_ONCE, *self.shape), self._dtype)
             self._free.extend(slab[1:])
             frame: NDArray[np.uint8] = slab[0]
             return frame
 
     def give(self, frame: NDArray[np.uint8]) -> None:
-        """Hand back an array that nobody reads any more."""
+        """Return an array to the pool; it must not be read any more."""
         self._free.append(frame)
 
     def clear(self) -> None:
-        """Let go of the arrays that nobody uses."""
+        """Free the arrays in the pool."""
         self._free.clear()
 
 
 class DeviceBuffers:
-    """Tensors on a device, as `FrameBuffers` and `BatchBuffers` are arrays. Thread-safe.
+    """Tensors on a device, in place of `FrameBuffers` and `BatchBufferPool`. Thread-safe.
 
-    PyTorch itself keeps the memory of tensors that nobody has any more, and gives it again. All
-    that headrace does to them is asked of the CUDA stream of the thread that asks, which is the
-    default one unless somebody chose another.
+    PyTorch pools the memory of freed tensors itself. headrace queues work on them in the CUDA
+    stream of the calling thread: the default stream, unless that thread chose another.
     """
 
     def __init__(self, device: str) -> None:
@@ -70,40 +70,43 @@ class DeviceBuffers:
         self.device = device
 
     def take(self, shape: tuple[int, ...]) -> torch.Tensor:
-        """Return uint8 of `shape`, of any content.
+        """Return uint8 of `shape`; its content is undefined.
 
         Raises:
-            BackendError: the device has no such memory left.
+            BackendError: the device is out of memory.
         """
         return device_memory(shape, self.device)
 
     def hand_over(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Let the CUDA stream of this thread wait for the default one, and keep their memory."""
+        """Make the CUDA stream of this thread wait for the default stream, and use the tensors."""
         if torch.device(self.device).type != "cuda":
             return
-        ours = torch.cuda.current_stream(self.device)
+        current = torch.cuda.current_stream(self.device)
         default = torch.cuda.default_stream(self.device)
-        if ours == default:
+        if current == default:
             return
-        ours.wait_stream(default)
+        current.wait_stream(default)
         for tensor in tensors:
-            # Else its memory would be used again before this stream is done with it.
-            tensor.record_stream(ours)
+            # Otherwise PyTorch reuses its memory before this stream has read it.
+            tensor.record_stream(current)
 
     def close(self) -> None:
-        """Do nothing: PyTorch keeps what is free."""
+        """Do nothing: PyTorch pools free memory."""
 
 
 _BATCHES = 2
-"""That the budget sets aside: the one the caller has, and the next one."""
+"""Batches that the budget reserves: the caller's and the next one."""
 
 
 class FrameMemory(Protocol[Pixels]):
-    """Memory of one kind, and what decodes into it: one for a run. Thread-safe, but for batches."""
+    """Memory on the CPU or a device, and decoders that write into it; one for a run.
+
+    Thread-safe, except for batches.
+    """
 
     @property
     def shape(self) -> FrameFormat:
-        """What frames are made into while they wait; it has a size."""
+        """Format of frames that wait; its size is given."""
         ...
 
     def decoder(
@@ -112,35 +115,35 @@ class FrameMemory(Protocol[Pixels]):
         """Return a decoder of a video, for one thread; the caller closes it.
 
         Raises:
-            BackendError: such video cannot be decoded that way.
+            BackendError: the decoder cannot decode this video.
         """
         ...
 
     def converter(self, index: StreamIndex, shape: FrameFormat) -> Converter[Pixels]:
-        """Return what makes frames of a video into a further shape, for one thread."""
+        """Return a converter of a video's frames to another format, for one thread."""
         ...
 
     def take(self) -> Pixels:
-        """Return memory for a frame that waits, of any content."""
+        """Return memory for a frame that waits; its content is undefined."""
         ...
 
     def give(self, frame: Pixels) -> None:
-        """Hand back such memory that nobody reads any more."""
+        """Release memory of a frame; it must not be read any more."""
         ...
 
     def batch(self, shape: tuple[int, ...]) -> AbstractContextManager[Pixels]:
-        """Give memory of `shape` for a batch, of any content; it is filled inside, by this thread.
+        """Provide memory of `shape` for a batch, which this thread fills inside the `with` block.
 
-        Behind it the batch is ready for whatever this thread does with it.
+        After the block, the batch is ready for this thread.
         """
         ...
 
     def write(self, frame: Pixels, row: Pixels) -> None:
-        """Write a frame that has waited where it belongs in a batch."""
+        """Write a frame that has waited into its row of a batch."""
         ...
 
     def close(self) -> None:
-        """Let go of what is free, and of the rest when nobody has it any more."""
+        """Free unused memory now, and the rest when its last reference is gone."""
         ...
 
 
@@ -148,7 +151,7 @@ class ArrayMemory:
     """Arrays on the CPU."""
 
     def __init__(self, shape: FrameFormat, chooser: DeviceScheduler | None = None) -> None:
-        """Take no memory yet; `chooser` is for decoders, as `open_decoder` takes it."""
+        """Take no memory yet; `chooser` as in `open_decoder`."""
         assert shape.size is not None
         self.shape = shape
         self._chooser = chooser
@@ -159,24 +162,24 @@ class ArrayMemory:
     def decoder(
         self, index: StreamIndex, shape: FrameFormat, decoding: DecoderConfig, codecs: ProxyCodecs
     ) -> Decoder[Array]:
-        """Return a decoder whose frames come down to the CPU."""
+        """Return a decoder with frames on the CPU."""
         return open_decoder(index, shape, decoding, codecs=codecs, chooser=self._chooser)
 
     def converter(self, index: StreamIndex, shape: FrameFormat) -> Converter[Array]:
-        """Return what makes frames into arrays."""
+        """Return a converter to arrays."""
         return ArrayConverter(shape, index.info.orientation, str(index.source))
 
     def take(self) -> Array:
-        """Return an array for a frame, in the layout of the shape."""
+        """Return an array for a frame, in the layout of the format."""
         return self._frames.take()
 
     def give(self, frame: Array) -> None:
-        """Take back an array, for another frame."""
+        """Release an array for another frame."""
         self._frames.give(frame)
 
     @contextmanager
     def batch(self, shape: tuple[int, ...]) -> Iterator[Array]:
-        """Give an array whose memory comes back by itself."""
+        """Provide an array, whose memory returns to the pool when it is garbage-collected."""
         yield self._batches.take(shape, self.shape.dtype)
 
     def write(self, frame: Array, row: Array) -> None:
@@ -187,7 +190,7 @@ class ArrayMemory:
             row[...] = frame
 
     def close(self) -> None:
-        """Let go of what is free, and of the rest when nobody has it any more."""
+        """Free unused memory now, and the rest when its last reference is gone."""
         self._frames.clear()
         self._batches.close()
 
@@ -195,14 +198,14 @@ class ArrayMemory:
 class TensorMemory:
     """Tensors on the device that decodes them.
 
-    All work on them is asked of the device's default CUDA stream, which is that of the threads that
-    decode. A thread that takes batches may have a stream of its own: it waits for that one.
+    All work on them is queued in the device's default CUDA stream, which decoding threads use. The
+    stream of the thread that takes batches waits for the default stream, if it is another.
     """
 
     def __init__(
         self, shape: FrameFormat, device: str, chooser: DeviceScheduler | None = None
     ) -> None:
-        """Touch no device yet; `chooser` is for decoders, as `open_device_decoder` takes it."""
+        """Touch no device yet; `chooser` as in `open_device_decoder`."""
         assert shape.size is not None
         self.shape = shape
         self._chooser = chooser
@@ -212,11 +215,11 @@ class TensorMemory:
     def decoder(
         self, index: StreamIndex, shape: FrameFormat, decoding: DecoderConfig, codecs: ProxyCodecs
     ) -> Decoder[torch.Tensor]:
-        """Return a decoder whose frames stay on the device; of proxies there is none."""
+        """Return a decoder with frames on the device; it decodes no proxies."""
         return open_device_decoder(index, shape, decoding, chooser=self._chooser)
 
     def converter(self, index: StreamIndex, shape: FrameFormat) -> Converter[torch.Tensor]:
-        """Return what makes frames into tensors, where they lie."""
+        """Return a converter to tensors on the device."""
         return TensorConverter.of(index, shape, self._buffers.device)
 
     def take(self) -> torch.Tensor:
@@ -224,11 +227,11 @@ class TensorMemory:
         return self._buffers.take(self._frame_shape)
 
     def give(self, frame: torch.Tensor) -> None:
-        """Do nothing: PyTorch has the memory again when the last who has the frame forgets it."""
+        """Do nothing: PyTorch reuses the memory when the tensor's last reference is gone."""
 
     @contextmanager
     def batch(self, shape: tuple[int, ...]) -> Iterator[torch.Tensor]:
-        """Give a tensor, and this thread the default stream while it is filled. Raises likewise."""
+        """Provide a tensor, filled in the default stream. Raises as `DeviceBuffers.take` does."""
         device = self._buffers.device
         if torch.device(device).type != "cuda":
             yield self._buffers.take(shape)
@@ -243,14 +246,14 @@ class TensorMemory:
         row.copy_(frame)
 
     def close(self) -> None:
-        """Let go of what is free."""
+        """Free unused memory."""
         self._buffers.close()
 
 
 def memory_of(
     shape: FrameFormat, decoding: DecoderConfig, chooser: DeviceScheduler | None = None
 ) -> FrameMemory[Any]:
-    """Return the memory of frames that are decoded that way; `chooser` sends their jobs."""
+    """Return the memory of frames that `decoding` decodes; `chooser` schedules their jobs."""
     if decoding.keeps_on_device:
         return TensorMemory(shape, device_of(decoding), chooser)
     return ArrayMemory(shape, chooser)

@@ -1,12 +1,13 @@
-"""From GOP jobs to frames that are held until their batch is due."""
+"""JobDecoder: GOP jobs in, views of frames out, each in memory of its own until its batch."""
 
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Generic
+from typing import Generic, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.frame_outputs import Out, Pixels
@@ -15,32 +16,112 @@ from headrace.decode.multi_shape_output import MultiShapeOutput
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
 from headrace.decode.proxy_decoder import ProxyCodecs
 from headrace.decode.proxy_index import ProxyIndex
-from headrace.errors import MediaError
+from headrace.errors import ConfigError, MediaError
+from headrace.loaders.epochs import RankBatch
 from headrace.loaders.frame_memory import FrameMemory
-from headrace.loaders.frame_views import FrameView, FrameViews, SampleViews
 from headrace.loaders.video_set import VideoSet
 from headrace.planning.lookahead import GopJob
 from headrace.runtime.synchronization import ResourcePool
-from headrace.sampling.population import Population
 from headrace.video.frame_format import FrameFormat
+
+_LARGEST_ID = 2**63 - 1
+
+
+class FrameView(Protocol):
+    """One view of a frame: how it is cut, resized, flipped or turned."""
+
+    @property
+    def shape(self) -> FrameFormat:
+        """Format that the decoder delivers."""
+        ...
+
+    def finish(self, picture: Pixels) -> None:
+        """Do the rest of the view in place, on uint8 [H, W, 3] from the decoder."""
+
+
+class SampleViews(Protocol):
+    """Views of frames, by video and by the sample that shows them. Threads share it."""
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(height, width) of all views."""
+        ...
+
+    @property
+    def is_by_sample(self) -> bool:
+        """Whether each sample has views of its own, so that few samples share one."""
+        ...
+
+    def numbers(self, epoch: int, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the view number of each sample, int64 [N], >= 0: equal numbers, equal views."""
+        ...
+
+    def framing(self, video: int, number: int) -> FrameView:
+        """Return the view of a video's frames in samples of a view number."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FrameViews:
+    """Views of the frames of a video set, by id: frame id + view number × number of frames.
+
+    Without framings each frame has one view, whose id is that of the frame.
+    """
+
+    videos: VideoSet
+    framings: SampleViews | None = None
+
+    def ids(self, step: RankBatch, frames: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the ids of the views of `frames`, int64 [N] or [N, T], in a step's samples.
+
+        Raises:
+            ConfigError: int64 cannot number all views.
+        """
+        if self.framings is None or not frames.size:
+            return frames
+        numbers = self.framings.numbers(step.epoch, step.slots)
+        if int(numbers.max()) >= _LARGEST_ID // self._num_frames:
+            raise ConfigError(
+                f"epoch {step.epoch} of {self._num_frames} frames has more pictures than can be "
+                "numbered; begin with a lower epoch"
+            )
+        return frames + (numbers * self._num_frames).reshape(-1, *[1] * (frames.ndim - 1))
+
+    def frames(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the frame ids of views."""
+        return ids if self.framings is None else ids % self._num_frames
+
+    def gop_of(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the id of the GOP that each view is decoded from."""
+        return self.videos.decoded_population.gop_of(self.frames(ids))
+
+    def framing(self, video: int, view_id: int) -> FrameView | None:
+        """Return a view of a video's frame; None: the format of all frames."""
+        if self.framings is None:
+            return None
+        return self.framings.framing(video, view_id // self._num_frames)
+
+    @property
+    def _num_frames(self) -> int:
+        return self.videos.population.num_frames
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decoded(Generic[Pixels]):
-    """What became of a job: each of its frames is in one of the two."""
+    """Result of a job: each of its view ids is in `frames` or in `failures`."""
 
     frames: dict[int, Pixels] = field(default_factory=dict)
-    """Id → the frame, in the layout of the shape. Ids are those of `FrameViews`."""
+    """View id → pixels, in the layout of the memory's format."""
     failures: dict[int, MediaError] = field(default_factory=dict)
-    """Id → why there is no such frame."""
+    """View id → the error in place of its pixels."""
     concealed: set[int] = field(default_factory=set)
-    """Ids of those among `frames` that are damaged, and shown as FFmpeg shows them."""
+    """Ids of `frames` that are damaged, and shown as FFmpeg shows them."""
 
 
 class JobDecoder(Generic[Pixels]):
-    """Decodes GOP jobs of a video set, in as many threads as like to.
+    """Decodes GOP jobs of a video set, on any number of threads.
 
-    Files stay open between jobs, shared by the threads; codecs do not: a file that waits takes some
+    Threads share the files that stay open between jobs; codecs do not stay. An idle file takes some
     500 kB, its codec would take 10 MB at 720p.
     """
 
@@ -57,112 +138,104 @@ class JobDecoder(Generic[Pixels]):
         """Open nothing yet.
 
         Args:
-            videos: What the ids in jobs mean.
-            memory: What frames are made into, and where they go; give it back what is done with.
+            videos: Videos that ids count frames of.
+            memory: Format and memory of the frames; release what is no longer needed.
             max_open: Files that stay open between jobs.
             conceals: Whether damaged frames are delivered as FFmpeg shows them.
-            decoding: What decodes, and where; it leaves frames where the memory is.
-            framings: How frames become pictures of that size, by video and by sample; None: all by
-                the shape.
+            decoding: Decoder and device; it leaves frames where the memory is.
+            framings: Views by video and by sample, all of the format's size; None: one for all.
         """
         assert memory.shape.size is not None
         self.memory: FrameMemory[Pixels] = memory
-        """Where frames come from; give them back when they are done with."""
+        """Memory of frames; the caller gives it back."""
         self.max_open = max_open
         self.conceals = conceals
         self.size = memory.shape.size
-        self.pictures = FrameViews(videos=videos, framings=framings)
-        """What the ids in jobs mean."""
+        self.views = FrameViews(videos=videos, framings=framings)
+        """Meaning of the ids in jobs."""
         self._videos = videos
         self._decoding = decoding
         self._idle: ResourcePool[int, Decoder[Pixels]] = ResourcePool(max_open)
-        self._spent: list[DecodeCounters] = []
-
-    @property
-    def population(self) -> Population:
-        """The frames of the videos by the GOPs that jobs are of."""
-        return self._videos.decoded_population
+        self._thread_counters: list[DecodeCounters] = []
 
     @property
     def counters(self) -> DecodeCounters:
-        """What decoding cost so far, over all workers."""
-        return sum(tuple(self._spent), DecodeCounters())
+        """Decode counters, over all threads."""
+        return sum(tuple(self._thread_counters), DecodeCounters())
 
     def close(self) -> None:
-        """Close the files that wait, and free unused memory. Jobs may be decoded again."""
+        """Close idle files, and free unused memory. Jobs may be decoded again."""
         self._idle.close()
         self.memory.close()
 
     def describe(self, job: object) -> str:
-        """Return what a job is about, for a message."""
+        """Return a job's frames and file, for a message."""
         if not isinstance(job, GopJob):
             return "a batch"
-        frames = np.unique(self.pictures.frames(np.array(job.frames, np.int64)))
+        frames = np.unique(self.views.frames(np.array(job.frames, np.int64)))
         videos, indices = self._videos.population.locate(frames)
         source = self._videos.indexes[int(videos[0])].source
         return f"{len(frames)} frames of {source} (from frame {int(indices[0])})"
 
     def worker(self) -> Callable[[GopJob], Decoded[Pixels]]:
-        """Return a function that decodes jobs; for one thread, as it counts without a lock."""
-        spent, codecs = DecodeCounters(), ProxyCodecs()
-        self._spent.append(spent)
+        """Return a function that decodes jobs, for one thread: it counts without a lock."""
+        counters, codecs = DecodeCounters(), ProxyCodecs()
+        self._thread_counters.append(counters)
 
         def decode(job: GopJob) -> Decoded[Pixels]:
-            done, cost = self._decode(job, codecs)
-            spent.count(cost)
-            return done
+            decoded, cost = self._decode(job, codecs)
+            counters.count(cost)
+            return decoded
 
         return decode
 
     def _decode(self, job: GopJob, codecs: ProxyCodecs) -> tuple[Decoded[Pixels], DecodeCounters]:
-        ids = np.array(job.frames, np.int64)
-        videos, numbers = self._videos.population.locate(self.pictures.frames(ids))
+        frames = self.views.frames(np.array(job.frames, np.int64))
+        videos, frame_indices = self._videos.population.locate(frames)
         video = int(videos[0])
-        indices: list[int] = numbers.tolist()
-        framings = [self.pictures.framing(video, each) for each in job.frames]
+        indices: list[int] = frame_indices.tolist()
+        framings = [self.views.framing(video, view_id) for view_id in job.frames]
         buffers = [self.memory.take() for _ in job.frames]
-        opened = self._videos.indexes[video]
-        is_proxy = isinstance(opened, ProxyIndex)  # nothing of it stays open, and it opens at once
-        held = None if is_proxy else self._idle.take(video)
+        stream_index = self._videos.indexes[video]
+        is_proxy = isinstance(stream_index, ProxyIndex)  # opens at once, and never stays open
+        idle = None if is_proxy else self._idle.take(video)
         shape = self.memory.shape if framings[0] is None else framings[0].shape
-        decoder = held or self.memory.decoder(opened, shape, self._decoding, codecs)
+        decoder = idle or self.memory.decoder(stream_index, shape, self._decoding, codecs)
         wanted = DecodeJob(tuple(sorted({*indices})), goes_on=False, conceals=self.conceals)
-        reading = read(decoder, wanted, self._places(decoder, indices, framings, buffers))
-        done: Decoded[Pixels] = Decoded()
-        each_one = zip(job.frames, indices, framings, buffers, strict=True)
-        for picture, index, framing, buffer in each_one:
-            if index in reading.came:
+        result = read(decoder, wanted, self._outputs(decoder, indices, framings, buffers))
+        decoded: Decoded[Pixels] = Decoded()
+        requests = zip(job.frames, indices, framings, buffers, strict=True)
+        for view_id, index, framing, buffer in requests:
+            if index in result.came:
                 if framing is not None:
                     framing.finish(buffer)
-                done.frames[picture] = buffer
-                if index in reading.concealed:
-                    done.concealed.add(picture)
-            elif reading.error is not None:
-                done.failures[picture] = reading.error
+                decoded.frames[view_id] = buffer
+                if index in result.concealed:
+                    decoded.concealed.add(view_id)
+            elif result.error is not None:
+                decoded.failures[view_id] = result.error
                 self.memory.give(buffer)
-        if done.failures or is_proxy:
+        if decoded.failures or is_proxy:
             decoder.close()
         else:
             decoder.rest()
             self._idle.put(video, decoder)
-        return done, reading.cost
+        return decoded, result.cost
 
-    def _places(
+    def _outputs(
         self,
         decoder: Decoder[Pixels],
         indices: list[int],
         framings: list[FrameView | None],
         buffers: list[Pixels],
     ) -> Out[Pixels]:
-        """Return where the frames of a job are written: each in its buffer, or in several."""
-        several: defaultdict[int, list[tuple[FrameFormat, Pixels]]] = defaultdict(list)
+        """Return the outputs of a job's frames: one buffer each, or one for each view."""
+        targets: defaultdict[int, list[tuple[FrameFormat, Pixels]]] = defaultdict(list)
         for index, framing, buffer in zip(indices, framings, buffers, strict=True):
             if framing is None:
                 return buffers
-            several[index].append((framing.shape, buffer))
-        if all(len(each) == 1 and each[0][0] == decoder.shape for each in several.values()):
-            return [several[each][0][1] for each in sorted(several)]
-        return MultiShapeOutput(
-            [several[each] for each in sorted(several)],
-            partial(self.memory.converter, decoder.index),
-        )
+            targets[index].append((framing.shape, buffer))
+        in_order = [targets[index] for index in sorted(targets)]
+        if all(len(views) == 1 and views[0][0] == decoder.shape for views in in_order):
+            return [buffer for [(_, buffer)] in in_order]
+        return MultiShapeOutput(in_order, partial(self.memory.converter, decoder.index))

@@ -1,85 +1,103 @@
-"""What may be asked of every loader."""
+"""Options of the loaders, and the decorator that types them as keyword arguments."""
 
+import inspect
+import os
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import wraps
+from pathlib import Path
+from typing import ClassVar, Concatenate, Literal, ParamSpec, TypeVar, cast, get_args
 
 import torch
 
+from headrace.argument_names import check_names
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.device_scheduler import DeviceScheduler
 from headrace.decode.index_store import IndexStore
+from headrace.decode.protocol import OnError, check_on_error
+from headrace.errors import ConfigError
 from headrace.loaders.collate import Collate
 from headrace.loaders.devices import check_decoding, check_stay
-from headrace.loaders.resumable import LeftEarly, check_left_early
 from headrace.loaders.transforms import BatchTransform, Transform
 from headrace.runtime.affinity import available_cores
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.units import check_integers, check_switches
+from headrace.units import check_integers, check_switches, one_of
+from headrace.video.frame_format import Fit, FrameFormat, Interpolation, Layout, PixelType
+
+OnEarlyExit = Literal["continue", "restart"]
+"""What an iteration does after one that ended before its epoch: deliver the rest of that epoch, so
+that no sample is passed over, or start the epoch again."""
+
+OnBad = Literal["raise", "skip", "conceal", "mask"]
+"""What bad media does: as `OnError`, or `mask`: in a sample of many frames, frames that cannot be
+decoded are black and masked, and the others are delivered."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoaderOptions:
-    """What may be asked of every loader.
+    """Options of every loader.
 
-    Checked where a loader opens, not here: a rank that fails must be heard of by those that would
-    wait for it (`ranks.agreement`).
+    A loader checks them when it opens, not here, so that a rank that fails can report it to the
+    ranks that wait for it (`ranks.agreement`).
 
     Args:
-        decoding: What decodes, and where; None: PyAV, on the CPU. Frames are the same, by PyAV bit
-            by bit; unless they stay on the device (`keeps_on_device=True`): then batches lie there,
-            ready for what the thread that iterates asks of its CUDA stream next.
-            `DecoderConfig(device="auto")`: each job on GPU 0 or the CPU, whichever ends it sooner;
-            `statistics.decoded_by` tells.
-        gpu: Short for `DecoderConfig.on_gpu(gpu)`: the number of the NVIDIA GPU that decodes.
-            Frames come down to the CPU; `device` moves batches.
-        workers: Decoding threads, each with a decoder of its own; None means one for each core
-            this process may use. Those that wait for a GPU, by `auto`, come on top.
+        decoding: Decoder and device; None: PyAV on the CPU. Frames are the same for all, bit for
+            bit with PyAV, unless they stay on the device (`keeps_on_device=True`). Batches then
+            lie on the device, ready for the current CUDA stream of the thread that iterates.
+            `DecoderConfig(device="auto")` sends each job to GPU 0 or to the CPU, whichever ends it
+            sooner; `statistics.decoded_by` counts both.
+        gpu: Index of the NVIDIA GPU that decodes, short for `DecoderConfig.on_gpu(gpu)`. Frames are
+            copied to the CPU; `device` moves batches.
+        num_threads: Decoding threads, each with its own decoder; None: one for each core that this
+            process may use. With `auto`, threads that wait for the GPU come on top.
         transform: Called with the frames of each sample, on their device, in the thread that
-            iterates, or `WithSample` to be told which sample it is. What it draws from PyTorch,
-            NumPy or `random` follows from seed, epoch and place in the epoch, so that it is the
-            same with any number of workers and ranks, and after resuming.
-        batch_transform: Called with the frames of each batch, after `transform`: one call, and one
-            draw, for all of them.
-        device: Where batches go; None leaves them on the CPU, or where frames stay; of these none
-            goes elsewhere.
+            iterates; `WithSample` passes the other entries of the sample too. Random numbers that
+            it draws from PyTorch, NumPy or `random` follow from seed, epoch and place in the epoch,
+            so they are the same for any number of threads and ranks, and after resuming.
+        batch_transform: Called once with the frames of each batch, after `transform`: one draw for
+            all samples.
+        device: Device of batches; None: the CPU, or the device that frames stay on. Frames that
+            stay on a device go to no other.
         pin_memory: Copy batches to page-locked memory. With a GPU as `device` they are copied from
-            there while it works on the batch before, on a stream of their own: what is asked of the
-            current stream of the thread that iterates waits for the copy, and the process does not.
-            The GPU holds one batch more, and the process is at most one step ahead of it.
-        rank: This process among `num_replicas`; None asks torch.distributed, if it is
-            initialised, and is the only one otherwise.
+            there on a CUDA stream of their own, while the GPU works on the batch before. The
+            current stream of the thread that iterates waits for the copy, the process does not. The
+            GPU holds one batch more, and the process is at most one step ahead of it.
+        rank: Rank of this process among `num_replicas`; None: its rank in torch.distributed if that
+            is initialised, and 0 otherwise.
         num_replicas: Processes that share an epoch; None as for `rank`.
-        left_early: What follows an epoch that was left before its end (`break`, a limit of
-            batches): `go_on` with the rest of it, or `begin_again`. None goes on where every
-            epoch is another, as in training; where all are alike, as in evaluation, it begins
-            again.
-        stall_seconds: How long a worker may be at one job before it is said to hang; None: for
-            ever.
-        store: Where indexes are kept; None means the user's cache folder.
-        clock: What measures waiting.
+        on_early_exit: What the next iteration does after one that ended before its epoch (`break`,
+            a limit of batches): `continue` with the rest of the epoch, or `restart` it. None
+            continues if each epoch has another order, as in training, and restarts if all epochs
+            are alike, as in evaluation.
+        stall_seconds: Seconds that a thread may spend on one job before it counts as hung; None: no
+            limit.
+        index_store: Where indexes are kept; None means the user's cache folder.
+        clock: Clock that measures waiting.
     """
 
     memory_budget: int | str = "1GiB"
     lookahead: int | None = None
     decoding: DecoderConfig | None = None
     gpu: int | None = None
-    workers: int | None = None
+    num_threads: int | None = None
     transform: Transform | None = None
     batch_transform: BatchTransform | None = None
     device: torch.device | str | None = None
     pin_memory: bool = False
     rank: int | None = None
     num_replicas: int | None = None
-    left_early: LeftEarly | None = None
+    on_early_exit: OnEarlyExit | None = None
     stall_seconds: float | None = 120.0
-    store: IndexStore | None = None
+    index_store: IndexStore | None = None
     clock: Clock = SYSTEM_CLOCK
 
     def decoder(self) -> DecoderConfig:
-        """Return what decodes.
+        """Return the decoder and its device.
 
         Raises:
-            BackendError: the backend or the GPU is not here.
-            ConfigError: it is no number of one, or both `decoding` and `gpu` are given.
+            BackendError: the backend or the GPU is missing.
+            ConfigError: `gpu` is no index of a GPU, or both `decoding` and `gpu` are given.
         """
         if self.gpu is not None:
             check_integers(0, gpu=self.gpu)
@@ -88,27 +106,30 @@ class LoaderOptions:
         return decoding
 
     def chooser(self) -> DeviceScheduler | None:
-        """Return what sends jobs to the GPU and the CPU; None where nothing is to be chosen."""
+        """Return the scheduler that sends jobs to the GPU or the CPU; None unless `auto`."""
         if not self.decoder().is_auto:
             return None
-        return DeviceScheduler(cores=self.num_threads(), clock=self.clock)
+        return DeviceScheduler(cores=self.thread_count(), clock=self.clock)
 
     def check(self) -> None:
-        """Refuse what is out of range, or no choice: ConfigError; what decodes and is not here."""
-        check_integers(1, workers=self.workers)
-        check_left_early(self.left_early)
+        """Check all values: ConfigError; BackendError if the decoder is missing."""
+        check_integers(1, num_threads=self.num_threads)
+        if self.on_early_exit not in (*get_args(OnEarlyExit), None):
+            raise ConfigError(
+                f"on_early_exit must be one of {', '.join(get_args(OnEarlyExit))}, or None, got "
+                f"{self.on_early_exit!r}"
+            )
         check_switches(pin_memory=self.pin_memory)
         self.decoder()
 
-    def num_threads(self) -> int:
-        """Return how many threads decode."""
-        return len(available_cores()) if self.workers is None else self.workers
+    def thread_count(self) -> int:
+        """Return the number of decoding threads."""
+        return len(available_cores()) if self.num_threads is None else self.num_threads
 
     def collate(self) -> Collate:
-        """Return what happens to the pictures of a batch.
+        """Return what is done to the frames of a batch.
 
-        Raises as `Collate` does; and ConfigError where it would copy frames that stay where they
-        are.
+        Raises as `Collate` does, and ConfigError if it would copy frames that stay on a device.
         """
         collate = Collate(
             transform=self.transform,
@@ -118,5 +139,155 @@ class LoaderOptions:
         )
         decoding = self.decoder()
         check_stay(decoding, self.device, self.pin_memory)
-        # Such batches are where they are to be.
+        # Batches of frames that stay are on their device already.
         return replace(collate, device=None) if decoding.keeps_on_device else collate
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedOptions(LoaderOptions):
+    """Options of a loader that plans its decoding.
+
+    Args:
+        batch_size: Samples in a batch of this rank; the last batch of an epoch may have fewer.
+        size: (height, width) of the frames; None keeps that of the videos, which must be equal.
+        fit: How another aspect ratio is fitted to `size`: `stretch`, `cover` (cut what reaches
+            beyond) or `contain` (all of the frame, on black).
+        interpolation: How frames are resized: `area`, or torchvision's antialiased `bilinear` or
+            `bicubic`, at about twice the cost.
+        dtype: `uint8`, or `uint16`, in twice the bytes, for video of more than 8 bits.
+        memory_budget: Bytes, as a number or like "256MiB", for decoded frames that wait, for two
+            batches, and for codecs, some 11 MB for each thread at 720p (codecs that need more than
+            a quarter of the budget come on top). Open files, in up to a sixteenth of the budget,
+            come on top. Where frames stay on a GPU, it is memory of that GPU, and its codecs come
+            on top.
+        hold: Layout of decoded frames that wait: `rgb`, exact; or `yuv420`, half the bytes, so that
+            twice as many fit, with colour at half the resolution.
+        lookahead: Requests for single frames that are planned together; all frames of a clip are
+            requests. None takes as many as the budget is expected to hold, and starts with one
+            batch, so that the first batch comes as soon as without look-ahead; in a single pass
+            over a set, a number decodes less. 1 is naive random access.
+        seed: Seed of the batches; None: that of the sampler, which is 0 by default. A sampler with
+            a seed above 0 needs the same one here.
+        drop_last: Drop the last batch of an epoch if it is smaller; one batch must remain.
+        on_error: What bad media does. `skip` skips a video that cannot be opened, and replaces a
+            sample that cannot be decoded by another draw, by a rule that does not depend on timing;
+            both are counted, and listed in `quarantined`. `conceal` delivers a damaged frame as
+            FFmpeg shows it, marked in `Batch.is_concealed`. With either, ranks of torch.distributed
+            compare what they skipped, so each of them must open its loader.
+        quarantine: File in which bad frames are listed, too; the next run skips them from its
+            start, with the same batches.
+        prefetch_next_epoch: Decode the start of the next epoch while one ends. False ends all
+            threads with each epoch: for evaluation.
+    """
+
+    _ON_ERROR: ClassVar[tuple[str, ...]] = get_args(OnError)
+    """Choices of `on_error`."""
+
+    batch_size: int
+    size: tuple[int, int] | None = (256, 256)
+    fit: Fit = "stretch"
+    interpolation: Interpolation = "area"
+    dtype: PixelType = "uint8"
+    hold: Layout = "rgb"
+    seed: int | None = None
+    drop_last: bool = False
+    on_error: OnBad = "raise"
+    quarantine: str | os.PathLike[str] | None = None
+    prefetch_next_epoch: bool = True
+
+    def check(self) -> None:
+        """Check all values: ConfigError; BackendError if the decoder is missing."""
+        super().check()
+        one_of(Layout, hold=self.hold)
+        check_on_error(self.on_error, self._ON_ERROR)
+        check_switches(drop_last=self.drop_last, prefetch_next_epoch=self.prefetch_next_epoch)
+        self.shape(self.size, "rgb")  # refuses impossible sizes
+        if self.hold != "rgb" and self.dtype != "uint8":
+            raise ConfigError(
+                f"hold={self.hold!r} keeps 8 bits, and dtype={self.dtype!r} was asked for; leave "
+                "out one of the two"
+            )
+
+    def shape(self, size: tuple[int, int] | None, layout: Layout) -> FrameFormat:
+        """Return the format of frames that wait in a layout. Raises as `FrameFormat`."""
+        return FrameFormat(
+            size=size,
+            fit=self.fit,
+            interpolation=self.interpolation,
+            layout=layout,
+            dtype=self.dtype,
+        )
+
+    @property
+    def skips_bad(self) -> bool:
+        """Whether bad media is skipped, concealed or masked, so that ranks may differ."""
+        return self.on_error != "raise"
+
+    @property
+    def masks_bad(self) -> bool:
+        """Whether a sample is delivered without its bad frames, instead of replaced."""
+        return self.on_error == "mask"
+
+    @property
+    def quarantine_path(self) -> Path | None:
+        """File in which bad frames are listed."""
+        return None if self.quarantine is None else Path(self.quarantine)
+
+
+P = ParamSpec("P")
+Owner = TypeVar("Owner")
+Options = TypeVar("Options")
+
+_ARGUMENT = re.compile(r"^    (\w+): .*(?:\n {5,}.*)*", re.MULTILINE)
+"""The text of one argument in a docstring."""
+
+
+def takes(
+    options: Callable[P, Options],
+) -> Callable[[Callable[[Owner, Options], None]], Callable[Concatenate[Owner, P], None]]:
+    """Let an `__init__` that takes one dataclass be called with the fields of the dataclass.
+
+        @takes(FrameLoaderOptions)
+        def __init__(self, options: FrameLoaderOptions) -> None: ...
+
+    `FrameLoader(videos, batch_size=8)` passes `FrameLoaderOptions(videos, batch_size=8)`. Each
+    argument is written once, with its type, default and doc; type checkers, `help` and
+    `inspect.signature` see it where it is typed. (A TypedDict to unpack holds no defaults; and if
+    the loader itself were the dataclass, its arguments could be set later, to no effect.)
+    """
+
+    def decorate(init: Callable[[Owner, Options], None]) -> Callable[Concatenate[Owner, P], None]:
+        parameters = _parameters(cast(type, options))
+        known = [parameter.name for parameter in parameters]
+
+        @wraps(init)
+        def with_arguments(self: Owner, /, *args: P.args, **kwargs: P.kwargs) -> None:
+            check_names(type(self).__name__, kwargs, known)
+            init(self, options(*args, **kwargs))
+
+        # So that a TypeError names the loader, not its options.
+        vars(options)["__init__"].__qualname__ = init.__qualname__
+        own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        with_arguments.__signature__ = inspect.Signature([own, *parameters])  # type: ignore[attr-defined]
+        texts = _argument_texts(cast(type, options))
+        lines = "\n".join(texts[name] for name in known)
+        with_arguments.__doc__ = f"{inspect.getdoc(init)}\n\nArgs:\n{lines}\n"
+        return with_arguments
+
+    return decorate
+
+
+def _parameters(options: type) -> list[inspect.Parameter]:
+    """Return the arguments of a dataclass: its own first, then the inherited ones."""
+    declared = [name for owner in options.__mro__ for name in inspect.get_annotations(owner)]
+    parameters = inspect.signature(options).parameters.values()
+    return sorted(parameters, key=lambda each: (each.kind, declared.index(each.name)))
+
+
+def _argument_texts(options: type) -> dict[str, str]:
+    """Return the indented text of each argument; that of a class replaces that of its parents."""
+    texts: dict[str, str] = {}
+    for owner in reversed(options.__mro__):
+        _, _, arguments = inspect.cleandoc(owner.__doc__ or "").partition("\nArgs:\n")
+        texts |= {match[1]: match[0] for match in _ARGUMENT.finditer(arguments)}
+    return texts

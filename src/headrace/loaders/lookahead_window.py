@@ -1,4 +1,4 @@
-"""Window: how far a loader looks ahead and how much it may hold, inside a memory budget."""
+"""LookaheadWindow: requests planned together and frames held, inside a memory budget."""
 
 from dataclasses import dataclass
 
@@ -10,34 +10,34 @@ from headrace.sampling.decode_cost import lookahead_for
 from headrace.units import check_integers
 
 _RUN_AHEAD = 0.03
-"""Share of the held frames that decoders may be ahead of the plan, so that they need not wait for
-every batch to be taken."""
+"""Share of the held frames that threads may decode ahead of the plan, so that they do not wait for
+each batch to be taken."""
 
 _CODECS_SHARE = 4
-"""At most this part of the budget is set aside for codecs: a quarter."""
+"""Codecs are reserved at most a quarter of the budget."""
 
 _FILLED = 0.95
-"""Share of what may be held for later that is held on average. It swings: fuller, frames are often
-refused and decoded again; emptier, the window is narrower. Best of 0.85 to 1.1 on the benchmark's
+"""Mean share of `later_frames` that is in use. The use varies: above this share, frames are often
+refused and decoded again; below it, the window is narrower. Best of 0.85 to 1.1 on the benchmark's
 media at 256 MiB and 1 GiB."""
 _EPOCHS_AHEAD = 4
-"""Where all frames fit, each is decoded once in so many epochs; further ahead, planning would take
-longer than the decoding that it saves."""
+"""Epochs that are planned together at most: where all frames fit, each is decoded once in that
+many; further ahead, planning would take longer than the decoding it saves."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LookaheadWindow:
-    """Frames are counted at their size in the model."""
+    """Look-ahead and capacities of a loader, in frames of the loader's size."""
 
     lookahead: int
-    """Requests for single frames that the planner sees."""
+    """Requests for single frames that are planned together."""
     first: int
-    """Those that it sees at the beginning: a batch of them, so that the first batch does not wait
-    for what is only needed later; all of them where `lookahead` was asked for."""
+    """Requests of the first plan: one batch, so that the first batch does not wait for later
+    frames; `lookahead` where the caller gave one."""
     later_frames: int
-    """Different frames that may be held for batches to come."""
+    """Different frames that may be held for later batches."""
     frames: int
-    """Different frames that may be held at all: for the batch at hand, for those to come, and
+    """Different frames that may be held in all: for the current batch, for later batches, and
     decoded ahead of the plan."""
 
     @classmethod
@@ -55,27 +55,27 @@ class LookaheadWindow:
     ) -> "LookaheadWindow":
         """Return the widest window that the budget allows.
 
-        Set aside from the budget are two batches, the one the caller has and the next one, and
-        what codecs need, up to a quarter.
+        Two batches, the caller's and the next one, and codecs, up to a quarter of the budget, are
+        reserved.
 
         Args:
             gop_lengths: int64 [GOPs] of all videos.
             memory_budget: Bytes.
             frame_bytes: Bytes of a frame in a batch.
-            held_bytes: Bytes of a frame while it waits; None means the same.
-            codec_bytes: Bytes that the codecs of all workers need.
+            held_bytes: Bytes of a frame while it waits; None means `frame_bytes`.
+            codec_bytes: Bytes that the codecs of all threads need.
             batch_frames: Frames in a batch, those of all its clips.
-            each_once: Whether a frame that was asked for is not soon asked for again.
-            lookahead: Requests to see; None takes as many as are expected to fit, and begins with
-                a batch of them.
+            each_once: Whether a requested frame is not soon requested again.
+            lookahead: Requests planned together; None takes as many as are expected to fit, and
+                starts with one batch.
 
         Raises:
             ConfigError: the budget does not hold three batches, or `lookahead` is below 1.
         """
         check_integers(1, lookahead=lookahead)
         held_bytes = held_bytes or frame_bytes
-        codecs = min(codec_bytes, memory_budget // _CODECS_SHARE)
-        frames = (memory_budget - codecs - 2 * batch_frames * frame_bytes) // held_bytes
+        reserved = min(codec_bytes, memory_budget // _CODECS_SHARE)
+        frames = (memory_budget - reserved - 2 * batch_frames * frame_bytes) // held_bytes
         if frames < batch_frames:
             batches = batch_frames * (2 * frame_bytes + held_bytes)
             needed = min(batches + codec_bytes, batches * _CODECS_SHARE // (_CODECS_SHARE - 1) + 1)
@@ -88,10 +88,10 @@ class LookaheadWindow:
         later = int((frames - batch_frames) * (1 - _RUN_AHEAD))
         first = lookahead or batch_frames
         if lookahead is None:
-            most = _EPOCHS_AHEAD * int(gop_lengths.sum())
+            max_requests = _EPOCHS_AHEAD * int(gop_lengths.sum())
             usual = max(1, int(later * _FILLED))
             widest = lookahead_for(gop_lengths, usual, each_once=each_once)
-            lookahead = max(batch_frames, min(most, widest))
+            lookahead = max(batch_frames, min(max_requests, widest))
         return cls(lookahead=lookahead, first=first, later_frames=later, frames=frames)
 
 

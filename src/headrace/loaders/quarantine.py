@@ -102,8 +102,8 @@ class Quarantine:
         if path is not None:
             self._read(path)
         self._sort()
-        for source, error in zip(videos.refused, videos.left_out, strict=True):
-            self._write_left_out(file_read(source), error)
+        for source, error in zip(videos.refused, videos.skipped, strict=True):
+            self._write_skipped(file_read(source), error)
 
     def __len__(self) -> int:
         """How many frames are bad, those of bad videos included."""
@@ -114,7 +114,7 @@ class Quarantine:
         """What is bad: videos that cannot be opened, then the others in their order."""
         videos = self._videos
         listed = [
-            FrameLoss(source=each.source, index=None, cause=str(each)) for each in videos.left_out
+            FrameLoss(source=each.source, index=None, cause=str(each)) for each in videos.skipped
         ]
         bad: list[tuple[int, FrameLoss]] = []
         for video, why in self._bad_videos.items():
@@ -160,7 +160,7 @@ class Quarantine:
         self._sorted_videos, self._sorted_frames = videos, frames
         self._count = int(single.sum() + population.frames_per_video[videos].sum())
 
-    def _write_left_out(self, source: Source, error: MediaError) -> None:
+    def _write_skipped(self, source: Source, error: MediaError) -> None:
         try:
             fingerprint = source.fingerprint()
         except OpenError:

@@ -34,7 +34,7 @@ class Opened:
 
     checksum: int = 0
     """Of what this rank delivers from."""
-    left_out: int = 0
+    skipped: int = 0
     """How many files or clips it does without."""
 
 
@@ -68,10 +68,11 @@ def agreement(is_asked: bool) -> Iterator[Opened]:
             "nothing; see the error there"
         )
     if any(each != of_ranks[0] for each in of_ranks):
-        said = ", ".join(f"rank {rank}: {left_out}" for rank, (*_, left_out) in enumerate(of_ranks))
+        said = ", ".join(f"rank {rank}: {skipped}" for rank, (*_, skipped) in enumerate(of_ranks))
         raise ConfigError(
             "ranks did not open the same files, so they would have different steps; left out "
-            f"were, of {said}; see `left_out` of each, and make the same files readable for all"
+            f"were, of {said}; see `skipped_videos` of each, and make the same files readable on "
+            "all ranks"
         )
 
 
@@ -80,7 +81,7 @@ def _gathered(mine: Opened, *, has_failed: bool) -> list[list[int]]:
     if not _is_one_of_many():
         return []
     device = "cuda" if distributed.get_backend() == "nccl" else "cpu"
-    values = [int(has_failed), mine.checksum, mine.left_out]
+    values = [int(has_failed), mine.checksum, mine.skipped]
     own = torch.tensor(values, dtype=torch.int64, device=device)
     of_ranks = [torch.zeros_like(own) for _ in range(distributed.get_world_size())]
     distributed.all_gather(of_ranks, own)

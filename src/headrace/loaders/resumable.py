@@ -1,96 +1,123 @@
-"""ResumableLoader: what every loader does around its batches."""
+"""ResumableLoader: iteration, resuming and closing, as every loader does them."""
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import ClassVar, Generic, Literal, NoReturn, Self, TypeVar, get_args
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar, Generic, NoReturn, Protocol, Self, TypeVar
 
+from headrace.decode.protocol import DecodeCounters
 from headrace.errors import CallError, ConfigError
-from headrace.loaders.loader_statistics import DecodeTotals, Running, Step
+from headrace.loaders.loader_options import LoaderOptions
 from headrace.loaders.state import Position, check_identity
-from headrace.runtime.clock import Clock
+from headrace.runtime.synchronization import CapacityLimiter
 from headrace.units import check_integers
 
 BatchOf = TypeVar("BatchOf")
 
-LeftEarly = Literal["go_on", "begin_again"]
-"""What an iteration does after one that was left before its epoch came to its end: yield the rest
-of that epoch, so that no sample is passed over, or begin the epoch again."""
+Step = TypeVar("Step")
+"""Output of an engine for one step, before it is a batch."""
 
 
-def check_left_early(left_early: str | None) -> None:
-    """Raise ConfigError if `left_early` is no choice."""
-    if left_early not in (*get_args(LeftEarly), None):
-        raise ConfigError(
-            f"left_early must be one of {', '.join(get_args(LeftEarly))}, or None, got "
-            f"{left_early!r}"
+class DecodingEngine(Protocol):
+    """An engine's counters."""
+
+    room: CapacityLimiter
+
+    @property
+    def counters(self) -> DecodeCounters:
+        """Decode counters, over all threads."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Running(Generic[Step]):
+    """An engine at work. Its threads end when `steps` is closed, or garbage-collected."""
+
+    engine: DecodingEngine
+    steps: Generator[Step, None, None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodeTotals:
+    """Counters over all engines of a loader."""
+
+    decode_counters: DecodeCounters = field(default_factory=DecodeCounters)
+    blocked_seconds: float = 0.0
+    max_taken: int = 0
+    """Most places of `CapacityLimiter` that were in use at a time."""
+
+    def with_engine(self, engine: DecodingEngine) -> "DecodeTotals":
+        """Return the totals that include one more engine."""
+        return DecodeTotals(
+            decode_counters=self.decode_counters + engine.counters,
+            blocked_seconds=self.blocked_seconds + engine.room.blocked_seconds,
+            max_taken=max(self.max_taken, engine.room.most_taken),
         )
 
 
 class ResumableLoader(ABC, Generic[Step, BatchOf]):
-    """Batches of one epoch after the other, which go on from wherever training stood.
+    """Batches of one epoch after another, resumable after any of them.
 
     Threads start with the first batch of an iteration and end with `close`, with the `with` block,
-    or with the loader. One thread may use a loader at a time. It does not go to another process,
-    but a process that is forked may begin anew with the loader it finds.
+    or with the loader. One thread may use a loader at a time. A loader cannot be pickled; a forked
+    process may iterate its copy, which starts threads of its own.
     """
 
     _PLACE: ClassVar[str]
-    """What a state calls the place in an epoch."""
+    """Key of the position in an epoch, in a state."""
     _NEEDED: ClassVar[str]
-    """What must be the same to resume, in words."""
+    """What must be the same to resume, for a message."""
     _DATASETS: ClassVar[str] = "FrameDataset or VideoDataset"
-    """What a stock DataLoader takes in place of this loader."""
+    """Classes that a stock DataLoader takes in place of this loader."""
 
-    def __init__(self, *, clock: Clock, persistent: bool, left_early: LeftEarly | None) -> None:
-        """Start nothing yet; `persistent` engines go on into the next epoch."""
-        self._clock = clock
-        self._left_early = left_early
-        self._persistent = persistent
+    def __init__(self, options: LoaderOptions, *, prefetch_next_epoch: bool) -> None:
+        """Start no thread yet."""
+        self._clock = options.clock
+        self._on_early_exit = options.on_early_exit
+        self._prefetch_next_epoch = prefetch_next_epoch
         self._pid = os.getpid()
         self._running: Running[Step] | None = None
-        self._spent_before = DecodeTotals()
+        self._totals_before = DecodeTotals()
         self._starved_ns = 0
         self._iterations = 0
         self._start = self._at = self._next = Position()
 
     @abstractmethod
     def _begin(self, start: Position) -> Running[Step]:
-        """Start an engine."""
+        """Return a new engine at work, from `start` on."""
 
     @abstractmethod
     def _after(self, step: Step) -> Position:
-        """Return where training stands when a step was delivered."""
+        """Return the position after a step."""
 
     @abstractmethod
     def _batch(self, step: Step) -> BatchOf:
-        """Make and count the batch of a step."""
+        """Return the batch of a step, and count it."""
 
     @abstractmethod
-    def _steps_left(self, at: Position) -> int:
-        """Return how many steps an epoch has from a place on; 0 or less: none."""
+    def _steps_left(self, position: Position) -> int:
+        """Return the number of steps from a position to the end of its epoch; 0 or less: none."""
 
     @abstractmethod
     def _identity(self) -> dict[str, int]:
-        """Return what a state belongs to."""
+        """Return the entries of a state that must match those of the loader that resumes."""
 
     @property
     @abstractmethod
     def _is_random(self) -> bool:
-        """Whether another epoch has another order."""
+        """Whether each epoch has another order."""
 
     @property
-    def _begins_again(self) -> bool:
-        """Whether an epoch that was left early is iterated from its beginning."""
-        return (
-            not self._is_random if self._left_early is None else self._left_early == "begin_again"
-        )
+    def _restarts(self) -> bool:
+        """Whether an iteration that ends early is followed by the same epoch from its start."""
+        choice = self._on_early_exit
+        return not self._is_random if choice is None else choice == "restart"
 
     def __getitem__(self, number: object) -> NoReturn:
-        """Refuse what asks for items by number, as a DataLoader over this loader does.
+        """Refuse items by number, which a DataLoader over this loader asks for.
 
         Raises:
-            CallError: always; says what to do.
+            CallError: always, with the fix.
         """
         name = type(self).__name__
         raise CallError(
@@ -100,23 +127,23 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
         )
 
     def __len__(self) -> int:
-        """How many batches the next epoch has; the same for every rank."""
+        """Number of batches of the next epoch; the same for every rank."""
         return self._steps_left(Position(epoch=self._start.epoch))
 
     def __iter__(self) -> Iterator[BatchOf]:
-        """Yield the batches of one epoch: of the one after that which was last iterated to its end.
+        """Yield the batches of one epoch: of the one after the last that was iterated to its end.
 
-        After `load_state_dict` it yields what is left of that epoch. One that was left early goes
-        on next time, or begins again, as `left_early` says.
+        After `load_state_dict` it yields the rest of the state's epoch. An iteration that ends
+        early is followed by the rest of its epoch, or by the whole epoch: see `on_early_exit`.
 
         Raises:
-            MediaError: a frame is bad, and bad ones are not to be skipped. Names file and pts.
-            StageError: a worker hangs; names it and its file.
-            ConfigError: the loader was closed, or iterated anew, while this iteration went on.
+            MediaError: a frame is bad, and bad frames are errors. Names file and pts.
+            StageError: a thread hangs; names it and its file.
+            ConfigError: the loader was closed, or iterated anew, during this iteration.
         """
         start = self._at = self._start
-        begins_again = self._begins_again
-        if begins_again:
+        restarts = self._restarts
+        if restarts:
             self._start = Position(epoch=start.epoch)
         running = self._run_from(start)
         self._iterations += 1
@@ -127,40 +154,40 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
             batch = self._batch(step)
             self._at = after
             is_last = after.epoch != start.epoch
-            if is_last or not begins_again:
+            if is_last or not restarts:
                 self._start = after
-            if is_last and not self._persistent:
+            if is_last and not self._prefetch_next_epoch:
                 self.close()
             yield batch
 
     @property
     def epoch(self) -> int:
-        """The epoch that the next iteration yields, or what is left of it."""
+        """The epoch that the next iteration yields, or the rest of it."""
         return self._start.epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Make `epoch` the one that is iterated next; a place in it that was loaded is kept."""
+        """Make `epoch` the next one; a position in it that was loaded is kept."""
         check_integers(0, epoch=epoch)
         if epoch != self._start.epoch:
             self._start = self._at = Position(epoch=epoch)
 
     def state_dict(self) -> dict[str, int]:
-        """Return where training stands after the last batch that was yielded: a few integers.
+        """Return the position after the last batch that was yielded: a few integers.
 
-        It may be loaded with another number of workers, another budget and look-ahead.
+        It may be loaded with another number of threads, another budget and look-ahead.
         """
         return {**self._identity(), "epoch": self._at.epoch, self._PLACE: self._at.place}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Go on after the batch that `state` was taken at.
+        """Resume after the batch at which `state` was taken.
 
         Raises:
-            ConfigError: the state is of something else: names what differs, and what must not.
+            ConfigError: the state belongs to another loader: names what differs.
         """
         check_identity(state, self._identity(), self._NEEDED)
-        at = Position.of(state, self._PLACE)
-        is_over = self._steps_left(at) <= 0  # less than a batch is left, and dropped
-        self._start = self._at = Position(epoch=at.epoch + 1) if is_over else at
+        position = Position.of(state, self._PLACE)
+        is_over = self._steps_left(position) <= 0  # less than a batch is left, and dropped
+        self._start = self._at = Position(epoch=position.epoch + 1) if is_over else position
 
     def close(self) -> None:
         """End all threads and close all files. The loader may be iterated again."""
@@ -168,7 +195,7 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
         running, self._running = self._running, None
         if running is not None:
             running.steps.close()
-            self._spent_before = self._spent_before.with_engine(running.engine)
+            self._totals_before = self._totals_before.with_engine(running.engine)
 
     def __enter__(self) -> Self:
         return self
@@ -183,20 +210,16 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
         )
 
     @property
-    def _spent(self) -> DecodeTotals:
-        running = self._running
-        return (
-            self._spent_before
-            if running is None
-            else self._spent_before.with_engine(running.engine)
-        )
+    def _totals(self) -> DecodeTotals:
+        before, running = self._totals_before, self._running
+        return before if running is None else before.with_engine(running.engine)
 
     @property
     def _starved_seconds(self) -> float:
         return self._starved_ns / 1e9
 
     def _run_from(self, start: Position) -> Running[Step]:
-        """Return what runs from `start` on: the engine there is, if it stands there."""
+        """Return the engine at work from `start` on: the present one, if its next step is there."""
         self._leave_inherited()
         if self._running is None or self._next != start:
             self.close()
@@ -205,9 +228,9 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
         return self._running
 
     def _leave_inherited(self) -> None:
-        """Begin anew in a process that was forked from the loader's: its threads are not here."""
+        """Drop the engine in a forked process: its threads run in the parent."""
         if self._pid != os.getpid():
-            # Kept: freeing it would wait for those threads, and move in the parent's files.
+            # Kept alive: freeing it would wait for those threads, and move the parent's files.
             self._inherited = self._running
             self._running = None
             self._pid = os.getpid()

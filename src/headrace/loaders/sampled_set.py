@@ -1,10 +1,10 @@
-"""RowSet: the rows of a manifest on the videos that could be opened."""
+"""SampledSet: opened videos and, of a manifest, the rows on them."""
 
 import math
 import os
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError, MediaError
 from headrace.loaders.manifest import Manifest
-from headrace.loaders.video_set import VideoSet, population_for, raise_all, warn_left_out
+from headrace.loaders.video_set import VideoSet, population_for, raise_all, warn_skipped
+from headrace.sampling.clip_shape import check_lengths
 from headrace.sampling.frame_times import FrameTimes
 from headrace.sampling.population import Population
 from headrace.sampling.rows import Rows, RowSampler
@@ -23,109 +24,208 @@ from headrace.video.frames_played import first_at
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
+Given = Iterable[Source | str | os.PathLike[str]] | Manifest
+"""Paths of videos, or a manifest, whose rows are sampled as if each were a video."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RowSet:
-    """The rows that can be sampled, and what the manifest says of them."""
+class SampledSet:
+    """Videos that were opened and, of a manifest, the rows that can be sampled."""
 
-    manifest: Manifest
-    rows: Rows
-    left_out: tuple[MediaError, ...]
-    """Why other rows cannot: their videos show nothing in their time. Rows of videos that cannot be
-    opened are not among them."""
+    videos: VideoSet
+    manifest: Manifest | None = None
+    """None: a list of videos was given."""
+    rows: Rows | None = None
+    """Of the manifest."""
+    skipped_rows: tuple[MediaError, ...] = ()
+    """Errors of rows in whose time their video shows no frame; rows of videos that cannot be opened
+    are not among them."""
 
     @classmethod
-    def open(cls, manifest: Manifest, videos: VideoSet, *, skip_bad: bool) -> "RowSet":
-        """Return the rows of the videos that were opened; some 30 microseconds a row.
+    def open(
+        cls,
+        given: Given,
+        *,
+        skip_bad: bool,
+        index_store: IndexStore | None,
+        rank: int = 0,
+        ranks: int = 1,
+    ) -> "SampledSet":
+        """Open the index of every video; the first rank warns of what is skipped.
+
+        Raises as `VideoSet.open` and `of_rows` do.
+        """
+        videos = VideoSet.open(
+            given.videos if isinstance(given, Manifest) else given,
+            skip_bad=skip_bad,
+            index_store=index_store,
+            rank=rank,
+            ranks=ranks,
+        )
+        opened, of = cls(videos=videos), f"{len(videos.indexes) + len(videos.skipped)} videos"
+        if isinstance(given, Manifest):
+            opened = cls.of_rows(given, videos, skip_bad=skip_bad)
+            of += f" and {len(given)} rows"
+        if rank == 0:
+            warn_skipped(opened.skipped, of)
+        return opened
+
+    @classmethod
+    def of_rows(cls, manifest: Manifest, videos: VideoSet, *, skip_bad: bool) -> "SampledSet":
+        """Return the rows of a manifest on its opened videos; some 30 microseconds a row.
 
         Args:
             manifest: The rows.
-            videos: Its videos, opened.
-            skip_bad: Leave out rows in whose time their video shows nothing instead of raising.
+            videos: The videos of the manifest, opened.
+            skip_bad: Skip rows in whose time their video shows no frame, instead of raising.
 
         Raises:
-            MediaError: a row has no frame, and such rows are not to be skipped.
-            ConfigError: none has.
+            MediaError: a row has no frame, and is not to be skipped.
+            ConfigError: no row has a frame.
         """
         opened = {number: place for place, number in enumerate(videos.number.tolist())}
-        parts: list[_Part] = []
+        segments: list[_Segment] = []
         bad: list[MediaError] = []
         for row, number in enumerate(manifest.video.tolist()):
             if number not in opened:
                 continue
-            part = _Part.of(manifest, row, opened[number], videos)
-            if part.first < part.stop:
-                parts.append(part)
-                continue
-            bad.append(part.error(manifest, videos))
+            segment = _Segment.of(manifest, row, opened[number], videos)
+            if segment.first < segment.stop:
+                segments.append(segment)
+            else:
+                bad.append(segment.error(manifest, videos))
         if not skip_bad:
             raise_all(bad, f"{len(manifest)} rows")
-        if not parts:
+        if not segments:
             raise ConfigError(
                 f"no row of {manifest.name} has a frame to sample; the first: {[*bad, '-'][0]}"
             )
-        return cls(manifest=manifest, rows=_rows(parts, videos, manifest), left_out=tuple(bad))
+        rows = _rows(segments, videos, manifest)
+        return cls(videos=videos, manifest=manifest, rows=rows, skipped_rows=tuple(bad))
 
-    def bind(self, sampler: Sampler, use: SamplerContext) -> Sampler:
-        """Return a sampler of these rows, in frames of their videos, for a use of the videos.
+    @property
+    def skipped(self) -> tuple[MediaError, ...]:
+        """Errors of unreadable videos, and of rows without a frame; each names its file."""
+        return self.videos.skipped + self.skipped_rows
 
-        Raises:
-            ConfigError: it is no sampler, or of no such use, or cannot sample from such rows.
-        """
-        found = bind_sampler(sampler, self.use(use))
-        population = population_for(found.traits, self.rows)
-        check_order(found.order(population, 0), found, population)
-        return RowSampler(sampler=found, rows=self.rows, population=population)
+    @property
+    def population(self) -> Population:
+        """The frames that are sampled; a frame of two rows counts twice."""
+        return self.videos.population if self.rows is None else self.rows.population
 
-    def decoded_gop_lengths(self, videos: VideoSet) -> NDArray[np.int64]:
-        """Return the frames of each GOP that is decoded, as far as it lies in a row; int64."""
-        decoded, rows = videos.decoded_population, self.rows
-        if decoded is videos.population:
+    def timed_population(self) -> Population:
+        """Return the population with durations; 8 bytes a frame."""
+        return (self.videos if self.rows is None else self.rows).timed_population()
+
+    @property
+    def checksum(self) -> int:
+        """Checksum of the videos and rows, in their order."""
+        of_videos = self.videos.checksum
+        if self.rows is None:
+            return of_videos
+        return zlib.crc32(self.rows.checksum.to_bytes(4, "little"), of_videos)
+
+    @property
+    def classes(self) -> Mapping[str, tuple[str, ...]]:
+        """Column of labels in words → the names of its classes."""
+        return {} if self.manifest is None else self.manifest.classes
+
+    @property
+    def decoded_gop_lengths(self) -> NDArray[np.int64]:
+        """Frames of each GOP that is decoded, as far as they are sampled; int64 [GOPs]."""
+        decoded, rows = self.videos.decoded_population, self.rows
+        if rows is None:
+            return decoded.gop_lengths
+        if decoded is self.videos.population:
             return rows.population.gop_lengths
         ends = rows.first + rows.population.frames_per_video
         inside = np.searchsorted(decoded.gop_start, [rows.first + 1, ends]).T.tolist()
-        parts = zip(rows.first, ends, inside, strict=True)
+        bounds = zip(rows.first, ends, inside, strict=True)
         return np.concatenate(
             [
-                np.diff(decoded.gop_start[slice(*places)], prepend=first, append=end)
-                for first, end, places in parts
+                np.diff(decoded.gop_start[slice(*gops)], prepend=first, append=end)
+                for first, end, gops in bounds
             ]
         )
 
-    def use(self, use: SamplerContext) -> SamplerContext:
-        """Return a use of the videos as one of these rows."""
-        return replace(
-            use,
-            videos=self.rows.number,
-            videos_given=len(self.manifest),
-            paths=tuple(
-                str(self.manifest.videos[self.manifest.video[row]])
-                for row in self.rows.number.tolist()
-            ),
+    def use(self, *, seed: int | None, batch_size: int | None, ranks: int) -> SamplerContext:
+        """Return the context of a sampler of this set; arguments as for `SamplerContext`."""
+        videos, manifest = self.videos, self.manifest
+        if manifest is None or self.rows is None:
+            numbers, given = videos.number, len(videos.indexes) + len(videos.skipped)
+            paths = [str(index.source) for index in videos.indexes]
+        else:
+            numbers, given = self.rows.number, len(manifest)
+            paths = [str(manifest.videos[manifest.video[row]]) for row in numbers.tolist()]
+        return SamplerContext(
+            videos=numbers,
+            videos_given=given,
+            paths=tuple(paths),
+            seed=seed,
+            batch_size=batch_size,
+            ranks=ranks,
         )
 
+    def bind(self, sampler: Sampler, context: SamplerContext) -> Sampler:
+        """Return the sampler of this set, in frames of its videos.
+
+        Raises:
+            ConfigError: it is no sampler, does not suit the context, or cannot sample these rows;
+                or a video is too short for its clips: names the file.
+        """
+        sampler = bind_sampler(sampler, context)
+        if self.rows is None:
+            population = self.videos.population
+            lengths = population.frames_per_video
+            check_lengths(sampler.traits.frames_needed, lengths, population.name)
+            return sampler
+        population = population_for(sampler.traits, self.rows)
+        check_order(sampler.order(population, 0), sampler, population)
+        return RowSampler(sampler=sampler, rows=self.rows, population=population)
+
+    def frames_of(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the ids, among all frames of the videos, of ids in `population`."""
+        return ids if self.rows is None else self.rows.frames_of(ids)
+
     def columns(self, rows: NDArray[np.int64]) -> Mapping[str, torch.Tensor | list[str]]:
-        """Return what the manifest says of rows: numbers as tensors, texts as lists."""
+        """Return the manifest's columns of some rows: numbers as tensors, texts as lists."""
+        if self.manifest is None:
+            return {}
         return {
             name: list(values) if values.dtype == object else torch.from_numpy(values)
             for name, values in self.manifest.values(rows).items()
         }
 
+    def entries(self, ids: NDArray[np.int64]) -> list[dict[str, Any]]:
+        """Return the row number and the columns of each frame, by its id in `population`.
+
+        A number is a number, a label in words the number of its class, a text a text.
+        """
+        parts = self.population.video_of(ids)
+        if self.manifest is None or self.rows is None:
+            return [{"row": number} for number in self.videos.number[parts].tolist()]
+        rows = self.rows.number[parts]
+        columns = {name: values.tolist() for name, values in self.manifest.values(rows).items()}
+        return [
+            {"row": row, **{name: values[k] for name, values in columns.items()}}
+            for k, row in enumerate(rows.tolist())
+        ]
+
 
 @dataclass(frozen=True, kw_only=True)
-class _Part:
-    """Frames [first, stop) of a video that a row is."""
+class _Segment:
+    """Frames [first, stop) of a video: those of a row."""
 
     row: int
     video: int
-    """Place among those that were opened."""
+    """Position among the opened videos."""
     first: int
     stop: int
     end: int | None
-    """The first tick behind it; None: it goes on to the end of the video."""
+    """First tick behind the segment; None: it extends to the end of the video."""
 
     @classmethod
-    def of(cls, manifest: Manifest, row: int, video: int, videos: VideoSet) -> "_Part":
+    def of(cls, manifest: Manifest, row: int, video: int, videos: VideoSet) -> "_Segment":
         index = videos.indexes[video]
         start, end = manifest.segments[row]
         first = first_at(index, start) if start else 0
@@ -135,21 +235,21 @@ class _Part:
         return cls(row=row, video=video, first=first, stop=first_at(index, end), end=behind)
 
     def gop_lengths(self, index: StreamIndex) -> NDArray[np.int64]:
-        """Return how many frames of each GOP belong to it."""
+        """Return the number of frames of each GOP in the segment, int64."""
         inside = slice(*np.searchsorted(index.gop_start, (self.first + 1, self.stop)))
         return np.diff(index.gop_start[inside], prepend=self.first, append=self.stop)
 
     def durations(self, index: StreamIndex) -> NDArray[np.float64]:
-        """Return how long each frame is shown, in seconds."""
+        """Return the duration of each frame in seconds, float64."""
         ticks = index.duration[self.first : self.stop]
         return np.asarray(ticks * np.float64(index.info.time_base), np.float64)
 
     def times(self, videos: VideoSet) -> FrameTimes:
-        """Return when its frames are shown."""
+        """Return the presentation times of its frames."""
         return videos.times(self.video, self.first, self.stop, self.end)
 
     def error(self, manifest: Manifest, videos: VideoSet) -> MediaError:
-        """Return what to say of it where it has no frame."""
+        """Return the error of a segment without a frame."""
         index = videos.indexes[self.video]
         start, end = manifest.segments[self.row]
         until = "its end" if end is None else f"{float(end):g} s"
@@ -161,117 +261,23 @@ class _Part:
         )
 
 
-def _rows(parts: list[_Part], videos: VideoSet, manifest: Manifest) -> Rows:
-    indexes = [videos.indexes[each.video] for each in parts]
-    gops = [each.gop_lengths(index) for each, index in zip(parts, indexes, strict=True)]
-    times = [each.times(videos) for each in parts]
+def _rows(segments: list[_Segment], videos: VideoSet, manifest: Manifest) -> Rows:
+    indexes = [videos.indexes[each.video] for each in segments]
+    gops = [each.gop_lengths(index) for each, index in zip(segments, indexes, strict=True)]
+    times = [each.times(videos) for each in segments]
     names = [
         f"{manifest.places.where(each.row)} ({index.source})"
-        for each, index in zip(parts, indexes, strict=True)
+        for each, index in zip(segments, indexes, strict=True)
     ]
 
     def timed() -> Population:
-        durations = [each.durations(index) for each, index in zip(parts, indexes, strict=True)]
+        durations = [each.durations(index) for each, index in zip(segments, indexes, strict=True)]
         return Population.of(gops, durations, times=times, names=names)
 
     begin = videos.population.video_start
     return Rows(
-        number=np.array([each.row for each in parts], np.int64),
-        first=np.array([begin[each.video] + each.first for each in parts], np.int64),
+        number=np.array([each.row for each in segments], np.int64),
+        first=np.array([begin[each.video] + each.first for each in segments], np.int64),
         population=Population.of(gops, times=times, names=names),
         timed=timed,
     )
-
-
-Given = Iterable[Source | str | os.PathLike[str]] | Manifest
-"""Paths of videos, or a manifest whose rows are sampled as if each were a video."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SampledSet:
-    """Videos that were opened and, of a manifest, its rows on them."""
-
-    videos: VideoSet
-    rows: RowSet | None
-
-    @classmethod
-    def open(
-        cls,
-        given: Given,
-        *,
-        skip_bad: bool,
-        store: IndexStore | None,
-        rank: int = 0,
-        ranks: int = 1,
-    ) -> "SampledSet":
-        """Open the index of every video; the first rank warns of what is left out.
-
-        Raises as `VideoSet.open` and `RowSet.open` do.
-        """
-        videos = VideoSet.open(
-            given.videos if isinstance(given, Manifest) else given,
-            skip_bad=skip_bad,
-            store=store,
-            rank=rank,
-            ranks=ranks,
-        )
-        rows = None
-        of = f"{len(videos.indexes) + len(videos.left_out)} videos"
-        if isinstance(given, Manifest):
-            rows = RowSet.open(given, videos, skip_bad=skip_bad)
-            of += f" and {len(given)} rows"
-        opened = cls(videos=videos, rows=rows)
-        if rank == 0:
-            warn_left_out(opened.left_out, of)
-        return opened
-
-    @property
-    def left_out(self) -> tuple[MediaError, ...]:
-        """Why videos that cannot be read, and rows without a frame, are left out; with the file."""
-        return self.videos.left_out + (() if self.rows is None else self.rows.left_out)
-
-    @property
-    def population(self) -> Population:
-        """The frames that are sampled; of rows, what lies in two of them counts twice."""
-        return self.videos.population if self.rows is None else self.rows.rows.population
-
-    def timed_population(self) -> Population:
-        """Return the same with durations; 8 bytes a frame."""
-        return (self.videos if self.rows is None else self.rows.rows).timed_population()
-
-    @property
-    def checksum(self) -> int:
-        """A number that others, or another order of them, are most unlikely to share."""
-        of_videos = self.videos.checksum
-        if self.rows is None:
-            return of_videos
-        return zlib.crc32(self.rows.rows.checksum.to_bytes(4, "little"), of_videos)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The names of what is said of each row."""
-        return () if self.rows is None else tuple(self.rows.manifest.columns)
-
-    def use(self, *, batch_size: int | None, ranks: int) -> SamplerContext:
-        """Return what a sampler of them is used for."""
-        use = self.videos.use(seed=None, batch_size=batch_size, ranks=ranks)
-        return use if self.rows is None else self.rows.use(use)
-
-    def frames_of(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the ids, among all frames of the videos, of ids in `population`."""
-        return places if self.rows is None else self.rows.rows.frames_of(places)
-
-    def said(self, places: NDArray[np.int64]) -> list[dict[str, Any]]:
-        """Return the row of each frame, by its id in `population`, and its columns by name.
-
-        A number is a number, a label in words that of its class, a text a text.
-        """
-        which = self.population.video_of(places)
-        if self.rows is None:
-            return [{"row": int(each)} for each in self.videos.number[which]]
-        rows = self.rows.rows.number[which]
-        columns = {n: each.tolist() for n, each in self.rows.manifest.values(rows).items()}
-        return [
-            {"row": int(row), **{name: values[k] for name, values in columns.items()}}
-            for k, row in enumerate(rows)
-        ]

@@ -1,4 +1,4 @@
-"""Where training stands, and whether a state may be loaded: it belongs where it was taken."""
+"""Position of training, and the check that a state belongs to a loader."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,27 +6,27 @@ from dataclasses import dataclass
 from headrace.errors import ConfigError
 from headrace.units import check_counts
 
-_LATEST = 2**63 - 1
+_LARGEST = 2**63 - 1
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
 class Position:
-    """How far training has come; with the seed, all there is to resume from."""
+    """Position of training; with the seed, all that resuming needs."""
 
     epoch: int = 0
     place: int = 0
-    """In the epoch: slots that all ranks together have delivered, or steps of camera streams."""
+    """Position in the epoch: slots that all ranks together have delivered, or steps of cameras."""
 
     @classmethod
     def of(cls, state: dict[str, int], place: str) -> "Position":
-        """Return the position that a state says.
+        """Return the position in a state.
 
         Args:
-            state: As it was saved.
-            place: What it calls the place: "slot" or "step".
+            state: The saved state.
+            place: Its key of the position in an epoch: "slot" or "step".
 
         Raises:
-            ConfigError: it says none.
+            ConfigError: a key is missing, or its value is no integer >= 0.
         """
         for name in ("epoch", place):
             if name not in state:
@@ -34,7 +34,7 @@ class Position:
                     f"a state says epoch and {place}, this one only {', '.join(state)}; "
                     f"{name} must be an integer >= 0, got none"
                 )
-            check_counts(0, _LATEST, **{name: state[name]})
+            check_counts(0, _LARGEST, **{name: state[name]})
         return cls(epoch=state["epoch"], place=state[place])
 
 
@@ -42,12 +42,12 @@ def check_identity(state: dict[str, int], mine: dict[str, int], needed: str) -> 
     """Check that `state` has every entry of `mine`.
 
     Args:
-        state: As it was saved.
-        mine: Facts of the loader that is to go on from it.
-        needed: What must be the same to resume, in words.
+        state: The saved state.
+        mine: Identity of the loader that resumes.
+        needed: What must be the same to resume, for the message.
 
     Raises:
-        ConfigError: one differs; names all that do. Or it is no state.
+        ConfigError: entries differ (names all of them), or it is no state.
     """
     if not isinstance(state, Mapping):
         raise ConfigError(
@@ -55,7 +55,8 @@ def check_identity(state: dict[str, int], mine: dict[str, int], needed: str) -> 
         )
     differ = [name for name in mine if state.get(name) != mine[name]]
     if differ:
-        said = ", ".join(f"{name} {state.get(name)} (here {mine[name]})" for name in differ)
+        differences = ", ".join(f"{name} {state.get(name)} (here {mine[name]})" for name in differ)
         raise ConfigError(
-            f"this state does not belong to this loader: {said}; resume with the same {needed}"
+            f"this state does not belong to this loader: {differences}; resume with the "
+            f"same {needed}"
         )

@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from headrace.decode.index_store import IndexStore
 from headrace.decode.parallel_scan import scan_ahead
 from headrace.decode.proxy_index import ProxyIndex
-from headrace.errors import ConfigError, LeftOutWarning, MediaError
-from headrace.sampling.clip_shape import check_lengths
+from headrace.errors import ConfigError, MediaError, SkippedVideosWarning
 from headrace.sampling.frame_times import FrameTimes
 from headrace.sampling.population import Population
-from headrace.sampling.sampler import Sampler, SamplerContext, SamplerTraits, bind_sampler
+from headrace.sampling.sampler import SamplerTraits
 from headrace.video.frame_format import Fit, ResizeFit
 from headrace.video.frame_loss import FrameLoss
 from headrace.video.source import Source, check_is_list
@@ -44,8 +43,8 @@ def raise_all(errors: Sequence[MediaError], of: str) -> None:
     raise type(first)(message, source=first.source, pts=first.pts) from first
 
 
-def warn_left_out(
-    errors: Sequence[MediaError | FrameLoss], of: str, listed: str = "left_out"
+def warn_skipped(
+    errors: Sequence[MediaError | FrameLoss], of: str, listed: str = "skipped_videos"
 ) -> None:
     """Warn once of what is left out: how many, the first names, and where all are listed.
 
@@ -59,7 +58,7 @@ def warn_left_out(
         warnings.warn(
             f"{len(errors)} of {of} cannot be used and {are} left out: {_names(errors)}; "
             f"`{listed}` lists all of them, and why",
-            LeftOutWarning,
+            SkippedVideosWarning,
             stacklevel=_frames_of_headrace(),
         )
 
@@ -90,7 +89,7 @@ class VideoSet:
     """Of the videos that can be read, in the order given."""
     number: NDArray[np.int64]
     """int64 [indexes]: place of each of them in the list that was given."""
-    left_out: tuple[MediaError, ...]
+    skipped: tuple[MediaError, ...]
     """Why the others cannot be read."""
     refused: tuple[Source, ...]
     """The others, in the same order."""
@@ -101,7 +100,7 @@ class VideoSet:
         videos: Iterable[Source | str | os.PathLike[str]],
         *,
         skip_bad: bool = False,
-        store: IndexStore | None = None,
+        index_store: IndexStore | None = None,
         on_progress: Callable[[int], None] = lambda done: None,
         rank: int = 0,
         ranks: int = 1,
@@ -111,7 +110,7 @@ class VideoSet:
         Args:
             videos: Their paths.
             skip_bad: Leave out what cannot be opened as video instead of raising.
-            store: Where indexes are kept; None means the user's cache folder.
+            index_store: Where indexes are kept; None means the user's cache folder.
             on_progress: Called after each video with how many are done.
             rank: This process among those that open the same videos now; they share the work.
             ranks: Their number.
@@ -124,7 +123,7 @@ class VideoSet:
         sources = _sources(videos)
         open_one = scan_ahead(
             sources,
-            store or IndexStore(),
+            index_store or IndexStore(),
             raises=False,
             rank=rank,
             ranks=ranks,
@@ -147,7 +146,7 @@ class VideoSet:
         return cls(
             indexes=tuple(opened.values()),
             number=np.array([*opened], np.int64),
-            left_out=tuple(bad),
+            skipped=tuple(bad),
             refused=tuple(refused),
         )
 
@@ -155,29 +154,6 @@ class VideoSet:
     def population(self) -> Population:
         """The frames of all these videos under one numbering."""
         return self._population(None)
-
-    def use(self, *, seed: int | None, batch_size: int | None, ranks: int) -> SamplerContext:
-        """Return what a sampler of these videos is used for; arguments as for `SamplerContext`."""
-        return SamplerContext(
-            videos=self.number,
-            videos_given=len(self.indexes) + len(self.left_out),
-            paths=tuple(str(index.source) for index in self.indexes),
-            seed=seed,
-            batch_size=batch_size,
-            ranks=ranks,
-        )
-
-    def bind(self, sampler: Sampler, use: SamplerContext) -> Sampler:
-        """Return a sampler for batches of these videos.
-
-        Raises:
-            ConfigError: it is no sampler, or of no such use; or a video is too short for its
-                clips: names the file.
-        """
-        found = bind_sampler(sampler, use)
-        lengths = self.population.frames_per_video
-        check_lengths(found.traits.frames_needed, lengths, self.population.name)
-        return found
 
     def common_size(self) -> tuple[int, int]:
         """Return the (height, width) that all these videos have.

@@ -80,9 +80,9 @@ def run_trial(
         size=size,
         lookahead=lookahead,
         memory_budget=memory_budget,
-        workers=workers,
+        num_threads=workers,
         on_error="skip",
-        store=store,
+        index_store=store,
         clock=clock,
     )
     population = videos.population

@@ -117,7 +117,7 @@ def plan(
     opened = VideoSet.open(
         videos,
         skip_bad=True,
-        store=store,
+        index_store=store,
         on_progress=lambda done: on_progress("indexing", done, len(videos)),
     )
     clips = _clips(config, opened)
@@ -191,7 +191,7 @@ def _contents(videos: VideoSet) -> Contents:
         gops=len(lengths),
         gop_of_a_frame=float(lengths @ lengths) / int(lengths.sum()),
         longest_gop=int(lengths.max()),
-        left_out=videos.left_out,
+        left_out=videos.skipped,
     )
 
 

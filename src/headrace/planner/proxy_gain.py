@@ -87,7 +87,9 @@ def proxy_gain(
         places = np.unique(np.linspace(0, len(rows) - 1, _MOST_TIMED).round().astype(int)).tolist()
         timed = [
             _set([originals[place] for place in places]),
-            VideoSet.open([proxies[place] for place in places], store=IndexStore(Path(store))),
+            VideoSet.open(
+                [proxies[place] for place in places], index_store=IndexStore(Path(store))
+            ),
         ]
     speeds = [_timed(videos, config, len(rows), clock) for videos in timed]
     before, after = (
@@ -160,7 +162,7 @@ def _predicted(
 
 
 def _set(indexes: Sequence[StreamIndex]) -> VideoSet:
-    return VideoSet(indexes=tuple(indexes), number=np.arange(len(indexes)), left_out=(), refused=())
+    return VideoSet(indexes=tuple(indexes), number=np.arange(len(indexes)), skipped=(), refused=())
 
 
 def _lengths(frames: int, gop: int) -> NDArray[np.int64]:

@@ -35,8 +35,9 @@ _OLD_OVERLOAD: Final = {"every-frame": "keep-all", "freshest": "keep-last"}
 
 
 def _with_current_words(configuration: dict[str, Any]) -> dict[str, Any]:
-    overload = configuration.get("overload")
-    return configuration | ({"overload": _OLD_OVERLOAD[overload]} if overload in _OLD_OVERLOAD else {})
+    if (overload := configuration.get("overload")) in _OLD_OVERLOAD:
+        return configuration | {"overload": _OLD_OVERLOAD[overload]}
+    return configuration
 
 
 class Record(BaseModel):

@@ -132,8 +132,7 @@ def bind_sampler(sampler: Sampler, context: SamplerContext) -> Sampler:
     own = sampler.traits.seed
     if context.seed is not None and own and own != context.seed:
         raise ConfigError(
-            f"seed={context.seed} was asked for beside {_name(sampler)}(seed={own}); leave out one of "
-            "the two"
+            f"seed={context.seed} conflicts with {_name(sampler)}(seed={own}); leave out one of the two"
         )
     if isinstance(sampler, BindableSampler):
         sampler = sampler.bind(context)
@@ -141,8 +140,8 @@ def bind_sampler(sampler: Sampler, context: SamplerContext) -> Sampler:
     traits = sampler.traits
     if traits.is_random and context.seed not in (None, traits.seed):
         raise ConfigError(
-            f"seed={context.seed} was asked for, and {_name(sampler)} takes none; give it that seed "
-            "itself, or a method `bind` that returns one with the seed (see BindableSampler)"
+            f"seed={context.seed} is given, and {_name(sampler)} takes none; give the sampler that "
+            "seed, or a method `bind` that returns one with the seed (see BindableSampler)"
         )
     return sampler
 

@@ -121,7 +121,7 @@ def decoded(opened: Decoder[Array], jobs: list[DecodeJob]) -> list[tuple[int, Ar
 
 def is_loader_equal(layout: CameraLayout, store: IndexStore) -> bool:
     """Compare all batches of an epoch, of two decoding threads."""
-    options = {"group_num": 2, "size": SIZE, "workers": 2, "store": store}
+    options = {"group_num": 2, "size": SIZE, "num_threads": 2, "index_store": store}
     with (
         CameraLoader(layout, **options) as expected,
         CameraLoader(layout, **options, gpu=0) as found,
@@ -133,7 +133,7 @@ def is_dataset_equal(layout: CameraLayout, store: IndexStore) -> bool:
     """Compare all batches of an epoch, of two workers that were spawned."""
     loaders = []
     for gpu in (None, 0):
-        cameras = CameraStreamDataset(layout, num_of_set=2, size=SIZE, gpu=gpu, store=store)
+        cameras = CameraStreamDataset(layout, num_of_set=2, size=SIZE, gpu=gpu, index_store=store)
         sampler = CameraStreamSampler(cameras, group_num=2, num_workers=2, interleaved=True)
         loaders.append(
             DataLoader(

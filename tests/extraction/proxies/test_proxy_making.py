@@ -130,7 +130,9 @@ def test_every_frame_is_that_of_the_original(proxies_of_kinds, name):
 def test_colours_come_back_within_three_grey_levels(proxies_of_kinds, store, name):
     row, path = proxies_of_kinds[name]
     with closing(
-        open_decoder(row.path, FrameFormat(size=(row.height, row.width)), store=IndexStore(store))
+        open_decoder(
+            row.path, FrameFormat(size=(row.height, row.width)), index_store=IndexStore(store)
+        )
     ) as decoder:
         [(_, original)] = decoder.run(DecodeJob((0,), goes_on=False))
     assert np.abs(read_bars(rgb(path)[0]) - read_bars(original)).max() <= _GREY_LEVELS

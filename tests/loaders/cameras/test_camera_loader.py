@@ -23,7 +23,7 @@ from loaders.cameras.clips import (
 )
 from loaders.videos import KEPT, check_pictures, contents, samples
 
-pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.LeftOutWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.SkippedVideosWarning")
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_every_frame_comes_once_in_order_decoded_once(
     cameras, plain_cameras, num_ranks, workers, group_num
 ):
     loaders = [
-        cameras(rank=rank, num_replicas=num_ranks, workers=workers, group_num=group_num)
+        cameras(rank=rank, num_replicas=num_ranks, num_threads=workers, group_num=group_num)
         for rank in range(num_ranks)
     ]
     batches = [list(each) for each in loaders]
@@ -117,9 +117,9 @@ def test_a_clip_that_cannot_be_opened_is_named_or_left_out(cameras, copied):
         cameras(copied)
     each = cameras(copied, on_error="mask")
     assert [str(copied.clips[1].file("left")), str(copied.clips[3].file("back"))] == [
-        error.source for error in each.left_out
+        error.source for error in each.skipped_videos
     ]
-    assert each.statistics.clips_left_out == 2
+    assert each.statistics.clips_skipped == 2
     assert {clip for _, clip, _ in cells(each)} == {0, 2, 4}
 
 
@@ -214,7 +214,7 @@ def test_all_moments_of_a_clip_are_transformed_by_one_chance(cameras):
     of_clips = [(epoch, clip) for epoch, clip, _ in found if clip >= 0]
     assert len(of_clips) == len(set(of_clips)) == 2 * len(LENGTHS)
     assert len({chance for _, clip, chance in found if clip >= 0}) == 2 * len(LENGTHS)
-    assert drawn(workers=1, group_num=2) == found
+    assert drawn(num_threads=1, group_num=2) == found
 
 
 def test_endless_slots_show_every_frame_about_equally_often(cameras):

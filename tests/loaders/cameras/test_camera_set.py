@@ -13,7 +13,7 @@ from headrace.sampling.moment_windows import MISSING
 from headrace.testing.synth_clip import Timing
 from loaders.cameras.clips import at_rate, write_cameras
 
-pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.LeftOutWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.SkippedVideosWarning")
 
 TWENTIETH = Fraction(1, 20)
 GAP = Timing(durations_seconds=(*[TWENTIETH] * 9, Fraction(9, 20), *[TWENTIETH] * 3))
@@ -35,7 +35,7 @@ def opened(layout, store):
     """Return a function: the one clip of the layout, aligned as asked."""
 
     def of_clip(**options):
-        [clip] = CameraSet.open(layout, Alignment(**options), store=store).clips
+        [clip] = CameraSet.open(layout, Alignment(**options), index_store=store).clips
         return clip
 
     return of_clip
@@ -73,7 +73,7 @@ def test_moments_of_a_clip_that_is_left_out_whole_are_counted_too(tmp_path, came
     loader = cameras(write_cameras(tmp_path, clips, 6), group_num=1, alignment=alignment)
     assert sum(int((batch.clip >= 0).sum()) for batch in loader) == 6
     assert loader.statistics.moments_dropped == 6
-    assert loader.statistics.clips_left_out == 1
+    assert loader.statistics.clips_skipped == 1
 
 
 def test_clocks_take_out_offset_and_drift(opened):
@@ -116,7 +116,7 @@ MASKED = Alignment(sync="nearest", tolerance_ms=60, on_missing="mask")
 def test_a_camera_that_a_clip_lacks_is_masked_named_and_delivered_black(copied, store, cameras):
     gone = copied.clips[0].file("1_faster")
     gone.unlink()
-    found = CameraSet.open(copied, MASKED, store=store)
+    found = CameraSet.open(copied, MASKED, index_store=store)
     lacks, whole = found.clips
     assert (lacks.frames[:, 1] == MISSING).all()
     assert not lacks.is_own[:, 1].any()
@@ -133,13 +133,13 @@ def test_a_camera_that_a_clip_lacks_is_masked_named_and_delivered_black(copied, 
         assert batch.frames[1, 1].any()
         assert batch.pts_seconds[0, 1].isnan()
     assert loader.statistics.frames_missing == 20 + 2 * 6  # the gap of the third camera, twice
-    assert loader.statistics.frames_lost == loader.statistics.clips_left_out == 0
+    assert loader.statistics.frames_lost == loader.statistics.clips_skipped == 0
 
 
 def test_a_first_camera_that_is_missing_is_masked_too(copied, store, cameras):
     gone = copied.clips[0].file("0_reference")
     gone.unlink()
-    found = CameraSet.open(copied, MASKED, store=store)
+    found = CameraSet.open(copied, MASKED, index_store=store)
     lacks, whole = found.clips
     assert found.lacking == lacks.lacking == (gone,)
     assert (len(lacks), len(whole)) == (30, 20)
@@ -158,7 +158,7 @@ def test_a_first_camera_that_is_missing_is_masked_too(copied, store, cameras):
 
 def test_what_cannot_be_opened_leaves_out_its_clip_or_is_masked(copied, store):
     def found(alignment):
-        opened = CameraSet.open(copied, alignment, skip_bad=True, store=store)
+        opened = CameraSet.open(copied, alignment, skip_bad=True, index_store=store)
         assert [clip.number for clip in opened.clips] == numbers
         return opened
 
@@ -167,11 +167,11 @@ def test_what_cannot_be_opened_leaves_out_its_clip_or_is_masked(copied, store):
     numbers = [0, 1]
     assert found(MASKED).lacking == (damaged,)
     numbers = [1]
-    assert len(found(Alignment(sync="nearest", tolerance_ms=250)).left_out) == 1
+    assert len(found(Alignment(sync="nearest", tolerance_ms=250)).skipped) == 1
     reference.unlink()  # nobody knows its moments
     named = found(replace(MASKED, reference="0_reference"))
     assert named.lacking == ()
-    assert [error.source for error in named.left_out] == [str(reference)]
+    assert [error.source for error in named.skipped] == [str(reference)]
     shutil.rmtree(copied.clips[0].folder)
     found(MASKED)
 
@@ -187,14 +187,14 @@ def test_what_cannot_be_aligned_is_refused(opened, copied, store, refused):
         held = file.read_bytes()
         file.unlink() if text is None else file.write_text(text)
         try:
-            CameraSet.open(copied, Alignment(sync="nearest", **alignment), store=store)
+            CameraSet.open(copied, Alignment(sync="nearest", **alignment), index_store=store)
         finally:
             file.write_bytes(held)
 
     refused("camera_set", opened=opened, lacking=lacking)
     shutil.rmtree(clip.folder)
     with pytest.raises(OpenError, match=r"a/0_reference\.mp4 is missing"):
-        CameraSet.open(copied, MASKED, store=store)
+        CameraSet.open(copied, MASKED, index_store=store)
 
 
 def test_sets_that_lack_other_clips_of_one_length_differ(tmp_path, store):
@@ -205,7 +205,7 @@ def test_sets_that_lack_other_clips_of_one_length_differ(tmp_path, store):
         file = clip.file("front")
         bytes_of_file = file.read_bytes()
         file.unlink()
-        found.append(CameraSet.open(layout, skip_bad=True, store=store))
+        found.append(CameraSet.open(layout, skip_bad=True, index_store=store))
         file.write_bytes(bytes_of_file)
     first, second = found
     assert first.sequences(1).tolist() == second.sequences(1).tolist()

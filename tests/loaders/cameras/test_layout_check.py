@@ -32,7 +32,7 @@ def named(whole, tmp_path, store):
         before = layout_of(folder, store)
         change(folder)
         given = layout_of(folder, store) if layout is None else layout(before)
-        return list(camera_problems(given, Alignment(**alignment), store=store))
+        return list(camera_problems(given, Alignment(**alignment), index_store=store))
 
     return problems
 
@@ -122,7 +122,7 @@ def test_whole_files_have_no_problem(named, whole, store):
     assert by_time(sync="nearest") == by_time(sync="previous") == []
     done = []
     layout = layout_of(whole, store)
-    assert list(camera_problems(layout, store=store, on_progress=done.append)) == []
+    assert list(camera_problems(layout, index_store=store, on_progress=done.append)) == []
     assert done == [1, 2, 3]
 
 

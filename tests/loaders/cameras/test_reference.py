@@ -51,11 +51,11 @@ def index_file(folder, store, tmp_path):
 @pytest.mark.parametrize("cameras", [None, ["CAM_FRONT"], ["CAM_BACK"], ["CAM_FRONT", "CAM_BACK"]])
 def test_an_index_of_either_length_is_read_with_any_cameras(index_file, store, frames, cameras):
     layout = CameraLayout.read(index_file(frames), cameras)
-    found = CameraSet.open(layout, Alignment(on_missing="mask"), store=store)
+    found = CameraSet.open(layout, Alignment(on_missing="mask"), index_store=store)
     most = BACK if cameras == ["CAM_BACK"] else FRONT
     assert list(map(len, found.clips)) == [most, 9]
     with pytest.raises(ConfigError, match="the index file says 16 frames"):
-        CameraSet.open(CameraLayout.read(index_file(16), cameras), store=store)
+        CameraSet.open(CameraLayout.read(index_file(16), cameras), index_store=store)
 
 
 @pytest.mark.parametrize("on_missing", ["mask", "repeat"])
@@ -79,7 +79,7 @@ def test_what_lies_beyond_a_short_camera_is_delivered_and_marked(index_file, cam
 
 def test_moments_that_are_dropped_are_counted_and_no_longer_lost(index_file, store):
     layout = CameraLayout.read(index_file())
-    found = CameraSet.open(layout, Alignment(on_missing="drop"), store=store)
+    found = CameraSet.open(layout, Alignment(on_missing="drop"), index_store=store)
     assert list(map(len, found.clips)) == [BACK, 9]
     assert found.moments_dropped == FRONT - BACK
     assert not any(clip.surplus for clip in found.clips)
@@ -92,7 +92,7 @@ def test_moments_that_are_dropped_are_counted_and_no_longer_lost(index_file, sto
 def test_the_reference_says_what_moments_there_are(index_file, store, reference, length, surplus):
     layout = CameraLayout.read(index_file())
     alignment = Alignment(on_missing="mask", reference=reference)
-    [a, _] = CameraSet.open(layout, alignment, store=store).clips
+    [a, _] = CameraSet.open(layout, alignment, index_store=store).clips
     assert a.moments.tolist() == list(range(length))
     assert a.moment_seconds == pytest.approx(np.arange(length) / 12)
     assert a.frames[:BACK].tolist() == [[k, k] for k in range(BACK)]
@@ -137,7 +137,7 @@ def test_only_moments_that_are_asked_for_come_with_their_pixels(
     layout = CameraLayout.read(index_file())
     alignment = Alignment(on_missing="mask")
     plain = PlainCameras(layout)
-    opened = CameraSet.open(layout, alignment, store=store)
+    opened = CameraSet.open(layout, alignment, index_store=store)
     expected = [
         (clip, moment)
         for clip, aligned in enumerate(opened.clips)
@@ -156,10 +156,10 @@ def test_only_moments_that_are_asked_for_come_with_their_pixels(
 
 def test_what_is_no_reference_and_no_moment_is_refused(index_file, rates, store, refused):
     layout = CameraLayout.read(index_file())
-    [clip] = CameraSet.open(layout, moments=Moments.frames({"b": [2, 5]}), store=store).clips
+    [clip] = CameraSet.open(layout, moments=Moments.frames({"b": [2, 5]}), index_store=store).clips
     assert (clip.number, clip.moments.tolist()) == (1, [2, 5])
 
     def opened(layout, moments=None, **alignment):
-        CameraSet.open(layout, Alignment(**alignment), moments=moments, store=store)
+        CameraSet.open(layout, Alignment(**alignment), moments=moments, index_store=store)
 
     refused("reference", layout=layout, rates=rates, opened=opened)

@@ -65,7 +65,7 @@ def test_they_are_those_of_the_dense_stream(shown, clip):
     plain, _ = shown(clip, on_error="mask")
     for asked, expected in SPARSE.values():
         for workers in (1, 3):
-            found, _ = shown(clip, moments=asked, on_error="mask", workers=workers)
+            found, _ = shown(clip, moments=asked, on_error="mask", num_threads=workers)
             assert list(found) == list(expected)
             for moment, (frames, valid) in found.items():
                 assert valid == plain[moment][1]

@@ -10,7 +10,7 @@ from headrace import Alignment, DecodeError, Moments, SequentialFrames
 from loaders.cameras.clips import CAMERAS, KEYS, LENGTHS, SIZE, WAYS, keys
 from loaders.videos import KEPT, contents, epochs, samples
 
-pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.LeftOutWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.SkippedVideosWarning")
 
 EVEN = dict.fromkeys(LENGTHS, 1.0)
 CARS = {clip: ["car"] for clip in LENGTHS}
@@ -84,7 +84,7 @@ def test_moments_by_times_are_the_nearest_and_pads_where_there_is_none(windows, 
 
 @pytest.mark.parametrize("way", ["plain", "view", "chance"])
 def test_windows_that_overlap_share_decodes(windows, way):
-    dense = {"num_moments": 8, "lookahead": 10_000, "persistent": False, **WAYS[way]}
+    dense = {"num_moments": 8, "lookahead": 10_000, "prefetch_next_epoch": False, **WAYS[way]}
     planned, naive = windows(**dense), windows(**{**dense, "lookahead": 1})
     assert sum(len(batch) for batch in planned) == sum(len(batch) for batch in naive) == 87
     frames = sum(LENGTHS.values()) * len(CAMERAS)
@@ -183,7 +183,7 @@ def test_a_camera_that_cannot_be_opened_is_masked_or_its_clip_left_out(windows, 
     copied.clips[1].file(CAMERAS[2]).write_bytes(b"nothing")
     leaving = windows(copied, on_error="mask")
     assert {clip for clip, _ in keys(leaving)} == {0, 2, 3, 4}
-    assert len(leaving.left_out) == 1
+    assert len(leaving.skipped_videos) == 1
     masking = windows(copied, on_error="mask", alignment=Alignment(on_missing="mask"))
     for batch in masking:
         assert torch.equal((batch.frame[:, :, 2] >= 0).all(1), batch.clip != 1)

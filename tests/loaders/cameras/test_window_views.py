@@ -24,7 +24,7 @@ def streamed(cameras):
     """Return a function: pictures [C, 3, H, W] and matrices of each (clip, moment) of a stream."""
 
     def shown(**options):
-        batches = list(cameras(workers=1, **options))
+        batches = list(cameras(num_threads=1, **options))
         rows = samples(batches, "clip", "index", "frames", "image_matrix")
         return {(clip, moment): of for clip, moment, *of in rows if clip >= 0}
 
@@ -100,7 +100,7 @@ def test_chance_of_a_window_is_that_of_a_clip_by_a_camera_loader(windows, stream
 @pytest.fixture
 def views(layout, store):
     """Return a function: the views of the layout."""
-    cameras = CameraSet.open(layout, store=store)
+    cameras = CameraSet.open(layout, index_store=store)
     usual = {"size": None, "fit": "stretch", "interpolation": "area"}
     usual |= {"view": None, "augment": None}
     return lambda **options: CameraViews.of(cameras, **{**usual, **options})

@@ -12,8 +12,8 @@ from loaders.videos import SIZE
 @pytest.fixture
 def loader(opens, videos, store):
     """Return a function that opens loaders."""
-    asked = {"batch_size": 10, "sampling": ShuffledFrames(), "workers": 1}
-    return partial(opens, FrameLoader, videos, size=SIZE, store=store, **asked)
+    asked = {"batch_size": 10, "sampling": ShuffledFrames(), "num_threads": 1}
+    return partial(opens, FrameLoader, videos, size=SIZE, index_store=store, **asked)
 
 
 @pytest.fixture

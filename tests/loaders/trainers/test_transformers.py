@@ -74,7 +74,7 @@ def test_items_of_a_dataset_are_collated_as_they_are(tmp_path, videos, store):
         def forward(self, frames, video, index, **_):
             return super().forward(frames.float().mean(1), video, index[:, 0])
 
-    with VideoDataset(videos, clip_len=4, size=SIZE, store=store) as clips:
+    with VideoDataset(videos, clip_len=4, size=SIZE, index_store=store) as clips:
         model = Clips()
         options = {"per_device_train_batch_size": 2, "remove_unused_columns": False}
         trainer = transformers.Trainer(model, arguments(tmp_path, **options), train_dataset=clips)

@@ -73,7 +73,7 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
             be spawned for a GPU, from which frames come down to the CPU.
         gpu: Short for `DecoderConfig.on_gpu(gpu)`: the number of the NVIDIA GPU that decodes; its
             frames are equal bit by bit.
-        store: Where indexes are kept; None means the user's cache folder.
+        index_store: Where indexes are kept; None means the user's cache folder.
 
     Raises:
         BackendError: there is no such GPU, or it does not decode such video; or frames were to stay
@@ -101,7 +101,7 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
         skip_bad: bool = False,
         decoding: DecoderConfig | None = None,
         gpu: int | None = None,
-        store: IndexStore | None = None,
+        index_store: IndexStore | None = None,
     ) -> None:
         """Open the index of every camera; decodes nothing yet."""
         check_integers(0, gpu=gpu)
@@ -114,7 +114,7 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
             check_views(view, augment, size=size, fit=fit)
             layout = layout_for(layout, cameras)
             self.cameras = CameraSet.open(
-                layout, alignment, moments=moments, skip_bad=skip_bad, store=store
+                layout, alignment, moments=moments, skip_bad=skip_bad, index_store=index_store
             )
             self._views = CameraViews.of(
                 self.cameras,
@@ -125,7 +125,7 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
                 augment=augment,
             )
             self._size = self._views.common_size()
-            opened.checksum, opened.left_out = self.cameras.checksum, self.cameras.num_lost
+            opened.checksum, opened.skipped = self.cameras.checksum, self.cameras.num_lost
         files = num_of_set * len(self.cameras.cameras)
         most = files_to_keep_open(files, num_of_file)
         pool = DecoderPool(self._views.plain, most, keeps_codecs=True, decoding=decoding)

@@ -9,7 +9,6 @@ import torch
 
 from headrace.decode.open_decoder import check_opens
 from headrace.errors import MediaError, NoLengthError
-from headrace.loaders.arguments import takes
 from headrace.loaders.cameras.camera_batch import CameraBatch
 from headrace.loaders.cameras.camera_engine import CameraEngine
 from headrace.loaders.cameras.camera_memory import memory_of
@@ -17,9 +16,10 @@ from headrace.loaders.cameras.camera_options import CameraOptions, layout_for
 from headrace.loaders.cameras.camera_schedule import CameraSchedule, CameraStep
 from headrace.loaders.cameras.camera_set import CameraSet
 from headrace.loaders.cameras.camera_view import CameraViews
-from headrace.loaders.loader_statistics import DeliveryStatistics, Running
+from headrace.loaders.loader_options import takes
+from headrace.loaders.loader_statistics import DeliveryStatistics
 from headrace.loaders.ranks import agreement, shard_of
-from headrace.loaders.resumable import ResumableLoader
+from headrace.loaders.resumable import ResumableLoader, Running
 from headrace.loaders.state import Position
 from headrace.runtime.posix import files_to_keep_open
 from headrace.sampling.counter_rng import CounterRng, RngStream
@@ -46,7 +46,7 @@ class CameraStatistics(DeliveryStatistics):
     moments_dropped: int
     """Of an epoch: those that a camera has no frame for, where these are to be dropped; also of
     clips that are left out, as none of their moments has a frame of every camera."""
-    clips_left_out: int
+    clips_skipped: int
     """Clips that cannot be read, or have no moment left."""
     moments_empty: int = 0
     """Of slots that had nothing left to read, where `tail` is `pad`."""
@@ -108,14 +108,14 @@ class CameraLoader(ResumableLoader[CameraStep[Any], CameraBatch]):
     @takes(CameraOptions)
     def __init__(self, asked: CameraOptions) -> None:
         """Open the index of every camera; 1 ms for one that was seen before. Decodes nothing."""
-        super().__init__(clock=asked.clock, persistent=False, left_early=asked.left_early)
+        super().__init__(asked, prefetch_next_epoch=False)
         self._asked = asked
         self._delivered = self._missing = self._lost = 0
         self._tail = TailCounts()
         with agreement(asked.rank is None and not asked.is_strict) as opened:
             asked.check()
             self._chooser = asked.chooser()
-            self._workers = asked.num_threads()
+            self._workers = asked.thread_count()
             self._collate = asked.collate()
             share = shard_of(asked.rank, asked.num_replicas, drop_last=False)
             self._cameras = CameraSet.open(
@@ -123,7 +123,7 @@ class CameraLoader(ResumableLoader[CameraStep[Any], CameraBatch]):
                 asked.alignment,
                 moments=asked.moments,
                 skip_bad=not asked.is_strict,
-                store=asked.store,
+                index_store=asked.index_store,
                 rank=share.rank,
                 ranks=share.ranks,
             )
@@ -145,7 +145,7 @@ class CameraLoader(ResumableLoader[CameraStep[Any], CameraBatch]):
             batch_bytes = self._lanes * math.prod(self._widest()) * 3
             self._ahead = asked.batches_ahead(batch_bytes)
             self._max_open = files_to_keep_open(self._lanes, asked.num_of_file)
-            opened.checksum, opened.left_out = self._identity()["checksum"], self._cameras.num_lost
+            opened.checksum, opened.skipped = self._identity()["checksum"], self._cameras.num_lost
 
     @property
     def cameras(self) -> tuple[str, ...]:
@@ -153,9 +153,9 @@ class CameraLoader(ResumableLoader[CameraStep[Any], CameraBatch]):
         return self._cameras.cameras
 
     @property
-    def left_out(self) -> tuple[MediaError, ...]:
+    def skipped_videos(self) -> tuple[MediaError, ...]:
         """Why clips that cannot be read are left out; each error names its file."""
-        return self._cameras.left_out
+        return self._cameras.skipped
 
     @property
     def lookahead(self) -> int:
@@ -165,18 +165,18 @@ class CameraLoader(ResumableLoader[CameraStep[Any], CameraBatch]):
     @property
     def statistics(self) -> CameraStatistics:
         """What the loader did so far."""
-        spent = self._spent
+        spent = self._totals
         return CameraStatistics(
             frames_delivered=self._delivered,
-            frames_decoded=spent.decoding.frames_decoded,
-            seeks=spent.decoding.seeks,
-            opens=spent.decoding.opens,
-            bytes_read=spent.decoding.bytes_read,
+            frames_decoded=spent.decode_counters.frames_decoded,
+            seeks=spent.decode_counters.seeks,
+            opens=spent.decode_counters.opens,
+            bytes_read=spent.decode_counters.bytes_read,
             frames_missing=self._missing,
             frames_lost=self._lost,
             frames_surplus=sum(clip.surplus for clip in self._cameras.clips),
             moments_dropped=self._cameras.moments_dropped,
-            clips_left_out=len(self._cameras.left_out),
+            clips_skipped=len(self._cameras.skipped),
             starved_seconds=self._starved_seconds,
             blocked_seconds=spent.blocked_seconds,
             decoded_by=None if self._chooser is None else self._chooser.decoded_by,
@@ -283,8 +283,8 @@ class CameraLoader(ResumableLoader[CameraStep[Any], CameraBatch]):
             seeds.append(int(draws.words(number + 1)))
         return seeds
 
-    def _steps_left(self, at: Position) -> int:
-        return self._schedule.plan(at.epoch).num_steps - at.place
+    def _steps_left(self, position: Position) -> int:
+        return self._schedule.plan(position.epoch).num_steps - position.place
 
     def _widest(self) -> tuple[int, int]:
         """Return the (height, width) that a picture needs at most."""

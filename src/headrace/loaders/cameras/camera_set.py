@@ -20,7 +20,7 @@ from headrace.loaders.cameras.camera_alignment import (
     no_moment_left,
 )
 from headrace.loaders.cameras.layout_check import disagreement, unread
-from headrace.loaders.video_set import raise_all, warn_left_out
+from headrace.loaders.video_set import raise_all, warn_skipped
 from headrace.sampling.moments import Moments
 from headrace.units import check_integers
 from headrace.video.camera_layout import CameraClip, CameraLayout
@@ -34,7 +34,7 @@ class CameraSet:
     layout: CameraLayout
     """What there is, with the clips that deliver nothing."""
     clips: tuple[AlignedClip, ...]
-    left_out: tuple[MediaError, ...]
+    skipped: tuple[MediaError, ...]
     """Why the others cannot be read."""
     moments_dropped: int
     """For want of a frame of every camera, over all clips, also of those of which none is left."""
@@ -47,7 +47,7 @@ class CameraSet:
         *,
         moments: Moments | None = None,
         skip_bad: bool = False,
-        store: IndexStore | None = None,
+        index_store: IndexStore | None = None,
         rank: int = 0,
         ranks: int = 1,
     ) -> "CameraSet":
@@ -61,7 +61,7 @@ class CameraSet:
             moments: Which of them are delivered; None means all.
             skip_bad: Leave out clips with a camera that cannot be opened, instead of raising. With
                 on_missing="mask" the clip is kept, without that camera, unless it is the reference.
-            store: Where indexes are kept; None means the user's cache folder.
+            index_store: Where indexes are kept; None means the user's cache folder.
             rank: This process among `ranks` that open the same files now, and share the work.
             ranks: Their number.
 
@@ -74,8 +74,8 @@ class CameraSet:
         """
         alignment = alignment or Alignment()
         check_alignment(alignment, layout)
-        store = store or IndexStore()
-        open_one = scan_ahead(layout.sources, store, raises=False, rank=rank, ranks=ranks)
+        index_store = index_store or IndexStore()
+        open_one = scan_ahead(layout.sources, index_store, raises=False, rank=rank, ranks=ranks)
         clips, bad, dropped = list[AlignedClip](), list[MediaError](), 0
         unusable: list[MediaError] = []
         asked = _asked_for(layout, moments)
@@ -95,8 +95,8 @@ class CameraSet:
         if not clips:
             raise ConfigError(f"no clip of {len(bad)} has a frame to deliver; the first: {bad[0]}")
         if rank == 0:
-            warn_left_out(bad, f"{len(asked)} clips")
-        return cls(layout=layout, clips=tuple(clips), left_out=tuple(bad), moments_dropped=dropped)
+            warn_skipped(bad, f"{len(asked)} clips")
+        return cls(layout=layout, clips=tuple(clips), skipped=tuple(bad), moments_dropped=dropped)
 
     @property
     def cameras(self) -> tuple[str, ...]:
@@ -111,7 +111,7 @@ class CameraSet:
     @property
     def num_lost(self) -> int:
         """Clips that are left out, and cameras that others do without."""
-        return len(self.left_out) + len(self.lacking)
+        return len(self.skipped) + len(self.lacking)
 
     @cached_property
     def checksum(self) -> int:

@@ -17,7 +17,7 @@ def camera_problems(
     layout: CameraLayout,
     alignment: Alignment | None = None,
     *,
-    store: IndexStore | None = None,
+    index_store: IndexStore | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> Iterator[str]:
     """Yield, a line for each, what is wrong with the files of a layout, and what to do about it.
@@ -30,7 +30,7 @@ def camera_problems(
         layout: What should be there.
         alignment: What fits, whatever its `on_missing`; None means frames of the same index. By
             time, cameras may have frame rates of their own.
-        store: Where indexes are kept; None means the user's cache folder.
+        index_store: Where indexes are kept; None means the user's cache folder.
         on_progress: Called after each clip with how many are done.
 
     Raises:
@@ -40,7 +40,7 @@ def camera_problems(
     alignment = alignment or Alignment()
     check_alignment(alignment, layout)
     strict = replace(alignment, on_missing="raise")
-    open_one = scan_ahead(layout.sources, store or IndexStore(), raises=False, holds=False)
+    open_one = scan_ahead(layout.sources, index_store or IndexStore(), raises=False, holds=False)
     for number, clip in enumerate((*layout.clips, *layout.left_out)):
         yield from _problems(number, clip, layout.cameras, strict, open_one)
         if on_progress is not None:

@@ -90,7 +90,7 @@ class CameraStreamSampler(data.Sampler[list[SlotCell]]):
             self._epoch = 0
             self._skipped = 0
             opened.checksum = zlib.crc32(self._sequences.tobytes(), found.checksum)
-            opened.left_out = found.num_lost
+            opened.skipped = found.num_lost
 
     def set_epoch(self, epoch: int, *, skip: int = 0) -> None:
         """Choose the epoch that the next pass yields, without its first `skip` batches.

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
-from headrace.loaders.arguments import takes
 from headrace.loaders.cameras.augment import AugmentParams, Framing
 from headrace.loaders.cameras.camera_options import layout_for
 from headrace.loaders.cameras.camera_set import CameraSet
@@ -19,6 +18,7 @@ from headrace.loaders.cameras.window_options import CameraWindowOptions
 from headrace.loaders.cameras.window_plan import MomentRows, WindowPlan
 from headrace.loaders.cameras.window_weights import by_class, by_weight
 from headrace.loaders.decode_engine import StepSamples
+from headrace.loaders.loader_options import takes
 from headrace.loaders.loader_statistics import LoaderStatistics
 from headrace.loaders.planned_loader import PlannedLoader, SampledFrom
 from headrace.sampling.epoch_order import Shard
@@ -175,7 +175,7 @@ class CameraWindowLoader(PlannedLoader[CameraWindowBatch]):
     def __init__(self, asked: CameraWindowOptions) -> None:
         """Open the index of every camera; 1 ms for one that was seen before. Decodes nothing."""
         self._metadata, self._missing, self._lost = asked.metadata, 0, 0
-        self._open_planned(asked, lambda shard: self._opened(asked, shard))
+        super().__init__(asked, lambda shard: self._opened(asked, shard))
 
     @property
     def cameras(self) -> tuple[str, ...]:
@@ -200,7 +200,7 @@ class CameraWindowLoader(PlannedLoader[CameraWindowBatch]):
             asked.alignment,
             moments=asked.moments,
             skip_bad=asked.skips_bad,
-            store=asked.store,
+            index_store=asked.index_store,
             rank=shard.rank,
             ranks=shard.ranks,
         )
@@ -221,7 +221,7 @@ class CameraWindowLoader(PlannedLoader[CameraWindowBatch]):
             videos=plan.table.videos,
             sampler=sampler,
             gop_lengths=plan.gop_lengths(),
-            left_out=cameras.left_out,
+            skipped=cameras.skipped,
             framings=shown if asked.has_framings else None,
         )
 
@@ -273,7 +273,7 @@ def _sampler(asked: CameraWindowOptions, plan: WindowPlan, shard: Shard) -> Samp
     clips = plan.table.cameras.clips
     use = SamplerContext(
         videos=np.array([clips[each].number for each in plan.key_clips.tolist()], np.int64),
-        videos_given=len(clips) + len(plan.table.cameras.left_out),
+        videos_given=len(clips) + len(plan.table.cameras.skipped),
         paths=tuple(plan.keys.name(each) for each in range(plan.keys.num_videos)),
         seed=asked.seed,
         batch_size=asked.batch_size,

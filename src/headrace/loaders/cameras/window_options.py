@@ -13,7 +13,7 @@ from headrace.loaders.cameras.camera_view import CameraView, check_views
 from headrace.loaders.cameras.moment_table import MetadataOf, check_metadata
 from headrace.loaders.cameras.window_plan import WindowShape
 from headrace.loaders.cameras.window_weights import ClipLabels, ClipWeights
-from headrace.loaders.planned_loader import OnBad, PlannedOptions
+from headrace.loaders.loader_options import OnBad, PlannedOptions
 from headrace.sampling.clip_shape import MOST_FRAMES
 from headrace.sampling.moments import Moments
 from headrace.sampling.sampler import Sampler

@@ -46,8 +46,8 @@ class MomentRows:
         videos = VideoSet(
             indexes=indexes,
             number=np.arange(len(indexes)),
-            left_out=cameras.left_out,
-            refused=tuple(Source.of(error.source) for error in cameras.left_out),
+            skipped=cameras.skipped,
+            refused=tuple(Source.of(error.source) for error in cameras.skipped),
         )
         starts = videos.population.video_start[:-1].reshape(len(clips), -1)
         return cls(

@@ -114,12 +114,12 @@ class LabelledDataset:
         """
         rows = None if asked.labels is None else read_labels(asked.labels)
         paths = list({real_path(path): path for path in find_videos(asked.sources)}.values())
-        videos = VideoSet.open(paths, skip_bad=asked.on_error == "skip", store=store)
+        videos = VideoSet.open(paths, skip_bad=asked.on_error == "skip", index_store=store)
         indexes = videos.indexes
         if rows is None or asked.labels is None:
             examples, held = dummies(indexes, seed), frozenset[int]()
         else:
-            bad = {error.source for error in videos.left_out}
+            bad = {error.source for error in videos.skipped}
             gone = {real_path(path) for path in paths if str(path) in bad}
             kept = [row for row in rows if real_path(row.path) not in gone]
             examples = labelled(indexes, kept, asked.labels)
@@ -129,7 +129,7 @@ class LabelledDataset:
         return cls(
             input=asked,
             indexes=indexes,
-            left_out=videos.left_out,
+            left_out=videos.skipped,
             examples=examples,
             held_out=held,
             seed=seed,
@@ -195,8 +195,8 @@ class LabelledDataset:
             sampling=sampling,
             memory_budget=max(_BUDGET_BYTES, _BATCHES * batch_size * math.prod(size) * 3),
             on_error=self.input.on_error,
-            persistent=is_persistent,
-            store=self.store,
+            prefetch_next_epoch=is_persistent,
+            index_store=self.store,
             clock=clock,
         )
 

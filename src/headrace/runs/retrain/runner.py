@@ -194,7 +194,7 @@ class Training:
             ),
             "inputs": inputs,
             "stages": tuple(self._stages()),
-            "decode": DecodeStats(**vars(self._loader.decoding)),
+            "decode": DecodeStats(**vars(self._loader.decode_counters)),
             "lost": (*left_out, *lost),
             "notes": notes_on(options.compute),
             "training": TrainingRecord(

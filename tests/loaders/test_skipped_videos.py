@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace import CameraLayout, LeftOutWarning, Manifest, OpenError, read_frames
+from headrace import CameraLayout, Manifest, OpenError, SkippedVideosWarning, read_frames
 from loaders.videos import SIZE
 
 VIDEOS = ["frames", "clips", "frame items", "clip items"]
@@ -37,13 +37,13 @@ def layout(videos, tmp_path):
 
 @pytest.mark.parametrize("door", VIDEOS)
 def test_one_warning_counts_and_names_what_is_left_out_or_one_error(mixed, loader, door):
-    with pytest.warns(LeftOutWarning) as given:
+    with pytest.warns(SkippedVideosWarning) as given:
         opened = loader(door, mixed, on_error="skip")
-    assert len(opened.left_out) == 4
+    assert len(opened.skipped_videos) == 4
     [warning] = given
     assert str(warning.message) == (
         f"4 of 11 videos cannot be used and are left out: {mixed[0]}, {mixed[3]}, {mixed[4]} and "
-        "1 more; `left_out` lists all of them, and why"
+        "1 more; `skipped_videos` lists all of them, and why"
     )
     assert Path(warning.filename).name == "conftest.py"  # which called the loader
     with pytest.raises(OpenError) as raised:
@@ -60,15 +60,17 @@ def test_rows_of_a_manifest_are_counted_too(mixed, loader, refused):
     rows += [{"path": str(mixed[1]), "start_seconds": 900 + k, "label": "a"} for k in range(2)]
     rows = [{"label": "b", "start_seconds": 0, **row} for row in rows]
     said = rf"3 of 3 videos and 5 rows cannot be used .*: {mixed[0]}, {mixed[1]}, {mixed[1]}; "
-    with pytest.warns(LeftOutWarning, match=said):
+    with pytest.warns(SkippedVideosWarning, match=said):
         loader(files=Manifest.of_rows(rows), on_error="skip")
     good = Manifest.of_rows(rows[1:])
-    refused("left_out", loader=loader, good=good)
+    refused("skipped_videos", loader=loader, good=good)
 
 
 @pytest.mark.parametrize("door", CLIPS)
 def test_clips_of_cameras_are_counted_and_named(layout, loader, door):
-    with pytest.warns(LeftOutWarning, match=r"^4 of 5 clips .* and 1 more; `left_out`") as given:
+    with pytest.warns(
+        SkippedVideosWarning, match=r"^4 of 5 clips .* and 1 more; `skipped_videos`"
+    ) as given:
         loader(door, layout, **CLIPS[door])
     assert len(given) == 1
     with pytest.raises(OpenError, match=r"; and 3 more of 5 clips cannot be used: [^ ]+clip_1"):
@@ -78,7 +80,7 @@ def test_clips_of_cameras_are_counted_and_named(layout, loader, door):
 def test_a_reader_warns_once_it_has_read(mixed, store):
     reader = read_frames(mixed, size=SIZE, on_error="skip")
     for _ in range(2):
-        with pytest.warns(LeftOutWarning, match="^4 of 11 videos .* `losses` lists") as given:
+        with pytest.warns(SkippedVideosWarning, match="^4 of 11 videos .* `losses` lists") as given:
             for _ in reader:
                 pass
         assert len(given) == 1
