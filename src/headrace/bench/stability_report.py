@@ -199,7 +199,8 @@ STABILITY: Final[Benchmark[StabilityConfig, StabilityRecord, StabilityRow]] = Be
     reading=lambda record, rows: (
         "CV is that of the FPS by iteration: median, min and max of the repetitions; beside it "
         "that of the intervals between results. Mean and standard deviation (std) are of the "
-        "repetition nearest the median. Frames/s is frames ÷ time: a mean of rates is higher wherever they vary."
+        "repetition nearest the median. Frames/s is frames ÷ time: a mean of rates is higher "
+        "wherever they vary."
     ),
     answer=_answer,
     charts=_charts,

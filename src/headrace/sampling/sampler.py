@@ -132,7 +132,7 @@ def bind_sampler(sampler: Sampler, context: SamplerContext) -> Sampler:
     own = sampler.traits.seed
     if context.seed is not None and own and own != context.seed:
         raise ConfigError(
-            f"seed={context.seed} conflicts with {_name(sampler)}(seed={own}); leave out one of the two"
+            f"seed={context.seed} conflicts with {_name(sampler)}(seed={own}); leave out one"
         )
     if isinstance(sampler, BindableSampler):
         sampler = sampler.bind(context)

@@ -165,7 +165,8 @@ def _run(session: Session) -> dict[str, str]:
 
 
 def _digests(session: Session) -> list[str | None]:
-    return [_shorten(item.content) for item in (*session.inputs, *session.sources)]
+    read = [*(item.content for item in session.inputs), *(item.content for item in session.sources)]
+    return [_shorten(digest) for digest in read]
 
 
 def _shorten(digest: str | None) -> str | None:
