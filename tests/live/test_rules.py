@@ -6,10 +6,10 @@ from fractions import Fraction
 import pytest
 
 from headrace.live.drop_policy import DropLog
-from headrace.live.live_edge import Lag, LiveEdge
+from headrace.live.live_edge import DecodeLag, LiveEdge
 from headrace.live.network_source import GRACE_SECONDS, Watchdog
 from headrace.live.source_options import BackOff, SourceOptions
-from headrace.live.timestamp_repair import Arrivals, TimestampRepair
+from headrace.live.timestamp_repair import ArrivalClock, TimestampRepair
 from headrace.runtime.item import DroppedItem
 
 MS = 1_000_000
@@ -156,7 +156,7 @@ def test_after_a_silence_nothing_is_left_of_a_backlog():
 )
 def test_a_second_behind_is_late_and_half_a_second_is_not_any_more(packets, is_late):
     """Of each packet: its place, when it came, how long it was waited for, in ms."""
-    lag, found = Lag(1.0), []
+    lag, found = DecodeLag(1.0), []
     for shown, arrived, waited in packets:
         lag.take(shown / 1000, arrived * MS, waited / 1000)
         found.append(lag.is_late)
@@ -202,7 +202,7 @@ def test_times_that_are_missing_stand_still_go_back_or_jump(pts, rate, expected,
 
 
 def test_without_times_the_moments_of_arrival_count_and_always_grow():
-    arrivals = Arrivals()
+    arrivals = ArrivalClock()
     moments_ns = (5_000_000_000, 5_040_000_000, 5_040_000_000, 5_030_000_000, 6_000_000_000)
     assert [arrivals.place(each) for each in moments_ns] == [0, 3600, 3601, 3602, 90_000]
 
@@ -219,7 +219,7 @@ def watchdog(now_seconds=0, *, is_recording=False, heard=()):
 
 
 @pytest.mark.parametrize(
-    ("watch", "until_seconds", "stall", "trouble"),
+    ("watch", "until_seconds", "stall", "problem"),
     [
         (watchdog(2, heard=None), 2 + 5 + GRACE_SECONDS, None, "no answer came in time"),
         (watchdog(4), 9, None, "no frame for 5 s"),
@@ -229,14 +229,14 @@ def watchdog(now_seconds=0, *, is_recording=False, heard=()):
     ],
     ids=["opening", "the first frame", "a stall, then the end", "a slow camera", "a slower one"],
 )
-def test_something_must_come_in_time(watch, until_seconds, stall, trouble):
+def test_something_must_come_in_time(watch, until_seconds, stall, problem):
     assert watch.until_ns == until_seconds * SECOND
-    if trouble is not None:
+    if problem is not None:
         assert watch.stalls() == stall
         if stall is not None:
             assert watch.until_ns == 15 * SECOND
             assert watch.stalls() is None
-        assert watch.trouble.words == trouble
+        assert watch.problem.words == problem
 
 
 def test_a_stall_is_over_with_the_next_frame():

@@ -1,6 +1,6 @@
 """What a user may name as a source, as values: a file, a camera, a network stream, a pattern.
 
-addresses_of(["a.mp4", "0", "rtsp://user:password@camera/live", "test://?rate=30"])
+parse_addresses(["a.mp4", "0", "rtsp://user:password@camera/live", "test://?rate=30"])
 """
 
 import glob
@@ -14,7 +14,7 @@ from typing import Final
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from headrace.errors import ConfigError
-from headrace.live.tls import TlsTrust, trust_of
+from headrace.live.tls import TlsTrust, parse_trust
 from headrace.redaction import HOW_TO_WRITE, is_ambiguous, masked
 from headrace.video.find_videos import find_videos
 from headrace.video.image_sequence import Rate, source_at
@@ -122,7 +122,7 @@ class PatternAddress:
 Address = FileAddress | CameraAddress | NetworkAddress | PatternAddress
 
 
-def addresses_of(
+def parse_addresses(
     texts: Iterable[str | os.PathLike[str]], rate: Rate | None = None
 ) -> list[Address]:
     """Return the sources that texts name, in their order; nothing is opened but lists and folders.
@@ -137,21 +137,21 @@ def addresses_of(
     """
     found: list[Address] = []
     for text in (os.fspath(text).strip() for text in texts):
-        found += _named(text) if rate is None else [_pictures(text, rate)]
+        found += _parse_source(text) if rate is None else [_parse_images(text, rate)]
     if not found:
         raise ConfigError(f"no source is named; give one or more: {_POSSIBLE}")
     return found
 
 
-def is_camera_or_address(text: str) -> bool:
+def is_live_address(text: str) -> bool:
     """Return whether a text names something that comes as it comes, not a path."""
     return "://" in text or text.isdecimal() or text.startswith("/dev/")
 
 
-def _named(text: str, folder: Path | None = None) -> Iterator[Address]:
+def _parse_source(text: str, folder: Path | None = None) -> Iterator[Address]:
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", text)
     if scheme:
-        yield _of_url(text, scheme[1].lower())
+        yield _parse_url(text, scheme[1].lower())
     elif re.fullmatch(r"\d+", text, re.ASCII):
         yield CameraAddress(device=Path(f"/dev/video{int(text)}"))
     elif text.startswith("/dev/"):
@@ -159,11 +159,11 @@ def _named(text: str, folder: Path | None = None) -> Iterator[Address]:
     elif not text:
         raise ConfigError(f"a source is named by an empty text; give {_POSSIBLE}")
     else:
-        yield from _of_path(Path(text) if folder is None else folder / text, folder)
+        yield from _parse_path(Path(text) if folder is None else folder / text, folder)
 
 
-def _pictures(text: str, rate: Rate) -> FileAddress:
-    if is_camera_or_address(text):
+def _parse_images(text: str, rate: Rate) -> FileAddress:
+    if is_live_address(text):
         raise ConfigError(
             "--framerate is for image sequences, a folder or a pattern such as frames/%05d.jpg, "
             f"got {masked(text)}, a live source; leave out --framerate"
@@ -173,7 +173,7 @@ def _pictures(text: str, rate: Rate) -> FileAddress:
     return FileAddress(path=Path(text), rate=rate)
 
 
-def _of_url(url: str, scheme: str) -> Address:
+def _parse_url(url: str, scheme: str) -> Address:
     if scheme not in (*NETWORK_SCHEMES, "test"):
         raise ConfigError(
             f"cannot read {masked(url)}: {scheme}:// is not among the sources that are known; give "
@@ -186,7 +186,7 @@ def _of_url(url: str, scheme: str) -> Address:
         host, port = None, None
     else:
         if scheme == "test":
-            return _pattern(parts)
+            return _parse_pattern(parts)
     is_listening = scheme == "udp" and port is not None  # udp://@:1234: whoever sends there
     if not (host or is_listening):
         raise ConfigError(
@@ -202,14 +202,14 @@ def _of_url(url: str, scheme: str) -> Address:
     if scheme not in TLS_SCHEMES:
         return NetworkAddress(url=url)
     plain, _, fragment = url.partition("#")
-    return NetworkAddress(url=plain, trust=trust_of(fragment, masked(plain)))
+    return NetworkAddress(url=plain, trust=parse_trust(fragment, masked(plain)))
 
 
-def _of_path(path: Path, folder: Path | None) -> Iterator[Address]:
+def _parse_path(path: Path, folder: Path | None) -> Iterator[Address]:
     if path.suffix.lower() == ".streams":
         if folder is not None:
             raise ConfigError(f"{path} is a list inside a list; write its lines into the first one")
-        yield from _listed(path)
+        yield from _parse_list(path)
         return
     paths = [path]
     if glob.has_magic(str(path)) and not path.exists():
@@ -222,7 +222,7 @@ def _of_path(path: Path, folder: Path | None) -> Iterator[Address]:
     yield from (FileAddress(path=each) for each in find_videos(paths))
 
 
-def _listed(path: Path) -> Iterator[Address]:
+def _parse_list(path: Path) -> Iterator[Address]:
     try:
         if path.stat().st_size > _LARGEST_LIST_BYTES:
             raise ConfigError(f"{path} is larger than 1 MiB; is it a list of sources?")
@@ -237,12 +237,12 @@ def _listed(path: Path) -> Iterator[Address]:
         raise ConfigError(f"the list {path} names no source; write one on each line")
     for number, text in enumerate(texts, start=1):
         try:
-            yield from _named(text, path.parent) if text else ()
+            yield from _parse_source(text, path.parent) if text else ()
         except ConfigError as error:
             raise ConfigError(f"line {number} of {path}: {error}") from error
 
 
-def _pattern(parts: SplitResult) -> PatternAddress:
+def _parse_pattern(parts: SplitResult) -> PatternAddress:
     given = dict(parse_qsl(parts.query, keep_blank_values=True))
     unknown = sorted(given.keys() - {"size", "rate", "seconds", "seed"})
     if unknown or parts.netloc or parts.path.strip("/"):
@@ -253,14 +253,14 @@ def _pattern(parts: SplitResult) -> PatternAddress:
         )
     default = PatternAddress()
     return PatternAddress(
-        size=_size(given["size"]) if "size" in given else default.size,
-        rate=_positive("rate", given["rate"], 1000) if "rate" in given else default.rate,
-        seconds=_positive("seconds", given["seconds"], 10**9) if "seconds" in given else None,
-        seed=_seed(given.get("seed", "0")),
+        size=_parse_size(given["size"]) if "size" in given else default.size,
+        rate=_parse_positive("rate", given["rate"], 1000) if "rate" in given else default.rate,
+        seconds=_parse_positive("seconds", given["seconds"], 10**9) if "seconds" in given else None,
+        seed=_parse_seed(given.get("seed", "0")),
     )
 
 
-def _size(text: str) -> tuple[int, int]:
+def _parse_size(text: str) -> tuple[int, int]:
     found = re.fullmatch(r"(\d{1,5})x(\d{1,5})", text, re.ASCII)
     size = (int(found[1]), int(found[2])) if found else (0, 0)
     if min(size) < _SMALLEST_SIDE or max(size) > 1 << 13:
@@ -271,7 +271,7 @@ def _size(text: str) -> tuple[int, int]:
     return size
 
 
-def _positive(name: str, text: str, most: int) -> Fraction:
+def _parse_positive(name: str, text: str, most: int) -> Fraction:
     try:
         value = Fraction(text)
     except (ValueError, ZeroDivisionError):
@@ -281,7 +281,7 @@ def _positive(name: str, text: str, most: int) -> Fraction:
     return value
 
 
-def _seed(text: str) -> int:
+def _parse_seed(text: str) -> int:
     if not re.fullmatch(r"\d{1,9}", text, re.ASCII):
         raise ConfigError(f"seed of a test pattern is a whole number from 0, got {text!r}")
     return int(text)

@@ -38,7 +38,7 @@ class ClipWindow:
         )
 
 
-def clip_shape(num_frames: int | None, *, stride: int, hop: int | None) -> ClipWindow | None:
+def clip_window_of(num_frames: int | None, *, stride: int, hop: int | None) -> ClipWindow | None:
     """Return the clips for a model of so many frames; None for one that takes single frames.
 
     Raises:

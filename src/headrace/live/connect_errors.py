@@ -18,12 +18,12 @@ class ConnectProblem:
     """Trying again cannot help."""
 
 
-class Failed(Exception):  # noqa: N818 - an end; becomes an OpenError where its source is named
+class ConnectError(Exception):
     """A connection cannot be made, or broke. Stays inside `live`."""
 
-    def __init__(self, trouble: ConnectProblem) -> None:
-        super().__init__(trouble.words)
-        self.trouble = trouble
+    def __init__(self, problem: ConnectProblem) -> None:
+        super().__init__(problem.words)
+        self.problem = problem
 
 
 NO_ANSWER: Final = ConnectProblem(
@@ -82,7 +82,7 @@ _BY_NUMBER: Final = {
 _PLAYLISTS: Final = {b"#EXTM3U": "an HLS playlist", b"<MPD": "a DASH manifest"}
 
 
-def playlist_trouble(head: bytes) -> ConnectProblem | None:
+def playlist_problem(head: bytes) -> ConnectProblem | None:
     """Return what is wrong where an answer that begins so names other addresses to be read."""
     kind = next((kind for mark, kind in _PLAYLISTS.items() if mark in head), None)
     if kind is None:
@@ -96,7 +96,7 @@ def playlist_trouble(head: bytes) -> ConnectProblem | None:
     )
 
 
-def trouble_of(error: Exception) -> ConnectProblem:
+def connect_problem_of(error: Exception) -> ConnectProblem:
     """Return what an error of FFmpeg means; its own text may hold the address, and is not kept."""
     known = _KNOWN.get(type(error).__name__) or _BY_NUMBER.get(getattr(error, "errno", 0) or 0)
     if known is not None:

@@ -157,7 +157,7 @@ class AgeLimit:
         return self.clock.now_ns() - arrived_ns > (self.seconds - ahead_seconds) * 1e9
 
 
-class OverloadWatch:
+class OverloadDetector:
     """Tells when frames begin to be too many, and when they no longer are.
 
     A drop now and then, as at the start, is no overload; and one that comes and goes is told once.

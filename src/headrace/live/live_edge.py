@@ -13,7 +13,7 @@ _LAG_WAIT_SECONDS: Final = 0.002
 """A read that takes so long had to wait: nothing lies ready, so nothing is late."""
 
 
-class Lag:
+class DecodeLag:
     """How far reading is behind the stream, by packets that lay ready when they were asked for.
 
     Without it what a decoder cannot keep up with would wait in the buffers of the system and of
@@ -125,7 +125,7 @@ class LiveEdge(Generic[FrameT]):
         self._last = item
         self._held.append(item)
         self._kept += 1
-        return list(self._outdated(item.seconds - self._limit_seconds))
+        return list(self._drop_outdated(item.seconds - self._limit_seconds))
 
     def end(self) -> list[FrameT | DroppedItem]:
         """Return what is held: the stream is over, or its present is reached."""
@@ -142,7 +142,7 @@ class LiveEdge(Generic[FrameT]):
         elapsed_seconds = (frame.arrived_ns - self._first.arrived_ns) / 1e9
         return frame.waited_seconds >= _WAITED * gap or elapsed_seconds > _LONGEST_SECONDS
 
-    def _outdated(self, before_seconds: float) -> Iterator[FrameT | DroppedItem]:
+    def _drop_outdated(self, before_seconds: float) -> Iterator[FrameT | DroppedItem]:
         while self._held:
             oldest = self._held[0]
             if not isinstance(oldest, DroppedItem):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from headrace.live.address import CameraAddress, NetworkAddress
-from headrace.live.connect_errors import ConnectProblem, Failed
+from headrace.live.connect_errors import ConnectError, ConnectProblem
 from headrace.live.source_options import SourceOptions
 from headrace.live.tls import TlsTrust
 from headrace.video.container import FORMATS
@@ -49,7 +49,7 @@ class OpenOptions:
     """What may be wrong with the address itself."""
 
 
-def opening_of(address: NetworkAddress | CameraAddress, options: SourceOptions) -> OpenOptions:
+def open_options_of(address: NetworkAddress | CameraAddress, options: SourceOptions) -> OpenOptions:
     """Return how the source is opened."""
     if isinstance(address, CameraAddress):
         device = str(address.device)
@@ -87,14 +87,16 @@ def check_device(opening: OpenOptions) -> None:
     """Do nothing if a camera's device is there.
 
     Raises:
-        Failed: it is not; the words name those that are.
+        ConnectError: it is not; the words name those that are.
     """
     device = Path(opening.url)
     if not device.is_char_device():
         cameras = cameras_here(device.parent)
         found = f"cameras here are {', '.join(cameras)}" if cameras else "there is no camera here"
         kind = "it is no camera" if device.exists() else "there is no such device"
-        raise Failed(ConnectProblem(f"{kind}; {found}", "give another number, or plug one in"))
+        raise ConnectError(
+            ConnectProblem(f"{kind}; {found}", "give another number, or plug one in")
+        )
 
 
 def cameras_here(folder: Path = Path("/dev")) -> list[str]:
@@ -103,7 +105,7 @@ def cameras_here(folder: Path = Path("/dev")) -> list[str]:
     return [str(path) for path in sorted(found, key=lambda path: int(path.name[5:]))]
 
 
-def camera_trouble(error: Exception) -> ConnectProblem | None:
+def camera_problem(error: Exception) -> ConnectProblem | None:
     """Return what an error means that only a camera has; None for any other."""
     number = getattr(error, "errno", None)
     if number == errno.EBUSY:

@@ -3,7 +3,7 @@
 from headrace.decode.index_store import IndexStore
 from headrace.live.address import Address, FileAddress, PatternAddress
 from headrace.live.network_source import NetworkSource
-from headrace.live.open_options import opening_of
+from headrace.live.open_options import open_options_of
 from headrace.live.pattern import PatternSource
 from headrace.live.realtime_file import OnDamage, RealtimeFile
 from headrace.live.source import LiveSource
@@ -20,7 +20,7 @@ def live_source(
     """Return the source at an address, read in real time; nothing is opened yet.
 
     Args:
-        address: One of `addresses_of`.
+        address: One of `parse_addresses`.
         options: How cameras and network streams are connected to; None: as by default.
         store: Where indexes of files are kept; None: the user's cache folder.
         on_error: What a damaged frame of a file does. One of a stream is always left out.
@@ -30,4 +30,4 @@ def live_source(
     if isinstance(address, PatternAddress):
         return PatternSource(address)
     options = options or SourceOptions()
-    return NetworkSource(opening_of(address, options), options)
+    return NetworkSource(open_options_of(address, options), options)

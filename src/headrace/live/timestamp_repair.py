@@ -15,7 +15,7 @@ _TWICE: Final = "the same timestamp for several frames; those are counted on"
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class RepairedTimestamp:
     """Where a frame stands on the timeline."""
 
     pts: int
@@ -40,44 +40,44 @@ class TimestampRepair:
         self._time_base = time_base
         self._usual = max(1.0, float(1 / (rate * time_base))) if rate else 0.0
         self._given: int | None = None
-        self._placed: int | None = None
+        self._repair_times: int | None = None
         self._has_told_missing = False
 
-    def place(self, pts: int | None) -> Placed:
+    def place(self, pts: int | None) -> RepairedTimestamp:
         """Return where a frame with this pts stands; None: the source tells none."""
-        last, given = self._placed, self._given
+        last, given = self._repair_times, self._given
         if pts is None or pts == given:
-            return self._counted_on(pts)
-        self._given = self._placed = pts
+            return self._extrapolate(pts)
+        self._given = self._repair_times = pts
         if last is None or given is None:
-            return Placed(pts, is_given=True)
+            return RepairedTimestamp(pts, is_given=True)
         if pts <= last:
             words = f"timestamps went back by {self._milliseconds(last - pts)} ms"
-            return Placed(pts, is_given=True, is_gap=True, words=words)
+            return RepairedTimestamp(pts, is_given=True, is_gap=True, words=words)
         gap = pts - last
         is_gap = bool(self._usual) and gap > self._usual * _LOST_GAPS
         if is_gap and gap * self._time_base > _LOST_SECONDS:
             words = f"timestamps jumped ahead by {self._milliseconds(gap)} ms"
-            return Placed(pts, is_given=True, is_gap=True, words=words)
+            return RepairedTimestamp(pts, is_given=True, is_gap=True, words=words)
         self._usual += (gap - self._usual) / _USUAL_OF_GAPS if self._usual else gap
-        return Placed(pts, is_given=True)
+        return RepairedTimestamp(pts, is_given=True)
 
-    def _counted_on(self, pts: int | None) -> Placed:
+    def _extrapolate(self, pts: int | None) -> RepairedTimestamp:
         # A pts that is told twice is nudged on by a tick, so as not to overtake the next one.
         step = 1 if pts is not None else max(1, round(self._usual))
-        if self._placed is None:  # RTSP may tell none for the first one, and all from then on
-            self._placed = 0
-            return Placed(0, is_given=False)
-        self._placed += step
+        if self._repair_times is None:  # RTSP may tell none for the first one, and all from then on
+            self._repair_times = 0
+            return RepairedTimestamp(0, is_given=False)
+        self._repair_times += step
         words = "" if self._has_told_missing else _MISSING if pts is None else _TWICE
         self._has_told_missing = True
-        return Placed(self._placed, is_given=False, words=words)
+        return RepairedTimestamp(self._repair_times, is_given=False, words=words)
 
     def _milliseconds(self, ticks: int) -> int:
         return round(ticks * self._time_base * 1000)
 
 
-class Arrivals:
+class ArrivalClock:
     """Times of a live stream whose format has none: when its packets came."""
 
     time_base: Final = Fraction(1, 90_000)

@@ -39,7 +39,7 @@ class TlsTrust:
         found = [path for path in known if path and Path(path).is_file()]
         return {"tls_verify": "1", **({"ca_file": found[0]} if found else {})}
 
-    def trouble(self, url: str, seconds: float) -> ConnectProblem | None:
+    def problem(self, url: str, seconds: float) -> ConnectProblem | None:
         """Return what is wrong with the certificate at an address, None where it is another thing.
 
         FFmpeg tells nothing of it but that the connection failed, so this connects once more.
@@ -64,7 +64,7 @@ class TlsTrust:
             return None
 
 
-def trust_of(fragment: str, name: str) -> TlsTrust | None:
+def parse_trust(fragment: str, name: str) -> TlsTrust | None:
     """Return what the end of an address, behind its #, asks for; None where it is empty.
 
     Raises:

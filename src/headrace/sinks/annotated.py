@@ -98,7 +98,7 @@ class _Part:
         self.start_seconds = self.last_seconds = start_seconds
 
 
-class AnnotatedParts:
+class AnnotatedSegments:
     """Draws what was seen on each frame and writes it at the frame's own time: a `Sink`.
 
     Files are `annotated.mp4` for one source, `annotated-0.mp4`, `annotated-1.mp4`... for several.
@@ -173,7 +173,7 @@ _FORMATS: Final = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEB
 _QUALITY: Final = 90
 
 
-class AnnotatedPictures:
+class AnnotatedImages:
     """Writes each picture with its boxes under its own name: a `SinkOf[Found]`.
 
     The format is that of the name's suffix. Each file is there whole or not at all.

@@ -43,7 +43,7 @@ class DetectedBatch:
     """As of `ClassifiedBatch`."""
 
 
-def seen_in(
+def result_batch(
     batch: FrameBatch, result: Labels | Boxes, arrival: Arrival | None = None
 ) -> ClassifiedBatch | DetectedBatch:
     """Return a batch with what a model gave for it."""

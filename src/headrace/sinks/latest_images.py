@@ -12,7 +12,7 @@ from PIL import Image
 from headrace.models.results import Boxes
 from headrace.runtime.clock import Clock
 from headrace.sinks.batch_results import ClassifiedBatch, DetectedBatch
-from headrace.sinks.painting import BoxPainter, Caption, Overlay, caption_of
+from headrace.sinks.painting import BoxPainter, Caption, Overlay, make_caption
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class LatestImages:
     def show(self, seen: ClassifiedBatch | DetectedBatch) -> None:
         """Take the newest frame of a batch; copies it."""
         boxes = seen.boxes if isinstance(seen, DetectedBatch) else None
-        frame, caption = seen.batch.frames[-1].copy(), caption_of(seen, -1)
+        frame, caption = seen.batch.frames[-1].copy(), make_caption(seen, -1)
         shown = _Shown(frame, caption, self._clock.now_ns(), boxes)
         self._shown = {**self._shown, seen.batch.video: shown}  # whoever draws has the one before
 

@@ -23,7 +23,7 @@ class Caption:
     """`93%   #120`; of a detector, `#120`."""
 
 
-def caption_of(seen: ClassifiedBatch | DetectedBatch, k: int) -> Caption:
+def make_caption(seen: ClassifiedBatch | DetectedBatch, k: int) -> Caption:
     """Return what is written on frame `k` of a batch."""
     index = seen.batch.index[k]
     if isinstance(seen, DetectedBatch):
@@ -110,7 +110,7 @@ class LabelPainter:
 
     def paint_one(self, seen: ClassifiedBatch, k: int) -> NDArray[np.uint8]:
         """Return frame `k` with its label: see `Painter.paint_one`."""
-        caption = caption_of(seen, k)
+        caption = make_caption(seen, k)
         return self._overlay.draw(seen.batch.frames[k], caption.label, caption.note)
 
 

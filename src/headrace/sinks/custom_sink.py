@@ -86,7 +86,7 @@ class Sink(Protocol):
         ...
 
 
-class OwnSink:
+class CustomSink:
     """Hands results to a sink of the user's own: a `SinkOf` both kinds of results."""
 
     def __init__(self, name: str, context: SinkContext) -> None:
@@ -165,30 +165,30 @@ def _outputs_of(sink: object) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(map(str, names))
 
 
-def open_own(sinks: Iterable[object]) -> None:
+def open_custom_sinks(sinks: Iterable[object]) -> None:
     """Open the sinks of the user's own; what headrace brings is open when it is made.
 
     Raises:
         StageError: one of them cannot be opened.
     """
     for sink in sinks:
-        if isinstance(sink, OwnSink):
+        if isinstance(sink, CustomSink):
             sink.open()
 
 
-def own_sinks(
+def custom_sinks(
     names: Iterable[str], output_dir: Path, sources: Sequence[str], model: str
-) -> tuple[OwnSink, ...]:
+) -> tuple[CustomSink, ...]:
     """Return the sinks of these names, none made or opened yet: see `SinkContext`.
 
     Raises:
         ConfigError: see `load_sink`.
     """
     context = SinkContext(output_dir=output_dir, sources=tuple(sources), model=model)
-    return tuple(OwnSink(name, context) for name in names)
+    return tuple(CustomSink(name, context) for name in names)
 
 
-def any_needs_frames(names: Iterable[str]) -> bool:
+def any_sink_needs_frames(names: Iterable[str]) -> bool:
     """Return whether one of the sinks asks for pixels; raises as `load_sink` does."""
     kinds = [load_sink(name) for name in names]
     return any(map(_needs_frames, kinds))
