@@ -279,7 +279,7 @@ def test_a_web_camera_that_sends_pictures_is_timed_by_their_arrival():
         request.end_headers()
         for number in range(8):
             picture = BytesIO()
-            Image.fromarray(pattern.picture(number)).save(picture, "JPEG")
+            Image.fromarray(pattern.draw(number)).save(picture, "JPEG")
             head = f"--next\r\nContent-Type: image/jpeg\r\nContent-Length: {picture.tell()}\r\n\r\n"
             request.wfile.write(head.encode() + picture.getvalue() + b"\r\n")
 

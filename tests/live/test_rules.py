@@ -158,7 +158,7 @@ def test_a_second_behind_is_late_and_half_a_second_is_not_any_more(packets, is_l
     """Of each packet: its place, when it came, how long it was waited for, in ms."""
     lag, found = DecodeLag(1.0), []
     for shown, arrived, waited in packets:
-        lag.take(shown / 1000, arrived * MS, waited / 1000)
+        lag.add(shown / 1000, arrived * MS, waited / 1000)
         found.append(lag.is_late)
     assert found == is_late
 
@@ -212,9 +212,9 @@ def watchdog(now_seconds=0, *, is_recording=False, heard=()):
     options = SourceOptions(open_timeout_seconds=5, stall_seconds=1.5)
     watch, now_ns = Watchdog(options, now_seconds * SECOND), now_seconds * SECOND
     if heard is not None:
-        watch.connected(now_ns, is_recording=is_recording)
+        watch.on_connected(now_ns, is_recording=is_recording)
         for interval_seconds in heard:
-            watch.heard(now_ns, interval_seconds)
+            watch.on_item(now_ns, interval_seconds)
     return watch
 
 
@@ -232,24 +232,24 @@ def watchdog(now_seconds=0, *, is_recording=False, heard=()):
 def test_something_must_come_in_time(watch, until_seconds, stall, problem):
     assert watch.until_ns == until_seconds * SECOND
     if problem is not None:
-        assert watch.stalls() == stall
+        assert watch.check_stall() == stall
         if stall is not None:
             assert watch.until_ns == 15 * SECOND
-            assert watch.stalls() is None
+            assert watch.check_stall() is None
         assert watch.problem.words == problem
 
 
 def test_a_stall_is_over_with_the_next_frame():
     watch = watchdog(heard=(0.0, 0.04))
-    watch.stalls()
-    assert watch.heard(3 * SECOND, 0.08) == 3.0
+    watch.check_stall()
+    assert watch.on_item(3 * SECOND, 0.08) == 3.0
     assert watch.until_ns == 4.5 * SECOND
-    assert watch.heard(4 * SECOND, 0.12) is None
-    assert watch.stalls() == "no frame for 1.5 s"
+    assert watch.on_item(4 * SECOND, 0.12) is None
+    assert watch.check_stall() == "no frame for 1.5 s"
 
 
 def test_what_was_dropped_is_a_sign_of_life_and_a_recording_may_be_silent():
     watch = watchdog(heard=(0.0, 0.04))
-    watch.heard(SECOND)
+    watch.on_item(SECOND)
     assert watch.until_ns == 2.5 * SECOND
     assert watchdog(is_recording=True, heard=(0.0,)).until_ns is None

@@ -1,4 +1,4 @@
-"""A source that is connected to: watched while it sends, connected to again when it is lost."""
+"""Network source: a camera or stream with stall detection and reconnection."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -27,67 +27,63 @@ from headrace.video.frame_format import FrameFormat
 from headrace.video.packet_table import orientation_of
 
 GRACE_SECONDS = 1.0
-"""Beyond the time limit of FFmpeg's reads, so that its own words are heard where it has some."""
-_INTERVALS = 2
-"""Between frames, that a slow source may be silent for before it is said to stall."""
+"""Added to the limit of FFmpeg's reads, so that FFmpeg reports its reason first."""
+_STALL_INTERVALS = 2
+"""Frame intervals without a frame that count as a stall of a slow source."""
 
 
 class Watchdog:
-    """Watches one connection, by the clock of the pipeline.
-
-    First it must open; then frames must come: where none does, the source is said to stall, and
-    when its time is up the connection is given up.
-    """
+    """Watchdog of one connection: time limits for its opening, for stalls and for its frames."""
 
     def __init__(self, options: SourceOptions, now_ns: int) -> None:
-        """The connection is being made."""
+        """Start the limit of the opening."""
         self._options = options
-        self._heard_ns = now_ns
+        self._activity_ns = now_ns
         self._limit_seconds = options.open_timeout_seconds + GRACE_SECONDS
         self._frame_seconds: float | None = None
         self._is_connected = self._is_stalled = False
         self.is_recording = False
-        """What is connected to has an end."""
+        """Whether the stream has an end."""
 
     @property
     def until_ns(self) -> int | None:
-        """When something must have come. None for a recording, whose frames may lie far apart:
-        there FFmpeg sees to it that reading ends."""
+        """Time limit of the next activity. None for a recording, whose frames may be far apart; its
+        reads have FFmpeg's timeout."""
         if self.is_recording:
             return None
-        return self._heard_ns + round(self._limit_seconds * 1e9)
+        return self._activity_ns + round(self._limit_seconds * 1e9)
 
     @property
     def problem(self) -> ConnectProblem:
-        """Why the connection is given up when its time is up."""
+        """Problem of a connection that exceeds its limit."""
         if not self._is_connected:
             return NO_ANSWER
         words = f"no frame for {self._limit_seconds:g} s"
-        return ConnectProblem(words, "see whether the camera sends")
+        return ConnectProblem(words, "check that the camera sends")
 
-    def connected(self, now_ns: int, *, is_recording: bool) -> None:
-        """The connection is open; its first frame has as long again."""
-        self._heard_ns, self._is_connected, self.is_recording = now_ns, True, is_recording
+    def on_connected(self, now_ns: int, *, is_recording: bool) -> None:
+        """Start the limit of the first frame."""
+        self._activity_ns, self._is_connected, self.is_recording = now_ns, True, is_recording
         self._limit_seconds = self._options.open_timeout_seconds
 
-    def heard(self, now_ns: int, frame_seconds: float | None = None) -> float | None:
-        """Something came; returns the seconds of a stall that is over by that.
+    def on_item(self, now_ns: int, frame_seconds: float | None = None) -> float | None:
+        """Reset the limit; return the seconds of a stall that ends now, else None.
 
         Args:
-            now_ns: When.
-            frame_seconds: Its place on the timeline of the stream, where it is a frame.
+            now_ns: Current time.
+            frame_seconds: Stream time of a frame; None: not a frame.
         """
-        stalled_seconds = (now_ns - self._heard_ns) / 1e9 if self._is_stalled else None
-        self._heard_ns, self._is_stalled = now_ns, False
+        stalled_seconds = (now_ns - self._activity_ns) / 1e9 if self._is_stalled else None
+        self._activity_ns, self._is_stalled = now_ns, False
         if frame_seconds is not None:
             last, self._frame_seconds = self._frame_seconds, frame_seconds
             interval_seconds = 0.0 if last is None else frame_seconds - last
-            usual_seconds = max(self._options.stall_seconds, _INTERVALS * interval_seconds)
+            usual_seconds = max(self._options.stall_seconds, _STALL_INTERVALS * interval_seconds)
             self._limit_seconds = min(usual_seconds, self._options.open_timeout_seconds)
         return stalled_seconds
 
-    def stalls(self) -> str | None:
-        """Returns words for a stall when the moment has come; None: the connection's time is up."""
+    def check_stall(self) -> str | None:
+        """Return the description of a new stall; None: the connection exceeds its limit."""
         if self._frame_seconds is None or self._is_stalled:
             return None
         words = f"no frame for {self._limit_seconds:g} s"
@@ -100,29 +96,29 @@ _CLOSED = ConnectProblem("the other side closed the connection", "see the log of
 
 
 class NetworkSource:
-    """A camera or a network stream. What blocks is read in a thread of its own."""
+    """A camera or network stream, read in its own thread."""
 
     base: Pace = "arrival"
 
     def __init__(self, opening: OpenOptions, options: SourceOptions) -> None:
-        """Open nothing yet."""
+        """Open no connection yet."""
         self._opening = opening
         self._options = options
 
     @property
     def name(self) -> str:
-        """For a reader, without credentials."""
+        """Name for messages, without credentials."""
         return self._opening.name
 
     def frames(
         self, number: int, waiter: Waiter, note: Callable[[Event], None]
     ) -> Iterator[LiveFrame | DroppedItem]:
-        """Yield its frames as they come, over all reconnections. See `LiveSource`."""
+        """Yield frames on arrival, over all reconnections. See `LiveSource`."""
         return _ReconnectLoop(self._opening, self._options, number, waiter, note).frames()
 
 
 class _ReconnectLoop:
-    """One source from its first connection to its end."""
+    """Connections of one source, until its end."""
 
     def __init__(
         self,
@@ -142,7 +138,7 @@ class _ReconnectLoop:
         self._attempt = 0
         self._codec: str | None = None
         self._lost_ns: int | None = None
-        self._words_of_wait = ""
+        self._last_wait_words = ""
         self._live_edge = self._new_live_edge()
         self._has_joined = False
 
@@ -169,7 +165,11 @@ class _ReconnectLoop:
     def _follow_connection(
         self, reader: ReaderThread[StreamItem]
     ) -> Iterator[LiveFrame | DroppedItem]:
-        """Yield the frames of one connection until its end; raises ConnectError."""
+        """Yield the frames of one connection until its end.
+
+        Raises:
+            ConnectError: the connection failed.
+        """
         watch = Watchdog(self._options, self._clock.now_ns())
         self._frame_builder.connect()
         self._has_joined = False
@@ -181,7 +181,7 @@ class _ReconnectLoop:
                 if not self._live_edge.is_over:
                     yield from self._leave_live_edge(self._live_edge.end())
                     continue
-                words = watch.stalls()
+                words = watch.check_stall()
                 if words is None:
                     raise ConnectError(watch.problem) from None
                 self._notify("stalled", words)
@@ -200,23 +200,23 @@ class _ReconnectLoop:
                 yield from self._on_item(item, watch)
 
     def _on_connected(self, connected: Connected, watch: Watchdog) -> None:
-        watch.connected(self._clock.now_ns(), is_recording=connected.is_recording)
+        watch.on_connected(self._clock.now_ns(), is_recording=connected.is_recording)
         if self._codec not in (None, connected.codec):
-            self._notify("resized", f"the codec is {connected.codec} now, it was {self._codec}")
+            self._notify("resized", f"the codec changed from {self._codec} to {connected.codec}")
         self._codec = connected.codec
         if connected.is_recording:
             self._live_edge.end()
-            self._notify_joined("joined a recording; it is played in real time", 0)
+            self._notify_joined("joined a recording, played in real time", 0)
 
     def _on_item(
         self, item: ReceivedFrame | DroppedItem, watch: Watchdog
     ) -> Iterator[LiveFrame | DroppedItem]:
         self._attempt = 0
         seconds = item.seconds if isinstance(item, ReceivedFrame) else None
-        stalled_seconds = watch.heard(self._clock.now_ns(), seconds)
+        stalled_seconds = watch.on_item(self._clock.now_ns(), seconds)
         if stalled_seconds is not None:
             self._notify("resumed", f"resumed after {stalled_seconds:.1f} s")
-            # What the server kept meanwhile is a backlog like the first.
+            # The server may have buffered a backlog during the stall.
             self._live_edge = self._new_live_edge()
         was_over = self._live_edge.is_over
         ready = self._live_edge.take(item)
@@ -228,7 +228,7 @@ class _ReconnectLoop:
     def _leave_live_edge(
         self, ready: list[ReceivedFrame | DroppedItem]
     ) -> Iterator[LiveFrame | DroppedItem]:
-        """Yield what joining held back, after the news that it is over."""
+        """Report the end of the search for the live edge, and yield the held frames."""
         behind, dropped = self._live_edge.behind_milliseconds, self._live_edge.dropped
         if self._has_joined:
             if dropped:
@@ -246,7 +246,7 @@ class _ReconnectLoop:
         self, ready: list[ReceivedFrame | DroppedItem]
     ) -> Iterator[LiveFrame | DroppedItem]:
         for item in ready:
-            yield self._frame_builder.emit(item)
+            yield self._frame_builder.build(item)
 
     def _notify_joined(self, words: str, frames: int) -> None:
         self._has_joined = True
@@ -258,33 +258,37 @@ class _ReconnectLoop:
         self._notify("reconnected", f"reconnected after {seconds:.1f} s: {words}", frames)
 
     def _new_live_edge(self) -> LiveEdge[ReceivedFrame]:
-        # It hands over all it kept at once, and there must be room for that.
+        # As many frames as the queue holds: they are released at once.
         return LiveEdge(self._options.backlog_seconds, self._options.keep)
 
     def _wait_before_next(self, problem: ConnectProblem) -> None:
-        """Raises OpenError where there is no next attempt."""
+        """Wait for the next attempt.
+
+        Raises:
+            OpenError: there is no next attempt.
+        """
         is_first = not self._frame_builder.has_begun
         if is_first and not self._options.wait_for_source and not problem.is_lasting:
-            raise self._error(problem, ", or have it waited for (--wait-for-source)")
+            raise self._error(problem, ", or wait for it (--wait-for-source)")
         if problem.is_lasting:
             raise self._error(problem)
         seconds = self._options.reconnect.before(self._attempt)
         if seconds is None:
-            raise self._error(problem, f"; {self._attempt} attempts in a row failed")
+            raise self._error(problem, f"; {self._attempt} consecutive attempts failed")
         if self._lost_ns is None and not is_first:
             self._lost_ns = self._clock.now_ns()
             self._notify("disconnected", f"lost: {problem.words}")
-        elif is_first and problem.words != self._words_of_wait:
+        elif is_first and problem.words != self._last_wait_words:
             self._notify("disconnected", f"waiting for it: {problem.words}")
-        self._words_of_wait = problem.words
+        self._last_wait_words = problem.words
         self._attempt += 1
         self._waiter.pause(seconds)
 
     def _error(self, problem: ConnectProblem, more: str = "") -> OpenError:
         name = self._opening.name
         hint = self._opening.hint
-        doing = "open" if not self._frame_builder.has_begun else "go on with"
-        message = f"cannot {doing} {name}: {problem.words}; {problem.advice}{more}{hint}"
+        action = "open" if not self._frame_builder.has_begun else "continue"
+        message = f"cannot {action} {name}: {problem.words}; {problem.advice}{more}{hint}"
         return OpenError(message, source=name)
 
     def _notify(self, kind: EventKind, words: str, frames: int = 0) -> None:
@@ -294,7 +298,7 @@ class _ReconnectLoop:
 
 
 class _FrameBuilder:
-    """Numbers what came, and makes pixels of it."""
+    """Builder of live frames: numbers, runs, segments and pixels."""
 
     def __init__(self, name: str, source: int, tell: Callable[[EventKind, str, int], None]) -> None:
         self._name = name
@@ -306,25 +310,25 @@ class _FrameBuilder:
         self._parse_size: tuple[int, int] | None = None
         self._converter: ArrayConverter | None = None
         self.has_begun = False
-        """A frame was emitted."""
+        """Whether a frame was built."""
 
     def connect(self) -> None:
-        """What comes next does not follow on what came before."""
+        """Start a gap: a new connection."""
         self._is_gap = True
         self._last_pts = None
         self._converter = None
 
-    def emit(self, item: ReceivedFrame | DroppedItem) -> LiveFrame | DroppedItem:
-        made = self._frame(item) if isinstance(item, ReceivedFrame) else item
+    def build(self, item: ReceivedFrame | DroppedItem) -> LiveFrame | DroppedItem:
+        result = self._frame(item) if isinstance(item, ReceivedFrame) else item
         self._number += 1
-        if isinstance(made, DroppedItem):
+        if isinstance(result, DroppedItem):
             self._is_gap = True
-            self._damaged += made.cause == DAMAGED
+            self._damaged += result.cause == DAMAGED
         elif self._damaged:
-            words = f"{_frames(self._damaged, 'damaged frame')} left out"
+            words = f"{_frames(self._damaged, 'damaged frame')} skipped"
             self._notify("dropped", words, self._damaged)
             self._damaged = 0
-        return made
+        return result
 
     def _frame(self, item: ReceivedFrame) -> LiveFrame | DroppedItem:
         if self._converter is None:
@@ -335,8 +339,8 @@ class _FrameBuilder:
             return DroppedItem(DAMAGED, error)
         height, width, _ = pixels.shape
         if self._parse_size is not None and self._parse_size != (height, width):
-            was = "x".join(map(str, self._parse_size))
-            self._notify("resized", f"frames are {height}x{width} now, they were {was}", 0)
+            old_size = "x".join(map(str, self._parse_size))
+            self._notify("resized", f"frames changed from {old_size} to {height}x{width}", 0)
             self._is_gap = True
         self._parse_size = height, width
         if self.has_begun and (self._is_gap or item.is_gap):

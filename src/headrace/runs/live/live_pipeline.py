@@ -10,7 +10,7 @@ from typing import Any, Final
 from headrace.errors import HeadraceError, OpenError, StageError, first_line
 from headrace.live.clip_windows import ClipWindow
 from headrace.live.drop_policy import (
-    MOST_IN_FLIGHT,
+    MAX_IN_FLIGHT,
     STALE,
     AgeLimit,
     DropLog,
@@ -118,7 +118,7 @@ class LivePipeline:
         self._work_seconds: deque[float] = deque(maxlen=_RECENT_BATCHES)
         self._delivered = 0
         self._in_flight = (
-            None if plan.overload.keeps_all else CapacityLimiter(MOST_IN_FLIGHT, clock=self.clock)
+            None if plan.overload.keeps_all else CapacityLimiter(MAX_IN_FLIGHT, clock=self.clock)
         )
         self._deadline: Waiter | None = None
         self._is_past_deadline = False
@@ -248,7 +248,7 @@ class LivePipeline:
         if not item.is_dropped:
             self._work_seconds.append(sum(span.work_ns for span in item.spans[1:]) / 1e9)
         work = median(self._work_seconds) if self._work_seconds else 0.0
-        withheld = MOST_IN_FLIGHT - self.plan.overload.in_flight(work)
+        withheld = MAX_IN_FLIGHT - self.plan.overload.in_flight(work)
         in_flight.give(1 + self._withheld - withheld)
         self._withheld = withheld
 
