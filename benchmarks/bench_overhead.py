@@ -35,7 +35,8 @@ from headrace.preprocess.levels import build_preprocess
 from headrace.profiling.provenance import Record
 from headrace.runs import run_options as runs
 from headrace.runs.run import Runner
-from headrace.runs.stages import Carriers, stages_of
+from headrace.runs.run_inputs import RunInputs
+from headrace.runs.run_stages import Transfers, stages_of
 from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.stage import Stage
 from headrace.sinks.predictions import PredictionLines
@@ -203,13 +204,13 @@ def _seconds(
                 input=runs.InputOptions(sources=(str(index.source),), max_steps=steps),
                 compute=runs.ComputeOptions(batch_size=batch_size),
                 output=runs.OutputOptions(out=Path(folder), video=False),
-                marks=runs.MarkOptions(**marks.get(way, {})),
+                marks=runs.TracingOptions(**marks.get(way, {})),
             ),
-            indexes=(index,),
+            inputs=RunInputs(indexes=(index,)),
             model=model,
         )
         # Without what is tried after a run.
-        session, _ = runner._recorded(watch.step)
+        session, _ = runner._run_once(watch.step)
         assert session.outcome == "complete", session.error
     return watch.read()
 
@@ -218,7 +219,7 @@ def _bare(
     index: StreamIndex, model: Model[Labels], batch_size: int, steps: int, folder: Path
 ) -> Iterator[object]:
     sink = PredictionLines(folder, [str(index.source)])
-    stages = stages_of(build_preprocess("medium", model.input), Carriers(), model, [sink])
+    stages = stages_of(build_preprocess("medium", model.input), Transfers(), model, [sink])
     reader = FrameReader([index], batch_size=batch_size, max_batches=steps)
     with Pipeline(source=reader, stages=stages).run() as run:
         yield from run

@@ -30,6 +30,7 @@ from headrace.models.results import Labels
 from headrace.preprocess.levels import Frames
 from headrace.preprocess.spec import InputSpec
 from headrace.runs.run import Runner
+from headrace.runs.run_inputs import RunInputs
 from headrace.runs.run_options import ComputeOptions, InputOptions, OutputOptions, RunOptions
 from headrace.sinks.batch_results import ClassifiedBatch
 
@@ -143,7 +144,7 @@ def _go(way: str, preprocesses: bool, path: Path, kept: Kept) -> None:
                 compute=ComputeOptions(prep_level="simple"),
                 output=OutputOptions(out=Path(folder), video=False),
             ),
-            indexes=(open_index(path),),
+            inputs=RunInputs(indexes=(open_index(path),)),
             model=_idle(),
             preprocess=None if preprocesses else _nothing,
             sinks=(kept,),

@@ -17,9 +17,9 @@ from headrace.extraction.ray.open_cluster import on_ray, sized
 from headrace.extraction.ray.settings import RaySettings
 from headrace.extras import Extra, extras, require
 from headrace.loaders.manifest import Manifest
-from headrace.runs.model_setup import StartWatch
-from headrace.runs.run_options import MarkOptions
-from headrace.runs.tracers import prepare_marks
+from headrace.runs.model_setup import StartupTimer
+from headrace.runs.run_options import TracingOptions
+from headrace.runs.tracers import prepare_tracers
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.sampling.selection import EveryNth
 from headrace.sinks.box_table import BoxTable
@@ -46,7 +46,7 @@ def frames(out: Path) -> FrameExtraction:
 
 
 def marks(**options: object) -> None:
-    prepare_marks(MarkOptions(**options), StartWatch(SYSTEM_CLOCK))
+    prepare_tracers(TracingOptions(**options), StartupTimer(SYSTEM_CLOCK))
 
 
 LEFT_OUT = ", or leave out --predictions for JSON lines"

@@ -58,23 +58,23 @@ def random_access(task: RandomAccess) -> Delivery:
 
 def show(stream: "Stream") -> dict[str, Any]:
     """Show the stream until it is over, with defaults; return what became of all frames."""
-    from headrace.live.address import addresses_of
+    from headrace.live.address import parse_addresses
     from headrace.live.drop_policy import DropPolicy
     from headrace.live.open_source import live_source
-    from headrace.runs.live.flow import LiveFlow, LivePlan
+    from headrace.runs.live.live_pipeline import LivePipeline, LivePlan
     from headrace.units import parse_seconds
 
     limit = None if stream.max_staleness is None else parse_seconds(stream.max_staleness)
-    [address] = addresses_of([stream.url])
+    [address] = parse_addresses([stream.url])
     plan = LivePlan(
         sources=[live_source(address)],
-        engine=stream.engine,
+        model_runner=stream.engine,
         overload=DropPolicy.chosen("auto", is_live=True, max_staleness_seconds=limit),
         max_seconds=(stream.until_ns - perf_counter_ns()) / 1e9,
     )
-    with LiveFlow(plan, on_event=lambda event: stream.note(event.kind)) as flow:
+    with LivePipeline(plan, on_event=lambda event: stream.note(event.kind)) as flow:
         for item in flow:
-            for view in item.value.gathered.views:
+            for view in item.value.batch.views:
                 stream.show(view[-1].pixels)
     found = flow.conserved()
     return {"arrived": found.arrived, "delivered": found.delivered}

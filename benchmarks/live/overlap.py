@@ -18,7 +18,7 @@ from benchmarks.live.source import (
 from benchmarks.markdown import spread, with_notes
 from benchmarks.worker import Ask, Meter
 from headrace.profiling.provenance import Record
-from headrace.runs.live.live_batches import ModelRunner, answers_of
+from headrace.runs.live.live_batches import ModelRunner, split_outputs
 
 _CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 CASES: Mapping[str, Mapping[str, Any]] = {
@@ -143,16 +143,14 @@ _Run = tuple[float, dict[str, float], list[Any]]
 def _sequential(source: OneThread, engine: ModelRunner, count: int) -> _Run:
     began = perf_counter()
     found = list(one_after_another(source, engine, count))
-    answers = [(frame.number, _plain(answers_of(output, 1)[0])) for frame, output, *_ in found]
+    answers = [(frame.number, _plain(split_outputs(output, 1)[0])) for frame, output, *_ in found]
     return perf_counter() - began, _means([spent for *_, spent in found]), answers
 
 
 def _threaded(source: OneThread, engine: ModelRunner, count: int) -> _Run:
     began = perf_counter()
     found = list(in_threads(source, engine, count))
-    answers = [
-        (value.gathered.views[0][-1].number, _plain(value.outputs[0])) for value, *_ in found
-    ]
+    answers = [(value.batch.views[0][-1].number, _plain(value.outputs[0])) for value, *_ in found]
     return perf_counter() - began, _means([spent for *_, spent in found]), answers
 
 

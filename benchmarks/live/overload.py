@@ -13,8 +13,8 @@ from benchmarks.worker import Ask, Meter, WorkerError
 from headrace.live.address import FileAddress
 from headrace.live.drop_policy import DropPolicy
 from headrace.live.realtime_file import RealtimeFile
-from headrace.runs.live.flow import LiveFlow, LivePlan
 from headrace.runs.live.live_batches import ModelOutputs
+from headrace.runs.live.live_pipeline import LivePipeline, LivePlan
 from headrace.runtime.clock import SYSTEM_CLOCK
 
 _SAMPLE_SECONDS = 0.5
@@ -80,12 +80,12 @@ def answer(
 
     def show(answered: ModelOutputs) -> None:
         now_ns = SYSTEM_CLOCK.now_ns()
-        ages_ms.extend((now_ns - v[-1].arrived_ns) / 1e6 for v in answered.gathered.views)
+        ages_ms.extend((now_ns - v[-1].arrived_ns) / 1e6 for v in answered.batch.views)
 
     limit = max_staleness_ms / 1e3
     plan = LivePlan(
         sources=[RealtimeFile(FileAddress(path=Path(clip)))],
-        engine=classifier(threads=1, at_least=model_ms / 1e3),
+        model_runner=classifier(threads=1, at_least=model_ms / 1e3),
         overload=DropPolicy.chosen("auto", is_live=True, max_staleness_seconds=limit),
         max_seconds=seconds,
         show=show,
@@ -93,7 +93,7 @@ def answer(
     process, meter = psutil.Process(), Meter()
     with (
         sampled(lambda: float(process.memory_info().rss), _SAMPLE_SECONDS) as series,
-        LiveFlow(plan) as flow,
+        LivePipeline(plan) as flow,
     ):
         for _ in flow:
             pass

@@ -158,7 +158,7 @@ def _bare(source: OneThread, engine: ModelRunner, count: int) -> Iterator[tuple[
 def _pipeline(source: OneThread, engine: ModelRunner, count: int) -> Iterator[tuple[Any, Times]]:
     """The stages of `headrace run`, as the consumer sees them."""
     for value, at_ns, spent in in_threads(source, engine, count):
-        yield value.outputs[0], ((at_ns - value.gathered.newest_ns) / 1e6, _work_ms(spent))
+        yield value.outputs[0], ((at_ns - value.batch.newest_ns) / 1e6, _work_ms(spent))
 
 
 def _unchanged(pixels: NDArray[np.uint8]) -> Any:

@@ -23,8 +23,8 @@ from headrace.models.load import load_classifier
 from headrace.planning.gop_ranges import in_order
 from headrace.preprocess.levels import build_preprocess
 from headrace.profiling.session import Pace
-from headrace.runs.live.flow import LiveFlow, LivePlan
 from headrace.runs.live.live_batches import ModelRunner
+from headrace.runs.live.live_pipeline import LivePipeline, LivePlan
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.runtime.waitable_source import Waiter
 
@@ -127,7 +127,7 @@ def in_threads(
 ) -> Iterator[tuple[Any, int, dict[str, int]]]:
     """Yield so many results of a live run, each with when it was there, and its stages' times."""
     overload = DropPolicy.chosen("keep-all", is_live=source.base != "full_speed")
-    plan = LivePlan(sources=[source], engine=engine, overload=overload)
-    with LiveFlow(plan) as flow:
+    plan = LivePlan(sources=[source], model_runner=engine, overload=overload)
+    with LivePipeline(plan) as flow:
         for item in islice(flow, count):
             yield item.value, SYSTEM_CLOCK.now_ns(), {s.stage: s.work_ns for s in item.spans}

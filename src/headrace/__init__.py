@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from headrace.loaders.manifest import Manifest
     from headrace.loaders.transforms import WithSample
     from headrace.profiling.session import Session
-    from headrace.runs.live.loop import LiveResult, live
+    from headrace.runs.live.live_loop import LiveResult, live
     from headrace.sampling.bursts import Bursts
     from headrace.sampling.clip_samplers import RandomClips, SegmentClips, UniformClips
     from headrace.sampling.delta_frames import DeltaFrames
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from headrace.sampling.moments import Moments
     from headrace.sampling.population import Population
     from headrace.sampling.sampler import BindableSampler, Sampler, SamplerContext, SamplerTraits
-    from headrace.sinks.own_sink import ResultBatch, Sink, SinkContext
+    from headrace.sinks.custom_sink import ResultBatch, Sink, SinkContext
     from headrace.video.camera_layout import CameraLayout
     from headrace.video.find_videos import find_videos
     from headrace.video.frame_format import Crop, FrameFormat

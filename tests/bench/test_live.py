@@ -22,8 +22,8 @@ from headrace.bench.live_load import time_live_plan
 from headrace.decode.open_decoder import open_index
 from headrace.live.drop_policy import DropPolicy
 from headrace.profiling.machine import provenance
-from headrace.runs.live.flow import LivePlan
 from headrace.runs.live.live_batches import ModelRunner
+from headrace.runs.live.live_pipeline import LivePlan
 from headrace.runtime.waitable_source import Waiter
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import SynthClip, write_clip
@@ -37,7 +37,9 @@ def taken(*, settling_seconds=0.1, run=None, overload="keep-all", **source):
     """The turn of a flow over one source, a frame every 10 ms."""
     plan = LivePlan(
         sources=[FakeSource(**source)],
-        engine=ModelRunner.of_callable(run or (lambda batch: batch.float().mean(dim=(1, 2, 3)))),
+        model_runner=ModelRunner.of_callable(
+            run or (lambda batch: batch.float().mean(dim=(1, 2, 3)))
+        ),
         overload=DropPolicy.chosen(overload, is_live=source.get("base") != "full_speed"),
     )
     return in_time(

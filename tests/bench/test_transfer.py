@@ -21,7 +21,7 @@ from headrace.bench.transfer_variants import Flows
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open_decoder import open_index
 from headrace.errors import BackendError
-from headrace.runs.stages import Transfer
+from headrace.runs.run_stages import Transfer
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing.synth import SynthClip, write_clip
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cli.kit import pairwise
-from headrace.runs.model_setup import notes_on
+from headrace.runs.model_setup import precision_notes
 from headrace.runs.run_options import ComputeOptions, ExecutionOptions
 from headrace.runtime.affinity import available_cores
 from headrace.testing.synth import SynthClip, write_clip
@@ -129,6 +129,6 @@ def check_results(out: Path, session: dict[str, Any], values: dict[str, Any], in
     assert batch_size == session["provenance"]["configuration"]["batch_size"]
     chosen = values["batch_size"] == "auto"
     said = [f"batch size {batch_size} was chosen"] if chosen else []
-    said += notes_on(ComputeOptions(execution=ExecutionOptions(amp=values["use_amp"])))
+    said += precision_notes(ComputeOptions(execution=ExecutionOptions(amp=values["use_amp"])))
     assert len(session["notes"]) == len(said)
     assert all(map(str.startswith, session["notes"], said))

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from headrace.live.address import addresses_of
+from headrace.live.address import parse_addresses
 from headrace.live.open_source import live_source
 from headrace.live.source import LiveFrame
 from headrace.live.source_options import SourceOptions
@@ -18,7 +18,7 @@ class Read:
     """Reads a source in the calling thread: iterate it. `on[kind]` is called at an event."""
 
     def __init__(self, text, options=QUICK, store=None, clock=SYSTEM_CLOCK, **more):
-        self.source = live_source(addresses_of([text])[0], options, store, **more)
+        self.source = live_source(parse_addresses([text])[0], options, store, **more)
         self.waiter = Waiter(clock)
         self.events = []
         self.items = []

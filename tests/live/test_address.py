@@ -10,7 +10,7 @@ from headrace.live.address import (
     FileAddress,
     NetworkAddress,
     PatternAddress,
-    addresses_of,
+    parse_addresses,
 )
 
 
@@ -39,23 +39,23 @@ from headrace.live.address import (
     ],
 )
 def test_reads_an_address(text, address):
-    assert addresses_of([text]) == [address]
+    assert parse_addresses([text]) == [address]
 
 
 def test_a_folder_and_a_glob_stand_for_the_videos_in_them(tmp_path):
     for name in ("b.mp4", "a.mp4", "c.txt", "d.mkv"):
         (tmp_path / name).touch()
-    assert _names(addresses_of([tmp_path])) == ["a.mp4", "b.mp4", "d.mkv"]
-    assert _names(addresses_of([str(tmp_path / "*.mp4")])) == ["a.mp4", "b.mp4"]
+    assert _names(parse_addresses([tmp_path])) == ["a.mp4", "b.mp4", "d.mkv"]
+    assert _names(parse_addresses([str(tmp_path / "*.mp4")])) == ["a.mp4", "b.mp4"]
     (tmp_path / "a[1].mp4").touch()
-    assert _names(addresses_of([str(tmp_path / "a[1].mp4")])) == ["a[1].mp4"]
+    assert _names(parse_addresses([str(tmp_path / "a[1].mp4")])) == ["a[1].mp4"]
 
 
 def test_a_list_names_its_sources_in_order(tmp_path):
     (tmp_path / "in.mp4").touch()
     here = tmp_path / "all.streams"
     here.write_text("# cameras\nrtsp://h/a#1 # the door\n\n0\nin.mp4 # a file\n")
-    assert addresses_of([here, "1"]) == [
+    assert parse_addresses([here, "1"]) == [
         NetworkAddress(url="rtsp://h/a#1"),
         CameraAddress(device=Path("/dev/video0")),
         FileAddress(path=tmp_path / "in.mp4"),
@@ -68,7 +68,7 @@ def test_an_address_shows_no_secret_and_a_pattern_can_be_asked_for_again_by_its_
     assert address.name == "rtsp://***@camera/live?token=***"
     assert repr(address) == f"NetworkAddress({address.name})" == str(address)
     pattern = PatternAddress(size=(64, 96), seconds=Fraction(2), seed=5)
-    assert addresses_of([pattern.name]) == [pattern]
+    assert parse_addresses([pattern.name]) == [pattern]
 
 
 def _names(addresses):

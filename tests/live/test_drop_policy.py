@@ -9,7 +9,7 @@ from headrace.live.drop_policy import (
     AgeLimit,
     DropPolicy,
     FairAdmission,
-    OverloadWatch,
+    OverloadDetector,
     StaleFilter,
 )
 from headrace.runtime.grouping import SlidingWindows
@@ -130,7 +130,7 @@ def test_whoever_comes_while_there_are_places_gives_way_to_each_other_one_once(b
 
 
 def test_an_overload_is_told_of_once_when_it_begins_and_once_when_it_is_over():
-    watch, told = OverloadWatch(), []
+    watch, told = OverloadDetector(), []
     drops = [*range(0, 30), *range(80, 120, 10)]  # tenths of a second; the second spell goes on
     for tenths in range(300):
         if tenths in drops:
@@ -147,7 +147,7 @@ def test_an_overload_is_told_of_once_when_it_begins_and_once_when_it_is_over():
 
 
 def test_drops_now_and_then_are_no_overload():
-    watch = OverloadWatch()
+    watch = OverloadDetector()
     moments = [0, *(k * SECOND for k in range(5, 60, 2))]
     assert {watch.drop(at_ns, "stale at model", 1) for at_ns in moments} == {None}
     assert watch.end(100 * SECOND) is None

@@ -15,12 +15,12 @@ import pytest
 from PIL import Image
 
 from headrace.errors import OpenError
-from headrace.live.address import PatternAddress, addresses_of
-from headrace.live.connect_errors import Failed
-from headrace.live.open_options import opening_of
+from headrace.live.address import PatternAddress, parse_addresses
+from headrace.live.connect_errors import ConnectError
+from headrace.live.open_options import open_options_of
 from headrace.live.pattern import PatternSource
 from headrace.live.source_options import BackOff, SourceOptions
-from headrace.live.stream_reader import Received, receive
+from headrace.live.stream_reader import ReceivedFrame, receive
 from headrace.runtime.item import DroppedItem
 from headrace.runtime.waitable_source import Waiter
 from headrace.testing.damage import concatenate, damage_packets
@@ -279,7 +279,7 @@ def test_a_web_camera_that_sends_pictures_is_timed_by_their_arrival():
         request.end_headers()
         for number in range(8):
             picture = BytesIO()
-            Image.fromarray(pattern.picture(number)).save(picture, "JPEG")
+            Image.fromarray(pattern.draw(number)).save(picture, "JPEG")
             head = f"--next\r\nContent-Type: image/jpeg\r\nContent-Length: {picture.tell()}\r\n\r\n"
             request.wfile.write(head.encode() + picture.getvalue() + b"\r\n")
 
@@ -301,16 +301,16 @@ def test_a_slow_decoder_skips_to_keyframes_and_counts_what_it_skips(tmp_path):
     stream = write_clip(tmp_path / "clip", clip).read_bytes()
     clock, items = FakeClock(), []
     with http_server(answer_without_end(stream, None)) as url:
-        opening = opening_of(addresses_of([url])[0], SourceOptions())
+        opening = open_options_of(parse_addresses([url])[0], SourceOptions())
 
         def read():
             for item in receive(opening, SourceOptions(), Waiter(clock)):
-                if isinstance(item, Received | DroppedItem):
+                if isinstance(item, ReceivedFrame | DroppedItem):
                     items.append(item)
-                if isinstance(item, Received):
+                if isinstance(item, ReceivedFrame):
                     clock.advance(0.2)
 
-        with suppress(Failed):  # the server hangs up
+        with suppress(ConnectError):  # the server hangs up
             in_time(read)
     assert len(items) == 60
     dropped = [item for item in items if isinstance(item, DroppedItem)]
@@ -318,7 +318,7 @@ def test_a_slow_decoder_skips_to_keyframes_and_counts_what_it_skips(tmp_path):
     numbers = [
         read_number(item.frame.to_ndarray(format="rgb24"))
         for item in items
-        if isinstance(item, Received)
+        if isinstance(item, ReceivedFrame)
     ]
     jumps = [after for before, after in pairwise(numbers) if after > before + 1]
     assert jumps

@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.errors import OpenError
-from headrace.live.address import addresses_of
+from headrace.live.address import parse_addresses
 from headrace.live.open_source import live_source
 from headrace.live.source import LiveFrame
 from headrace.runtime.pipeline import Pipeline
@@ -16,7 +16,7 @@ def merged(*texts, events, on_error="raise"):
     def feed(number, source):
         return WaitableSource(read=lambda waiter: source.frames(number, waiter, events.append))
 
-    sources = [live_source(address, QUICK) for address in addresses_of(texts)]
+    sources = [live_source(address, QUICK) for address in parse_addresses(texts)]
     return MergedSource(feeds=[feed(*each) for each in enumerate(sources)], on_error=on_error)
 
 

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import OpenError
-from headrace.live.address import addresses_of
-from headrace.live.open_options import camera_trouble, cameras_here, opening_of
+from headrace.live.address import parse_addresses
+from headrace.live.open_options import camera_problem, cameras_here, open_options_of
 from headrace.live.source_options import SourceOptions
 from live.reading import Read
 
 
 def told(text, **options):
-    return opening_of(addresses_of([text])[0], SourceOptions(**options))
+    return open_options_of(parse_addresses([text])[0], SourceOptions(**options))
 
 
 @pytest.mark.parametrize(
@@ -66,5 +66,5 @@ def test_cameras_are_listed_by_number(tmp_path):
     ],
 )
 def test_a_camera_that_cannot_be_used_is_explained(number, words):
-    trouble = camera_trouble(OSError(number, "x"))
-    assert (trouble is None) if words is None else (words in trouble.words)
+    problem = camera_problem(OSError(number, "x"))
+    assert (problem is None) if words is None else (words in problem.words)

@@ -8,7 +8,7 @@ import pytest
 
 from certificates import made
 from headrace.errors import OpenError
-from headrace.live.address import addresses_of
+from headrace.live.address import parse_addresses
 from headrace.live.source_options import BackOff
 from headrace.runtime.item import DroppedItem
 from headrace.runtime.queue import Cancelled
@@ -231,7 +231,7 @@ def test_a_server_that_speaks_no_tls_has_no_wrong_certificate(rtsp):
 
 
 def test_what_stands_behind_it_is_sent_to_nobody(camera):
-    (address,) = addresses_of([f"rtsps://h/x?a=1#ca={camera[1]}"])
+    (address,) = parse_addresses([f"rtsps://h/x?a=1#ca={camera[1]}"])
     assert address.url == "rtsps://h/x?a=1"
     assert address.trust.ca_file == camera[1]
 

@@ -6,10 +6,10 @@ from fractions import Fraction
 import pytest
 
 from headrace.live.drop_policy import DropLog
-from headrace.live.live_edge import Lag, LiveEdge
+from headrace.live.live_edge import DecodeLag, LiveEdge
 from headrace.live.network_source import GRACE_SECONDS, Watchdog
 from headrace.live.source_options import BackOff, SourceOptions
-from headrace.live.timestamp_repair import Arrivals, TimestampRepair
+from headrace.live.timestamp_repair import ArrivalClock, TimestampRepair
 from headrace.runtime.item import DroppedItem
 
 MS = 1_000_000
@@ -156,9 +156,9 @@ def test_after_a_silence_nothing_is_left_of_a_backlog():
 )
 def test_a_second_behind_is_late_and_half_a_second_is_not_any_more(packets, is_late):
     """Of each packet: its place, when it came, how long it was waited for, in ms."""
-    lag, found = Lag(1.0), []
+    lag, found = DecodeLag(1.0), []
     for shown, arrived, waited in packets:
-        lag.take(shown / 1000, arrived * MS, waited / 1000)
+        lag.add(shown / 1000, arrived * MS, waited / 1000)
         found.append(lag.is_late)
     assert found == is_late
 
@@ -202,7 +202,7 @@ def test_times_that_are_missing_stand_still_go_back_or_jump(pts, rate, expected,
 
 
 def test_without_times_the_moments_of_arrival_count_and_always_grow():
-    arrivals = Arrivals()
+    arrivals = ArrivalClock()
     moments_ns = (5_000_000_000, 5_040_000_000, 5_040_000_000, 5_030_000_000, 6_000_000_000)
     assert [arrivals.place(each) for each in moments_ns] == [0, 3600, 3601, 3602, 90_000]
 
@@ -212,14 +212,14 @@ def watchdog(now_seconds=0, *, is_recording=False, heard=()):
     options = SourceOptions(open_timeout_seconds=5, stall_seconds=1.5)
     watch, now_ns = Watchdog(options, now_seconds * SECOND), now_seconds * SECOND
     if heard is not None:
-        watch.connected(now_ns, is_recording=is_recording)
+        watch.on_connected(now_ns, is_recording=is_recording)
         for interval_seconds in heard:
-            watch.heard(now_ns, interval_seconds)
+            watch.on_item(now_ns, interval_seconds)
     return watch
 
 
 @pytest.mark.parametrize(
-    ("watch", "until_seconds", "stall", "trouble"),
+    ("watch", "until_seconds", "stall", "problem"),
     [
         (watchdog(2, heard=None), 2 + 5 + GRACE_SECONDS, None, "no answer came in time"),
         (watchdog(4), 9, None, "no frame for 5 s"),
@@ -229,27 +229,27 @@ def watchdog(now_seconds=0, *, is_recording=False, heard=()):
     ],
     ids=["opening", "the first frame", "a stall, then the end", "a slow camera", "a slower one"],
 )
-def test_something_must_come_in_time(watch, until_seconds, stall, trouble):
+def test_something_must_come_in_time(watch, until_seconds, stall, problem):
     assert watch.until_ns == until_seconds * SECOND
-    if trouble is not None:
-        assert watch.stalls() == stall
+    if problem is not None:
+        assert watch.check_stall() == stall
         if stall is not None:
             assert watch.until_ns == 15 * SECOND
-            assert watch.stalls() is None
-        assert watch.trouble.words == trouble
+            assert watch.check_stall() is None
+        assert watch.problem.words == problem
 
 
 def test_a_stall_is_over_with_the_next_frame():
     watch = watchdog(heard=(0.0, 0.04))
-    watch.stalls()
-    assert watch.heard(3 * SECOND, 0.08) == 3.0
+    watch.check_stall()
+    assert watch.on_item(3 * SECOND, 0.08) == 3.0
     assert watch.until_ns == 4.5 * SECOND
-    assert watch.heard(4 * SECOND, 0.12) is None
-    assert watch.stalls() == "no frame for 1.5 s"
+    assert watch.on_item(4 * SECOND, 0.12) is None
+    assert watch.check_stall() == "no frame for 1.5 s"
 
 
 def test_what_was_dropped_is_a_sign_of_life_and_a_recording_may_be_silent():
     watch = watchdog(heard=(0.0, 0.04))
-    watch.heard(SECOND)
+    watch.on_item(SECOND)
     assert watch.until_ns == 2.5 * SECOND
     assert watchdog(is_recording=True, heard=(0.0,)).until_ns is None

@@ -101,14 +101,14 @@ def test_without_an_end_it_goes_on_until_it_is_woken():
 def test_numbers_can_be_read_at_any_size(size):
     source = PatternSource(PatternAddress(size=size))
     for number in (0, 1, 63, 64, 65_535):
-        assert read_number(source.picture(number)) == number
+        assert read_number(source.draw(number)) == number
 
 
 def test_the_picture_moves_and_another_seed_is_another_picture():
     one, other = (PatternSource(PatternAddress(size=(96, 128), seed=seed)) for seed in (0, 1))
-    assert not np.array_equal(one.picture(0)[80:], one.picture(1)[80:])
-    assert not np.array_equal(one.picture(0)[80:], other.picture(0)[80:])
-    assert np.array_equal(one.picture(7), one.picture(7))
+    assert not np.array_equal(one.draw(0)[80:], one.draw(1)[80:])
+    assert not np.array_equal(one.draw(0)[80:], other.draw(0)[80:])
+    assert np.array_equal(one.draw(7), one.draw(7))
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from headrace.models.compute import Compute
 from headrace.models.load import load_classifier, load_detector, load_features
 from headrace.models.precision_support import autocast_dtype, emulation, is_native
 from headrace.models.prepare import FixedBatch, StartUp, compile_module, prepare
-from headrace.runs.model_setup import notes_on
+from headrace.runs.model_setup import precision_notes
 from headrace.runs.run_options import ComputeOptions, ExecutionOptions
 from headrace.testing.fake_clock import FakeClock
 from models.tiny import Applied, Failing, Mean, refused, tiny
@@ -257,7 +257,7 @@ def test_emulation_is_said_where_a_part_of_the_model_runs_on_such_a_processor(gi
 def test_a_run_notes_it_when_it_is_asked_for(monkeypatch):
     amp = ComputeOptions(execution=ExecutionOptions(amp=True))
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: OLD)
-    assert notes_on(amp) == (emulation(Compute(precision="bfloat16"), OLD),)
-    assert notes_on(ComputeOptions()) == ()
+    assert precision_notes(amp) == (emulation(Compute(precision="bfloat16"), OLD),)
+    assert precision_notes(ComputeOptions()) == ()
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: NEW)
-    assert notes_on(amp) == ()
+    assert precision_notes(amp) == ()

@@ -11,6 +11,7 @@ import pyarrow.parquet
 
 from headrace.profiling.session import Session
 from headrace.runs.run import Runner
+from headrace.runs.run_inputs import RunInputs
 from headrace.runs.run_options import RunOptions
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import SynthClip, read_number
@@ -49,7 +50,7 @@ def tiny_runner(sources: object, out: Path, module: object = None, **given: obje
     own = {"clock": FakeClock(), **{name: given.pop(name) for name in names}}
     return Runner(
         options=options(listed, out, **{"batch_size": 8, **given}),
-        indexes=tuple(map(StreamIndex.scan, listed)),
+        inputs=RunInputs(indexes=tuple(map(StreamIndex.scan, listed))),
         model=tiny_classifier(module),
         **own,
     )

@@ -22,9 +22,9 @@ from headrace.extraction.frame_reader import FrameReader
 from headrace.preprocess.levels import build_preprocess
 from headrace.profiling.metrics import Copies
 from headrace.runs.decoders import try_decoder
-from headrace.runs.model_setup import StartWatch
+from headrace.runs.model_setup import StartupTimer
 from headrace.runs.run import Runner
-from headrace.runs.stages import Carriers, Transfer
+from headrace.runs.run_stages import Transfer, Transfers
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing import damage
 from headrace.testing.synth import KINDS, SynthClip, write_clip
@@ -142,7 +142,7 @@ def test_what_decodes_is_tried_once_for_each_codec_and_not_where_it_is_the_plain
     bad = damage.damage_packets(h264, tmp_path / "bad.mp4", ordinals=[0])
     vp9 = write_clip(tmp_path / "vp9", KINDS["vp9_hidden"])
     indexes = [StreamIndex.scan(path) for path in (bad, h264, vp9)]
-    watch = StartWatch(SYSTEM_CLOCK)
+    watch = StartupTimer(SYSTEM_CLOCK)
     try_decoder(indexes, DecoderConfig(), watch)
     assert watch.parts == []
     try_decoder(indexes, TWIN, watch)
@@ -176,13 +176,13 @@ def test_a_run_by_pynvvideocodec_finds_what_one_by_pyav_finds(good, tmp_path, re
 
 def twin(source: Path, folder: Path, **given) -> Runner:
     """Return a run whose frames stay, on the CPU: devices are one and the same, copies count."""
-    copied = Carriers(pictures=Transfer("cpu", lambda tensor, _: tensor.clone()))
-    kept = {"carriers": copied, "decoding": TWIN, "clock": SYSTEM_CLOCK, "video": False}
+    copied = Transfers(to_sinks=Transfer("cpu", lambda tensor, _: tensor.clone()))
+    kept = {"transfers": copied, "decoding": TWIN, "clock": SYSTEM_CLOCK, "video": False}
     return tiny_runner(source, folder, **{**kept, **given})
 
 
 def plain(source: Path, folder: Path, **given) -> Runner:
-    return twin(source, folder, carriers=Carriers(), decoding=None, **given)
+    return twin(source, folder, transfers=Transfers(), decoding=None, **given)
 
 
 def seen_by_model(runner: Runner, level: str) -> torch.Tensor:

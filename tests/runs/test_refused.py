@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 from PIL import Image
+from runs.live.test_flow import means
+from runs.retrain.test_examples import found
 
 import headrace
 from headrace.cli.launch_flags import RunVocabulary
@@ -14,8 +16,8 @@ from headrace.models.results import BoxChoice
 from headrace.runs import decoders, run_options, tracers
 from headrace.runs.launch.launch_config import read_config
 from headrace.runs.live import live_batches, live_sources
-from headrace.runs.live.runner import LiveRunner
-from headrace.runs.model_setup import StartWatch
+from headrace.runs.live.live_session import LiveRunner
+from headrace.runs.model_setup import StartupTimer
 from headrace.runs.retrain.frame_labels import read_labels
 from headrace.runs.run_inputs import RunInputs
 from headrace.runs.run_options import FlowOptions
@@ -23,8 +25,6 @@ from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing.synth import SynthClip, write_clip
 from runs.kit import SQUEEZENET, options
 from runs.live.fake_sources import FakeSource
-from runs.live.test_flow import means
-from runs.retrain.test_examples import found
 from runs.retrain.toy import toy_runner
 from tests.kit.pages import calls_of, check_message
 
@@ -80,7 +80,7 @@ def names(prepare, toys, labelled_videos, tmp_path, monkeypatch):
         "read_labels": read_labels,
         "retrain": lambda **given: toy_runner(toys, tmp_path / "out", **given),
         "watch": watch,
-        "StartWatch": lambda: StartWatch(SYSTEM_CLOCK),
+        "StartupTimer": lambda: StartupTimer(SYSTEM_CLOCK),
     }
 
 

@@ -24,7 +24,7 @@ from headrace.runs.run_options import (
     OutputOptions,
     RunOptions,
 )
-from headrace.runs.stages import Carriers, Transfer
+from headrace.runs.run_stages import Transfer, Transfers
 from headrace.runs.what_if import Setting
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing import damage
@@ -168,8 +168,8 @@ def test_a_slow_copy_to_the_device_is_what_binds(tiny):
         hashlib.sha256(bytes(20_000_000))
         return tensor.clone()
 
-    carriers = Carriers(batches=Transfer("cpu", slowly))
-    session = tiny(batch_size=1, video=False, clock=SYSTEM_CLOCK, carriers=carriers).run()
+    transfers = Transfers(batches=Transfer("cpu", slowly))
+    session = tiny(batch_size=1, video=False, clock=SYSTEM_CLOCK, transfers=transfers).run()
     transfer = session.stages[2]
     assert (transfer.name, transfer.moved_bytes) == ("transfer", 30 * 3 * 8 * 8 * 4)
     (found,) = find(session.model_copy(update={"others_cpu_share": None}))

@@ -96,7 +96,7 @@ import sys
 from pathlib import Path
 import torch
 from headrace.runs.run_options import *
-from headrace.runs.model_setup import notes_on
+from headrace.runs.model_setup import precision_notes
 from headrace.runs.run import Runner
 
 made = 0

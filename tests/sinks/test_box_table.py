@@ -12,7 +12,7 @@ from PIL import Image
 
 from headrace.errors import ConfigError
 from headrace.models.results import ClassNames
-from headrace.sinks.annotated import AnnotatedPictures
+from headrace.sinks.annotated import AnnotatedImages
 from headrace.sinks.batch_results import Arrival
 from headrace.sinks.box_table import BoxLines, BoxTable
 from headrace.sinks.coco import CocoFile
@@ -112,7 +112,7 @@ def test_boxes_over_the_edge_or_without_a_size_can_be_drawn():
 
 
 def test_pictures_keep_names_folders_and_formats(tmp_path):
-    sink = AnnotatedPictures(tmp_path)
+    sink = AnnotatedImages(tmp_path)
     names = ("a.png", "below/a.jpg", "b.WEBP")
     sink.write(found_pictures(*names))
     sink.close()
@@ -125,6 +125,6 @@ def test_pictures_keep_names_folders_and_formats(tmp_path):
 def test_where_nothing_can_be_written_one_line_says_so(tmp_path):
     (tmp_path / "annotated").write_text("a file")
     with pytest.raises(ConfigError, match=r"cannot write .*annotated.*give another folder"):
-        AnnotatedPictures(tmp_path).write(found_pictures("a.png"))
+        AnnotatedImages(tmp_path).write(found_pictures("a.png"))
     with pytest.raises(ConfigError, match=r"cannot write .*coco.json.*no such file"):
         CocoFile(tmp_path / "none", [], NAMES)

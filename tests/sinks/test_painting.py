@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from headrace.sinks.latest_images import Tile, mosaic
-from headrace.sinks.painting import Caption, Overlay, caption_of
+from headrace.sinks.painting import Caption, Overlay, make_caption
 from sinks.made import boxes
 from sinks.web.faked_run import seen
 
@@ -29,7 +29,7 @@ def columns_with_text(picture: np.ndarray) -> np.ndarray:
 
 
 def test_a_caption_names_the_likeliest_class_and_the_frame():
-    assert caption_of(seen(120), 0) == Caption("street sign", "93%   #120")
+    assert make_caption(seen(120), 0) == Caption("street sign", "93%   #120")
 
 
 @pytest.mark.parametrize("size", [(272, 640), (1080, 1920), (480, 272), (96, 128)])

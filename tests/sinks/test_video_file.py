@@ -13,7 +13,7 @@ import pytest
 
 from cli.kit import python
 from headrace.errors import BackendError, ConfigError
-from headrace.sinks.annotated import AnnotatedParts
+from headrace.sinks.annotated import AnnotatedSegments
 from headrace.sinks.video_file import VideoFile
 from sinks.made import disk_full_after, noise
 from sinks.web.faked_run import seen
@@ -244,7 +244,7 @@ def test_a_recording_that_is_closed_is_a_plain_file(path):
 )
 def test_what_one_file_cannot_hold_goes_on_in_another(tmp_path, last, expected):
     """Of frames that came as they came."""
-    sink = AnnotatedParts(tmp_path, 1 if last is None else 2)
+    sink = AnnotatedSegments(tmp_path, 1 if last is None else 2)
     for number in range(5):
         sink.write(seen(number, source=int(last is not None), size=(64, 64)))
     if last is not None:
@@ -258,7 +258,7 @@ def test_what_one_file_cannot_hold_goes_on_in_another(tmp_path, last, expected):
 
 def test_a_folder_that_is_gone_is_said(tmp_path):
     with pytest.raises(ConfigError, match=r"cannot write .*annotated\.mp4"):
-        AnnotatedParts(tmp_path / "gone", 1).write(seen(0))
+        AnnotatedSegments(tmp_path / "gone", 1).write(seen(0))
 
 
 def test_a_browser_plays_it_and_shows_the_right_frame_in_the_right_colour(page, tmp_path):

@@ -127,7 +127,7 @@ def bound_variants(
         ready_classifier,
     )
     from headrace.models.precision_support import check_available
-    from headrace.runs.model_setup import computing_place
+    from headrace.runs.model_setup import compute_resources
     from headrace.runs.run_options import ExecutionOptions
 
     compute = config.compute_options(config.batch_size)
@@ -140,7 +140,7 @@ def bound_variants(
         kind, _, name = variant.partition(": ")
         binding = next(each for each in bindings if each.way == name)
         execution = ExecutionOptions(core_bind=binding.cores)
-        with computing_place(replace(compute, threads=binding.threads, execution=execution)):
+        with compute_resources(replace(compute, threads=binding.threads, execution=execution)):
             if kind == WHOLE:
                 with whole.begun():
                     yield
@@ -174,11 +174,11 @@ def _flow(
     """Decode, preprocess and infer without end, in the stages of a run."""
     from headrace.bench.model_variants import endless
     from headrace.preprocess.levels import build_preprocess
-    from headrace.runs.stages import SOURCE, Carriers, stages_of
+    from headrace.runs.run_stages import SOURCE, Transfers, stages_of
     from headrace.runtime.pipeline import Pipeline
 
     preprocess = build_preprocess(compute.prep_level, model.input)
-    stages = stages_of(preprocess, Carriers.of(model, prep_on_gpu=False), model, [])
+    stages = stages_of(preprocess, Transfers.of(model, prep_on_gpu=False), model, [])
     source = endless(index, compute.batch_size)
     line = Pipeline(source=source, stages=stages, source_name=SOURCE, marks_source=False)
     with line.run() as run:

@@ -22,7 +22,7 @@ from headrace.runtime.clock import Clock
 if TYPE_CHECKING:
     from headrace.bench.overlap_work import StageCosts
     from headrace.live.source import LiveSource
-    from headrace.runs.live.flow import LivePlan
+    from headrace.runs.live.live_pipeline import LivePlan
 
 SETTLING_SECONDS: Final = 1.0
 """Until threads have begun, and memory was taken."""
@@ -89,22 +89,22 @@ def live_plan(
         seconds: When reading stops.
     """
     from headrace.bench.overlap_work import Show
-    from headrace.runs.live.flow import LivePlan
     from headrace.runs.live.live_batches import ModelRunner
+    from headrace.runs.live.live_pipeline import LivePlan
 
     show = Show()
 
     def show_results(answered: Any) -> None:
-        for (frame,), labels in zip(answered.gathered.views, answered.outputs, strict=True):
+        for (frame,), labels in zip(answered.batch.views, answered.outputs, strict=True):
             show(frame.pixels, labels, frame.number)
 
     return LivePlan(
         sources=sources,
-        engine=ModelRunner(prepare=work.prepare, run=work.infer, device=work.device),
+        model_runner=ModelRunner(prepare=work.prepare, run=work.infer, device=work.device),
         overload=DropPolicy.chosen(overload, is_live=sources[0].base != "full_speed"),
         batch_size=batch_size,
         max_seconds=seconds,
-        carrier=work.carrier,
+        transfer=work.carrier,
         show=show_results,
     )
 
@@ -125,15 +125,15 @@ def time_live_plan(
         settling_seconds: After the first result, until it counts.
 
     Raises:
-        HeadraceError: as `LiveFlow` raises it.
+        HeadraceError: as `LivePipeline` raises it.
     """
-    from headrace.runs.live.flow import LiveFlow
-    from headrace.runs.live.runner import stage_records, step_of
+    from headrace.runs.live.live_pipeline import LivePipeline
+    from headrace.runs.live.live_session import stage_records, step_of
 
     steps: list[Step] = []
     settled, before = 0, Counter[tuple[str, str]]()
     watch, start_ns = Stopwatch(clock), clock.now_ns()
-    with LiveFlow(plan, clock) as flow:
+    with LivePipeline(plan, clock) as flow:
         for number, item in enumerate(flow):
             steps.append(step_of(item, number, start_ns, is_live=plan.is_live, clock=clock))
             if steps[-1].ended_ms - steps[0].ended_ms <= settling_seconds * 1e3:

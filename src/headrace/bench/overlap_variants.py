@@ -10,8 +10,8 @@ from headrace.bench.overlap_decoding import SharedFrame
 from headrace.bench.overlap_work import FrameResult, FrameTimeline, Show, StageCosts, stages_of
 from headrace.live.drop_policy import DropPolicy
 from headrace.live.realtime_file import LoadGenerator
-from headrace.runs.live.flow import LiveFlow, LivePlan
 from headrace.runs.live.live_batches import ModelOutputs, ModelRunner
+from headrace.runs.live.live_pipeline import LivePipeline, LivePlan
 from headrace.runs.run_options import ComputeOptions
 from headrace.runtime.clock import Clock
 from headrace.runtime.item import Span
@@ -55,19 +55,19 @@ def threaded(work: StageCosts, source: LoadGenerator, clock: Clock) -> Iterator[
     show, answers = Show(), dict[int, FrameResult]()
 
     def showing(answered: ModelOutputs) -> None:
-        frame = answered.gathered.views[0][0]
+        frame = answered.batch.views[0][0]
         answers[frame.number] = show(frame.pixels, answered.outputs[0], frame.number)
 
     plan = LivePlan(
         sources=[source],
-        engine=ModelRunner(prepare=work.prepare, run=work.infer, device=work.device),
+        model_runner=ModelRunner(prepare=work.prepare, run=work.infer, device=work.device),
         overload=DropPolicy(keeps_all=True, queue=_WAITING, max_staleness_seconds=None),
-        carrier=work.carrier,
+        transfer=work.carrier,
         show=showing,
     )
-    with LiveFlow(plan, clock) as flow:
+    with LivePipeline(plan, clock) as flow:
         for item in flow:
-            frame = item.value.gathered.views[0][0]
+            frame = item.value.batch.views[0][0]
             yield FrameTimeline(
                 due_ns=frame.arrived_ns,
                 out_ns=item.spans[-1].end_ns,

@@ -21,9 +21,9 @@ from headrace.models.precision_support import operation_threads
 from headrace.models.results import Labels
 from headrace.preprocess.levels import Preprocess, build_preprocess
 from headrace.preprocess.spec import InputSpec, PrepLevel
-from headrace.runs.model_setup import StartWatch, ready_model
+from headrace.runs.model_setup import StartupTimer, ready_model
 from headrace.runs.run_options import ComputeOptions
-from headrace.runs.stages import Transfer
+from headrace.runs.run_stages import Transfer
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.process_pipeline import ProcessStage
 from headrace.sinks.painting import Overlay
@@ -99,12 +99,12 @@ def ready_work(compute: ComputeOptions, clock: Clock) -> tuple[StageCosts, float
         ConfigError: there is no such model, or its weights cannot be had.
         BackendError: the device is missing, or the model cannot run there.
     """
-    watch = StartWatch(clock)
+    watch = StartupTimer(clock)
     model = ready_model(
         lambda: load_classifier(compute.model_name, compute.weights),
         compute,
         batch_size=compute.batch_size,
-        watch=watch,
+        timer=watch,
     )
     return StageCosts(model, compute), sum(part.seconds for part in watch.parts)
 

@@ -33,7 +33,7 @@ from headrace.models.precision_support import operation_threads
 from headrace.models.results import Labels
 from headrace.preprocess.levels import Frames, Preprocess, build_preprocess
 from headrace.runs.run_options import ComputeOptions
-from headrace.runs.stages import Transfer
+from headrace.runs.run_stages import Transfer
 from headrace.runtime.clock import Clock
 
 

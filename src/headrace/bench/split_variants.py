@@ -20,7 +20,7 @@ from headrace.bench.model_variants import (
 from headrace.bench.variant_benchmark import Work
 from headrace.models.split_model import SplitModule, cut_points
 from headrace.runs.run_options import ComputeOptions
-from headrace.runs.stages import Transfer
+from headrace.runs.run_stages import Transfer
 from headrace.runtime.clock import Clock
 from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.stage import Stage

@@ -221,14 +221,14 @@ def run_candidate(
         StageError: the model fails.
     """
     from headrace.runs.run_inputs import batches_of
-    from headrace.runs.stages import SOURCE, Carriers, stages_of
+    from headrace.runs.run_stages import SOURCE, Transfers, stages_of
 
     batch_size, warm_up = candidate.batch_size, warm_up_of(candidate.queue_depth)
     whole = len(index) // batch_size
     # One pass more than is needed: what is under way when it ends.
     passes = -(-(warm_up + 1 + iterations) // whole) + 1
     under_way = -(-8 * candidate.queue_depth // whole)
-    carriers = Carriers.of(work.model, prep_on_gpu=False)
+    carriers = Transfers.of(work.model, prep_on_gpu=False)
     pipeline = Pipeline(
         source=batches_of([index] * (passes + under_way), batch_size=batch_size, clock=clock),
         stages=stages_of(work.prepare, carriers, work.model, sinks=()),

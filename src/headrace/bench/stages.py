@@ -183,7 +183,7 @@ def measure_stages(config: StagesConfig, context: Context) -> StagesRecord:
     from headrace.bench.overlap_work import ready_work
     from headrace.bench.stages_line import SequentialStages, check_log, write_log, write_stage_trace
     from headrace.models.precision_support import operation_threads
-    from headrace.runs.model_setup import setup_of
+    from headrace.runs.model_setup import run_setup
 
     made, compute = context.provenance(config), config.compute_options(config.batch_size)
     check_log(config.tensorboard, context.clock)
@@ -207,7 +207,7 @@ def measure_stages(config: StagesConfig, context: Context) -> StagesRecord:
             traced = write_stage_trace(line, path, logs, context.clock)
     return StagesRecord(
         provenance=made,
-        setup=setup_of(compute, work.model, made, draws_video=False),
+        setup=run_setup(compute, work.model, made, draws_video=False),
         size=index.info.upright_size,
         model_seconds=model_seconds,
         turns=turns,

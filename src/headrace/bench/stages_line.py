@@ -18,10 +18,10 @@ from headrace.profiling.stage_records import Role
 from headrace.profiling.tensorboard_log import stage_scalars, writing
 from headrace.profiling.torch_trace import WARMUP_STEPS, StepTrace, warm_up
 from headrace.profiling.trace import ItemTrace, write_trace
-from headrace.runs.model_setup import StartWatch
-from headrace.runs.run_options import ComputeOptions, MarkOptions
-from headrace.runs.stages import SOURCE, STAGE_ROLES, Carriers, stages_of
-from headrace.runs.tracers import TENSORBOARD_TRACE, opened_log, prepare_marks
+from headrace.runs.model_setup import StartupTimer
+from headrace.runs.run_options import ComputeOptions, TracingOptions
+from headrace.runs.run_stages import SOURCE, STAGE_ROLES, Transfers, stages_of
+from headrace.runs.tracers import TENSORBOARD_TRACE, open_log, prepare_tracers
 from headrace.runtime.clock import Clock, processor_ns
 from headrace.runtime.tracing import NO_MARKS, Tracer
 from headrace.video.frame_format import FrameFormat
@@ -48,7 +48,7 @@ class SequentialStages:
             clock: What times.
         """
         preprocess = build_preprocess(compute.prep_level, model.input)
-        behind = stages_of(preprocess, Carriers.of(model, prep_on_gpu=False), model, sinks=())
+        behind = stages_of(preprocess, Transfers.of(model, prep_on_gpu=False), model, sinks=())
         self._stages: list[tuple[Role, Callable[[Any], Any]]] = [
             (SOURCE, lambda _: self._decoded()),
             *(
@@ -134,7 +134,7 @@ def check_log(tensorboard: Path | None, clock: Clock) -> None:
         BackendError: the package `tensorboard` is not installed.
         ConfigError: its folder cannot be made.
     """
-    prepare_marks(MarkOptions(tensorboard=tensorboard), StartWatch(clock))
+    prepare_tracers(TracingOptions(tensorboard=tensorboard), StartupTimer(clock))
 
 
 def write_stage_trace(
@@ -187,7 +187,7 @@ def write_log(
     if tensorboard is None:
         return None
     logs = tensorboard / f"bench_stages_P_{made.pid or 0}"
-    with writing(), closing(opened_log(logs)) as writer:
+    with writing(), closing(open_log(logs)) as writer:
         for number, work_ms in enumerate(batches):
             for tag, value in stage_scalars(work_ms, sum(work_ms.values())):
                 writer.add_scalar(tag, value, number)

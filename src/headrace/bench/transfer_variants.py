@@ -29,7 +29,7 @@ from headrace.models.compute import Device
 from headrace.models.transfer import Copy, PinnedCopy, copy_to
 from headrace.preprocess.levels import Frames, build_preprocess
 from headrace.preprocess.spec import InputSpec
-from headrace.runs.stages import Transfer
+from headrace.runs.run_stages import Transfer
 from headrace.runtime.clock import Clock
 from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex

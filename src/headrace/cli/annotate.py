@@ -11,7 +11,7 @@ from headrace.cli.run import conclude_run, run_files
 from headrace.cli.save_session import saying_when_interrupted
 from headrace.cli.signals import ending_at_once, ending_on_sigterm
 from headrace.cli.sources import check_present
-from headrace.live.address import is_camera_or_address
+from headrace.live.address import is_live_address
 from headrace.models.results import BoxChoice
 from headrace.runs.run_options import (
     ComputeOptions,
@@ -72,7 +72,7 @@ def _annotate(**typed: Any) -> None:
     if not is_live:
         check_present(typed["sources"])
     with ending_at_once(), waiting("loading PyTorch", is_quiet=is_quiet):
-        import headrace.runs.live.runner
+        import headrace.runs.live.live_session
         import headrace.runs.run  # noqa: F401
     out = options.output.out
     with ending_on_sigterm() as ending:
@@ -95,7 +95,7 @@ annotate = with_parameters(
 def _is_live(sources: Sequence[str]) -> bool:
     """Return whether a source is a camera, an address or a list of them; the others are files."""
     return any(
-        (is_camera_or_address(each) and not (each.isdecimal() and Path(each).exists()))
+        (is_live_address(each) and not (each.isdecimal() and Path(each).exists()))
         or each.endswith(".streams")
         for each in sources
     )

@@ -80,8 +80,8 @@ def launch(
                 program=(sys.executable, "-P", "-m", "headrace", "run"),
                 environment=dict(os.environ),
                 command=("headrace", *sys.argv[1:]),
-                on_news=screen.news,
-                on_begin=screen.begun,
+                on_event=screen.news,
+                on_start=screen.begun,
                 on_end=screen.ended,
             )
             launched.check()
@@ -95,9 +95,9 @@ def _conclude(
     """Write and print what came of it; end with the exit code that tells."""
     from headrace.report.launch import RECORD, REPORT, TABLE, render_launch_text, write_launch
     from headrace.report.text import printable
-    from headrace.runs.launch.launch_record import end_words, failed
+    from headrace.runs.launch.launch_record import describe_exit, failed_workers
 
-    bad = failed(record.workers)
+    bad = failed_workers(record.workers)
     has_results = any(worker.figures for worker in record.workers)
     if is_quiet:
         print(json_format.dumps(record.model_dump(mode="json")))
@@ -106,7 +106,7 @@ def _conclude(
     elif has_results:
         print(render_launch_text(record))
     for worker in bad:
-        print(f"headrace: worker {worker.name} {end_words(worker)}", file=sys.stderr)
+        print(f"headrace: worker {worker.name} {describe_exit(worker)}", file=sys.stderr)
         for line in worker.last_lines:
             print(f"  {printable(line)}", file=sys.stderr)
     if has_results:

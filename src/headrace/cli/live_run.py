@@ -13,7 +13,7 @@ from headrace.cli.signals import Ending
 if TYPE_CHECKING:
     from headrace.profiling.session import Session
     from headrace.profiling.steps import Step
-    from headrace.runs.live.runner import LiveRunner
+    from headrace.runs.live.live_session import LiveRunner
     from headrace.runs.live.status_board import Notice
     from headrace.runs.run_options import RunOptions
     from headrace.sinks.web.web_options import WebOptions
@@ -34,7 +34,7 @@ def run_live(
 ) -> "Session | None":
     """Run sources as they come and write the folder; None where it was only to be checked."""
     from headrace.profiling.machine import process_seconds
-    from headrace.runs.live.runner import LiveRunner
+    from headrace.runs.live.live_session import LiveRunner
 
     def watched(runner: LiveRunner) -> "Session":
         with _watched(runner, web, is_quiet=is_quiet) as shown:

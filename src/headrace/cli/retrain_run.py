@@ -23,7 +23,7 @@ from headrace.runs.retrain.retrain_options import LabelledInput, RetrainOptions,
 if TYPE_CHECKING:
     from headrace.profiling.session import Session
     from headrace.profiling.steps import Step
-    from headrace.runs.retrain.runner import RetrainRunner
+    from headrace.runs.retrain.retrain_session import RetrainRunner
 
 _MODE: Final = option(
     "mode",
@@ -95,7 +95,7 @@ def _retrain(*, dry_run: bool, json: bool, **typed: Any) -> None:
     with ending_on_sigterm() as ending:
         with saying_when_interrupted(ending, options.out):
             with waiting("loading PyTorch", is_quiet=json):
-                from headrace.runs.retrain.runner import RetrainRunner
+                from headrace.runs.retrain.retrain_session import RetrainRunner
 
             with waiting("opening the videos and the model", is_quiet=json):
                 runner = RetrainRunner.prepare(
@@ -139,13 +139,13 @@ def _options(**typed: Any) -> RetrainOptions:
 def _plan(runner: "RetrainRunner") -> str:
     from headrace.profiling.number_format import counted
 
-    material = runner.material
-    classes = material.examples.classes
+    dataset = runner.dataset
+    classes = dataset.labels.classes
     shown = ", ".join(classes[:5]) + (", ..." if len(classes) > 5 else "")
     return (
         f"{counted(runner.steps_planned, 'step')} on "
-        f"{counted(material.frames, 'frame')} of {counted(len(material.trained_on), 'video')}, "
-        f"{len(material.held_out)} held out, {len(classes)} classes ({shown})"
+        f"{counted(dataset.frames, 'frame')} of {counted(len(dataset.training_videos), 'video')}, "
+        f"{len(dataset.held_out)} held out, {len(classes)} classes ({shown})"
     )
 
 

@@ -73,7 +73,7 @@ run = with_mode(
 def _import_what_runs() -> None:
     """Import the large libraries here, which takes seconds."""
     import headrace.report.text
-    import headrace.runs.live.runner
+    import headrace.runs.live.live_session
     import headrace.runs.run  # noqa: F401
 
 
@@ -88,7 +88,7 @@ def _run_either(
 ) -> None:
     """Files at full speed by the run that is made for them, all else as it comes."""
     from headrace.cli.live_run import run_live
-    from headrace.runs.live.live_sources import plain_files
+    from headrace.runs.live.live_sources import full_speed_files
     from headrace.runs.task import with_task
 
     if options.marks.trace:
@@ -99,7 +99,7 @@ def _run_either(
     with ending_on_sigterm() as ending:
         with saying_when_interrupted(ending, out):
             options = with_task(options)
-            paths = plain_files(options)
+            paths = full_speed_files(options)
             if is_trying and paths is None:
                 _refuse_other_than_file()
             if paths is not None:
@@ -151,10 +151,10 @@ def conclude_run(session: "Session", out: Path, ending: Ending, *, is_quiet: boo
 def _plan(runner: "Runner") -> str:
     for note in runner.notes:
         print(f"headrace: {note}", file=sys.stderr)
-    if runner.pictures:
-        what = f"{runner.frames_planned} of {len(runner.pictures)} pictures"
+    if runner.inputs.images:
+        what = f"{runner.frames_planned} of {len(runner.inputs.images)} images"
     else:
-        names = [str(index.source) for index in runner.indexes]
+        names = [str(index.source) for index in runner.inputs.indexes]
         of = names[0] if len(names) == 1 else f"{len(names)} videos"
         what = f"{runner.frames_planned} frames of {of}"
     return f"{what} would be decoded"
@@ -175,7 +175,7 @@ def _with_progress(runner: "Runner", *, is_quiet: bool) -> "Session":
             seconds = (step.started_ms + step.total_ms) / 1e3
             # Step 0 may come again: a run that ran out of memory begins anew with smaller batches.
             done = (progress.tasks[0].completed if step.step else 0) + step.frames
-            # What a run does at its end takes seconds: see `with_alternatives`.
+            # What a run does at its end takes seconds: see `measure_alternatives`.
             what = "running" if done < runner.frames_planned else "measuring other settings after"
             progress.update(task, description=what, completed=done, rate=f"{done / seconds:.0f}")
 
@@ -205,15 +205,15 @@ def _try_advice(
         run: Runs with other options, without a word.
         is_quiet: What is said goes to stderr.
     """
-    from headrace.runs.what_if import in_words, trial_of
+    from headrace.runs.what_if import describe_gain, first_advised_change
 
     to = sys.stderr if is_quiet else sys.stdout
-    trial = trial_of(options, session)
+    trial = first_advised_change(options, session)
     if trial is None:
         print("Tried nothing: no option makes the change that is advised.", file=to)
         return
     print(f"Trying {trial.change.words.partition(':')[0]} ...", file=to, flush=True)
     after = run(trial.options)
     if after is not None:
-        print(f"Tried {in_words(trial, session, after)}", file=to)
+        print(f"Tried {describe_gain(trial.change, session, after)}", file=to)
         print(f"Its report: {trial.options.output.out / 'report.html'}", file=to)

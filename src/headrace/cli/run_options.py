@@ -25,9 +25,9 @@ from headrace.runs.run_options import (
     FlowOptions,
     InputOptions,
     LiveClipOptions,
-    MarkOptions,
     OutputOptions,
     RunOptions,
+    TracingOptions,
 )
 from headrace.sinks.web.web_options import WebOptions
 from headrace.units import parse_seconds
@@ -104,7 +104,7 @@ PARAMETERS: Final = (
         "What happens to live sources, on stderr: lines of text, or of JSON.",
     ),
     SESSION_JSON,
-    *parameters(MarkOptions),
+    *parameters(TracingOptions),
 )
 """In the order of `--help`."""
 
@@ -132,7 +132,7 @@ def run_options(typed: dict[str, Any]) -> RunOptions:
             execution=configured(ExecutionOptions, typed, fit_batch=is_auto),
         ),
         output=configured(OutputOptions, typed),
-        marks=configured(MarkOptions, typed),
+        marks=configured(TracingOptions, typed),
         flow=configured(FlowOptions, typed),
         clips=configured(LiveClipOptions, typed),
     )
@@ -144,9 +144,9 @@ def files_among(read: InputOptions) -> tuple[str, ...]:
     Raises:
         ConfigError: a source names nothing that can be one.
     """
-    from headrace.live.address import FileAddress, addresses_of
+    from headrace.live.address import FileAddress, parse_addresses
 
-    found = addresses_of(read.sources, read.rate)
+    found = parse_addresses(read.sources, read.rate)
     is_of_videos = read.rate is None
     return tuple(each.name for each in found if isinstance(each, FileAddress) and is_of_videos)
 

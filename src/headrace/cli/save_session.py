@@ -21,11 +21,11 @@ from headrace.runtime.child_spec import LAUNCH_VARIABLE
 if TYPE_CHECKING:
     from headrace.profiling.session import Session
     from headrace.profiling.steps import Step
-    from headrace.runs.live.runner import LiveRunner
-    from headrace.runs.retrain.runner import RetrainRunner
+    from headrace.runs.live.live_session import LiveRunner
+    from headrace.runs.retrain.retrain_session import RetrainRunner
     from headrace.runs.run import Runner
 
-    AnyRunner = TypeVar("AnyRunner", Runner, LiveRunner, RetrainRunner)
+    BaseRunner = TypeVar("BaseRunner", Runner, LiveRunner, RetrainRunner)
 
 
 _EVERY_MS: Final = 250.0
@@ -33,11 +33,11 @@ _EVERY_MS: Final = 250.0
 
 
 def execute(
-    runner: "AnyRunner",
+    runner: "BaseRunner",
     ending: Ending,
     *,
-    plan: Callable[["AnyRunner"], str],
-    with_progress: Callable[["AnyRunner"], "Session"],
+    plan: Callable[["BaseRunner"], str],
+    with_progress: Callable[["BaseRunner"], "Session"],
     is_dry: bool,
     is_quiet: bool,
 ) -> "Session | None":
@@ -140,13 +140,19 @@ def is_launched() -> bool:
     return LAUNCH_VARIABLE in os.environ
 
 
-def run_as_launched(runner: "AnyRunner", on_step: "Callable[[Step], None]", out: Path) -> "Session":
+def run_as_launched(
+    runner: "BaseRunner", on_step: "Callable[[Step], None]", out: Path
+) -> "Session":
     """Run at once; where a launch started this process, when all of its workers are ready.
 
     The record so far is kept in the folder `out`.
     """
     from headrace.report.folder import write_checkpoint
-    from headrace.runs.launch.launching import began, progress, ready
+    from headrace.runs.launch.launching import (
+        progress_message,
+        ready_message,
+        start_message,
+    )
     from headrace.runtime.rank_processes import Participant
 
     runner = replace(runner, on_record=partial(write_checkpoint, folder=out))
@@ -157,8 +163,8 @@ def run_as_launched(runner: "AnyRunner", on_step: "Callable[[Step], None]", out:
     frames, told_ms = 0, 0.0
 
     def wait() -> None:
-        worker.tell(ready(os.getpid()))
-        worker.tell(began(worker.wait()))
+        worker.tell(ready_message(os.getpid()))
+        worker.tell(start_message(worker.wait()))
 
     def tell(step: "Step") -> None:
         nonlocal frames, told_ms
@@ -168,7 +174,7 @@ def run_as_launched(runner: "AnyRunner", on_step: "Callable[[Step], None]", out:
         if step.ended_ms >= told_ms + _EVERY_MS:
             told_ms = step.ended_ms
             with suppress(ConfigError):  # nobody may listen any more; the run is what counts
-                worker.tell(progress(frames, step.ended_ms / 1e3))
+                worker.tell(progress_message(frames, step.ended_ms / 1e3))
         on_step(step)
 
     return replace(runner, before_start=wait).run(tell)

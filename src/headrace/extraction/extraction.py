@@ -282,7 +282,7 @@ class Extraction(ABC, Generic[OptionsT]):
         return KindSummary(
             setup=Setup(batch_size=max([step.frames for step in recorder.steps], default=1)),
             outputs=self.outputs if outcome == "complete" else (),
-            notes=recorder.notes_on_decoding(),
+            notes=recorder.decoding_notes(),
         )
 
     def work(

@@ -142,7 +142,7 @@ class ProgressRecorder:
         """What decoding cost, of chunks that were done."""
         return DecodeStats(**vars(self._costs))
 
-    def notes_on_decoding(self) -> tuple[str, ...]:
+    def decoding_notes(self) -> tuple[str, ...]:
         """Return which way decoded how much, where there was a choice, and what workers noted."""
         ways = ", ".join(f"{way}: {count} frames" for way, count in self._frames_by.items())
         return (*([f"decoded by {ways}"] if ways else []), *self.notes)

@@ -1,6 +1,6 @@
-"""What a user may name as a source, as values: a file, a camera, a network stream, a pattern.
+"""Addresses of sources: files, cameras, network streams, test patterns.
 
-addresses_of(["a.mp4", "0", "rtsp://user:password@camera/live", "test://?rate=30"])
+parse_addresses(["a.mp4", "0", "rtsp://user:password@camera/live", "test://?rate=30"])
 """
 
 import glob
@@ -14,7 +14,7 @@ from typing import Final
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from headrace.errors import ConfigError
-from headrace.live.tls import TlsTrust, trust_of
+from headrace.live.tls import TlsTrust, parse_trust
 from headrace.redaction import HOW_TO_WRITE, is_ambiguous, masked
 from headrace.video.find_videos import find_videos
 from headrace.video.image_sequence import Rate, source_at
@@ -26,57 +26,59 @@ _POSSIBLE: Final = (
     "a path, a folder, a glob, a camera (0, /dev/video0), rtsp://, rtsps://, http://, https://, "
     "udp://, test://, or a list of them in a file named *.streams"
 )
-_LARGEST_LIST_BYTES: Final = 1 << 20
-_SMALLEST_SIDE: Final = 32
+_MAX_LIST_BYTES: Final = 1 << 20
+"""Size of a *.streams file, at most."""
+_MIN_SIDE: Final = 32
+"""Height and width of a test pattern, at least, in pixels."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileAddress:
-    """A video file; it has an end, and may be read as fast as it can be.
+    """A video file or an image sequence, which can be read at full speed.
 
     Raises:
-        ConfigError: the rate is none.
+        ConfigError: the rate is not a number above 0.
     """
 
     path: Path
     rate: Rate | None = None
-    """Pictures a second; the path is then a folder of pictures in order, or a pattern of them."""
+    """Frames per second of an image sequence; the path is a folder of images or a pattern."""
 
     def __post_init__(self) -> None:
-        source_at(self.path, rate=self.rate)  # refuses what is no rate
+        source_at(self.path, rate=self.rate)  # raises for an invalid rate
 
     @property
     def source(self) -> Source:
-        """Where its frames come from."""
+        """Source of its frames."""
         return source_at(self.path, rate=self.rate)
 
     @property
     def name(self) -> str:
-        """For a reader."""
+        """Text for messages."""
         return str(self.path)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CameraAddress:
-    """A camera of this machine, by Video4Linux."""
+    """A Video4Linux camera of this machine."""
 
     device: Path
 
     @property
     def name(self) -> str:
-        """For a reader."""
+        """Text for messages."""
         return str(self.device)
 
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkAddress:
-    """A stream on the network."""
+    """A network stream."""
 
     url: str = field(repr=False)
-    """As the user gave it, secrets and all: show `name`. Its scheme is in lower case, as FFmpeg
-    knows no other."""
+    """URL with credentials, for FFmpeg alone; messages use `name`. The scheme is in lower case, as
+    FFmpeg requires."""
     trust: TlsTrust | None = None
-    """How the certificate of the host is verified; None: it is not."""
+    """Verification of the host's certificate; None: no verification."""
 
     @property
     def scheme(self) -> str:
@@ -85,12 +87,12 @@ class NetworkAddress:
 
     @property
     def name(self) -> str:
-        """For a reader, without user name, password and token."""
+        """Text for messages, without user name, password and token."""
         return masked(self.url)
 
     @property
     def hint(self) -> str:
-        """What may be wrong with the address itself, where that can be seen; else empty."""
+        """Advice for an ambiguous address; else empty."""
         return f"; {HOW_TO_WRITE}" if is_ambiguous(self.url) else ""
 
     def __repr__(self) -> str:
@@ -99,20 +101,20 @@ class NetworkAddress:
 
 @dataclass(frozen=True, kw_only=True)
 class PatternAddress:
-    """A picture that moves and carries its frame number; made here, in real time."""
+    """A moving test pattern with its frame number in the pixels, in real time."""
 
     size: tuple[int, int] = (720, 1280)
     """(height, width) in pixels."""
     rate: Fraction = Fraction(30)
     """Frames per second."""
     seconds: Fraction | None = None
-    """How long it lasts; None: for ever."""
+    """Duration; None: endless."""
     seed: int = 0
-    """Another one, another picture behind the numbers."""
+    """Seed of the background."""
 
     @property
     def name(self) -> str:
-        """For a reader."""
+        """Text for messages."""
         height, width = self.size
         lasts = "" if self.seconds is None else f"&seconds={float(self.seconds):g}"
         rate = f"rate={float(self.rate):g}"
@@ -122,62 +124,61 @@ class PatternAddress:
 Address = FileAddress | CameraAddress | NetworkAddress | PatternAddress
 
 
-def addresses_of(
+def parse_addresses(
     texts: Iterable[str | os.PathLike[str]], rate: Rate | None = None
 ) -> list[Address]:
-    """Return the sources that texts name, in their order; nothing is opened but lists and folders.
+    """Return the addresses of texts, in order; read lists and folders, open no source.
 
-    A folder or a glob stands for the videos in it, sorted; a file `*.streams` for what its lines
-    name (`#` begins a comment; paths start where the list lies). With a rate, each is a folder
-    of pictures in order, or a pattern of them.
+    A folder or a glob means its videos, sorted; a file `*.streams` means the sources in its lines
+    (`#` starts a comment; paths are relative to the list). With `rate`, in frames per second, each
+    text is an image sequence: a folder of images or a pattern.
 
     Raises:
-        ConfigError: none is named; a text names nothing that can be a source; the rate is none, or
-            given to something else.
+        ConfigError: there is no source; a text is not an address; the rate is invalid, or given for
+            a live source.
     """
-    found: list[Address] = []
+    addresses: list[Address] = []
     for text in (os.fspath(text).strip() for text in texts):
-        found += _named(text) if rate is None else [_pictures(text, rate)]
-    if not found:
-        raise ConfigError(f"no source is named; give one or more: {_POSSIBLE}")
-    return found
+        addresses += _parse_source(text) if rate is None else [_parse_images(text, rate)]
+    if not addresses:
+        raise ConfigError(f"no source is given; give one or more: {_POSSIBLE}")
+    return addresses
 
 
-def is_camera_or_address(text: str) -> bool:
-    """Return whether a text names something that comes as it comes, not a path."""
+def is_live_address(text: str) -> bool:
+    """Return whether a text is the address of a live source, not a path."""
     return "://" in text or text.isdecimal() or text.startswith("/dev/")
 
 
-def _named(text: str, folder: Path | None = None) -> Iterator[Address]:
+def _parse_source(text: str, folder: Path | None = None) -> Iterator[Address]:
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", text)
     if scheme:
-        yield _of_url(text, scheme[1].lower())
+        yield _parse_url(text, scheme[1].lower())
     elif re.fullmatch(r"\d+", text, re.ASCII):
         yield CameraAddress(device=Path(f"/dev/video{int(text)}"))
     elif text.startswith("/dev/"):
         yield CameraAddress(device=Path(text))
     elif not text:
-        raise ConfigError(f"a source is named by an empty text; give {_POSSIBLE}")
+        raise ConfigError(f"a source is an empty text; give {_POSSIBLE}")
     else:
-        yield from _of_path(Path(text) if folder is None else folder / text, folder)
+        yield from _parse_path(Path(text) if folder is None else folder / text, folder)
 
 
-def _pictures(text: str, rate: Rate) -> FileAddress:
-    if is_camera_or_address(text):
+def _parse_images(text: str, rate: Rate) -> FileAddress:
+    if is_live_address(text):
         raise ConfigError(
             "--framerate is for image sequences, a folder or a pattern such as frames/%05d.jpg, "
             f"got {masked(text)}, a live source; leave out --framerate"
         )
     if not text:
-        raise ConfigError("a source is named by an empty text; give a folder of pictures")
+        raise ConfigError("a source is an empty text; give a folder of images")
     return FileAddress(path=Path(text), rate=rate)
 
 
-def _of_url(url: str, scheme: str) -> Address:
+def _parse_url(url: str, scheme: str) -> Address:
     if scheme not in (*NETWORK_SCHEMES, "test"):
         raise ConfigError(
-            f"cannot read {masked(url)}: {scheme}:// is not among the sources that are known; give "
-            f"{_POSSIBLE}"
+            f"cannot read {masked(url)}: {scheme}:// is not a known scheme; give {_POSSIBLE}"
         )
     try:
         parts = urlsplit(url)
@@ -186,92 +187,90 @@ def _of_url(url: str, scheme: str) -> Address:
         host, port = None, None
     else:
         if scheme == "test":
-            return _pattern(parts)
-    is_listening = scheme == "udp" and port is not None  # udp://@:1234: whoever sends there
+            return _parse_pattern(parts)
+    is_listening = scheme == "udp" and port is not None  # udp://@:1234 receives from any host
     if not (host or is_listening):
         raise ConfigError(
-            f"cannot read {masked(url)}: no host and port can be made out in it; give "
+            f"cannot read {masked(url)}: it has no valid host and port; give "
             f"{scheme}://host:port/path, and {HOW_TO_WRITE}"
         )
     if scheme == "udp" and port is None:
         raise ConfigError(
-            f"cannot read {masked(url)}: it names no port; give udp://@:port to receive what is "
-            "sent to this machine, or udp://group:port for multicast"
+            f"cannot read {masked(url)}: it has no port; give udp://@:port to receive on this "
+            "machine, or udp://group:port for multicast"
         )
     url = scheme + url[len(scheme) :]
     if scheme not in TLS_SCHEMES:
         return NetworkAddress(url=url)
     plain, _, fragment = url.partition("#")
-    return NetworkAddress(url=plain, trust=trust_of(fragment, masked(plain)))
+    return NetworkAddress(url=plain, trust=parse_trust(fragment, masked(plain)))
 
 
-def _of_path(path: Path, folder: Path | None) -> Iterator[Address]:
+def _parse_path(path: Path, folder: Path | None) -> Iterator[Address]:
     if path.suffix.lower() == ".streams":
         if folder is not None:
-            raise ConfigError(f"{path} is a list inside a list; write its lines into the first one")
-        yield from _listed(path)
+            raise ConfigError(f"{path} is a list inside a list; copy its lines into the first list")
+        yield from _parse_list(path)
         return
     paths = [path]
     if glob.has_magic(str(path)) and not path.exists():
-        # Path.glob wants a folder to begin at, and knows no absolute patterns.
-        paths = [Path(each) for each in sorted(glob.glob(str(path), recursive=True))]  # noqa: PTH207
+        # Path.glob needs a start folder and rejects absolute patterns.
+        paths = [Path(match) for match in sorted(glob.glob(str(path), recursive=True))]  # noqa: PTH207
         if not paths:
-            raise ConfigError(
-                f"no file is matched by {masked(str(path))}; see what lies in its folder"
-            )
-    yield from (FileAddress(path=each) for each in find_videos(paths))
+            raise ConfigError(f"no file matches {masked(str(path))}; check the files of its folder")
+    yield from (FileAddress(path=video) for video in find_videos(paths))
 
 
-def _listed(path: Path) -> Iterator[Address]:
+def _parse_list(path: Path) -> Iterator[Address]:
     try:
-        if path.stat().st_size > _LARGEST_LIST_BYTES:
-            raise ConfigError(f"{path} is larger than 1 MiB; is it a list of sources?")
+        if path.stat().st_size > _MAX_LIST_BYTES:
+            raise ConfigError(f"{path} is larger than 1 MiB; check that it is a list of sources")
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text"
+        reason = getattr(error, "strerror", None) or "it is not a text file"
         raise ConfigError(
             f"cannot read the list {path}: {reason.lower()}; give one source on each line"
         ) from error
     texts = [re.split(r"(?:^|\s)#", line, maxsplit=1)[0].strip() for line in lines]
     if not any(texts):
-        raise ConfigError(f"the list {path} names no source; write one on each line")
+        raise ConfigError(f"the list {path} has no source; write one on each line")
     for number, text in enumerate(texts, start=1):
         try:
-            yield from _named(text, path.parent) if text else ()
+            yield from _parse_source(text, path.parent) if text else ()
         except ConfigError as error:
             raise ConfigError(f"line {number} of {path}: {error}") from error
 
 
-def _pattern(parts: SplitResult) -> PatternAddress:
+def _parse_pattern(parts: SplitResult) -> PatternAddress:
     given = dict(parse_qsl(parts.query, keep_blank_values=True))
     unknown = sorted(given.keys() - {"size", "rate", "seconds", "seed"})
     if unknown or parts.netloc or parts.path.strip("/"):
-        found = repr(", ".join(unknown)) if unknown else masked(parts.geturl())
+        text = repr(", ".join(unknown)) if unknown else masked(parts.geturl())
         raise ConfigError(
-            f"a test pattern knows size, rate, seconds and seed, got {found}; give "
+            f"a test pattern takes size, rate, seconds and seed, got {text}; give "
             "test://?size=720x1280&rate=30&seconds=60&seed=1, or parts of it"
         )
     default = PatternAddress()
     return PatternAddress(
-        size=_size(given["size"]) if "size" in given else default.size,
-        rate=_positive("rate", given["rate"], 1000) if "rate" in given else default.rate,
-        seconds=_positive("seconds", given["seconds"], 10**9) if "seconds" in given else None,
-        seed=_seed(given.get("seed", "0")),
+        size=_parse_size(given["size"]) if "size" in given else default.size,
+        rate=_parse_positive("rate", given["rate"], 1000) if "rate" in given else default.rate,
+        seconds=_parse_positive("seconds", given["seconds"], 10**9) if "seconds" in given else None,
+        seed=_parse_seed(given.get("seed", "0")),
     )
 
 
-def _size(text: str) -> tuple[int, int]:
-    found = re.fullmatch(r"(\d{1,5})x(\d{1,5})", text, re.ASCII)
-    size = (int(found[1]), int(found[2])) if found else (0, 0)
-    if min(size) < _SMALLEST_SIDE or max(size) > 1 << 13:
+def _parse_size(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"(\d{1,5})x(\d{1,5})", text, re.ASCII)
+    size = (int(match[1]), int(match[2])) if match else (0, 0)
+    if min(size) < _MIN_SIDE or max(size) > 1 << 13:
         raise ConfigError(
-            f"the size of a test pattern is HEIGHTxWIDTH, each from {_SMALLEST_SIDE} to "
+            f"the size of a test pattern is HEIGHTxWIDTH, each from {_MIN_SIDE} to "
             f"{1 << 13}, got {text!r}"
         )
     return size
 
 
-def _positive(name: str, text: str, most: int) -> Fraction:
+def _parse_positive(name: str, text: str, most: int) -> Fraction:
     try:
         value = Fraction(text)
     except (ValueError, ZeroDivisionError):
@@ -281,7 +280,7 @@ def _positive(name: str, text: str, most: int) -> Fraction:
     return value
 
 
-def _seed(text: str) -> int:
+def _parse_seed(text: str) -> int:
     if not re.fullmatch(r"\d{1,9}", text, re.ASCII):
         raise ConfigError(f"seed of a test pattern is a whole number from 0, got {text!r}")
     return int(text)

@@ -1,4 +1,4 @@
-"""From frames as they come to clips: never over a gap, each source by itself. Pure."""
+"""Clips of live frames: per source, never across a gap."""
 
 from dataclasses import dataclass
 
@@ -11,22 +11,22 @@ from headrace.units import check_integers
 
 @dataclass(frozen=True, kw_only=True)
 class ClipWindow:
-    """Which frames make a clip, and when the next one begins."""
+    """Frames of a clip, and start of the next one."""
 
     num_frames: int
     """Frames of a clip."""
     stride: int = 1
-    """1 means consecutive."""
+    """1 means consecutive frames."""
     hop: int | None = None
-    """Frames from the start of a clip to that of the next; None: clips follow each other."""
+    """Frames from the start of a clip to that of the next; None: clips do not overlap."""
 
     def __post_init__(self) -> None:
         check_integers(1, clip_len=self.num_frames, clip_stride=self.stride, clip_hop=self.hop)
 
     def windows(self) -> SlidingWindows[LiveFrame]:
-        """Return what makes clips of the frames of any number of sources, anew for each run.
+        """Return a new grouping of frames into clips, for any number of sources.
 
-        Frames that no whole clip comes of, before a gap and at the end, are dropped.
+        Frames of an incomplete clip, before a gap and at the end, are dropped.
         """
         return SlidingWindows(
             length=self.num_frames,
@@ -38,11 +38,11 @@ class ClipWindow:
         )
 
 
-def clip_shape(num_frames: int | None, *, stride: int, hop: int | None) -> ClipWindow | None:
-    """Return the clips for a model of so many frames; None for one that takes single frames.
+def clip_window_of(num_frames: int | None, *, stride: int, hop: int | None) -> ClipWindow | None:
+    """Return the window for clips of `num_frames`; None for a model of single frames.
 
     Raises:
-        ConfigError: clips are described for a model that takes single frames; a number is below 1.
+        ConfigError: clip options are given for a model of single frames; a number is below 1.
     """
     if num_frames is not None:
         return ClipWindow(num_frames=num_frames, stride=stride, hop=hop)
@@ -55,7 +55,7 @@ def clip_shape(num_frames: int | None, *, stride: int, hop: int | None) -> ClipW
 
 
 def is_gap(before: Item[LiveFrame], item: Item[LiveFrame]) -> bool:
-    """Whether something lies between two frames of a source: a gap, or another size."""
+    """Return whether there is a gap or a change of size between two frames of a source."""
     old, new = before.value, item.value
     return (
         new.run != old.run or new.number != old.number + 1 or new.pixels.shape != old.pixels.shape

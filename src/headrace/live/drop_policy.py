@@ -1,4 +1,4 @@
-"""What is done when frames come faster than they are worked on. Pure, but for the clock's time."""
+"""Drop policy of live runs: queue lengths, staleness, overload detection, fair admission."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -13,28 +13,28 @@ from headrace.runtime.grouping import Group, Grouping
 from headrace.runtime.item import Item
 from headrace.units import check_integers, one_of
 
-_APART_NS: Final = 1_000_000_000
-"""From the last drop to the next, from which it is another spell."""
-_SPELLS_KEPT: Final = 20_000
-"""Some 5 MB: a run that drops now and then for weeks fills no memory."""
+_SPELL_GAP_NS: Final = 1_000_000_000
+"""Time without a drop that ends a spell."""
+_MAX_SPELLS: Final = 20_000
+"""Latest spells that are kept: about 5 MB, so that memory stays bounded."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class DropSpell:
-    """Frames of one source that ended at one stage for one cause, closely one after the other."""
+    """Consecutive drops of one source, at one stage, for one cause."""
 
     source: int | None
-    """None: several sources' together."""
+    """None: items of several sources."""
     stage: str
     cause: str
     began_ns: int
-    """When the first was seen to have ended."""
+    """Time of the first drop."""
     last_ns: int
     frames: int
 
     @property
     def words(self) -> str:
-        """Say it in a few words: `overflow at decode, over 1.4 s`."""
+        """Description: `overflow at decode, over 1.4 s`."""
         seconds = (self.last_ns - self.began_ns) / 1e9
         return f"{self.cause} at {self.stage}" + (
             f", over {seconds:.1f} s" if seconds >= 0.1 else ""
@@ -42,18 +42,18 @@ class DropSpell:
 
 
 class DropLog:
-    """Adds up drops: `add` each as it is seen, then read the `spells`."""
+    """Log of drops, merged into spells."""
 
     def __init__(self) -> None:
-        """Nothing was dropped yet."""
-        self.spells: deque[DropSpell] = deque(maxlen=_SPELLS_KEPT)
-        """The latest, in the order they began; the last of each kind may go on."""
+        """Start without drops."""
+        self.spells: deque[DropSpell] = deque(maxlen=_MAX_SPELLS)
+        """Latest spells, by their first drop; the last of each kind may continue."""
         self._open: dict[tuple[int | None, str, str], DropSpell] = {}
 
     def add(self, at_ns: int, *, source: int | None, stage: str, cause: str, frames: int) -> None:
-        """Note that frames ended at a stage, at a moment that is not before the last one."""
+        """Add dropped frames; times must not decrease."""
         spell = self._open.get((source, stage, cause))
-        if spell is not None and at_ns - spell.last_ns < _APART_NS:
+        if spell is not None and at_ns - spell.last_ns < _SPELL_GAP_NS:
             spell.last_ns = at_ns
             spell.frames += frames
             return
@@ -69,26 +69,26 @@ OverloadName = Literal["auto", "keep-all", "keep-last"]
 `auto`: `keep-last` for live sources, `keep-all` for a file at full speed."""
 
 STALE: Final = "stale"
-"""Why a frame is dropped that is older than it may be."""
+"""Drop cause of frames above the maximum age."""
 _DEFAULT_QUEUE: Final = {"keep-all": 2, "keep-last": 1}
-_LASTS_NS: Final = 1_000_000_000
-"""Of drops that follow each other closer than this, from which they are an overload."""
-_CALM_NS: Final = 10_000_000_000
-"""Without a drop, after which an overload is over."""
-MOST_IN_FLIGHT: Final = 2
-"""Batches between the first queue and the results: one in the model, one that is made ready."""
+_OVERLOAD_NS: Final = 1_000_000_000
+"""Duration of consecutive drops that counts as overload; also the largest gap between them."""
+_RECOVERY_NS: Final = 10_000_000_000
+"""Time without a drop that ends an overload."""
+MAX_IN_FLIGHT: Final = 2
+"""Batches after the first queue: one in the model, one in preprocessing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DropPolicy:
-    """What is done when frames are too many."""
+    """Handling of frames that arrive faster than they are processed."""
 
     keeps_all: bool
-    """Every frame, however late; or the freshest ones."""
+    """True: every frame, however late; False: the newest frames."""
     queue: int
-    """Frames of each source that may wait for their turn."""
+    """Waiting frames per source, at most."""
     max_staleness_seconds: float | None
-    """A frame that is older at the border of a stage ends there; None: it may be of any age."""
+    """Maximum age of a frame before each stage; None: no limit."""
 
     @classmethod
     def chosen(
@@ -99,57 +99,57 @@ class DropPolicy:
         queue: int | None = None,
         max_staleness_seconds: float | None = None,
     ) -> "DropPolicy":
-        """Return what a name means.
+        """Return the policy of a name.
 
         Args:
-            name: As the user chose it.
-            is_live: Frames come at a pace of their own, not as fast as they are taken.
-            queue: Frames of each source that may wait; None means 1 where the freshest are kept,
-                since each further one makes all of them older, and 2 where all are.
+            name: Name chosen by the user.
+            is_live: Whether frames arrive in real time.
+            queue: Waiting frames per source; None means 1 with `keep-last`, since each further one
+                adds latency, and 2 with `keep-all`.
             max_staleness_seconds: See the field.
 
         Raises:
-            ConfigError: there is no such name; frames of a file at full speed cannot be too many
-                or too old; a number is out of range.
+            ConfigError: the name does not exist; `keep-last` or an age limit is given for files at
+                full speed; a number is out of range.
         """
         one_of(OverloadName, overload=name)
         if not is_live and (name == "keep-last" or max_staleness_seconds is not None):
             raise ConfigError(
-                "a file at full speed waits for the model, so its frames are never too many or too "
-                "old; leave out --overload keep-last and --max-staleness, or give --pace realtime"
+                "files at full speed wait for the model, so no frame is dropped; leave out "
+                "--overload keep-last and --max-staleness, or give --pace realtime"
             )
         check_integers(1, queue=queue)
         if max_staleness_seconds is not None and not max_staleness_seconds > 0:
             raise ConfigError(f"max_staleness must be > 0, got {max_staleness_seconds} s")
-        meant = ("keep-last" if is_live else "keep-all") if name == "auto" else name
+        effective = ("keep-last" if is_live else "keep-all") if name == "auto" else name
         return cls(
-            keeps_all=meant == "keep-all",
-            queue=queue or _DEFAULT_QUEUE[meant],
+            keeps_all=effective == "keep-all",
+            queue=queue or _DEFAULT_QUEUE[effective],
             max_staleness_seconds=max_staleness_seconds,
         )
 
     def in_flight(self, work_seconds: float) -> int:
-        """Return how many batches may be on their way at once, when one costs so much work.
+        """Return the number of batches in flight, for batches of `work_seconds` each.
 
-        With two, the second is made ready while the first is in the model; but it was fresh when
-        the first began, so it comes out about twice the work old. Where that is too old, one.
+        With two, one is preprocessed while the other is in the model, and completes at an age of
+        about twice the work. Where that is above the maximum age, the number is one.
         """
         limit = self.max_staleness_seconds
-        return MOST_IN_FLIGHT if limit is None or 2 * work_seconds <= limit else 1
+        return MAX_IN_FLIGHT if limit is None or 2 * work_seconds <= limit else 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class AgeLimit:
-    """Tells what is too old, at the moment it is asked."""
+    """Maximum age of frames, checked against the clock."""
 
     seconds: float | None
     clock: Clock
 
     def is_over(self, arrived_ns: int, ahead_seconds: float = 0.0) -> bool:
-        """Whether what arrived then is older than it may be, or will be after so much work.
+        """Return whether a frame exceeds the limit now, or after `ahead_seconds` of work.
 
-        No more than half of the limit counts as work ahead: a single slow batch, such as the first
-        one, must not keep all others from being tried.
+        At most half of the limit counts as work ahead: after one slow batch, such as the first,
+        later batches must still run.
         """
         if self.seconds is None:
             return False
@@ -157,70 +157,70 @@ class AgeLimit:
         return self.clock.now_ns() - arrived_ns > (self.seconds - ahead_seconds) * 1e9
 
 
-class OverloadWatch:
-    """Tells when frames begin to be too many, and when they no longer are.
+class OverloadDetector:
+    """Detector of the start and end of an overload.
 
-    A drop now and then, as at the start, is no overload; and one that comes and goes is told once.
+    Occasional drops, as at the start, are no overload; an intermittent overload is reported once.
     """
 
     def __init__(self) -> None:
-        """Nothing was dropped yet."""
+        """Start without drops."""
         self._first_ns = self._last_ns = 0
         self._is_over = True
         self.frames = 0
-        """Frames that the latest overload cost so far."""
+        """Frames dropped in the latest overload."""
 
     def drop(self, at_ns: int, where: str, frames: int) -> str | None:
-        """Take in frames that were dropped; return words where an overload begins with them.
+        """Add dropped frames; return a description where they start an overload.
 
         Args:
-            at_ns: When.
+            at_ns: Time of the drop.
             where: Cause and stage: `overflow at decode`.
-            frames: How many.
+            frames: Number of frames.
         """
-        if self._is_over and at_ns - self._last_ns >= _LASTS_NS:
+        if self._is_over and at_ns - self._last_ns >= _OVERLOAD_NS:
             self._first_ns, self.frames = at_ns, 0
         self._last_ns = at_ns
         self.frames += frames
         seconds = (at_ns - self._first_ns) / 1e9
-        if not self._is_over or at_ns - self._first_ns < _LASTS_NS:
+        if not self._is_over or at_ns - self._first_ns < _OVERLOAD_NS:
             return None
         self._is_over = False
         return (
-            "overload: frames come faster than they are worked on; "
+            "overload: frames arrive faster than they are processed; "
             f"{self.frames} dropped in {seconds:.1f} s ({where})"
         )
 
     def end(self, now_ns: int) -> str | None:
-        """Return words where an overload is over by now."""
-        if self._is_over or now_ns - self._last_ns < _CALM_NS:
+        """Return a description where an overload has ended."""
+        if self._is_over or now_ns - self._last_ns < _RECOVERY_NS:
             return None
         self._is_over = True
         seconds = (self._last_ns - self._first_ns) / 1e9
         return (
-            f"overload is over: no frame dropped for {_CALM_NS / 1e9:g} s; "
-            f"{self.frames} were dropped in {seconds:.1f} s"
+            f"overload is over: no frame dropped for {_RECOVERY_NS / 1e9:g} s; "
+            f"{self.frames} dropped in {seconds:.1f} s"
         )
 
 
 class FairAdmission:
-    """Who may take a place where there are too few, such as that of a clip under way.
+    """Fair admission of sources to scarce permits, such as those of clips in flight.
 
-    A source that got none has a claim: each other one gives way to it once, in the order of claims.
-    So none goes without for ever, whatever the rates and phases of the others; and the claim of a
-    source that does not come again costs each other one a single clip.
+    A source without a permit has a claim: each other source yields to it once, in the order of
+    claims. No source starves, whatever the rates of the others; a claim of a silent source costs
+    each other source one clip.
     """
 
     def __init__(self) -> None:
-        """Nobody has a claim."""
+        """Start without claims."""
         self._gave_way: dict[int, set[int]] = {}  # oldest claim first
 
     def admits(self, source: int, take: Callable[[], bool]) -> bool:
-        """Whether a source gets a place now.
+        """Return whether a source gets a permit now.
 
         Args:
-            source: Who asks.
-            take: Takes a place if there is one; says so.
+            source: The source.
+            take: Takes a permit; returns whether there was one.
         """
         older = list(takewhile(lambda other: other != source, self._gave_way))
         is_its_turn = all(source in self._gave_way[other] for other in older)
@@ -234,10 +234,10 @@ class FairAdmission:
 
 
 class StaleFilter:
-    """A grouping of frames that first lets go those that are too old: a `Grouping`."""
+    """A `Grouping` that drops stale frames before another one."""
 
     def __init__(self, inner: Grouping[LiveFrame], limit: AgeLimit) -> None:
-        """`inner` groups the others."""
+        """`inner` groups the remaining frames."""
         self._inner = inner
         self._limit = limit
 

@@ -1,4 +1,4 @@
-"""Right after connecting: leave out what the server had kept, and go on at the present."""
+"""Live edge: the server's backlog after a connection, skipped; and late decoding, detected."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -8,26 +8,26 @@ from headrace.runtime.item import DroppedItem
 from headrace.runtime.stage_executor import OVERFLOW
 
 LATE: Final = "late"
-"""Why a frame is dropped that was skipped, up to the next keyframe, to catch up."""
+"""Drop cause of frames skipped up to the next keyframe, to catch up."""
 _LAG_WAIT_SECONDS: Final = 0.002
-"""A read that takes so long had to wait: nothing lies ready, so nothing is late."""
+"""Wait of a read that shows that no packet was ready."""
 
 
-class Lag:
-    """How far reading is behind the stream, by packets that lay ready when they were asked for.
+class DecodeLag:
+    """Detector of late decoding, by packets that were ready before their read.
 
-    Without it what a decoder cannot keep up with would wait in the buffers of the system and of
-    the server, and every frame be older than the one before.
+    Without it, packets of a slow decoder would collect in the buffers of system and server, and
+    each frame would be older than the one before.
     """
 
     def __init__(self, limit_seconds: float) -> None:
-        """Nothing came yet; it is late from `limit_seconds` behind on, until half of that."""
+        """Late starts at `limit_seconds` behind the stream, and ends at half of it."""
         self._limit_seconds = limit_seconds
         self._present: tuple[float, int] | None = None
         self.is_late = False
 
-    def take(self, seconds: float, arrived_ns: int, waited_seconds: float) -> None:
-        """Take in a packet: its place in the stream, when it came, how long its read waited."""
+    def add(self, seconds: float, arrived_ns: int, waited_seconds: float) -> None:
+        """Add a packet: its stream time, its arrival, and the wait of its read."""
         if self._present is None or waited_seconds >= _LAG_WAIT_SECONDS:
             self._present = seconds, arrived_ns
         present_seconds, present_ns = self._present
@@ -37,33 +37,33 @@ class Lag:
 
 
 BACKLOG: Final = "backlog"
-"""Why a frame is dropped that the server had kept from before it was asked."""
-_WAITED: Final = 0.25
-"""Of the interval between two frames: a read that waited so long waited for the camera."""
-_WAITED_SECONDS: Final = 0.01
-"""The same where no interval is known."""
+"""Drop cause of frames that the server buffered before the connection."""
+_WAIT_SHARE: Final = 0.25
+"""Share of the frame interval; a read that waits this long waits for the camera."""
+_WAIT_SECONDS: Final = 0.01
+"""The same wait for an unknown interval."""
 _SILENT_SECONDS: Final = 0.2
-"""Without a frame, after which nothing is left of a backlog."""
-_LONGEST_SECONDS: Final = 5.0
-"""After which joining is over in any case: this machine may be too slow to ever wait."""
+"""Time without a frame that ends a backlog."""
+_MAX_SECONDS: Final = 5.0
+"""Duration of the search for the live edge, at most: a slow machine may never wait."""
 
 
 class TimedFrame(Protocol):
-    """What a frame must tell to be judged."""
+    """Frame with the times that the live edge needs."""
 
     @property
     def seconds(self) -> float:
-        """Its place on the timeline of the stream."""
+        """Stream time."""
         ...
 
     @property
     def arrived_ns(self) -> int:
-        """When it was handed over."""
+        """Arrival."""
         ...
 
     @property
     def waited_seconds(self) -> float:
-        """How long the read of it had to wait."""
+        """Wait of its read."""
         ...
 
 
@@ -71,39 +71,39 @@ FrameT = TypeVar("FrameT", bound=TimedFrame)
 
 
 class LiveEdge(Generic[FrameT]):
-    """Holds frames back while they come without a wait, and drops all but the newest of them.
+    """Search for the live edge: holds back frames read without a wait, and drops the old ones.
 
-    What a server has kept comes as fast as it can be read; the first read that has to wait waited
-    for the camera, and joining is over. So the first picture is late by one interval.
+    A server's buffered frames arrive as fast as they are read; the first read that waits, waits
+    for the camera, and ends the search. So the first frame is late by one interval.
     """
 
-    def __init__(self, limit_seconds: float, most: int) -> None:
-        """Nothing came yet.
+    def __init__(self, limit_seconds: float, max_frames: int) -> None:
+        """Start the search.
 
         Args:
-            limit_seconds: How much older than the newest a frame may be to be kept.
-            most: How many frames are kept at most.
+            limit_seconds: Maximum age of a frame relative to the newest.
+            max_frames: Frames held back, at most.
         """
         self._limit_seconds = limit_seconds
-        self._most = most
+        self._max_frames = max_frames
         self._held: deque[FrameT | DroppedItem] = deque()
         self._first: FrameT | None = None
         self._last: FrameT | None = None
-        self._kept = 0
+        self._num_held = 0
         self.dropped = 0
-        """Frames of the backlog that were dropped."""
+        """Dropped frames of the backlog."""
         self.is_over = False
 
     @property
     def until_ns(self) -> int | None:
-        """When it is over if nothing comes; None: nothing is held."""
+        """Time at which the search ends without a frame; None: no frame is held."""
         if self.is_over or self._last is None:
             return None
         return self._last.arrived_ns + round(_SILENT_SECONDS * 1e9)
 
     @property
     def behind_milliseconds(self) -> int:
-        """How far the first frame was behind the present."""
+        """Delay of the first frame behind the live edge."""
         if self._first is None or self._last is None:
             return 0
         shown_seconds = self._last.seconds - self._first.seconds
@@ -111,45 +111,45 @@ class LiveEdge(Generic[FrameT]):
         return max(0, round((shown_seconds - passed_seconds) * 1000))
 
     def take(self, item: FrameT | DroppedItem) -> list[FrameT | DroppedItem]:
-        """Return what may go on now, in order."""
+        """Return the released items, in order."""
         if self.is_over:
             return [item]
         if isinstance(item, DroppedItem):
-            is_of_backlog = item.cause == OVERFLOW
-            self.dropped += is_of_backlog
-            self._held.append(DroppedItem(BACKLOG) if is_of_backlog else item)
+            is_backlog = item.cause == OVERFLOW
+            self.dropped += is_backlog
+            self._held.append(DroppedItem(BACKLOG) if is_backlog else item)
             return []
-        if self._is_present(item):
+        if self._is_live(item):
             return [*self.end(), item]
         self._first = self._first or item
         self._last = item
         self._held.append(item)
-        self._kept += 1
-        return list(self._outdated(item.seconds - self._limit_seconds))
+        self._num_held += 1
+        return list(self._drop_outdated(item.seconds - self._limit_seconds))
 
     def end(self) -> list[FrameT | DroppedItem]:
-        """Return what is held: the stream is over, or its present is reached."""
+        """End the search; return the held items."""
         self.is_over = True
         held, self._held = self._held, deque()
         return list(held)
 
-    def _is_present(self, frame: FrameT) -> bool:
+    def _is_live(self, frame: FrameT) -> bool:
         if self._first is None or self._last is None:
             return False
         gap = frame.seconds - self._last.seconds
-        if gap <= 0:  # times that go back tell nothing
-            return frame.waited_seconds >= _WAITED_SECONDS
+        if gap <= 0:  # decreasing times are unusable
+            return frame.waited_seconds >= _WAIT_SECONDS
         elapsed_seconds = (frame.arrived_ns - self._first.arrived_ns) / 1e9
-        return frame.waited_seconds >= _WAITED * gap or elapsed_seconds > _LONGEST_SECONDS
+        return frame.waited_seconds >= _WAIT_SHARE * gap or elapsed_seconds > _MAX_SECONDS
 
-    def _outdated(self, before_seconds: float) -> Iterator[FrameT | DroppedItem]:
+    def _drop_outdated(self, before_seconds: float) -> Iterator[FrameT | DroppedItem]:
         while self._held:
             oldest = self._held[0]
             if not isinstance(oldest, DroppedItem):
-                if oldest.seconds >= before_seconds and self._kept <= self._most:
+                if oldest.seconds >= before_seconds and self._num_held <= self._max_frames:
                     return
                 oldest = DroppedItem(BACKLOG)
-                self._kept -= 1
+                self._num_held -= 1
                 self.dropped += 1
             self._held.popleft()
             yield oldest

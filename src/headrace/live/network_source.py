@@ -1,16 +1,23 @@
-"""A source that is connected to: watched while it sends, connected to again when it is lost."""
+"""Network source: a camera or stream with stall detection and reconnection."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
 
 from headrace.decode.converter import ArrayConverter
 from headrace.errors import DecodeError, OpenError
-from headrace.live.connect_errors import NO_ANSWER, ConnectProblem, Failed
+from headrace.live.connect_errors import NO_ANSWER, ConnectError, ConnectProblem
 from headrace.live.live_edge import LiveEdge
 from headrace.live.open_options import OpenOptions
 from headrace.live.source import Event, EventKind, LiveFrame
 from headrace.live.source_options import SourceOptions
-from headrace.live.stream_reader import DAMAGED, Came, Connected, Received, StreamEvent, receive
+from headrace.live.stream_reader import (
+    DAMAGED,
+    Connected,
+    ReceivedFrame,
+    StreamEvent,
+    StreamItem,
+    receive,
+)
 from headrace.profiling.session import Pace
 from headrace.runtime.item import DroppedItem
 from headrace.runtime.queue import Closed
@@ -20,67 +27,63 @@ from headrace.video.frame_format import FrameFormat
 from headrace.video.packet_table import orientation_of
 
 GRACE_SECONDS = 1.0
-"""Beyond the time limit of FFmpeg's reads, so that its own words are heard where it has some."""
-_INTERVALS = 2
-"""Between frames, that a slow source may be silent for before it is said to stall."""
+"""Added to the limit of FFmpeg's reads, so that FFmpeg reports its reason first."""
+_STALL_INTERVALS = 2
+"""Frame intervals without a frame that count as a stall of a slow source."""
 
 
 class Watchdog:
-    """Watches one connection, by the clock of the pipeline.
-
-    First it must open; then frames must come: where none does, the source is said to stall, and
-    when its time is up the connection is given up.
-    """
+    """Watchdog of one connection: time limits for its opening, for stalls and for its frames."""
 
     def __init__(self, options: SourceOptions, now_ns: int) -> None:
-        """The connection is being made."""
+        """Start the limit of the opening."""
         self._options = options
-        self._heard_ns = now_ns
+        self._activity_ns = now_ns
         self._limit_seconds = options.open_timeout_seconds + GRACE_SECONDS
         self._frame_seconds: float | None = None
         self._is_connected = self._is_stalled = False
         self.is_recording = False
-        """What is connected to has an end."""
+        """Whether the stream has an end."""
 
     @property
     def until_ns(self) -> int | None:
-        """When something must have come. None for a recording, whose frames may lie far apart:
-        there FFmpeg sees to it that reading ends."""
+        """Time limit of the next activity. None for a recording, whose frames may be far apart; its
+        reads have FFmpeg's timeout."""
         if self.is_recording:
             return None
-        return self._heard_ns + round(self._limit_seconds * 1e9)
+        return self._activity_ns + round(self._limit_seconds * 1e9)
 
     @property
-    def trouble(self) -> ConnectProblem:
-        """Why the connection is given up when its time is up."""
+    def problem(self) -> ConnectProblem:
+        """Problem of a connection that exceeds its limit."""
         if not self._is_connected:
             return NO_ANSWER
         words = f"no frame for {self._limit_seconds:g} s"
-        return ConnectProblem(words, "see whether the camera sends")
+        return ConnectProblem(words, "check that the camera sends")
 
-    def connected(self, now_ns: int, *, is_recording: bool) -> None:
-        """The connection is open; its first frame has as long again."""
-        self._heard_ns, self._is_connected, self.is_recording = now_ns, True, is_recording
+    def on_connected(self, now_ns: int, *, is_recording: bool) -> None:
+        """Start the limit of the first frame."""
+        self._activity_ns, self._is_connected, self.is_recording = now_ns, True, is_recording
         self._limit_seconds = self._options.open_timeout_seconds
 
-    def heard(self, now_ns: int, frame_seconds: float | None = None) -> float | None:
-        """Something came; returns the seconds of a stall that is over by that.
+    def on_item(self, now_ns: int, frame_seconds: float | None = None) -> float | None:
+        """Reset the limit; return the seconds of a stall that ends now, else None.
 
         Args:
-            now_ns: When.
-            frame_seconds: Its place on the timeline of the stream, where it is a frame.
+            now_ns: Current time.
+            frame_seconds: Stream time of a frame; None: not a frame.
         """
-        stalled_seconds = (now_ns - self._heard_ns) / 1e9 if self._is_stalled else None
-        self._heard_ns, self._is_stalled = now_ns, False
+        stalled_seconds = (now_ns - self._activity_ns) / 1e9 if self._is_stalled else None
+        self._activity_ns, self._is_stalled = now_ns, False
         if frame_seconds is not None:
             last, self._frame_seconds = self._frame_seconds, frame_seconds
             interval_seconds = 0.0 if last is None else frame_seconds - last
-            usual_seconds = max(self._options.stall_seconds, _INTERVALS * interval_seconds)
+            usual_seconds = max(self._options.stall_seconds, _STALL_INTERVALS * interval_seconds)
             self._limit_seconds = min(usual_seconds, self._options.open_timeout_seconds)
         return stalled_seconds
 
-    def stalls(self) -> str | None:
-        """Returns words for a stall when the moment has come; None: the connection's time is up."""
+    def check_stall(self) -> str | None:
+        """Return the description of a new stall; None: the connection exceeds its limit."""
         if self._frame_seconds is None or self._is_stalled:
             return None
         words = f"no frame for {self._limit_seconds:g} s"
@@ -93,29 +96,29 @@ _CLOSED = ConnectProblem("the other side closed the connection", "see the log of
 
 
 class NetworkSource:
-    """A camera or a network stream. What blocks is read in a thread of its own."""
+    """A camera or network stream, read in its own thread."""
 
     base: Pace = "arrival"
 
     def __init__(self, opening: OpenOptions, options: SourceOptions) -> None:
-        """Open nothing yet."""
+        """Open no connection yet."""
         self._opening = opening
         self._options = options
 
     @property
     def name(self) -> str:
-        """For a reader, without credentials."""
+        """Name for messages, without credentials."""
         return self._opening.name
 
     def frames(
         self, number: int, waiter: Waiter, note: Callable[[Event], None]
     ) -> Iterator[LiveFrame | DroppedItem]:
-        """Yield its frames as they come, over all reconnections. See `LiveSource`."""
-        return _Life(self._opening, self._options, number, waiter, note).frames()
+        """Yield frames on arrival, over all reconnections. See `LiveSource`."""
+        return _ReconnectLoop(self._opening, self._options, number, waiter, note).frames()
 
 
-class _Life:
-    """One source from its first connection to its end."""
+class _ReconnectLoop:
+    """Connections of one source, until its end."""
 
     def __init__(
         self,
@@ -131,189 +134,203 @@ class _Life:
         self._waiter = waiter
         self._clock = waiter.clock
         self._note = note
-        self._emitting = _Emitting(opening.name, number, self._tell)
+        self._frame_builder = _FrameBuilder(opening.name, number, self._notify)
         self._attempt = 0
         self._codec: str | None = None
         self._lost_ns: int | None = None
-        self._words_of_wait = ""
-        self._joining = self._new_joining()
+        self._last_wait_words = ""
+        self._live_edge = self._new_live_edge()
         self._has_joined = False
 
     def frames(self) -> Iterator[LiveFrame | DroppedItem]:
         while True:
-            reader: ReaderThread[Came] = ReaderThread(
+            reader: ReaderThread[StreamItem] = ReaderThread(
                 f"source {self._source}",
                 partial(receive, self._opening, self._options),
                 self._waiter,
                 keep=self._options.keep,
-                instead=_instead,
+                instead=_overflow_marker,
             )
             try:
-                yield from self._followed(reader)
-            except Failed as failed:
-                trouble = failed.trouble
+                yield from self._follow_connection(reader)
+            except ConnectError as failed:
+                problem = failed.problem
             else:
-                self._tell("ended", "ended")
+                self._notify("ended", "ended")
                 return
             finally:
                 reader.give_up()
-            self._wait_before_next(trouble)
+            self._wait_before_next(problem)
 
-    def _followed(self, reader: ReaderThread[Came]) -> Iterator[LiveFrame | DroppedItem]:
-        """Yield the frames of one connection until its end; raises Failed."""
+    def _follow_connection(
+        self, reader: ReaderThread[StreamItem]
+    ) -> Iterator[LiveFrame | DroppedItem]:
+        """Yield the frames of one connection until its end.
+
+        Raises:
+            ConnectError: the connection failed.
+        """
         watch = Watchdog(self._options, self._clock.now_ns())
-        self._emitting.connect()
+        self._frame_builder.connect()
         self._has_joined = False
-        self._joining = self._new_joining()
+        self._live_edge = self._new_live_edge()
         while True:
             try:
-                item = reader.take(_first(watch.until_ns, self._joining.until_ns))
+                item = reader.take(_first(watch.until_ns, self._live_edge.until_ns))
             except TimeoutError:
-                if not self._joining.is_over:
-                    yield from self._joined(self._joining.end())
+                if not self._live_edge.is_over:
+                    yield from self._leave_live_edge(self._live_edge.end())
                     continue
-                words = watch.stalls()
+                words = watch.check_stall()
                 if words is None:
-                    raise Failed(watch.trouble) from None
-                self._tell("stalled", words)
+                    raise ConnectError(watch.problem) from None
+                self._notify("stalled", words)
                 continue
             except Closed:
-                if not self._joining.is_over:
-                    yield from self._joined(self._joining.end())
+                if not self._live_edge.is_over:
+                    yield from self._leave_live_edge(self._live_edge.end())
                 if watch.is_recording and reader.error is None:
                     return
-                raise (reader.error or Failed(_CLOSED)) from None
+                raise (reader.error or ConnectError(_CLOSED)) from None
             if isinstance(item, Connected):
-                self._connected(item, watch)
+                self._on_connected(item, watch)
             elif isinstance(item, StreamEvent):
-                self._tell(item.kind, item.words)
+                self._notify(item.kind, item.words)
             else:
-                yield from self._came(item, watch)
+                yield from self._on_item(item, watch)
 
-    def _connected(self, connected: Connected, watch: Watchdog) -> None:
-        watch.connected(self._clock.now_ns(), is_recording=connected.is_recording)
+    def _on_connected(self, connected: Connected, watch: Watchdog) -> None:
+        watch.on_connected(self._clock.now_ns(), is_recording=connected.is_recording)
         if self._codec not in (None, connected.codec):
-            self._tell("resized", f"the codec is {connected.codec} now, it was {self._codec}")
+            self._notify("resized", f"the codec changed from {self._codec} to {connected.codec}")
         self._codec = connected.codec
         if connected.is_recording:
-            self._joining.end()
-            self._tell_joined("joined a recording; it is played in real time", 0)
+            self._live_edge.end()
+            self._notify_joined("joined a recording, played in real time", 0)
 
-    def _came(
-        self, item: Received | DroppedItem, watch: Watchdog
+    def _on_item(
+        self, item: ReceivedFrame | DroppedItem, watch: Watchdog
     ) -> Iterator[LiveFrame | DroppedItem]:
         self._attempt = 0
-        seconds = item.seconds if isinstance(item, Received) else None
-        stalled_seconds = watch.heard(self._clock.now_ns(), seconds)
+        seconds = item.seconds if isinstance(item, ReceivedFrame) else None
+        stalled_seconds = watch.on_item(self._clock.now_ns(), seconds)
         if stalled_seconds is not None:
-            self._tell("resumed", f"resumed after {stalled_seconds:.1f} s")
-            # What the server kept meanwhile is a backlog like the first.
-            self._joining = self._new_joining()
-        was_over = self._joining.is_over
-        ready = self._joining.take(item)
-        if was_over or not self._joining.is_over:
-            yield from self._emitted(ready)
+            self._notify("resumed", f"resumed after {stalled_seconds:.1f} s")
+            # The server may have buffered a backlog during the stall.
+            self._live_edge = self._new_live_edge()
+        was_over = self._live_edge.is_over
+        ready = self._live_edge.take(item)
+        if was_over or not self._live_edge.is_over:
+            yield from self._build_frames(ready)
         else:
-            yield from self._joined(ready)
+            yield from self._leave_live_edge(ready)
 
-    def _joined(self, ready: list[Received | DroppedItem]) -> Iterator[LiveFrame | DroppedItem]:
-        """Yield what joining held back, after the news that it is over."""
-        behind, dropped = self._joining.behind_milliseconds, self._joining.dropped
+    def _leave_live_edge(
+        self, ready: list[ReceivedFrame | DroppedItem]
+    ) -> Iterator[LiveFrame | DroppedItem]:
+        """Report the end of the search for the live edge, and yield the held frames."""
+        behind, dropped = self._live_edge.behind_milliseconds, self._live_edge.dropped
         if self._has_joined:
             if dropped:
                 late = f"{behind} ms behind after the stall" if behind else "after the stall"
                 words = f"{late}; {_frames(dropped)} dropped"
-                self._tell("dropped", words, dropped)
+                self._notify("dropped", words, dropped)
         elif ready or dropped:
             words = f"joined {behind} ms behind" if behind else "joined"
             if dropped:
                 words += f"; {_frames(dropped)} of the backlog dropped"
-            self._tell_joined(words, dropped)
-        yield from self._emitted(ready)
+            self._notify_joined(words, dropped)
+        yield from self._build_frames(ready)
 
-    def _emitted(self, ready: list[Received | DroppedItem]) -> Iterator[LiveFrame | DroppedItem]:
+    def _build_frames(
+        self, ready: list[ReceivedFrame | DroppedItem]
+    ) -> Iterator[LiveFrame | DroppedItem]:
         for item in ready:
-            yield self._emitting.emit(item)
+            yield self._frame_builder.build(item)
 
-    def _tell_joined(self, words: str, frames: int) -> None:
+    def _notify_joined(self, words: str, frames: int) -> None:
         self._has_joined = True
         if self._lost_ns is None:
-            self._tell("joined", words, frames)
+            self._notify("joined", words, frames)
             return
         seconds = (self._clock.now_ns() - self._lost_ns) / 1e9
         self._lost_ns = None
-        self._tell("reconnected", f"reconnected after {seconds:.1f} s: {words}", frames)
+        self._notify("reconnected", f"reconnected after {seconds:.1f} s: {words}", frames)
 
-    def _new_joining(self) -> LiveEdge[Received]:
-        # It hands over all it kept at once, and there must be room for that.
+    def _new_live_edge(self) -> LiveEdge[ReceivedFrame]:
+        # As many frames as the queue holds: they are released at once.
         return LiveEdge(self._options.backlog_seconds, self._options.keep)
 
-    def _wait_before_next(self, trouble: ConnectProblem) -> None:
-        """Raises OpenError where there is no next attempt."""
-        is_first = not self._emitting.has_begun
-        if is_first and not self._options.wait_for_source and not trouble.is_lasting:
-            raise self._error(trouble, ", or have it waited for (--wait-for-source)")
-        if trouble.is_lasting:
-            raise self._error(trouble)
+    def _wait_before_next(self, problem: ConnectProblem) -> None:
+        """Wait for the next attempt.
+
+        Raises:
+            OpenError: there is no next attempt.
+        """
+        is_first = not self._frame_builder.has_begun
+        if is_first and not self._options.wait_for_source and not problem.is_lasting:
+            raise self._error(problem, ", or wait for it (--wait-for-source)")
+        if problem.is_lasting:
+            raise self._error(problem)
         seconds = self._options.reconnect.before(self._attempt)
         if seconds is None:
-            raise self._error(trouble, f"; {self._attempt} attempts in a row failed")
+            raise self._error(problem, f"; {self._attempt} consecutive attempts failed")
         if self._lost_ns is None and not is_first:
             self._lost_ns = self._clock.now_ns()
-            self._tell("disconnected", f"lost: {trouble.words}")
-        elif is_first and trouble.words != self._words_of_wait:
-            self._tell("disconnected", f"waiting for it: {trouble.words}")
-        self._words_of_wait = trouble.words
+            self._notify("disconnected", f"lost: {problem.words}")
+        elif is_first and problem.words != self._last_wait_words:
+            self._notify("disconnected", f"waiting for it: {problem.words}")
+        self._last_wait_words = problem.words
         self._attempt += 1
         self._waiter.pause(seconds)
 
-    def _error(self, trouble: ConnectProblem, more: str = "") -> OpenError:
+    def _error(self, problem: ConnectProblem, more: str = "") -> OpenError:
         name = self._opening.name
         hint = self._opening.hint
-        doing = "open" if not self._emitting.has_begun else "go on with"
-        message = f"cannot {doing} {name}: {trouble.words}; {trouble.advice}{more}{hint}"
+        action = "open" if not self._frame_builder.has_begun else "continue"
+        message = f"cannot {action} {name}: {problem.words}; {problem.advice}{more}{hint}"
         return OpenError(message, source=name)
 
-    def _tell(self, kind: EventKind, words: str, frames: int = 0) -> None:
+    def _notify(self, kind: EventKind, words: str, frames: int = 0) -> None:
         now_ns = self._clock.now_ns()
         event = Event(at_ns=now_ns, source=self._source, kind=kind, words=words, frames=frames)
         self._note(event)
 
 
-class _Emitting:
-    """Numbers what came, and makes pixels of it."""
+class _FrameBuilder:
+    """Builder of live frames: numbers, runs, segments and pixels."""
 
     def __init__(self, name: str, source: int, tell: Callable[[EventKind, str, int], None]) -> None:
         self._name = name
         self._source = source
-        self._tell = tell
+        self._notify = tell
         self._number = self._run = self._segment = self._damaged = 0
         self._is_gap = False
         self._last_pts: int | None = None
-        self._size: tuple[int, int] | None = None
+        self._parse_size: tuple[int, int] | None = None
         self._converter: ArrayConverter | None = None
         self.has_begun = False
-        """A frame was emitted."""
+        """Whether a frame was built."""
 
     def connect(self) -> None:
-        """What comes next does not follow on what came before."""
+        """Start a gap: a new connection."""
         self._is_gap = True
         self._last_pts = None
         self._converter = None
 
-    def emit(self, item: Received | DroppedItem) -> LiveFrame | DroppedItem:
-        made = self._frame(item) if isinstance(item, Received) else item
+    def build(self, item: ReceivedFrame | DroppedItem) -> LiveFrame | DroppedItem:
+        result = self._frame(item) if isinstance(item, ReceivedFrame) else item
         self._number += 1
-        if isinstance(made, DroppedItem):
+        if isinstance(result, DroppedItem):
             self._is_gap = True
-            self._damaged += made.cause == DAMAGED
+            self._damaged += result.cause == DAMAGED
         elif self._damaged:
-            words = f"{_frames(self._damaged, 'damaged frame')} left out"
-            self._tell("dropped", words, self._damaged)
+            words = f"{_frames(self._damaged, 'damaged frame')} skipped"
+            self._notify("dropped", words, self._damaged)
             self._damaged = 0
-        return made
+        return result
 
-    def _frame(self, item: Received) -> LiveFrame | DroppedItem:
+    def _frame(self, item: ReceivedFrame) -> LiveFrame | DroppedItem:
         if self._converter is None:
             self._converter = ArrayConverter(FrameFormat(), orientation_of(item.frame), self._name)
         try:
@@ -321,11 +338,11 @@ class _Emitting:
         except DecodeError as error:
             return DroppedItem(DAMAGED, error)
         height, width, _ = pixels.shape
-        if self._size is not None and self._size != (height, width):
-            was = "x".join(map(str, self._size))
-            self._tell("resized", f"frames are {height}x{width} now, they were {was}", 0)
+        if self._parse_size is not None and self._parse_size != (height, width):
+            old_size = "x".join(map(str, self._parse_size))
+            self._notify("resized", f"frames changed from {old_size} to {height}x{width}", 0)
             self._is_gap = True
-        self._size = height, width
+        self._parse_size = height, width
         if self.has_begun and (self._is_gap or item.is_gap):
             self._run += 1
         if self.has_begun and (self._last_pts is None or item.pts <= self._last_pts):
@@ -348,8 +365,8 @@ def _frames(count: int, what: str = "frame") -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
-def _instead(item: Came) -> Came | None:
-    return DroppedItem(OVERFLOW) if isinstance(item, Received) else None
+def _overflow_marker(item: StreamItem) -> StreamItem | None:
+    return DroppedItem(OVERFLOW) if isinstance(item, ReceivedFrame) else None
 
 
 def _first(*moments_ns: int | None) -> int | None:

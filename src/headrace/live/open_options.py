@@ -1,8 +1,7 @@
-"""How a camera or a network stream is opened: what FFmpeg is told, as a value, and what it may do.
+"""FFmpeg options of cameras and network streams, with their restrictions.
 
-Nothing that a stream says can make FFmpeg open anything else: only the protocols that its own
-scheme needs are allowed, and of containers those that name no other files. Certificates of rtsps
-and https are verified where the address says so: see `headrace.live.tls`.
+A stream cannot make FFmpeg open another address: only the protocols of its scheme are allowed, and
+only containers that name no other files. For certificates see `headrace.live.tls`.
 """
 
 import errno
@@ -12,16 +11,16 @@ from pathlib import Path
 from typing import Final
 
 from headrace.live.address import CameraAddress, NetworkAddress
-from headrace.live.connect_errors import ConnectProblem, Failed
+from headrace.live.connect_errors import ConnectError, ConnectProblem
 from headrace.live.source_options import SourceOptions
 from headrace.live.tls import TlsTrust
 from headrace.video.container import FORMATS
 
 _PROBE: Final = {"probesize": "5000", "analyzeduration": "100000"}
-"""Bytes and microseconds that are read to learn what a stream is. By FFmpeg's own, the first frames
-of RTSP are 2.8 s old; with less it loses frames (shared/field: measured with av 18.1.0)."""
+"""Bytes and microseconds of the stream probe. With FFmpeg's defaults, the first frames of RTSP are
+2.8 s old; with less, frames are lost (measured with av 18.1.0)."""
 _LARGER_PROBE: Final = {"probesize": "500000", "analyzeduration": "500000"}
-"""Where the stream itself must say what it is: RTSP is told so beforehand."""
+"""Probe of streams that declare no codec in advance, unlike RTSP."""
 _PROTOCOLS: Final = {
     "rtsp": "rtsp,rtp,udp,tcp",
     "rtsps": "rtsp,rtsps,rtp,udp,tcp,tls",
@@ -33,88 +32,92 @@ _PROTOCOLS: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class OpenOptions:
-    """What to open, and how."""
+    """URL and FFmpeg options of one source."""
 
     name: str
-    """For a reader, without credentials."""
+    """Name for messages, without credentials."""
     url: str = field(repr=False)
-    """For FFmpeg, with credentials."""
+    """URL for FFmpeg, with credentials."""
     format: str | None
-    """FFmpeg's name of what is there; None: one of those that are allowed."""
+    """FFmpeg's format name; None: detected among the allowed formats."""
     options: Mapping[str, str]
-    """FFmpeg's, for the container and its protocol."""
+    """FFmpeg options of the container and its protocol."""
     trust: TlsTrust | None = None
-    """How the certificate of the host is verified."""
+    """Verification of the host's certificate."""
     hint: str = ""
-    """What may be wrong with the address itself."""
+    """Advice for an ambiguous address."""
 
 
-def opening_of(address: NetworkAddress | CameraAddress, options: SourceOptions) -> OpenOptions:
-    """Return how the source is opened."""
+def open_options_of(address: NetworkAddress | CameraAddress, options: SourceOptions) -> OpenOptions:
+    """Return the open options of an address."""
     if isinstance(address, CameraAddress):
         device = str(address.device)
         return OpenOptions(name=address.name, url=device, format="v4l2", options={})
     scheme = address.scheme
     microseconds = str(round(options.open_timeout_seconds * 1e6))
-    told = {"protocol_whitelist": _PROTOCOLS[scheme]}
+    ffmpeg = {"protocol_whitelist": _PROTOCOLS[scheme]}
     if address.trust is not None:
-        told |= address.trust.options()
+        ffmpeg |= address.trust.options()
     if scheme in ("rtsp", "rtsps"):
-        # `timeout`: of every read of the socket; FFmpeg's own, as PyAV's takes the GIL each time.
-        told |= {**_PROBE, "rtsp_transport": options.transport, "timeout": microseconds}
-        return _opening(address, "rtsp", told)
-    told |= _LARGER_PROBE
+        # `timeout` applies to every socket read; PyAV's own timeout would take the GIL each time.
+        ffmpeg |= {**_PROBE, "rtsp_transport": options.transport, "timeout": microseconds}
+        return _network_options(address, "rtsp", ffmpeg)
+    ffmpeg |= _LARGER_PROBE
     if scheme == "udp":
-        # Lost data is not an error, but frames that are marked damaged.
-        told |= {"timeout": microseconds, "overrun_nonfatal": "1"}
-        return _opening(address, "mpegts", told)
-    told |= {"rw_timeout": microseconds, "format_whitelist": FORMATS}
-    return _opening(address, None, told)
+        # Lost data marks frames as damaged, and is not an error.
+        ffmpeg |= {"timeout": microseconds, "overrun_nonfatal": "1"}
+        return _network_options(address, "mpegts", ffmpeg)
+    ffmpeg |= {"rw_timeout": microseconds, "format_whitelist": FORMATS}
+    return _network_options(address, None, ffmpeg)
 
 
-def _opening(address: NetworkAddress, kind: str | None, told: Mapping[str, str]) -> OpenOptions:
+def _network_options(
+    address: NetworkAddress, kind: str | None, ffmpeg: Mapping[str, str]
+) -> OpenOptions:
     return OpenOptions(
         name=address.name,
         url=address.url,
         format=kind,
-        options=told,
+        options=ffmpeg,
         trust=address.trust,
         hint=address.hint,
     )
 
 
 def check_device(opening: OpenOptions) -> None:
-    """Do nothing if a camera's device is there.
+    """Check that a camera's device exists.
 
     Raises:
-        Failed: it is not; the words name those that are.
+        ConnectError: it does not exist; the message lists the existing cameras.
     """
     device = Path(opening.url)
     if not device.is_char_device():
         cameras = cameras_here(device.parent)
-        found = f"cameras here are {', '.join(cameras)}" if cameras else "there is no camera here"
-        kind = "it is no camera" if device.exists() else "there is no such device"
-        raise Failed(ConnectProblem(f"{kind}; {found}", "give another number, or plug one in"))
+        known = f"cameras here: {', '.join(cameras)}" if cameras else "no camera is connected"
+        kind = "it is not a camera" if device.exists() else "the device does not exist"
+        raise ConnectError(
+            ConnectProblem(f"{kind}; {known}", "give another number, or connect a camera")
+        )
 
 
 def cameras_here(folder: Path = Path("/dev")) -> list[str]:
-    """Return the devices of cameras, sorted by number."""
-    found = [path for path in folder.glob("video*") if path.name[5:].isdecimal()]
-    return [str(path) for path in sorted(found, key=lambda path: int(path.name[5:]))]
+    """Return the camera devices, sorted by number."""
+    paths = [path for path in folder.glob("video*") if path.name[5:].isdecimal()]
+    return [str(path) for path in sorted(paths, key=lambda path: int(path.name[5:]))]
 
 
-def camera_trouble(error: Exception) -> ConnectProblem | None:
-    """Return what an error means that only a camera has; None for any other."""
+def camera_problem(error: Exception) -> ConnectProblem | None:
+    """Return the problem of a camera's error; None for other errors."""
     number = getattr(error, "errno", None)
     if number == errno.EBUSY:
         return ConnectProblem(
-            "another program uses the camera", "end that one, or give another camera"
+            "another program uses the camera", "end that program, or give another camera"
         )
     if number in (errno.EACCES, errno.EPERM):
         return ConnectProblem(
-            "this user may not use the camera (permission denied)",
+            "this user has no access to the camera (permission denied)",
             "add the user to the group video, and log in again",
         )
     if number in (errno.ENODEV, errno.ENXIO, errno.ENOTTY):
-        return ConnectProblem("the camera is gone, or the device is none", "plug it in again")
+        return ConnectProblem("the camera is gone, or the device is not a camera", "reconnect it")
     return None

@@ -1,9 +1,9 @@
-"""From the address of a source to the source."""
+"""Factory of live sources, from their addresses."""
 
 from headrace.decode.index_store import IndexStore
 from headrace.live.address import Address, FileAddress, PatternAddress
 from headrace.live.network_source import NetworkSource
-from headrace.live.open_options import opening_of
+from headrace.live.open_options import open_options_of
 from headrace.live.pattern import PatternSource
 from headrace.live.realtime_file import OnDamage, RealtimeFile
 from headrace.live.source import LiveSource
@@ -17,17 +17,17 @@ def live_source(
     *,
     on_error: OnDamage = "raise",
 ) -> LiveSource:
-    """Return the source at an address, read in real time; nothing is opened yet.
+    """Return the source of an address, in real time; open nothing yet.
 
     Args:
-        address: One of `addresses_of`.
-        options: How cameras and network streams are connected to; None: as by default.
-        store: Where indexes of files are kept; None: the user's cache folder.
-        on_error: What a damaged frame of a file does. One of a stream is always left out.
+        address: One of `parse_addresses`.
+        options: Connection options of cameras and network streams; None: the defaults.
+        store: Cache of indexes; None: the user's cache folder.
+        on_error: Damaged frames of a file; those of a stream are always skipped.
     """
     if isinstance(address, FileAddress):
         return RealtimeFile(address, store, on_error=on_error)
     if isinstance(address, PatternAddress):
         return PatternSource(address)
     options = options or SourceOptions()
-    return NetworkSource(opening_of(address, options), options)
+    return NetworkSource(open_options_of(address, options), options)

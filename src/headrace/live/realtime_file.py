@@ -1,4 +1,4 @@
-"""A file in real time: each frame is due at its pts, however late the reader is (open loop)."""
+"""Files in real time: each frame is due at its pts, however late the reader is (open loop)."""
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -24,12 +24,12 @@ from headrace.video.frame_loss import FrameLoss
 from headrace.video.stream_index import StreamIndex
 
 OnDamage = Literal["raise", "skip"]
-"""What a damaged frame does that is due in real time: it ends the source, or it is left out. What
-FFmpeg shows instead is known only behind the frames that lean on it, which is too late."""
+"""Handling of a damaged frame in real time: end the source, or skip the frame. Concealed frames are
+decoded after the frames that depend on them, which is too late."""
 
 
 class RealtimeFile:
-    """A video file, decoded exactly and played by its timetable; one thread decodes."""
+    """Video file in real time, decoded exactly, in one thread."""
 
     base: Pace = "schedule"
 
@@ -40,16 +40,16 @@ class RealtimeFile:
         *,
         on_error: OnDamage = "raise",
     ) -> None:
-        """Open nothing yet; indexes are kept in `store`, or in the user's cache folder."""
+        """Open no file yet; `store` caches indexes, by default in the user's cache folder."""
         self._address = address
         self._store = store
         self._on_error: OnDamage = on_error
         self.losses: list[FrameLoss] = []
-        """Frames that were left out, in order."""
+        """Skipped frames, in order."""
 
     @property
     def name(self) -> str:
-        """For a reader."""
+        """Path of the file."""
         return self._address.name
 
     def frames(
@@ -57,14 +57,14 @@ class RealtimeFile:
     ) -> Iterator[LiveFrame | DroppedItem]:
         """Yield each frame when it is due, and `DroppedItem` for a damaged one. See `LiveSource`.
 
-        The timetable starts when the first frame is decoded: scanning and opening make none late.
+        The schedule starts with the first decoded frame, so that opening the file delays no frame.
 
         Raises:
-            DecodeError: a frame is damaged, and `on_error` is `raise`; behind the frames before it.
+            DecodeError: a frame is damaged, and `on_error` is `raise`; after the frames before it.
         """
         clock = waiter.clock
 
-        def tell(kind: EventKind, words: str, frames: int = 0) -> None:
+        def notify(kind: EventKind, words: str, frames: int = 0) -> None:
             now_ns = clock.now_ns()
             note(Event(at_ns=now_ns, source=number, kind=kind, words=words, frames=frames))
 
@@ -72,31 +72,31 @@ class RealtimeFile:
         run, damaged, start_ns = 0, 0, None
         with closing(open_decoder(index)) as decoder:
             frames = all_frames(decoder, index, on_error=self._on_error, losses=self.losses)
-            for place, pixels in frames:
+            for frame_index, pixels in frames:
                 if start_ns is None:
                     start_ns = clock.now_ns()
-                    tell("joined", "joined")
-                due_ns = start_ns + nanoseconds(index, place)
+                    notify("joined", "joined")
+                due_ns = start_ns + nanoseconds(index, frame_index)
                 waiter.until(due_ns)
                 if pixels is None:
                     damaged += 1
                     yield DroppedItem(DAMAGED)
                     continue
                 if damaged:
-                    tell("dropped", f"damaged before frame {place}", damaged)
+                    notify("dropped", f"damaged before frame {frame_index}", damaged)
                 run, damaged = run + (damaged > 0), 0
                 yield LiveFrame(
                     pixels=pixels,
                     source=number,
-                    number=place,
+                    number=frame_index,
                     run=run,
-                    pts=int(index.pts[place]),
+                    pts=int(index.pts[frame_index]),
                     time_base=index.info.time_base,
                     arrived_ns=due_ns,
                 )
         if damaged:
-            tell("dropped", "damaged at the end", damaged)
-        tell("ended", "ended")
+            notify("dropped", "damaged at the end", damaged)
+        notify("ended", "ended")
 
 
 def all_frames(
@@ -106,48 +106,48 @@ def all_frames(
     on_error: OnDamage = "skip",
     losses: list[FrameLoss] | None = None,
 ) -> Iterator[tuple[int, Array | None]]:
-    """Yield every frame in order; None in the place of one that is damaged.
+    """Yield every frame index with its pixels, in order; None for a damaged frame.
 
     Args:
-        decoder: Of the file; whoever opened it closes it.
-        index: Its frames.
-        on_error: `raise` ends it at damage, behind the frames before.
-        losses: Frames that were left out are added to it.
+        decoder: Decoder of the file; closed by the caller.
+        index: Index of the file.
+        on_error: `raise` ends at the first damaged frame, after the frames before it.
+        losses: Receives the skipped frames.
     """
-    for stretch in in_order(0, index):
-        left, missing = deque(stretch.wanted), list[int]()
+    for gop_range in in_order(0, index):
+        remaining, missing = deque(gop_range.wanted), list[int]()
         try:
-            for place, pixels in decoder.run(DecodeJob(stretch.wanted)):
-                while left[0] != place:
-                    missing.append(left.popleft())
+            for frame_index, pixels in decoder.run(DecodeJob(gop_range.wanted)):
+                while remaining[0] != frame_index:
+                    missing.append(remaining.popleft())
                     if on_error == "skip":
                         yield missing[-1], None
-                left.popleft()
+                remaining.popleft()
                 if on_error == "skip" or not missing:
-                    yield place, pixels
+                    yield frame_index, pixels
         except DecodeError as error:
             if on_error == "raise":
                 raise
             if losses is not None:
-                losses += [FrameLoss.at(index, k, str(error)) for k in (*missing, *left)]
-        for place in left:
-            yield place, None
+                losses += [FrameLoss.at(index, k, str(error)) for k in (*missing, *remaining)]
+        for frame_index in remaining:
+            yield frame_index, None
 
 
-def nanoseconds(index: StreamIndex, place: int) -> int:
-    """Return how long after the first frame one is shown."""
-    ticks = int(index.pts[place]) - int(index.pts[0])
+def nanoseconds(index: StreamIndex, frame_index: int) -> int:
+    """Return the presentation time of a frame after the first one, in ns."""
+    ticks = int(index.pts[frame_index]) - int(index.pts[0])
     return round(ticks * index.info.time_base * 1_000_000_000)
 
 
-_Drawn = tuple[StreamIndex, int, Array]
+_Decoded = tuple[StreamIndex, int, Array]
 
 
 class LoadGenerator:
-    """Videos one after the other, from the start again after the last: a `LiveSource`.
+    """Load generator: videos in a loop, as a `LiveSource`.
 
-    A frame is decoded when it is due, as one of a camera is when it comes, and never before; one
-    thread decodes. All frames of a video have the size of its first one.
+    A frame is decoded when it is due and never earlier, as a camera's frame on arrival, in one
+    thread. All frames of a video have the size of its first one.
     """
 
     def __init__(
@@ -158,15 +158,15 @@ class LoadGenerator:
         speed: float | None = 1.0,
         delay_seconds: float = 0.0,
     ) -> None:
-        """Open nothing yet.
+        """Open no file yet.
 
         Args:
-            indexes: Of the videos, at least one; each has a length.
-            frames: Where to stop; None never does.
-            speed: Of their timetable: 2 is twice as fast as they would be played; None reads as
-                fast as frames are taken, which has no latency.
-            delay_seconds: How much later than its first frame its timetable begins, so that
-                several sources do not send at the same moments.
+            indexes: Indexes of the videos, at least one, none empty.
+            frames: Number of frames; None: endless.
+            speed: Factor on the frame rate: 2 is twice real time; None is full speed, without
+                latency.
+            delay_seconds: Delay of the schedule after the first frame, so that several sources do
+                not send at the same moments.
         """
         self._indexes = indexes
         self._frames = frames
@@ -175,32 +175,32 @@ class LoadGenerator:
 
     @property
     def name(self) -> str:
-        """The first path."""
+        """Path of the first video."""
         return str(self._indexes[0].source)
 
     @property
     def base(self) -> Pace:
-        """`schedule` but at full speed."""
+        """`schedule`, or `full_speed` without a speed."""
         return "full_speed" if self._speed is None else "schedule"
 
     def frames(
         self, number: int, waiter: Waiter, note: Callable[[Event], None] = lambda event: None
     ) -> Generator[LiveFrame, None, None]:
-        """Yield each frame when it is due: see `LiveSource.frames`; nothing is noted.
+        """Yield each frame when it is due: see `LiveSource.frames`; without events.
 
         Raises:
-            DecodeError: a frame is damaged: what is measured would differ with each way.
+            DecodeError: a frame is damaged, which would distort a measurement.
         """
         clock, start_ns = waiter.clock, 0
         with ExitStack() as opened:
-            draws = islice(self._draws(opened), self._frames)
-            for sent, (run, media_ns, draw) in enumerate(draws):
+            schedule = islice(self._schedule(opened), self._frames)
+            for sent, (run, media_ns, decode) in enumerate(schedule):
                 due_ns = clock.now_ns()
                 if sent and self._speed is not None:
                     due_ns = start_ns + round(media_ns / self._speed)
                     waiter.until(due_ns)
-                index, place, pixels = draw()
-                if not sent:  # what opening took makes no frame late
+                index, frame_index, pixels = decode()
+                if not sent:  # opening the file delays no frame
                     due_ns = clock.now_ns()
                     start_ns = due_ns + round(self._delay_seconds * 1e9)
                 yield LiveFrame(
@@ -209,33 +209,34 @@ class LoadGenerator:
                     number=sent,
                     run=run,
                     segment=run,
-                    pts=int(index.pts[place]),
+                    pts=int(index.pts[frame_index]),
                     time_base=index.info.time_base,
                     arrived_ns=due_ns,
                 )
 
-    def _draws(self, opened: ExitStack) -> Iterator[tuple[int, int, Callable[[], _Drawn]]]:
-        """Yield round, place on the timetable and what decodes the frame, once for each frame."""
+    def _schedule(self, opened: ExitStack) -> Iterator[tuple[int, int, Callable[[], _Decoded]]]:
+        """Yield the round, the due time in ns, and a decode function, for each frame."""
         decoders = [
             opened.enter_context(
                 closing(open_decoder(index, FrameFormat(size=index.info.upright_size)))
             )
             for index in self._indexes
         ]
-        began_ns = 0
+        round_start_ns = 0
         for run, (index, decoder) in enumerate(cycle(zip(self._indexes, decoders, strict=True))):
             frames = all_frames(decoder, index)
-            for place in range(len(index)):
-                yield run, began_ns + nanoseconds(index, place), partial(_draw, index, frames)
-            began_ns += round(index.duration_seconds * 1e9)
+            for frame_index in range(len(index)):
+                due_ns = round_start_ns + nanoseconds(index, frame_index)
+                yield run, due_ns, partial(_decode_next, index, frames)
+            round_start_ns += round(index.duration_seconds * 1e9)
 
 
-def _draw(index: StreamIndex, frames: Iterator[tuple[int, Array | None]]) -> _Drawn:
-    place, pixels = next(frames)
+def _decode_next(index: StreamIndex, frames: Iterator[tuple[int, Array | None]]) -> _Decoded:
+    frame_index, pixels = next(frames)
     if pixels is None:
         raise DecodeError(
-            f"frame {place} of {index.source} is damaged; give a video that is whole: ways to read "
-            "it could not be compared",
+            f"frame {frame_index} of {index.source} is damaged; give an undamaged video, so that "
+            "results can be compared",
             source=str(index.source),
         )
-    return index, place, pixels
+    return index, frame_index, pixels

@@ -1,4 +1,4 @@
-"""A frame as it came, with the moments of its way."""
+"""Live frames and their sources."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,31 +15,30 @@ from headrace.runtime.waitable_source import Waiter
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class LiveFrame:
-    """One decoded frame of a source that is read as it comes."""
+    """One decoded frame of a live source."""
 
     pixels: NDArray[np.uint8]
     """uint8 [H, W, 3] in [0, 255], RGB, upright."""
     source: int
-    """Place of the source in the list that was asked for."""
+    """Index of the source among those of the run."""
     number: int
-    """Frames of this source before it, those that were dropped counted too."""
+    """Frames of this source before it, dropped ones included."""
     run: int
-    """Grows by one at every gap: a reconnection, frames that were dropped or lost, another size. A
-    clip never holds frames of two runs."""
+    """Number of gaps before it: reconnections, dropped or lost frames, changes of size. Frames of a
+    clip have equal runs."""
     pts: int
-    """Presentation time in ticks of `time_base`, as the source gives it; of a format without times,
-    when it arrived. Grows within a run."""
+    """Presentation time of the source in ticks of `time_base`; for formats without timestamps, the
+    arrival time. Increases within a run."""
     time_base: Fraction
     """Seconds per tick."""
     arrived_ns: int
-    """By the pipeline's clock: when its packet was handed over; for a file that is paced, when it
-    was due. Latency counts from here."""
+    """Arrival of its packet by the pipeline's clock; for a file in real time, its due time. Latency
+    counts from here."""
     segment: int = 0
-    """Timeline that `pts` counts on, from 0: the next one begins with a reconnection, and where the
-    source's own timestamps go back. Within one, pts grow."""
+    """Timeline of `pts`, from 0; a reconnection or a decreasing timestamp starts the next one.
+    Within one, pts increase."""
     captured_seconds: float | None = None
-    """Wall clock of its capture (Unix time), by the sender's own clock; None where the sender tells
-    none. Never filled in by anything else."""
+    """Unix time of its capture, by the sender's clock; None where the sender sends none."""
 
 
 EventKind = Literal[
@@ -56,54 +55,52 @@ EventKind = Literal[
     "overloaded",
     "recovered",
 ]
-"""`overloaded` and `recovered` are of the run as a whole: frames come faster than they are worked
-on, or no longer do."""
+"""`overloaded` and `recovered` describe the whole run: the start and the end of an overload."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """One thing that happened."""
+    """One event of a live source, or of the run."""
 
     at_ns: int
-    """By the pipeline's clock."""
+    """Time by the pipeline's clock."""
     source: int | None
-    """Place of the source in the list that was asked for; None: a sink, or the run as a whole."""
+    """Index of the source; None: a sink, or the whole run."""
     kind: EventKind
     words: str
-    """For a reader, without credentials: `joined 640 ms behind`, `no frame for 2.0 s`."""
+    """Description, without credentials: `joined 640 ms behind`, `no frame for 2.0 s`."""
     frames: int = 0
-    """How many frames it cost, where that is known."""
+    """Lost frames, where known."""
 
 
 class LiveSource(Protocol):
-    """A camera, a network stream, a test pattern, or a file that is read in real time."""
+    """A camera, a network stream, a test pattern, or a file in real time."""
 
     @property
     def name(self) -> str:
-        """For a reader, without credentials."""
+        """Name for messages, without credentials."""
         ...
 
     @property
     def base(self) -> Pace:
-        """What latency counts from: `schedule` of a paced file, `arrival` of all others; a source
-        whose sender tells its clock gives capture times besides."""
+        """Event that latency counts from: `schedule` for a file in real time, else `arrival`."""
         ...
 
     def frames(
         self, number: int, waiter: Waiter, note: Callable[[Event], None]
     ) -> Iterator[LiveFrame | DroppedItem]:
-        """Yield frames as they come; `DroppedItem` stands in the place of a frame that is left out.
+        """Yield frames on arrival, and a `DroppedItem` for each skipped frame.
 
-        Every wait goes through `waiter`, so that it counts as one and can be ended; what the waiter
-        raises must go through. Ends where the source ends, or raises when it cannot go on.
+        Every wait must use `waiter`, which times and interrupts it, and its exceptions must
+        propagate. Ends with the source, or raises where the source cannot continue.
 
         Args:
-            number: Place of the source in the list that was asked for; goes into every frame.
-            waiter: Where it waits; its `clock` gives `arrived_ns`.
-            note: Told of everything that happens, from the thread that reads.
+            number: Index of the source; copied into every frame.
+            waiter: Waits for the source; its `clock` gives `arrived_ns`.
+            note: Receives every event, in the reading thread.
 
         Raises:
-            OpenError: the first connection fails, or reconnecting was given up; no credentials in
-                its words.
+            OpenError: the first connection failed, or reconnecting was given up; the message has
+                no credentials.
         """
         ...

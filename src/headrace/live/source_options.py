@@ -1,4 +1,4 @@
-"""How live sources are connected to, watched and connected to again."""
+"""Options of live sources: connection, stall detection, reconnection."""
 
 from dataclasses import dataclass, field
 from typing import Literal, get_args
@@ -9,18 +9,18 @@ from headrace.units import check_integers
 
 @dataclass(frozen=True, kw_only=True)
 class BackOff:
-    """Waits that grow: the first, then each `factor` times the one before, up to the longest.
+    """Exponential back-off: each wait is `factor` times the one before, up to the longest.
 
-    Nothing is random: the same outage takes the same attempts.
+    Without jitter: equal outages take equal attempts.
     """
 
     first_seconds: float = 0.25
-    """Before the first attempt to connect again: many a camera is back at once."""
+    """Wait before the first reconnection; many cameras return at once."""
     factor: float = 2.0
     longest_seconds: float = 2.0
-    """A refused connection costs next to nothing, so a picture is late by no more than this."""
+    """Longest wait, which bounds the delay of the first frame."""
     attempts: int | None = None
-    """In a row, after which it is given up; None tries for ever. A frame starts them anew."""
+    """Consecutive attempts before giving up; None: no limit. A frame resets the count."""
 
     def __post_init__(self) -> None:
         if self.first_seconds < 0 or self.longest_seconds < self.first_seconds or self.factor < 1:
@@ -33,10 +33,10 @@ class BackOff:
             raise ConfigError(f"attempts must be >= 0, or None for no limit, got {self.attempts}")
 
     def before(self, attempt: int) -> float | None:
-        """Return the seconds to wait before an attempt, counted from 0; None: it is given up."""
+        """Return the seconds before an attempt, counted from 0; None after the last attempt."""
         if self.attempts is not None and attempt >= self.attempts:
             return None
-        # Powers of a large attempt overflow a float, long after the longest wait is reached.
+        # A power with a large attempt would overflow a float.
         seconds = self.first_seconds
         for _ in range(min(attempt, 64)):
             seconds = min(seconds * self.factor, self.longest_seconds)
@@ -44,31 +44,29 @@ class BackOff:
 
 
 Transport = Literal["tcp", "udp"]
-"""How RTSP brings its packets: TCP loses none; UDP may be quicker on a network that loses none."""
+"""Transport of RTSP: TCP loses no packets; UDP may be faster on a reliable network."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SourceOptions:
-    """What is the same for all live sources of a run."""
+    """Options of all live sources of a run."""
 
     transport: Transport = "tcp"
     open_timeout_seconds: float = 5.0
-    """For an answer when connecting; a connection that brings no frame for so long is given up. A
-    thread that reads from a dead one ends within it, too."""
+    """Limit for a connection attempt, and for a connection without a frame; also bounds the life of
+    a thread that reads a dead connection."""
     stall_seconds: float = 1.5
-    """Without a frame, after which a source is said to stall: twice the interval of the slowest
-    common cameras."""
+    """Time without a frame that counts as a stall: twice the interval of slow cameras."""
     reconnect: BackOff = field(default_factory=BackOff)
     wait_for_source: bool = False
-    """Whether a source that is not there at the start is waited for, by the same back-off. A wrong
-    password is fatal all the same: some cameras lock out who tries on."""
+    """Whether to wait for a source that is missing at the start, by the same back-off. A wrong
+    password is always fatal: some cameras lock out repeated attempts."""
     backlog_seconds: float = 0.2
-    """How much older than the newest a frame may be right after connecting; servers that keep the
-    last seconds for new clients would make every later frame late."""
+    """Maximum age of a frame right after connecting, relative to the newest; servers buffer seconds
+    for new clients, which would delay every later frame."""
     keep: int = 8
-    """Decoded frames that wait for the pipeline at most, for each source; then the oldest is
-    dropped, so that nothing waits in the buffers of a server. At 30 frames a second a quarter of a
-    second."""
+    """Decoded frames per source that wait for the pipeline, at most; then the oldest is dropped, so
+    that no frame waits in a server's buffer. A quarter of a second at 30 frames per second."""
 
     def __post_init__(self) -> None:
         if self.transport not in get_args(Transport):

@@ -1,4 +1,4 @@
-"""What comes out of an open stream: frames, each with its packet's moment, decoded as they come."""
+"""Stream reader: frames of an open stream, with the arrival times of their packets."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from av.video.stream import VideoStream
 from headrace.live.connect_errors import (
     BROKEN,
     NO_ANSWER,
+    ConnectError,
     ConnectProblem,
-    Failed,
-    playlist_trouble,
-    trouble_of,
+    connect_problem_of,
+    playlist_problem,
 )
-from headrace.live.live_edge import LATE, Lag
-from headrace.live.open_options import OpenOptions, camera_trouble, check_device
+from headrace.live.live_edge import LATE, DecodeLag
+from headrace.live.open_options import OpenOptions, camera_problem, check_device
 from headrace.live.source import EventKind
 from headrace.live.source_options import SourceOptions
-from headrace.live.timestamp_repair import Arrivals, TimestampRepair
+from headrace.live.timestamp_repair import ArrivalClock, TimestampRepair
 from headrace.runtime.clock import Clock
 from headrace.runtime.item import DroppedItem
 from headrace.runtime.waitable_source import Waiter
@@ -36,93 +36,92 @@ from headrace.video.codec import FfmpegCodec, VideoPacket, prepare
 from headrace.video.container import MAX_PIXELS
 
 DAMAGED: Final = "damaged"
-"""Why a frame is dropped whose packet is refused, or that the decoder marks."""
+"""Drop cause of frames whose packet is rejected, or that the decoder marks as corrupt."""
 NO_KEYFRAME: Final = "no keyframe"
-"""Why a frame is dropped that leans on ones from before the connection."""
-_MOST_WITHOUT_KEYFRAME: Final = 600
-"""Packets; behind these a stream is decoded in any case: some refresh by parts and have none."""
+"""Drop cause of frames before the first keyframe of a connection."""
+_MAX_WITHOUT_KEYFRAME: Final = 600
+"""Packets skipped before a keyframe, at most: streams with intra refresh have no keyframes."""
 _LATE_SECONDS: Final = 1.0
-"""That decoding may fall behind before it skips to a keyframe."""
+"""Delay of the decoder that makes it skip to a keyframe."""
 _NO_STREAM: Final = (av.error.ArgumentError, av.error.InvalidDataError)
-"""What FFmpeg calls a format that is not allowed, or not known."""
-_MOST_HELD: Final = 64
-"""Packets whose frame a decoder may hold back."""
+"""FFmpeg errors for a forbidden or unknown format."""
+_MAX_PENDING: Final = 64
+"""Packets whose frames a decoder may delay."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
-class Received:
-    """A frame as the decoder gave it."""
+class ReceivedFrame:
+    """A decoded frame with the times of its packet."""
 
     frame: VideoFrame
     pts: int
     time_base: Fraction
     arrived_ns: int
-    """When its packet was handed over; of a recording, when it was due."""
+    """Arrival of its packet; for a recording, its due time."""
     waited_seconds: float
-    """For that packet, or for the last one before the decoder gave the frame."""
+    """Wait for its packet, or for the last packet before the frame was decoded."""
     is_gap: bool
-    """It does not follow on the frame before."""
+    """Whether frames are missing before it."""
     captured_seconds: float | None
 
     @property
     def seconds(self) -> float:
-        """Its place on the timeline of the stream."""
+        """Stream time."""
         return float(self.pts * self.time_base)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Connected:
-    """A stream is open; comes before all else."""
+    """First item: the stream is open."""
 
     codec: str
     is_recording: bool
-    """It has an end, and is played by its timetable."""
+    """Whether it has an end, and is played by its timestamps."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StreamEvent:
-    """Something happened that is worth a line."""
+    """An event of the stream, for the log."""
 
     kind: EventKind
     words: str
     frames: int = 0
 
 
-Came = Connected | Received | DroppedItem | StreamEvent
+StreamItem = Connected | ReceivedFrame | DroppedItem | StreamEvent
 
 
-class _Read(NamedTuple):
+class _TimedPacket(NamedTuple):
     packet: VideoPacket
     arrived_ns: int
     waited_seconds: float
-    """For the read."""
+    """Wait of the read."""
 
 
 def receive(
     opening: OpenOptions, options: SourceOptions, waiter: Waiter
-) -> Generator[Came, None, None]:
-    """Open a stream and yield what comes out of it, until it ends.
+) -> Generator[StreamItem, None, None]:
+    """Open a stream and yield its items until it ends.
 
-    Blocks in FFmpeg, each time no longer than `options.open_timeout_seconds`, but for a camera that
-    hangs and for the look-up of a host's name. `waiter` paces a recording that a server sends as
-    fast as it is taken.
+    Each FFmpeg call blocks for at most `options.open_timeout_seconds`, except for a hung camera or
+    a host-name lookup. `waiter` paces a recording.
 
     Raises:
-        Failed: it cannot be opened, or breaks.
+        ConnectError: the stream cannot be opened, or the connection broke.
     """
-    with closing(_opened(opening, options, waiter.clock)) as container:
+    with closing(_open_container(opening, options, waiter.clock)) as container:
         try:
-            yield from _Stream(container, waiter).run()
+            yield from _OpenStream(container, waiter).run()
         except av.error.FFmpegError as error:
-            # Not raised from the error: its text holds the address, and with it the password.
+            # Not chained: the text of the error has the address with the password.
             is_broken = error.errno == errno.EIO
-            trouble = BROKEN if is_broken else _trouble_of(opening, error)
+            problem = BROKEN if is_broken else _problem_of(opening, error)
         else:
             return
-    raise Failed(trouble)
+    raise ConnectError(problem)
 
 
-def _opened(opening: OpenOptions, options: SourceOptions, clock: Clock) -> InputContainer:
+def _open_container(opening: OpenOptions, options: SourceOptions, clock: Clock) -> InputContainer:
     if opening.format == "v4l2":
         check_device(opening)
     start_ns = clock.now_ns()
@@ -134,20 +133,20 @@ def _opened(opening: OpenOptions, options: SourceOptions, clock: Clock) -> Input
             metadata_errors="replace",
         )
     except (av.error.FFmpegError, OSError, ValueError) as error:
-        trouble = _trouble_of(opening, error)
+        problem = _problem_of(opening, error)
         is_unknown = opening.format is None and isinstance(error, _NO_STREAM)
-    # RTSP calls it invalid data when the answer does not come in time.
+    # For RTSP, FFmpeg reports a timeout as invalid data.
     if (clock.now_ns() - start_ns) / 1e9 >= options.open_timeout_seconds:
-        trouble = NO_ANSWER
+        problem = NO_ANSWER
     elif opening.trust is not None:
-        trouble = opening.trust.trouble(opening.url, options.open_timeout_seconds) or trouble
+        problem = opening.trust.problem(opening.url, options.open_timeout_seconds) or problem
     if is_unknown:
-        trouble = playlist_trouble(_head(opening)) or trouble
-    raise Failed(trouble)
+        problem = playlist_problem(_first_bytes(opening)) or problem
+    raise ConnectError(problem)
 
 
-def _head(opening: OpenOptions) -> bytes:
-    """Return the first bytes of what a server sends, asked for once more; b"" where none come."""
+def _first_bytes(opening: OpenOptions) -> bytes:
+    """Return the first bytes of a second request; b"" without a response."""
     options = {k: v for k, v in opening.options.items() if k != "format_whitelist"}
     try:
         with av.open(opening.url, format="data", container_options=options) as container:
@@ -156,36 +155,36 @@ def _head(opening: OpenOptions) -> bytes:
         return b""
 
 
-def _trouble_of(opening: OpenOptions, error: Exception) -> ConnectProblem:
+def _problem_of(opening: OpenOptions, error: Exception) -> ConnectProblem:
     is_camera = opening.format == "v4l2"
-    return (camera_trouble(error) if is_camera else None) or trouble_of(error)
+    return (camera_problem(error) if is_camera else None) or connect_problem_of(error)
 
 
-class _Stream:
-    """The video stream of an open container."""
+class _OpenStream:
+    """Video stream of an open container."""
 
     def __init__(self, container: InputContainer, waiter: Waiter) -> None:
         self._container = container
         self._waiter = waiter
-        self._stream = _video_of(container)
-        self._is_recording = container.size > 0  # a camera has no length to tell
+        self._stream = _video_stream(container)
+        self._is_recording = container.size > 0  # live streams have no size
         self._start: tuple[int, float] | None = None
 
-    def run(self) -> Iterator[Came]:
+    def run(self) -> Iterator[StreamItem]:
         yield Connected(codec=self._stream.codec_context.name, is_recording=self._is_recording)
-        lag = None if self._is_recording else Lag(_LATE_SECONDS)
-        decoding = _Decoding(self._container, self._stream, lag)
-        for read in _reads(self._container, self._stream, self._waiter.clock):
+        lag = None if self._is_recording else DecodeLag(_LATE_SECONDS)
+        decoding = _TimedDecoder(self._container, self._stream, lag)
+        for read in _timed_packets(self._container, self._stream, self._waiter.clock):
             for item in decoding.take(read):
-                yield self._in_real_time(item)
+                yield self._wait_until_due(item)
         for item in decoding.end(self._waiter.clock.now_ns()):
-            yield self._in_real_time(item)
+            yield self._wait_until_due(item)
 
-    def _in_real_time(
-        self, item: Received | DroppedItem | StreamEvent
-    ) -> Received | DroppedItem | StreamEvent:
-        """Waits until a frame of a recording is due."""
-        if not self._is_recording or not isinstance(item, Received):
+    def _wait_until_due(
+        self, item: ReceivedFrame | DroppedItem | StreamEvent
+    ) -> ReceivedFrame | DroppedItem | StreamEvent:
+        """Wait until a frame of a recording is due."""
+        if not self._is_recording or not isinstance(item, ReceivedFrame):
             return item
         clock = self._waiter.clock
         if self._start is None or item.is_gap:
@@ -195,21 +194,23 @@ class _Stream:
         return replace(item, arrived_ns=clock.now_ns())
 
 
-class _Decoding:
-    """From packets to frames with their times."""
+class _TimedDecoder:
+    """Decoder of packets into frames with repaired times."""
 
-    def __init__(self, container: InputContainer, stream: VideoStream, lag: Lag | None) -> None:
+    def __init__(
+        self, container: InputContainer, stream: VideoStream, lag: DecodeLag | None
+    ) -> None:
         rate = stream.average_rate or stream.guessed_rate
         assert stream.time_base is not None
         self._container = container
-        # FFmpeg makes times up where the format has none, as if there were 25 frames a second.
+        # For formats without timestamps, FFmpeg invents those of 25 frames per second.
         has_times = not container.format.flags & cast(int, Flags.no_timestamps.value)
-        self._arrivals = None if lag is None or has_times else Arrivals()
+        self._arrivals = None if lag is None or has_times else ArrivalClock()
         self._time_base = Fraction(stream.time_base)
         if self._arrivals is not None:
             self._time_base, lag = self._arrivals.time_base, None
         self._timeline = TimestampRepair(self._time_base, Fraction(rate) if rate else None)
-        self._codec = FfmpegCodec(_prepared(stream.codec_context))
+        self._codec = FfmpegCodec(_prepare_codec(stream.codec_context))
         self._arrived: dict[int, int] = {}
         self._corrupt: set[int] = set()
         self._lag = lag
@@ -218,43 +219,43 @@ class _Decoding:
         self._skips_for: str | None = NO_KEYFRAME
         self._waited_seconds = 0.0
 
-    def take(self, read: _Read) -> Iterator[Received | DroppedItem | StreamEvent]:
-        """Yield what one packet brings about."""
+    def take(self, read: _TimedPacket) -> Iterator[ReceivedFrame | DroppedItem | StreamEvent]:
+        """Yield the items of one packet."""
         self._ordinal += 1
         self._waited_seconds = read.waited_seconds
         packet = read.packet
-        if self._skips(read):
+        if self._is_skipped(read):
             yield DroppedItem(self._skips_for or LATE)
             return
         self._arrived[self._ordinal] = read.arrived_ns
-        self._arrived.pop(self._ordinal - _MOST_HELD, None)
+        self._arrived.pop(self._ordinal - _MAX_PENDING, None)
         if packet.is_corrupt:
             self._corrupt.add(self._ordinal)
         yield from self._decoded(packet, read.arrived_ns)
 
-    def _skips(self, read: _Read) -> bool:
-        """Whether a packet is left out: before the first keyframe, or to catch up."""
+    def _is_skipped(self, read: _TimedPacket) -> bool:
+        """Return whether to skip a packet: before the first keyframe, or to catch up."""
         packet, lag = read.packet, self._lag
         if lag is not None and packet.pts is not None:
             seconds = float(packet.pts * self._time_base)
-            lag.take(seconds, read.arrived_ns, read.waited_seconds)
+            lag.add(seconds, read.arrived_ns, read.waited_seconds)
         is_late = lag is not None and lag.is_late
         if is_late and self._skips_for is None:
             self._skips_for = LATE
             self._codec.context.flush_buffers()
-        is_entry = packet.is_keyframe or self._skipped >= _MOST_WITHOUT_KEYFRAME
+        is_entry = packet.is_keyframe or self._skipped >= _MAX_WITHOUT_KEYFRAME
         if self._skips_for is not None and is_entry and not is_late:
             self._skips_for, self._skipped = None, 0
         self._skipped += self._skips_for is not None
         return self._skips_for is not None
 
-    def end(self, now_ns: int) -> Iterator[Received | DroppedItem | StreamEvent]:
-        """Yield what the decoder still holds."""
+    def end(self, now_ns: int) -> Iterator[ReceivedFrame | DroppedItem | StreamEvent]:
+        """Yield the delayed frames of the decoder."""
         yield from self._decoded(None, now_ns)
 
     def _decoded(
         self, packet: VideoPacket | None, now_ns: int
-    ) -> Iterator[Received | DroppedItem | StreamEvent]:
+    ) -> Iterator[ReceivedFrame | DroppedItem | StreamEvent]:
         decoded = self._codec.decode(self._ordinal, packet)
         if packet is not None and decoded.reported and not decoded.shown:
             yield DroppedItem(DAMAGED)
@@ -263,19 +264,21 @@ class _Decoding:
                 self._corrupt.discard(ordinal)
                 yield DroppedItem(DAMAGED)
             else:
-                yield from self._placed(frame, self._arrived.pop(ordinal, now_ns))
+                yield from self._repair_times(frame, self._arrived.pop(ordinal, now_ns))
 
-    def _placed(self, frame: VideoFrame, arrived_ns: int) -> Iterator[Received | StreamEvent]:
+    def _repair_times(
+        self, frame: VideoFrame, arrived_ns: int
+    ) -> Iterator[ReceivedFrame | StreamEvent]:
         pts = frame.pts if self._arrivals is None else self._arrivals.place(arrived_ns)
         placed = self._timeline.place(pts)
         if placed.words:
             yield StreamEvent(kind="timestamps", words=placed.words)
-        # Microseconds of the sender's clock at pts 0, from its RTCP reports; none before the first.
+        # Microseconds of the sender's clock at pts 0, from RTCP; None before the first report.
         epoch = self._container.start_time_realtime
         captured = None
         if epoch is not None and placed.is_given and self._arrivals is None:
             captured = epoch / 1e6 + float(placed.pts * self._time_base)
-        yield Received(
+        yield ReceivedFrame(
             frame=frame,
             pts=placed.pts,
             time_base=self._time_base,
@@ -286,7 +289,9 @@ class _Decoding:
         )
 
 
-def _reads(container: InputContainer, stream: VideoStream, clock: Clock) -> Iterator[_Read]:
+def _timed_packets(
+    container: InputContainer, stream: VideoStream, clock: Clock
+) -> Iterator[_TimedPacket]:
     packets = container.demux(stream)
     while True:
         before_ns = clock.now_ns()
@@ -295,22 +300,24 @@ def _reads(container: InputContainer, stream: VideoStream, clock: Clock) -> Iter
             return
         now_ns = clock.now_ns()
         if packet.size:
-            yield _Read(packet, now_ns, (now_ns - before_ns) / 1e9)
+            yield _TimedPacket(packet, now_ns, (now_ns - before_ns) / 1e9)
 
 
-def _video_of(container: InputContainer) -> VideoStream:
+def _video_stream(container: InputContainer) -> VideoStream:
     stream = container.streams.best("video")
     if not isinstance(stream, VideoStream):
-        kinds = ", ".join(dict.fromkeys(each.type for each in container.streams)) or "nothing"
-        raise Failed(ConnectProblem(f"it sends no video ({kinds})", "give a stream with video"))
+        kinds = ", ".join(dict.fromkeys(stream.type for stream in container.streams)) or "nothing"
+        raise ConnectError(
+            ConnectProblem(f"it sends no video ({kinds})", "give a stream with video")
+        )
     if stream.codec_context is None:
-        raise Failed(
+        raise ConnectError(
             ConnectProblem("it sends video that FFmpeg cannot decode here", "send H.264 or HEVC")
         )
     return stream
 
 
-def _prepared(context: VideoCodecContext) -> VideoCodecContext:
+def _prepare_codec(context: VideoCodecContext) -> VideoCodecContext:
     prepare(context)
     context.options = {**context.options, "max_pixels": str(MAX_PIXELS)}
     return context

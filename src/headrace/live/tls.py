@@ -1,8 +1,8 @@
-"""Whether the certificate of a host is verified, and by what: the end of an address says.
+"""Verification of TLS certificates, by the fragment of an address.
 
-`rtsps://camera/live#verify` trusts whom this system trusts, `...#ca=camera.pem` what that file
-holds, such as the camera's own certificate. Without either none is verified: those of cameras are
-signed by nobody. What follows # never leaves this machine.
+`rtsps://camera/live#verify` trusts the certificates of this system, `...#ca=camera.pem` those in
+the file, such as the camera's own. Without a fragment no certificate is verified: cameras have
+self-signed ones. The fragment never leaves this machine.
 """
 
 import socket
@@ -21,32 +21,32 @@ _BUNDLES: Final = (
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/cert.pem",
 )
-"""Where systems keep the certificates they trust, in one file: FFmpeg takes no folder."""
-_PORTS: Final = {"rtsps": 322, "https": 443}
+"""Files of trusted certificates on common systems; FFmpeg does not read folders."""
+_DEFAULT_PORTS: Final = {"rtsps": 322, "https": 443}
 
 
 @dataclass(frozen=True, kw_only=True)
 class TlsTrust:
-    """The certificate of the host is verified before anything is sent to it."""
+    """Verification of the host's certificate, before any data is sent."""
 
     ca_file: Path | None = None
-    """Who may have signed it; None: whom this system trusts."""
+    """File of trusted certificates; None: those of this system."""
 
     def options(self) -> Mapping[str, str]:
-        """Return FFmpeg's, for its connection by TLS."""
+        """Return FFmpeg's options of the TLS connection."""
         paths = ssl.get_default_verify_paths()
-        known = [str(self.ca_file)] if self.ca_file else [paths.cafile or "", *_BUNDLES]
-        found = [path for path in known if path and Path(path).is_file()]
-        return {"tls_verify": "1", **({"ca_file": found[0]} if found else {})}
+        candidates = [str(self.ca_file)] if self.ca_file else [paths.cafile or "", *_BUNDLES]
+        files = [path for path in candidates if path and Path(path).is_file()]
+        return {"tls_verify": "1", **({"ca_file": files[0]} if files else {})}
 
-    def trouble(self, url: str, seconds: float) -> ConnectProblem | None:
-        """Return what is wrong with the certificate at an address, None where it is another thing.
+    def problem(self, url: str, seconds: float) -> ConnectProblem | None:
+        """Return the problem of the host's certificate; None for another problem.
 
-        FFmpeg tells nothing of it but that the connection failed, so this connects once more.
+        FFmpeg reports a failed connection without the reason, so this connects once more.
         """
         parts = urlsplit(url)
         context = ssl.create_default_context(cafile=str(self.ca_file) if self.ca_file else None)
-        address = parts.hostname or "", parts.port or _PORTS[parts.scheme.lower()]
+        address = parts.hostname or "", parts.port or _DEFAULT_PORTS[parts.scheme.lower()]
         try:
             with (
                 socket.create_connection(address, timeout=seconds) as plain,
@@ -55,38 +55,38 @@ class TlsTrust:
                 return None
         except ssl.SSLCertVerificationError as error:
             return ConnectProblem(
-                f"its certificate is not to be trusted ({error.verify_message.rstrip('.')})",
-                "give #ca=FILE with who signed it, or the name it was made for; without #verify or "
-                "#ca= none is verified",
+                f"its certificate is not trusted ({error.verify_message.rstrip('.')})",
+                "give #ca=FILE with the certificate of its signer, or the host name it was made "
+                "for; without #verify and #ca= no certificate is verified",
                 is_lasting=True,
             )
         except OSError:
             return None
 
 
-def trust_of(fragment: str, name: str) -> TlsTrust | None:
-    """Return what the end of an address, behind its #, asks for; None where it is empty.
+def parse_trust(fragment: str, name: str) -> TlsTrust | None:
+    """Return the verification of an address's fragment; None for an empty one.
 
     Raises:
-        ConfigError: it is something else, or names no file. `name` is the address for a reader.
+        ConfigError: the fragment is invalid, or names no file; the message has `name`, the address
+            without credentials.
     """
-    kind, mark, value = fragment.partition("=")
+    kind, separator, value = fragment.partition("=")
     if not fragment:
         return None
     if fragment == "verify":
         return TlsTrust()
-    if kind != "ca" or not mark:
+    if kind != "ca" or not separator:
         raise ConfigError(
-            f"cannot read {name}: behind # stands verify or ca=FILE; write a # of a path as %23"
+            f"cannot read {name}: after # give verify or ca=FILE; write a # in a path as %23"
         )
     path = Path(unquote(value))
     try:
         ssl.create_default_context(cafile=str(path))
     except (OSError, ssl.SSLError) as error:
         reason = (getattr(error, "strerror", None) or "").lower()
-        is_there = path.is_file()
-        found = "it holds no certificate" if is_there else reason or "no such file"
+        problem = "it has no certificate" if path.is_file() else reason or "no such file"
         raise ConfigError(
-            f"cannot verify {name} by {path}: {found}; give a file of certificates (PEM)"
+            f"cannot verify {name} by {path}: {problem}; give a file of certificates (PEM)"
         ) from error
     return TlsTrust(ca_file=path)

@@ -11,43 +11,42 @@ from headrace.preprocess.operations import operations
 from headrace.preprocess.spec import InputSpec, PrepLevel
 
 Frames = NDArray[np.uint8] | torch.Tensor
-"""uint8 RGB: pictures [N, H, W, 3], or clips [N, T, H, W, 3]; an array lies on the CPU."""
+"""uint8 RGB: frames [N, H, W, 3], or clips [N, T, H, W, 3]; arrays are on the CPU."""
 Preprocess = Callable[[Frames], torch.Tensor]
-"""Frames -> float32 [N, 3, h, w], for clips [N, 3, T, h, w], where the frames lie; normalised."""
+"""Frames -> normalised float32 [N, 3, h, w], for clips [N, 3, T, h, w], on the same device."""
 
 
 def build_preprocess(level: PrepLevel, spec: InputSpec) -> Preprocess:
-    """Return the preprocessing of a model; it runs where the frames lie.
+    """Return the preprocessing of a model, on the device of its frames.
 
-    - `simple`: resize to the input's size, aspect not kept, and normalise.
-    - `medium`: what the weights were evaluated with: resize the short side, cut the centre,
-      normalise. Within one grey level (two where it is bicubic) of torchvision's own preset,
-      which resizes in float32 and then rounds, at six times the cost (0.6 against 3.8 ms for a
-      640x272 frame, two cores).
-    - `complex`: before the above, work as camera pipelines do it: Gaussian blur 5x5 (denoising),
-      each channel of a frame stretched to the full range, sharpening by 1.5. Deterministic.
+    - `simple`: resize to the input size without the aspect ratio, and normalise.
+    - `medium`: the preset of the weights: resize the short side, crop the centre, normalise. Within
+      one grey level (two for bicubic) of torchvision's preset, which resizes in float32 and then
+      rounds, at six times the cost (0.6 against 3.8 ms for a 640x272 frame, two cores).
+    - `complex`: first the steps of a camera pipeline: Gaussian blur 5x5 (denoising), stretch of
+      each channel to the full range, sharpening by 1.5; then `medium`. Deterministic.
 
-    A GPU resizes in float32 and rounds, as torchvision's preset does. By that way, gone on the CPU,
-    a frame of "bikes" is at most one grey level off, three where it is bicubic, 0.13 in the mean;
-    `complex` blurs in float32 as well, and stretches what rounding makes of it: four.
+    A GPU resizes in float32 and rounds, as torchvision's preset. The same steps on the CPU differ
+    for a frame of "bikes" by at most one grey level, three for bicubic, 0.13 in the mean; `complex`
+    also blurs in float32 and stretches the rounding difference: four.
 
-    A picture of a clip becomes what it becomes alone. For a model that takes pictures as they are
-    no level resizes or cuts.
+    Frames of a clip are preprocessed as single frames. For a model without an input size, no level
+    resizes or crops.
 
     Raises:
-        ConfigError: there is no such level; later, frames of another shape or dtype.
+        ConfigError: the level does not exist; later, frames have another shape or dtype.
     """
     steps = operations(level, spec)
 
     def preprocess(frames: Frames) -> torch.Tensor:
         batch = torch.from_numpy(frames) if isinstance(frames, np.ndarray) else frames
         _check(batch, spec)
-        pictures = batch.flatten(0, -4).permute(0, 3, 1, 2)
+        images = batch.flatten(0, -4).permute(0, 3, 1, 2)
         for step in steps:
-            pictures = step.apply(pictures)
+            images = step.apply(images)
         if spec.num_frames is None:
-            return pictures
-        return pictures.reshape(*batch.shape[:2], *pictures.shape[1:]).transpose(1, 2)
+            return images
+        return images.reshape(*batch.shape[:2], *images.shape[1:]).transpose(1, 2)
 
     return preprocess
 
@@ -56,7 +55,7 @@ def _check(batch: torch.Tensor, spec: InputSpec) -> None:
     dimensions = "[N, H, W, 3]" if spec.num_frames is None else "[N, T, H, W, 3]"
     ndim = dimensions.count(",") + 1
     if batch.ndim != ndim or batch.shape[-1] != 3 or batch.dtype != torch.uint8:
-        kind = "single pictures" if spec.num_frames is None else "clips"
+        kind = "single frames" if spec.num_frames is None else "clips"
         raise ConfigError(
             f"this model takes {kind}, uint8 {dimensions}; "
             f"got {str(batch.dtype).removeprefix('torch.')} {list(batch.shape)}"

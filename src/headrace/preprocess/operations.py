@@ -1,4 +1,4 @@
-"""The operations of each level of preprocessing, as a list that can be read as well as run."""
+"""Operations of each preprocessing level, with printable settings."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -14,43 +14,43 @@ from headrace.preprocess.spec import InputSpec, PrepLevel
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """One step of preprocessing. The same on the CPU and on a GPU; it draws nothing at random."""
+    """One deterministic preprocessing step, for CPU and GPU."""
 
     name: str
-    """What it does, in words."""
+    """Description."""
     apply: "partial[torch.Tensor]"
-    """Tensor [N, 3, H, W] -> tensor [N, 3, h, w], on the same device: a function of
+    """Tensor [N, 3, H, W] -> tensor [N, 3, h, w] on the same device: a function of
     torchvision.transforms.v2.functional with its settings."""
 
     @property
     def call(self) -> str:
-        """Return the function and its settings as they are written in Python."""
-        settings = ", ".join(f"{name}={_plain(v)}" for name, v in self.apply.keywords.items())
+        """Return the function call as Python source."""
+        settings = ", ".join(f"{name}={_python_text(v)}" for name, v in self.apply.keywords.items())
         return f"{self.apply.func.__name__}({settings})"
 
 
 def operations(level: PrepLevel, spec: InputSpec) -> tuple[Operation, ...]:
-    """Return what a level does to uint8 [N, 3, H, W], in order; float32 comes out.
+    """Return the operations of a level, in order: uint8 [N, 3, H, W] to float32.
 
     Raises:
-        ConfigError: there is no such level.
+        ConfigError: the level does not exist.
     """
     match level:
         case "simple":
-            return (*_squeezing(spec), *_scaling(spec))
+            return (*_resize_to_square(spec), *_normalise(spec))
         case "medium":
-            return (*_cutting(spec), *_scaling(spec))
+            return (*_resize_and_crop(spec), *_normalise(spec))
         case "complex":
-            return (*_camera(), *_cutting(spec), *_scaling(spec))
-    raise ConfigError(f"prep_level is {level!r}; there is {', '.join(get_args(PrepLevel))}")
+            return (*_camera_steps(), *_resize_and_crop(spec), *_normalise(spec))
+    raise ConfigError(f"prep_level must be one of {', '.join(get_args(PrepLevel))}, got {level!r}")
 
 
-def _plain(value: object) -> str:
-    """Return a setting as text; of an enumeration the value, which torchvision takes as well."""
+def _python_text(value: object) -> str:
+    """Return a setting as source; torchvision accepts the value of an enumeration."""
     return repr(value.value if isinstance(value, InterpolationMode) else value)
 
 
-def _camera() -> tuple[Operation, ...]:
+def _camera_steps() -> tuple[Operation, ...]:
     return (
         Operation(name="blur, Gaussian 5x5", apply=partial(ops.gaussian_blur, kernel_size=[5, 5])),
         Operation(name="stretch each channel to the full range", apply=partial(ops.autocontrast)),
@@ -58,13 +58,13 @@ def _camera() -> tuple[Operation, ...]:
     )
 
 
-def _squeezing(spec: InputSpec) -> tuple[Operation, ...]:
+def _resize_to_square(spec: InputSpec) -> tuple[Operation, ...]:
     if spec.crop is None:
         return ()
     return (_resize(f"{spec.crop}x{spec.crop}, aspect not kept", [spec.crop, spec.crop], spec),)
 
 
-def _cutting(spec: InputSpec) -> tuple[Operation, ...]:
+def _resize_and_crop(spec: InputSpec) -> tuple[Operation, ...]:
     if spec.resize is None or spec.crop is None:
         return ()
     size = [spec.resize] if isinstance(spec.resize, int) else list(spec.resize)
@@ -93,7 +93,7 @@ def _resize(to: str, size: list[int], spec: InputSpec) -> Operation:
     )
 
 
-def _scaling(spec: InputSpec) -> tuple[Operation, ...]:
+def _normalise(spec: InputSpec) -> tuple[Operation, ...]:
     scale = Operation(
         name="scale to 0..1", apply=partial(ops.to_dtype, dtype=torch.float32, scale=True)
     )

@@ -1,4 +1,4 @@
-"""What a model was trained to see: single pictures or clips, their size and their colours."""
+"""Input of a model: single frames or clips, their size and normalisation."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -7,32 +7,31 @@ from headrace.errors import ConfigError
 from headrace.units import check_integers
 
 PrepLevel = Literal["simple", "medium", "complex"]
-"""How much is done to a picture before the model sees it: see `build_preprocess`."""
+"""Amount of preprocessing: see `build_preprocess`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class InputSpec:
-    """What a model was trained to see.
+    """Input that a model was trained on.
 
-    `resize` and `crop` are both None for a model that brings pictures to its own size itself, as
-    detectors do, which tell places in the picture they are given.
+    `resize` and `crop` are both None for a model that resizes by itself, as detectors do: their
+    boxes are in pixels of the given frame.
     """
 
     resize: int | tuple[int, int] | None
-    """Length of the short side after resizing, pixels; or (height, width)."""
+    """Length of the short side after resizing in pixels, or (height, width)."""
     crop: int | None
-    """Side of the square cut from the centre, pixels; the input's height and width."""
+    """Side of the centre crop in pixels; height and width of the input."""
     mean: tuple[float, ...]
-    """Of each channel (RGB, 0 to 1), subtracted."""
+    """Mean of each channel (RGB in [0, 1]), subtracted."""
     std: tuple[float, ...]
-    """Of each channel, divided by."""
+    """Standard deviation of each channel, the divisor."""
     interpolation: str
     """`bilinear` or `bicubic`."""
     antialias: bool = True
-    """Whether what is made smaller is smoothed first; torchvision's video weights were evaluated
-    without."""
+    """Whether shrinking uses antialiasing; torchvision's video weights were evaluated without."""
     num_frames: int | None = None
-    """Frames of the clips its weights were evaluated with; None: it takes single pictures."""
+    """Frames of a clip in the evaluation of its weights; None: single frames."""
 
     def __post_init__(self) -> None:
         if (self.resize is None) != (self.crop is None):
@@ -50,9 +49,8 @@ class InputSpec:
         """Return the shape of a batch.
 
         Args:
-            batch_size: Pictures or clips in it.
-            picture_size: (height, width) of what is decoded; it counts where the model takes
-                pictures as they are.
+            batch_size: Frames or clips in it.
+            picture_size: (height, width) of decoded frames, used for models without an input size.
         """
         size = picture_size if self.crop is None else (self.crop, self.crop)
         time = () if self.num_frames is None else (self.num_frames,)

@@ -32,8 +32,8 @@ from headrace.runs.launch.launch_record import (
     Figures,
     LaunchRecord,
     LaunchWorkerRecord,
-    end_words,
-    failed,
+    describe_exit,
+    failed_workers,
 )
 
 RECORD: Final = "launch.json"
@@ -115,7 +115,7 @@ def workers_csv(record: LaunchRecord) -> str:
 
 def _verdict(record: LaunchRecord) -> str:
     """Return which workers completed."""
-    bad = [worker.name for worker in failed(record.workers)]
+    bad = [worker.name for worker in failed_workers(record.workers)]
     good = [worker.name for worker in record.workers if worker.is_good]
     if bad:
         return f"{listing(bad)} did not complete{f'; {listing(good)} did' if good else ''}."
@@ -140,7 +140,7 @@ def _describe_concurrency(record: LaunchRecord) -> Iterator[Finding]:
 
 def _finding(worker: LaunchWorkerRecord) -> Finding:
     figures = worker.figures
-    end = f"{worker.name} {end_words(worker)}" if failed([worker]) else ""
+    end = f"{worker.name} {describe_exit(worker)}" if failed_workers([worker]) else ""
     if figures is None:
         return Finding(headline=end or f"{worker.name}: no figures were recorded")
     evidence = (f"{end}.",) if end else ()

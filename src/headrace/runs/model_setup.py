@@ -1,4 +1,4 @@
-"""Model of a run, loaded and warm before the first frame, on the cores it computes with."""
+"""Model setup of a run: cores, loading, warm-up and batch size, before the first frame."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,51 +23,51 @@ from headrace.runtime.affinity import bound, parse_cores
 from headrace.runtime.clock import Clock
 
 
-class StartWatch:
-    """Times what is done before the first frame, part by part."""
+class StartupTimer:
+    """Timer of the preparation, part by part."""
 
     def __init__(self, clock: Clock, imports_seconds: float | None = None) -> None:
-        """Nothing is timed yet but what the program took to get here, if that is known."""
+        """Start with the seconds since the process started, if known."""
         self.clock = clock
         self.parts: list[StartUpPart] = []
-        """In the order they were done."""
+        """Timed parts, in order."""
         if imports_seconds is not None:
             self.add("imports", imports_seconds)
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """Time what is done inside, and call it `name`."""
-        began_ns = self.clock.now_ns()
+        """Time the block as part `name`."""
+        start_ns = self.clock.now_ns()
         yield
-        self.add(name, (self.clock.now_ns() - began_ns) / 1e9)
+        self.add(name, (self.clock.now_ns() - start_ns) / 1e9)
 
     def add(self, name: str, seconds: float) -> None:
-        """Note a part that was timed elsewhere."""
+        """Add a part that was timed elsewhere."""
         self.parts.append(StartUpPart(name=name, seconds=max(0.0, seconds)))
 
 
 @contextmanager
-def computing_place(options: ComputeOptions) -> Iterator[None]:
-    """Run inside on the cores, and with the threads of one operation, that were asked for.
+def compute_resources(options: ComputeOptions) -> Iterator[None]:
+    """Bind the process to the requested cores and threads per operation, inside the block.
 
-    Cores that are bound get as many threads as they are, unless another number was asked for. Both
-    are the process's: two of these must not overlap in different threads.
+    By default each bound core gets one thread. Both settings belong to the process: blocks in
+    different threads must not overlap.
 
     Raises:
-        ConfigError: there are no such cores; the message says which there are.
+        ConfigError: a core does not exist; the message lists the existing ones.
         BackendError: this system cannot bind a process to cores.
     """
     cores = options.execution.core_bind
-    chosen = None if cores is None else parse_cores(cores)
-    threads = options.threads or (None if chosen is None else len(chosen))
-    with bound(chosen), operation_threads(threads):
+    core_ids = None if cores is None else parse_cores(cores)
+    threads = options.threads or (None if core_ids is None else len(core_ids))
+    with bound(core_ids), operation_threads(threads):
         yield
 
 
 def memory_key(
     model: Model[Any], *, device: Device, precision: Precision, prep_level: PrepLevel
 ) -> MemoryKey:
-    """Return what figures of this model's memory depend on, on this machine as it is now."""
+    """Return the key of the model's memory measurements on this machine."""
     machine = describe_machine()
     if device == "cuda" and machine.gpus:
         gpu = machine.gpus[0]
@@ -92,9 +92,9 @@ def known_peaks(
     picture_size: tuple[int, int],
     tables: MemoryTables,
 ) -> KnownPeaks | None:
-    """Return what batches of a run took when they were measured; None where that is not known.
+    """Return the measured peak memory of batches; None where it was not measured.
 
-    Of a model that is split, or lies with the channels last in memory, nothing is.
+    Split models and models in channels-last layout are never measured.
     """
     compute = options.compute()
     if compute.split_layer is not None or compute.channels_last:
@@ -113,25 +113,25 @@ def known_peaks(
     return table.of_frames(picture_size)
 
 
-_TRIAL_SECONDS: Final = 10.0
-"""That may be spent on finding the best batch size."""
+_BATCH_SIZE_SECONDS: Final = 10.0
+"""Seconds for the measurement of batch sizes."""
 
 
 def check_devices(options: ComputeOptions) -> None:
-    """Raise where options do not go together, or ask for a device that is not there.
+    """Check that the options are consistent and the devices exist; load nothing.
 
     Raises:
-        ConfigError, BackendError: as `ready_model`; nothing is loaded for it.
+        ConfigError, BackendError: see `ready_model`.
     """
     check_available(options.compute())
     if options.execution.prep_on_gpu:
         check_available(Compute(device="cuda"), asked="preprocessing on the GPU (--prep-on-gpu)")
 
 
-def notes_on(options: ComputeOptions) -> tuple[str, ...]:
-    """Return what a user should know of what was asked for, a sentence each."""
-    emulated = emulation(options.compute())
-    return () if emulated is None else (emulated,)
+def precision_notes(options: ComputeOptions) -> tuple[str, ...]:
+    """Return a note where this machine emulates the requested precision."""
+    note = emulation(options.compute())
+    return () if note is None else (note,)
 
 
 def ready_model(
@@ -140,33 +140,33 @@ def ready_model(
     *,
     batch_size: int,
     picture_size: tuple[int, int] = (480, 640),
-    watch: StartWatch,
+    timer: StartupTimer,
     compiler: Compiler = compile_module,
 ) -> Model[Result]:
-    """Return the model that `load` gives, on its device and warm; `watch` hears what that took.
+    """Return the loaded model, warm on its device; `timer` records the durations.
 
-    `picture_size` is the (height, width) of the frames, for models that take them as they are.
+    `picture_size` is the (height, width) of the frames, for models without an input size.
 
     Raises:
-        ConfigError: as `load`; or options that do not go together.
-        BackendError: the device is missing, or the model cannot run there with such batches.
+        ConfigError: see `load`; or the options contradict each other.
+        BackendError: the device is missing, or does not run the model with batches of this size.
     """
     ready = prepare(
         load,
         options.compute(),
         batch_size=batch_size,
         picture_size=picture_size,
-        clock=watch.clock,
+        clock=timer.clock,
         compiler=compiler,
     )
-    watch.add("model", ready.startup.load_seconds)
+    timer.add("model", ready.startup.load_seconds)
     if ready.startup.compile_seconds:
-        watch.add("compile", ready.startup.compile_seconds)
-    watch.add("warm-up", ready.startup.warmup_seconds)
+        timer.add("compile", ready.startup.compile_seconds)
+    timer.add("warm-up", ready.startup.warmup_seconds)
     return ready.model
 
 
-def fitted_batch(
+def measure_batch_size(
     model: Model[Result],
     options: ComputeOptions,
     *,
@@ -175,27 +175,27 @@ def fitted_batch(
     tables: MemoryTables,
     clock: Clock,
 ) -> BatchChoice:
-    """Return the batch size for a model that is loaded: see `choose_batch_size`.
+    """Return the best batch size of a loaded model: see `choose_batch_size`.
 
-    It is measured as it will run, but not compiled.
+    Measures the model uncompiled, with the other options of the run.
 
     Args:
-        model: Is taken to its device.
-        options: How it will run.
+        model: Moves to its device.
+        options: Options of the run.
         picture_size: (height, width) of the decoded frames.
-        frames: That there are.
-        tables: Where what was measured before is kept.
-        clock: What measures.
+        frames: Number of frames; the upper bound of the batch size.
+        tables: Cache of memory measurements.
+        clock: Clock of the measurement.
 
     Raises:
-        ConfigError, BackendError: as `ready_model`.
+        ConfigError, BackendError: see `ready_model`.
     """
-    plain = replace(options.compute(), compile=False)
+    uncompiled = replace(options.compute(), compile=False)
     return choose_batch_size(
-        prepare(lambda: model, plain, batch_size=1, clock=clock).model,
+        prepare(lambda: model, uncompiled, batch_size=1, clock=clock).model,
         picture_size=picture_size,
         most=min(options.batch_size, frames),
-        budget_seconds=_TRIAL_SECONDS,
+        budget_seconds=_BATCH_SIZE_SECONDS,
         clock=clock,
         known=known_peaks(model, options, picture_size, tables),
     )
@@ -203,15 +203,17 @@ def fitted_batch(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ReadyModel(Generic[Result]):
-    """A model that is ready for batches of a size that fits."""
+    """A model with a batch size that fits into memory."""
 
     model: Model[Result]
     batch_size: int
     notes: tuple[str, ...]
-    """A sentence for each size that did not fit."""
+    """A note for each batch size that did not fit."""
 
 
-def backing_off(attempt: Callable[[int], Model[Result]], batch_size: int) -> ReadyModel[Result]:
+def halve_until_it_fits(
+    attempt: Callable[[int], Model[Result]], batch_size: int
+) -> ReadyModel[Result]:
     """Return what `attempt` makes of a batch size, halved as often as memory runs out.
 
     Raises:
@@ -226,22 +228,22 @@ def backing_off(attempt: Callable[[int], Model[Result]], batch_size: int) -> Rea
                 raise
         smaller = batch_size // 2
         notes.append(
-            f"memory ran out with batches of {batch_size} before the first frame: {smaller} were "
-            "tried instead"
+            f"memory ran out with batches of {batch_size} before the first frame; the next "
+            f"attempt used {smaller}"
         )
         batch_size = smaller
         release_memory()
 
 
-def setup_of(
+def run_setup(
     compute: ComputeOptions,
     model: Model[Any],
-    made: Provenance,
+    origin: Provenance,
     *,
     stride: int = 1,
     draws_video: bool,
 ) -> Setup:
-    """Return what set the pace of a run, as findings reason about it."""
+    """Return the settings of a run that its findings use."""
     return Setup(
         batch_size=compute.batch_size,
         stride=stride,
@@ -249,8 +251,8 @@ def setup_of(
         model=model.name,
         smaller_model=smaller_model(model.name),
         parameters=model.num_parameters,
-        threads=compute.threads or made.machine.usable_cores,
-        # A model that takes pictures as they are resizes by itself: no level is lighter.
+        threads=compute.threads or origin.machine.usable_cores,
+        # A model without an input size resizes by itself: no level is cheaper.
         prep_level=None if model.input.crop is None else compute.prep_level,
         draws_video=draws_video,
     )

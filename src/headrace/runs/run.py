@@ -9,7 +9,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from headrace.decode.decoder_config import DecoderConfig, in_option_words
-from headrace.decode.image_files import ImageFile
 from headrace.decode.index_store import IndexStore
 from headrace.errors import BackendError, HeadraceError, first_line
 from headrace.models.catalogue import check_name
@@ -25,54 +24,50 @@ from headrace.profiling.recorder import Recorder
 from headrace.profiling.session import Kind, Session
 from headrace.profiling.stage_records import ItemCounts, StageRecord
 from headrace.profiling.steps import Step
-from headrace.runs.decoders import check_decoder, check_media, notes_on_decoding, try_decoder
+from headrace.runs.decoders import check_decoder, check_inputs, decoding_notes, try_decoder
 from headrace.runs.model_setup import (
-    StartWatch,
-    backing_off,
+    StartupTimer,
     check_devices,
-    computing_place,
-    fitted_batch,
-    notes_on,
+    compute_resources,
+    halve_until_it_fits,
+    measure_batch_size,
+    precision_notes,
     ready_model,
-    setup_of,
+    run_setup,
 )
-from headrace.runs.outputs import claim, finishing
-from headrace.runs.run_inputs import RunInputs, open_media
-from headrace.runs.run_options import MarkOptions, RunOptions
-from headrace.runs.runner import AnyRunner, line_records, timed_step
-from headrace.runs.stages import SOURCE, Carriers, Shown, Transfer, stages_of
+from headrace.runs.outputs import closing_sinks, prepare_folder
+from headrace.runs.run_inputs import RunInputs, open_inputs
+from headrace.runs.run_options import RunOptions, TracingOptions
+from headrace.runs.run_session import BaseRunner, StepSource, make_step, pipeline_records
+from headrace.runs.run_stages import SOURCE, Transfer, Transfers, WrittenBatch, stages_of
 from headrace.runs.task import Task, with_task
-from headrace.runs.tracers import RunTracers, prepare_marks
-from headrace.runs.what_if import changed_options, with_alternatives
+from headrace.runs.tracers import RunTracers, prepare_tracers
+from headrace.runs.what_if import change_options, measure_alternatives
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.item import Item
 from headrace.runtime.pipeline import Pipeline
 from headrace.sinks.batch_results import SinkOf
-from headrace.sinks.own_sink import any_needs_frames
-from headrace.video.stream_index import StreamIndex
+from headrace.sinks.custom_sink import any_sink_needs_frames
 
 
 @dataclass(frozen=True, kw_only=True)
-class Runner(AnyRunner["FileFeed"]):
-    """One run, ready to start: the sources are indexed, the model loaded and warm."""
+class Runner(BaseRunner["FileSteps"]):
+    """One run, ready to start: sources indexed, model loaded and warm."""
 
     options: RunOptions
-    """With the batch size that was chosen, where it was to be chosen."""
-    indexes: tuple[StreamIndex, ...]
-    """Of the videos, in order."""
+    """Options with the measured batch size where it was `auto`."""
+    inputs: RunInputs
     model: Model[Any]
-    pictures: tuple[ImageFile, ...] = ()
-    """Read in place of videos, in order; where boxes are wanted."""
     notes: tuple[str, ...] = ()
-    """What was decided before the run, in words."""
-    carriers: Carriers = field(default_factory=Carriers)
-    """What takes frames and batches to their devices."""
+    """Decisions made before the run, a sentence each."""
+    transfers: Transfers = field(default_factory=Transfers)
+    """Transfers between devices."""
     decoding: DecoderConfig | None = None
-    """What decodes; None means that of the options."""
+    """None: the decoder of the options."""
     preprocess: Preprocess | None = None
-    """From frames to what the model takes; None means that of the options."""
+    """None: the preprocessing of the options."""
     sinks: tuple[SinkOf[Any], ...] = ()
-    """Where results go besides the files of the options; closed when the run ends."""
+    """Sinks besides those of the options; closed when the run ends."""
 
     @classmethod
     def prepare(
@@ -88,24 +83,23 @@ class Runner(AnyRunner["FileFeed"]):
         """Check everything that can be checked before the first frame.
 
         Args:
-            options: What to run.
+            options: Options of the run.
             command: The command line, for the record.
-            store: Where indexes are kept, tables of memory beside them; None means the user's cache
-                folder.
-            imports_seconds: How long the program took to get here, for the record.
-            clock: What measures.
-            compiler: What compiles the model, where the options ask for it.
+            store: Cache of indexes and memory tables; None means the user's cache folder.
+            imports_seconds: Seconds from the start of the process, for the record.
+            clock: Clock of the run.
+            compiler: Compiler of the model, where the options request one.
 
         Raises:
-            ConfigError: unknown model, layer or cores, weights that do not fit, options that do not
-                go together, a folder that cannot be written.
-            BackendError: a device or an extra is missing, the model cannot run there, or a video
-                not be decoded there.
+            ConfigError: a model, layer or core does not exist; weights do not fit; options
+                contradict each other; the output folder cannot be written.
+            BackendError: a device or an extra is missing; the device does not run the model or
+                decode a video.
             MediaError: a source cannot be opened as video.
         """
-        watch = StartWatch(clock, imports_seconds)
-        with computing_place(options.compute):
-            return cls._prepare(with_task(options), tuple(command), store, watch, compiler)
+        timer = StartupTimer(clock, imports_seconds)
+        with compute_resources(options.compute):
+            return cls._prepare(with_task(options), tuple(command), store, timer, compiler)
 
     @classmethod
     def _prepare(
@@ -113,36 +107,36 @@ class Runner(AnyRunner["FileFeed"]):
         options: RunOptions,
         command: tuple[str, ...],
         store: IndexStore | None,
-        watch: StartWatch,
+        timer: StartupTimer,
         compiler: Compiler,
     ) -> "Runner":
         compute, task = options.compute, Task(options)
         check_devices(compute)  # before anything is read or made
         check_decoder(options)
-        if options.detection is None:  # clips are read as they come
+        if options.detection is None:  # models of clips run live
             check_name(compute.model_name, "classification")
         task.check()
-        prepare_marks(options.marks, watch)
-        with watch.part("index"):
-            media, notes = open_media(options, store)
-        check_media(media, options)
-        try_decoder(media.indexes, options.decoding(), watch)
-        read = [index.source.path for index in media.indexes] if options.output.video else []
-        claim(options.output.out, *read)
-        frames, load = media.reader(options).frames_planned, task.load
-        ready = partial(ready_model, picture_size=media.largest, watch=watch, compiler=compiler)
+        prepare_tracers(options.marks, timer)
+        with timer.part("index"):
+            inputs, notes = open_inputs(options, store)
+        check_inputs(inputs, options)
+        try_decoder(inputs.indexes, options.decoding(), timer)
+        videos = [index.source.path for index in inputs.indexes] if options.output.video else []
+        prepare_folder(options.output.out, *videos)
+        frames, load = inputs.reader(options).frames_planned, task.load
+        ready = partial(ready_model, picture_size=inputs.largest, timer=timer, compiler=compiler)
         if compute.execution.fit_batch:
-            with watch.part("batch size"):
+            with timer.part("batch size"):
                 loaded = load()
-                choice = fitted_batch(
+                choice = measure_batch_size(
                     loaded,
                     compute,
-                    picture_size=media.largest,
+                    picture_size=inputs.largest,
                     frames=frames,
                     tables=MemoryTables.beside(store),
-                    clock=watch.clock,
+                    clock=timer.clock,
                 )
-            fitted = backing_off(
+            fitted = halve_until_it_fits(
                 lambda size: ready(lambda: loaded, compute, batch_size=size), choice.batch_size
             )
             model, notes = fitted.model, (choice.why, *fitted.notes, *notes)
@@ -152,179 +146,179 @@ class Runner(AnyRunner["FileFeed"]):
             model = ready(load, compute, batch_size=min(compute.batch_size, frames))
         return cls(
             options=options,
-            indexes=media.indexes,
-            pictures=media.pictures,
+            inputs=inputs,
             model=model,
             command=command,
-            startup=tuple(watch.parts),
-            notes=(*notes, *notes_on(compute)),
-            carriers=_carriers_of(model, options),
-            clock=watch.clock,
+            startup=tuple(timer.parts),
+            notes=(*notes, *precision_notes(compute)),
+            transfers=_transfers_of(model, options),
+            clock=timer.clock,
         )
 
     @property
-    def media(self) -> RunInputs:
-        """What is read."""
-        return RunInputs(indexes=self.indexes, pictures=self.pictures)
-
-    @property
     def frames_planned(self) -> int:
-        """Frames the run will go through, damage aside."""
-        return self.media.reader(self.options).frames_planned
+        """Frames of the run, damaged ones included."""
+        return self.inputs.reader(self.options).frames_planned
 
     @property
     def _kind(self) -> Kind:
         return "run"
 
-    def _feed(self, recorder: Recorder) -> "FileFeed":
-        return FileFeed(self, recorder)
+    def _step_source(self, recorder: Recorder) -> "FileSteps":
+        return FileSteps(self, recorder)
 
-    def _words(self, failure: HeadraceError) -> str:
-        """Return the first line of what went wrong; where memory ran out, also what to do."""
+    def _failure_text(self, failure: HeadraceError) -> str:
+        """Return the reason in one line; where memory ran out, with the fix."""
         advice = "; use a smaller --batch-size" if is_out_of_memory(failure.__cause__) else ""
         return in_option_words(first_line(failure)) + advice
 
-    def _whole(self, on_step: Callable[[Step], None]) -> Session:
-        """Run until it fits into memory, then try other settings; return the record.
+    def _run_all(self, on_step: Callable[[Step], None]) -> Session:
+        """Run with smaller batches until memory suffices, then measure other settings.
 
-        On the CPU, settings that may cure what bound the run are tried for some seconds: see
-        `with_alternatives`. Where memory runs out with a batch size that was chosen for the run,
-        the run begins anew with half of it, as often as it takes, step 0 again; its notes say so.
+        Where memory runs out with `--batch-size auto`, the run restarts at step 0 with half the
+        batch size, repeatedly; a note records it. On the CPU, other settings that may remove the
+        bottleneck are then measured for some seconds: see `measure_alternatives`.
         """
-        runner, (session, failure) = self, self._recorded(on_step)
+        runner, (session, failure) = self, self._run_once(on_step)
         while (
             failure is not None
             and is_out_of_memory(failure.__cause__)
-            and (smaller := runner._with_half_the_batch(session)) is not None
+            and (smaller := runner._with_half_batch(session)) is not None
         ):
             runner = smaller
-            session, failure = runner._recorded(on_step)
+            session, failure = runner._run_once(on_step)
         if self.on_record is not None:
             self.on_record(session)
-        # Larger batches of detectors take gigabytes more, and times vary with what is in a frame.
+        # Larger batches of detectors take gigabytes more, and their times depend on the content.
         compute = self.options.compute
         is_fixed = compute.execution.compile or self.options.detection is not None
-        frames, tried = runner.frames_planned, runner._rehearsed
-        return with_alternatives(session, tried, frames=frames, is_fixed=is_fixed, clock=self.clock)
+        return measure_alternatives(
+            session,
+            runner._probe,
+            frames=runner.frames_planned,
+            is_fixed=is_fixed,
+            clock=self.clock,
+        )
 
-    def _with_half_the_batch(self, failed: Session) -> "Runner | None":
-        """Return what begins anew where memory ran out; None where there is nothing to be halved.
+    def _with_half_batch(self, failed: Session) -> "Runner | None":
+        """Return the run with half the batch size; None where the run cannot restart.
 
-        A batch size that the user chose stays, and sinks of the user's own are closed by now.
+        A batch size that the user chose is kept, and closed custom sinks cannot reopen.
         """
         compute = self.options.compute
-        has_own = self.sinks or self.options.output.sinks
-        if not compute.execution.fit_batch or compute.batch_size == 1 or has_own:
+        has_custom_sinks = self.sinks or self.options.output.sinks
+        if not compute.execution.fit_batch or compute.batch_size == 1 or has_custom_sinks:
             return None
         release_memory()
         try:
-            fitted = backing_off(
-                lambda size: refitted(self.model, self.model.input.shape(size, self.media.largest)),
+            fitted = halve_until_it_fits(
+                lambda size: refitted(
+                    self.model, self.model.input.shape(size, self.inputs.largest)
+                ),
                 compute.batch_size // 2,
             )
         except BackendError:
             return None
         note = (
             f"memory ran out with batches of {compute.batch_size} after "
-            f"{failed.wall_seconds:.1f} s; the run began anew with {fitted.batch_size}"
+            f"{failed.wall_seconds:.1f} s; the run restarted with {fitted.batch_size}"
         )
         return replace(
             self,
             options=replace(self.options, compute=replace(compute, batch_size=fitted.batch_size)),
             model=fitted.model,
-            carriers=_carriers_of(fitted.model, self.options),
+            transfers=_transfers_of(fitted.model, self.options),
             notes=(*self.notes, note),
             before_start=lambda: None,
         )
 
-    def _rehearsed(self, changed: Mapping[str, Scalar], steps: int) -> float | None:
-        """Run some steps with options changed; milliseconds per frame, None if it did not end."""
-        with TemporaryDirectory(prefix="headrace-rehearsal-") as folder:
-            options = changed_options(self.options, {**changed, "max_steps": steps}, Path(folder))
-            other = replace(
+    def _probe(self, changed: Mapping[str, Scalar], steps: int) -> float | None:
+        """Run some steps with changed options; return milliseconds per frame, None on failure."""
+        with TemporaryDirectory(prefix="headrace-probe-") as folder:
+            options = change_options(self.options, {**changed, "max_steps": steps}, Path(folder))
+            probe = replace(
                 self,
-                options=replace(options, marks=MarkOptions()),
+                options=replace(options, marks=TracingOptions()),
                 sinks=(),
                 before_start=lambda: None,
                 on_record=None,
             )
-            with computing_place(other.options.compute):
-                session, _ = other._recorded(lambda step: None)
+            with compute_resources(probe.options.compute):
+                session, _ = probe._run_once(lambda step: None)
         rate = Metrics.of(session).fps_mean
         return 1e3 / rate if rate and session.outcome == "complete" else None
 
 
-class FileFeed:
-    """Files at full speed: a `Feed`."""
+class FileSteps(StepSource):
+    """Steps of files at full speed."""
 
     def __init__(self, runner: Runner, recorder: Recorder) -> None:
         """Open the sinks.
 
         Raises:
-            ConfigError: one cannot be written.
+            ConfigError: a sink cannot be written.
         """
-        options, made = runner.options, recorder.provenance
+        options, inputs = runner.options, runner.inputs
         self._runner, self._recorder = runner, recorder
-        self._tracers = RunTracers(options.marks, options.output.out, made, runner.clock)
-        names, marks = runner.media.names, self._tracers.marks
-        own = Task(options).sinks(runner.model, names, indexes=runner.indexes)
-        self._sinks = (*own, *runner.sinks)
-        self._batches = runner.media.reader(options, runner.decoding, runner.clock, marks)
-        self._carriers = runner.carriers
+        self._tracers = RunTracers(
+            options.marks, options.output.out, recorder.provenance, runner.clock
+        )
+        sinks = Task(options).sinks(runner.model, inputs.names, indexes=inputs.indexes)
+        self._sinks = (*sinks, *runner.sinks)
+        marks = self._tracers.marks
+        self._batches = inputs.reader(options, runner.decoding, runner.clock, marks)
+        self._transfers = runner.transfers
         if (runner.decoding or options.decoding()).keeps_on_device:
-            # Frames that stay on a device come down where a sink shows them.
+            # Frames on a device are copied to the CPU only for sinks that use them.
             output = options.output
-            is_shown = output.video or runner.sinks or any_needs_frames(output.sinks)
-            pictures = (self._carriers.pictures or Transfer("cpu")) if is_shown else None
-            self._carriers = replace(self._carriers, pictures=pictures)
+            is_shown = output.video or runner.sinks or any_sink_needs_frames(output.sinks)
+            to_sinks = (self._transfers.to_sinks or Transfer("cpu")) if is_shown else None
+            self._transfers = replace(self._transfers, to_sinks=to_sinks)
         level, model = options.compute.prep_level, runner.model
         preprocess = runner.preprocess or build_preprocess(level, model.input)
-        # What the source hands out is marked by the threads that decode it.
+        # The decoding threads trace the source.
         self._run = Pipeline(
             source=self._batches,
-            stages=stages_of(preprocess, self._carriers, model, self._sinks),
+            stages=stages_of(preprocess, self._transfers, model, self._sinks),
             source_name=SOURCE,
             marks_source=False,
         ).run(clock=runner.clock, marks=marks)
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """See `Feed.open`."""
-        with finishing(self._sinks), self._tracers, self._run:
+        """See `StepSource.open`."""
+        with closing_sinks(self._sinks), self._tracers, self._run:
             yield
 
     def steps(self) -> Iterator[Step]:
-        """See `Feed.steps`. Frames are decoded ahead: the work on them is not the wait for them."""
+        """See `StepSource.steps`; decode work runs ahead and differs from the wait for frames."""
         for number, item in enumerate(self._run):
             step = step_of(item, number, self._recorder.start_ns)
             self._tracers.add(item, step, self._run, source_number=self._planned(step))
             yield step
 
-    def finish(self) -> None:
-        """See `Feed.finish`."""
-
     def parts(self) -> dict[str, Any]:
-        """See `Feed.parts`."""
+        """See `StepSource.parts`."""
         runner, batches = self._runner, self._batches
-        options, names = runner.options, runner.media.names
-        (source, *others), queues = line_records(self._run, self._carriers.by_stage())
+        options, names = runner.options, runner.inputs.names
+        (source, *others), queues = pipeline_records(self._run, self._transfers.by_stage())
         busy = sum(step.work_ms[SOURCE] for step in self._recorder.steps) / 1e3
         return {
-            "setup": setup_of(
+            "setup": run_setup(
                 options.compute,
                 runner.model,
                 self._recorder.provenance,
                 stride=options.input.stride,
                 draws_video=options.output.video,
             ),
-            "inputs": tuple(map(summarize, runner.indexes)),
-            "stages": (decoded_ahead(source, batches.threads, busy), *others),
+            "inputs": tuple(map(summarize, runner.inputs.indexes)),
+            "stages": (decode_ahead_record(source, batches.threads, busy), *others),
             "queues": queues,
             "items": ItemCounts.of(self._run.flow()),
             "events": self._tracers.events(),
             "decode": DecodeStats(**vars(batches.counters)),
             "lost": tuple(lost_frame(loss, names.index(loss.source)) for loss in batches.losses),
-            "notes": (*runner.notes, *notes_on_decoding(batches)),
+            "notes": (*runner.notes, *decoding_notes(batches)),
             "outputs": (
                 *(name for sink in self._sinks for name in sink.outputs),
                 *self._tracers.outputs,
@@ -332,8 +326,8 @@ class FileFeed:
         }
 
     def _planned(self, step: Step) -> int:
-        """Return the number of a batch among those planned: damage leaves some empty."""
-        options, indexes = self._runner.options, self._runner.indexes
+        """Return the index of a batch in the plan; damage leaves some planned batches empty."""
+        options, indexes = self._runner.options, self._runner.inputs.indexes
         if not indexes:
             return step.step
         batch_size, stride = options.compute.batch_size, options.input.stride
@@ -342,24 +336,24 @@ class FileFeed:
         return batches + step.first_index // (batch_size * stride)
 
 
-def step_of(item: Item[Shown], number: int, start_ns: int) -> Step:
-    """Return step `number` of a run that began at `start_ns`, from an item its last stage gave."""
-    shown = item.value
-    return timed_step(
+def step_of(item: Item[WrittenBatch], number: int, start_ns: int) -> Step:
+    """Return step `number` of a run that started at `start_ns`, from an item of the last stage."""
+    written = item.value
+    return make_step(
         item.spans,
         number,
         start_ns,
-        input=shown.video,
-        first_index=shown.first_index,
-        frames=shown.frames,
-        work_ms={SOURCE: shown.decode_seconds * 1e3},
+        input=written.video,
+        first_index=written.first_index,
+        frames=written.frames,
+        work_ms={SOURCE: written.decode_seconds * 1e3},
     )
 
 
-def decoded_ahead(source: StageRecord, threads: int, busy_seconds: float) -> StageRecord:
-    """Return the record of the threads that decode ahead, from that of the source behind them.
+def decode_ahead_record(source: StageRecord, threads: int, busy_seconds: float) -> StageRecord:
+    """Return the record of the threads that decode ahead, from the record of the source.
 
-    They waited for room whenever they did not work; the source waits for them alone.
+    The threads were blocked whenever they did not work; the source waits for them alone.
     """
     life = threads * (source.busy_seconds + source.starved_seconds + source.blocked_seconds)
     return source.model_copy(
@@ -372,9 +366,9 @@ def decoded_ahead(source: StageRecord, threads: int, busy_seconds: float) -> Sta
     )
 
 
-def _carriers_of(model: Model[Any], options: RunOptions) -> Carriers:
-    return Carriers.of(
+def _transfers_of(model: Model[Any], options: RunOptions) -> Transfers:
+    return Transfers.of(
         model,
         prep_on_gpu=options.compute.execution.prep_on_gpu,
-        are_kept=options.decoding().keeps_on_device,
+        keeps_frames=options.decoding().keeps_on_device,
     )

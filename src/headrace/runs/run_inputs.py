@@ -1,4 +1,4 @@
-"""Inputs of a run: videos, indexed, or pictures, their headers read."""
+"""Inputs of a run: indexed videos, or images with their headers read."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -29,30 +29,30 @@ from headrace.video.image_sequence import Rate, source_at
 from headrace.video.stream_index import StreamIndex
 
 Reader = FrameReader | PictureReader
-"""What gives the batches of a run."""
+"""Iterator over the batches of a run."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunInputs:
-    """What a run reads; one of both is empty."""
+    """Videos or images of a run; one of the two is empty."""
 
     indexes: tuple[StreamIndex, ...] = ()
-    """Of the videos, in order."""
-    pictures: tuple[ImageFile, ...] = ()
-    """In order."""
+    """Indexes of the videos, in reading order."""
+    images: tuple[ImageFile, ...] = ()
+    """Images, in reading order."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The paths, in order."""
-        return tuple(str(each.source) for each in self.indexes) or tuple(
-            str(each.path) for each in self.pictures
-        )
+        """Paths of the inputs, in order."""
+        if self.images:
+            return tuple(str(image.path) for image in self.images)
+        return tuple(str(index.source) for index in self.indexes)
 
     @property
     def largest(self) -> tuple[int, int]:
-        """(height, width) of the largest frame or picture, upright."""
+        """(height, width) of the largest frame or image, upright, in pixels."""
         sizes = [index.info.upright_size for index in self.indexes]
-        sizes += [picture.size for picture in self.pictures]
+        sizes += [image.size for image in self.images]
         return max(sizes, key=lambda size: size[0] * size[1])
 
     def reader(
@@ -62,175 +62,175 @@ class RunInputs:
         clock: Clock = SYSTEM_CLOCK,
         marks: Tracer = NO_MARKS,
     ) -> Reader:
-        """Return what reads them in batches, as the options say; `decoding` in place of theirs."""
-        given, batch_size = options.input, options.compute.batch_size
-        if self.pictures:
+        """Return the reader of the inputs, in batches; `decoding` replaces that of the options."""
+        read, batch_size = options.input, options.compute.batch_size
+        if self.images:
             return PictureReader(
-                self.pictures,
+                self.images,
                 batch_size=batch_size,
-                stride=given.stride,
-                max_batches=given.max_steps,
-                on_error=given.on_error,
+                stride=read.stride,
+                max_batches=read.max_steps,
+                on_error=read.on_error,
                 clock=clock,
             )
         return batches_of(
             self.indexes,
             batch_size=batch_size,
-            stride=given.stride,
-            max_batches=given.max_steps,
-            on_error=given.on_error,
+            stride=read.stride,
+            max_batches=read.max_steps,
+            on_error=read.on_error,
             decoding=decoding or options.decoding(),
             clock=clock,
             marks=marks,
         )
 
 
-def open_media(options: RunOptions, store: IndexStore | None) -> tuple[RunInputs, tuple[str, ...]]:
-    """Return what the sources of a run name, and a sentence for each that was left out.
+def open_inputs(options: RunOptions, store: IndexStore | None) -> tuple[RunInputs, tuple[str, ...]]:
+    """Return the inputs that the sources name, and a note for each skipped file.
 
-    Pictures are read where boxes are wanted, one by one, but for those in order with a rate.
+    A run of a detector reads images one by one, unless a frame rate makes them a sequence.
 
     Raises:
-        MediaError: one cannot be opened and is not to be skipped, or none can.
-        ConfigError: the sources name pictures and videos, or something that is no file; an
-            annotated picture would replace one that is read; damaged pictures are to be concealed.
+        MediaError: a file cannot be opened and `on_error` is `raise`, or no file can be opened.
+        ConfigError: the sources name both images and videos, or a live source; an annotated image
+            would replace its source; `on_error` is `conceal`, which images do not support.
     """
     sources, on_error, rate = options.input.sources, options.input.on_error, options.input.rate
     if options.detection is not None and rate is None:
-        sources, named = sort_sources(sources, options.output.out / FOLDER)
-        if named:
+        sources, paths = split_sources(sources, options.output.out / FOLDER)
+        if paths:
             if on_error == "conceal":
                 raise ConfigError(
-                    "--on-error conceal is for frames of videos: a damaged picture cannot be shown "
-                    "as FFmpeg would; give --on-error skip"
+                    "--on-error conceal is for frames of videos: FFmpeg conceals no damage in "
+                    "images; give --on-error skip"
                 )
-            pictures, notes = open_pictures(named, on_error)
+            images, notes = open_images(paths, on_error)
             if options.output.video:
-                _check_kept(pictures, options.output.out / FOLDER)
-            return RunInputs(pictures=pictures), (*_sizes(pictures), *notes)
+                _check_not_replaced(images, options.output.out / FOLDER)
+            sizes = len({image.size for image in images})
+            if sizes > 1:
+                note = (
+                    f"the {len(images)} images have {sizes} sizes; a batch holds consecutive "
+                    "images of one size"
+                )
+                notes = (note, *notes)
+            return RunInputs(images=images), notes
     indexes, notes = open_videos(sources, on_error, store, rate=rate)
     return RunInputs(indexes=indexes), notes
 
 
-def _sizes(pictures: tuple[ImageFile, ...]) -> Iterator[str]:
-    sizes = len({picture.size for picture in pictures})
-    if sizes > 1:
-        yield (
-            f"the {len(pictures)} pictures have {sizes} sizes; a batch holds pictures of one size "
-            "that follow each other"
-        )
-
-
-def _check_kept(pictures: tuple[ImageFile, ...], folder: Path) -> None:
-    for picture in pictures:
-        copy = folder / picture.name
-        if copy.exists() and copy.samefile(picture.path):
+def _check_not_replaced(images: tuple[ImageFile, ...], folder: Path) -> None:
+    for image in images:
+        copy = folder / image.name
+        if copy.exists() and copy.samefile(image.path):
             raise ConfigError(
-                f"an annotated picture would replace its source {picture.path}; "
+                f"an annotated image would replace its source {image.path}; "
                 "give another folder with --out"
             )
 
 
-_SHOWN: Final = 3
+_MAX_SOURCES_IN_ERRORS: Final = 3
+"""Sources named in an error."""
 
 
-def sort_sources(
+def split_sources(
     sources: Sequence[str], results: Path
 ) -> tuple[tuple[str, ...], list[tuple[Path, str]]]:
-    """Return the videos that sources name, and the pictures; one of both is empty.
+    """Return the videos that sources name, and the images; one of the two is empty.
 
-    What is a picture `find_pictures` says. Each comes with the name of its annotated copy: that
-    below the folder that was given; where two would be the same, the later one gets a number.
+    `find_pictures` decides which files are images. Each image comes with the name of its annotated
+    copy: the path relative to the given folder, with a number where two names would be equal.
 
     Args:
         sources: Files and folders.
-        results: Folder of annotated pictures, whose content is never a source.
+        results: Folder of annotated images, whose files are never sources.
 
     Raises:
-        ConfigError: they name both, or neither, or a stream.
+        ConfigError: sources name both images and videos, neither of them, or a live source.
     """
     addresses = [source for source in sources if "://" in source]
     if addresses:
         raise ConfigError(
-            f"{masked(addresses[0])} comes as it comes, and files are read here; prepare it by "
+            f"{masked(addresses[0])} is a live source, and this run reads files; prepare it with "
             "LiveRunner"
         )
-    pictures = _with_names(_pictures(sources, results))
-    videos = list(_videos(sources, {path for path, _ in pictures}))
-    if pictures and videos:
+    images = _with_unique_names(_find_images(sources, results))
+    videos = list(_find_other_videos(sources, {path for path, _ in images}))
+    if images and videos:
         raise ConfigError(
-            f"pictures ({pictures[0][0]}) and videos ({videos[0]}) cannot be annotated in one run; "
-            "give them in two, with a folder of results each"
+            f"images ({images[0][0]}) and videos ({videos[0]}) cannot be annotated in one run; "
+            "give them in two runs, each with its own --out"
         )
-    if not pictures and not videos:
+    if not images and not videos:
         raise ConfigError(
-            f"{' and '.join(sources[:_SHOWN])} holds no file that is named like a picture "
-            f"({' '.join(sorted(SUFFIXES))}) or a video; name the files themselves"
+            f"{' and '.join(sources[:_MAX_SOURCES_IN_ERRORS])} holds no file with the name of an "
+            f"image ({' '.join(sorted(SUFFIXES))}) or a video; name the files themselves"
         )
-    return tuple(map(str, videos)), pictures
+    return tuple(map(str, videos)), images
 
 
-def _pictures(sources: Sequence[str], results: Path) -> Iterator[tuple[Path, str]]:
-    """Yield each picture once, with the name it has below the folder that was given."""
+def _find_images(sources: Sequence[str], results: Path) -> Iterator[tuple[Path, str]]:
+    """Yield each image once, with its path relative to the given folder."""
     seen: set[Path] = set()
     for source in map(Path, sources):
         for path in find_pictures(source):
-            whole = path.absolute()
-            if whole in seen or (whole.is_relative_to(results.absolute()) and source.is_dir()):
+            absolute = path.absolute()
+            is_result = absolute.is_relative_to(results.absolute()) and source.is_dir()
+            if absolute in seen or is_result:
                 continue
-            seen.add(whole)
+            seen.add(absolute)
             yield path, path.relative_to(source).as_posix() if source.is_dir() else path.name
 
 
-def _with_names(pictures: Iterable[tuple[Path, str]]) -> list[tuple[Path, str]]:
+def _with_unique_names(images: Iterable[tuple[Path, str]]) -> list[tuple[Path, str]]:
     taken: set[str] = set()
-    found = []
-    for path, name in pictures:
+    renamed = []
+    for path, name in images:
         suffix = PurePosixPath(name).suffix
         stem = name.removesuffix(suffix)
-        if suffix.lower() not in SUFFIXES:  # a picture by its content alone
+        if suffix.lower() not in SUFFIXES:  # an image by its content alone
             stem, suffix = name, ".png"
-        chosen, number = f"{stem}{suffix}", 1
-        while chosen.lower() in taken:  # some file systems do not tell A.png from a.png
+        unique, number = f"{stem}{suffix}", 1
+        while unique.lower() in taken:  # some file systems ignore case
             number += 1
-            chosen = f"{stem}-{number}{suffix}"
-        taken.add(chosen.lower())
-        found.append((path, chosen))
-    return found
+            unique = f"{stem}-{number}{suffix}"
+        taken.add(unique.lower())
+        renamed.append((path, unique))
+    return renamed
 
 
-def _videos(sources: Sequence[str], pictures: Collection[Path]) -> Iterator[Path]:
+def _find_other_videos(sources: Sequence[str], images: Collection[Path]) -> Iterator[Path]:
     for path in map(Path, sources):
-        if path in pictures:
+        if path in images:
             continue
         if not path.is_dir():
             yield from find_videos([path])
             continue
-        with suppress(ConfigError):  # none in it
-            yield from (each for each in find_videos([path]) if each not in pictures)
+        with suppress(ConfigError):  # a folder without a video
+            yield from (video for video in find_videos([path]) if video not in images)
 
 
-def open_pictures(
-    named: Sequence[tuple[Path, str]], on_error: OnError
+def open_images(
+    paths: Sequence[tuple[Path, str]], on_error: OnError
 ) -> tuple[tuple[ImageFile, ...], tuple[str, ...]]:
-    """Return the pictures with their sizes, and a sentence for each that was left out.
+    """Return the images with their sizes, and a note for each skipped image.
 
     Raises:
-        MediaError: one cannot be opened and `on_error` is `raise`, or none can.
+        MediaError: an image cannot be opened and `on_error` is `raise`, or no image can be opened.
     """
-    found, notes = [], []
+    images, notes = [], []
     first: MediaError | None = None
-    for path, name in named:
+    for path, name in paths:
         try:
-            found.append(ImageFile(path=path, name=name, size=upright_size(path)))
+            images.append(ImageFile(path=path, name=name, size=upright_size(path)))
         except MediaError as error:
             if on_error == "raise":
                 raise
             first = first or error
             notes.append(f"left out: {error}")
-    if first is not None and not found:
+    if first is not None and not images:
         raise first
-    return tuple(found), tuple(notes)
+    return tuple(images), tuple(notes)
 
 
 def open_videos(
@@ -240,13 +240,13 @@ def open_videos(
     *,
     rate: Rate | None = None,
 ) -> tuple[tuple[StreamIndex, ...], tuple[str, ...]]:
-    """Return the indexes of the videos, and a sentence for each that was left out, or is faulty.
+    """Return the indexes of the videos, and a note for each skipped or faulty video.
 
-    With a rate, sources are pictures in order.
+    With `rate`, in frames per second, sources are image sequences.
 
     Raises:
-        MediaError: one cannot be opened as video and `on_error` is `raise`, or none can.
-        ConfigError: the rate is none.
+        MediaError: a video cannot be opened and `on_error` is `raise`, or no video can be opened.
+        ConfigError: the rate is not a number above 0.
     """
     indexes, notes = [], []
     first: MediaError | None = None
@@ -269,7 +269,7 @@ def open_videos(
 
 
 _AHEAD_BYTES: Final = 1 << 30
-"""Of decoded frames that may wait for the model."""
+"""Bytes of decoded frames that may wait for the model."""
 
 
 def batches_of(
@@ -283,10 +283,7 @@ def batches_of(
     clock: Clock = SYSTEM_CLOCK,
     marks: Tracer = NO_MARKS,
 ) -> FrameReader:
-    """Return what reads the videos one after the other, in batches: see `FrameReader`.
-
-    It opens all decoders of a run.
-    """
+    """Return a `FrameReader` of the videos, one after the other, in batches."""
     sizes = [index.info.upright_size for index in indexes]
     largest = max(height * width for height, width in sizes)
     return FrameReader(

@@ -1,4 +1,4 @@
-"""What to run, on what, with what, and where results go: a few values, checked when made."""
+"""Options of a run: input, compute, output, tracing and live flow, checked on creation."""
 
 from dataclasses import asdict, dataclass, field, replace
 from math import inf
@@ -22,30 +22,30 @@ from headrace.video.image_sequence import RATE_OPTION
 
 PaceName = Literal["auto", "offline", "realtime"]
 View = Literal["none", "web", "metrics", "window"]
-"""`metrics` is `web` without its page: for programs only."""
+"""`metrics` is `web` without its page."""
 
 TRACE_STEPS: Final = 20
-"""Steps in a trace: some megabytes at most, and a look at each kind of step."""
+"""Steps in a trace; a few megabytes at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class MarkOptions:
-    """What marks a run leaves for other tools; none by default, and then they cost nothing."""
+class TracingOptions:
+    """Tracing for other tools; off by default, at no cost."""
 
     nvtx: Annotated[bool, Option("Make NVTX ranges, for nsys profile.", flags=("--nvtx",))] = False
-    """They need the extra `nvtx`."""
+    """Needs the extra `nvtx`."""
     trace: Annotated[
         bool, Option("Write a trace of the first steps, for Perfetto.", flags=("--trace",))
     ] = False
-    """Those steps are slower."""
+    """Traced steps are slower."""
     trace_steps: Annotated[
         int | None, Option("Steps in the trace, after the first one; 20.", least=1, metavar="N")
     ] = None
-    """Of PyTorch's work, after the warm-up; None means 20."""
+    """Steps after the profiler's warm-up; None means 20."""
     tensorboard: Annotated[
         Path | None, Option("Log each step there, for TensorBoard.", metavar="DIR")
     ] = None
-    """One folder in it for each run; needs the extra `tensorboard`. A trace is put there, too."""
+    """One subfolder for each run, with the trace; needs the extra `tensorboard`."""
 
     def __post_init__(self) -> None:
         if self.trace_steps is not None and not self.trace:
@@ -64,7 +64,7 @@ class MarkOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class InputOptions:
-    """What is read."""
+    """Sources of a run, and how they are read."""
 
     sources: Annotated[
         tuple[str, ...],
@@ -82,14 +82,14 @@ class InputOptions:
     max_steps: Annotated[int | None, Option("Stop after so many steps.", least=1, metavar="N")] = (
         None
     )
-    """None means at the end of the last video."""
+    """None: until the last video ends."""
     on_error: Annotated[
         OnError,
         Option("Damaged frames end the run, are left out, or come as FFmpeg shows them; listed."),
     ] = "raise"
-    """Those left out or concealed are counted and listed."""
+    """Skipped and concealed frames are counted and listed."""
     decode: Annotated[str, DECODE_OPTION] = "cpu"
-    """As `DecoderConfig.named` takes it: `cuda`, `torchcodec`, ..."""
+    """A name for `DecoderConfig.named`: `cuda`, `torchcodec`, ..."""
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -100,11 +100,10 @@ class InputOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ExecutionOptions:
-    """How it is computed, where that is not the plain way."""
+    """Variants of the computation, all off by default."""
 
     fit_batch: bool = False
-    """Whether the batch size is chosen by measuring, before the run: `batch_size` is the largest
-    that may be taken then."""
+    """Whether the run measures the best batch size first; `batch_size` is the maximum then."""
     prep_on_gpu: Annotated[
         bool, Option("Preprocess on the GPU, wherever the model runs.", flags=("--prep-on-gpu",))
     ] = False
@@ -112,11 +111,11 @@ class ExecutionOptions:
         bool,
         Option("Compute in 16 bits where the model can: less memory.", flags=("--use-amp",)),
     ] = False
-    """By autocast: float16 on a GPU, bfloat16 on the CPU and where the model is split."""
+    """By autocast: float16 on a GPU, bfloat16 on the CPU and for a split model."""
     compile: Annotated[
         bool, Option("Compile the model first, by torch.compile.", flags=("--enable-compile",))
     ] = False
-    """The compilation is not part of the run."""
+    """Compilation precedes the run."""
     split_point: Annotated[
         str | None,
         Option(
@@ -133,24 +132,24 @@ class ExecutionOptions:
             check=check_cores,
         ),
     ] = None
-    """Everything runs on them, and one operation takes as many threads, unless `threads` says
-    otherwise. None: those the system gives."""
+    """The whole process runs on these cores, with one thread per core in an operation unless
+    `threads` is given. None: the cores of the system."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComputeOptions:
-    """What is computed, and where."""
+    """Model, device and batches of a run."""
 
     model_name: Annotated[str, Option("A model of torchvision: headrace models lists them.")] = (
         "mobilenet_v2"
     )
-    """A classification model; where boxes are wanted, a detection model."""
+    """A classification or video model; with detection options, a detection model."""
     weights: Annotated[str, WEIGHTS_OPTION] = "DEFAULT"
     batch_size: Annotated[
         int, Option("Frames or pictures of one size in a step.", least=1, metavar="N")
     ] = 16
-    """Decoded frames that wait for the model take up to 1 GiB, four batches where these are larger;
-    ten batches more are on their way through the stages."""
+    """Decoded frames waiting for the model take up to 1 GiB, or four batches where these are
+    larger; the stages hold ten batches more."""
     prep_level: Annotated[
         PrepLevel, Option("How much preprocessing is done; medium is the model's own.")
     ] = "medium"
@@ -159,44 +158,41 @@ class ComputeOptions:
     threads: Annotated[
         int | None, Option("Threads of one operation on the CPU.", least=1, metavar="N")
     ] = None
-    """None leaves PyTorch's choice."""
+    """None: PyTorch's default."""
     execution: ExecutionOptions = field(default_factory=ExecutionOptions)
-    """How it is computed, where that is not the plain way."""
 
     def __post_init__(self) -> None:
         check_options(self)
 
     def compute(self) -> Compute:
-        """Return where the model runs and how.
+        """Return device, precision, compilation and split of the model.
 
         Raises:
-            ConfigError: options that do not go together, or the split point is of another model.
+            ConfigError: options contradict each other, or the split point names another model.
         """
-        chosen = self.execution
-        is_whole = chosen.split_point is None
-        precision: Precision = "float16" if self.device == "cuda" and is_whole else "bfloat16"
+        execution = self.execution
+        split = execution.split_point
+        precision: Precision = "float16" if self.device == "cuda" and split is None else "bfloat16"
         return Compute(
             device=self.device,
-            precision=precision if chosen.amp else "float32",
-            compile=chosen.compile,
-            split_layer=None
-            if chosen.split_point is None
-            else layer_of(chosen.split_point, self.model_name),
+            precision=precision if execution.amp else "float32",
+            compile=execution.compile,
+            split_layer=None if split is None else layer_of(split, self.model_name),
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class OutputOptions:
-    """Where results go."""
+    """Files and sinks of the results."""
 
     out: Annotated[Path, OUT_OPTION] = Path("headrace_run")
-    """Made when missing."""
+    """Created if missing."""
     video: Annotated[bool, Option("Write an annotated video or not.")] = True
-    """Of pictures, annotated copies; predictions are always written."""
+    """For images, annotated copies; predictions are always written."""
     predictions: Annotated[
         PredictionFormat, Option("Predictions as JSON lines, or as a Parquet table.")
     ] = "jsonl"
-    """The table needs the extra `parquet`."""
+    """A table needs the extra `parquet`."""
     top_k: Annotated[int, Option("Classes that are named for each frame.", least=1)] = 1
     """The likeliest first."""
     sinks: Annotated[
@@ -208,7 +204,7 @@ class OutputOptions:
             is_repeated=True,
         ),
     ] = ()
-    """See `headrace.Sink`. Their modules are imported, which runs the code in them."""
+    """See `headrace.Sink`. Importing a sink's module runs its code."""
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -216,14 +212,14 @@ class OutputOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class DetectionOptions:
-    """What is wanted of a model that finds objects; boxes always go to `coco.json`."""
+    """Boxes that a detector keeps, and their files; `coco.json` is always written."""
 
     choice: BoxChoice = field(default_factory=BoxChoice)
-    """Which boxes are kept."""
+    """Filter of the boxes."""
     parquet: Annotated[bool, Option("Write boxes.parquet beside coco.json, or not.")] = True
-    """It needs the extra `parquet`."""
+    """Needs the extra `parquet`."""
     lines: bool = False
-    """Whether they go to a file of JSON lines as well, which can be read while the run goes on."""
+    """Whether to write JSON lines as well, readable during the run."""
 
     def configuration(self) -> dict[str, Scalar]:
         """Return every option in force, as a session records it."""
@@ -237,7 +233,7 @@ class DetectionOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class FlowOptions:
-    """How frames come, and what is done when they are too many."""
+    """Pace of live sources, and the handling of overload."""
 
     view: Annotated[
         View,
@@ -247,7 +243,7 @@ class FlowOptions:
         PaceName,
         Option("Files as fast as they can (auto, offline), or as they would be played."),
     ] = "auto"
-    """Cameras and network sources come as they come in any case."""
+    """Cameras and network sources are always read in real time."""
     overload: Annotated[
         OverloadName,
         Option("Too many frames: keep all, or let newer ones replace older ones (auto)."),
@@ -257,7 +253,7 @@ class FlowOptions:
         str | None,
         Option('Drop frames that are older, such as "200ms".', metavar="SPAN", check=parse_seconds),
     ] = None
-    """Dropped at the border of each stage; None: none is."""
+    """Stale frames are dropped between stages; None: frames of any age are kept."""
     queue: Annotated[
         int | None,
         Option("Frames of each source that may wait for their turn.", least=1, metavar="N"),
@@ -266,11 +262,11 @@ class FlowOptions:
     wait_for_source: Annotated[
         bool, Option("Wait for a source that is not there yet.", flags=("--wait-for-source",))
     ] = False
-    """False: a source that cannot be opened at first ends the run."""
+    """False: a source that cannot be opened at the start ends the run."""
     max_seconds: Annotated[
         float | None, Option("Stop reading after so many seconds.", metavar="SECONDS")
     ] = None
-    """None means when the sources end."""
+    """None: until the sources end."""
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -282,13 +278,13 @@ class FlowOptions:
 
     @property
     def max_staleness_seconds(self) -> float | None:
-        """`max_staleness` as a number."""
+        """`max_staleness` in seconds."""
         return None if self.max_staleness is None else parse_seconds(self.max_staleness)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LiveClipOptions:
-    """What clips a video model gets; a model of single frames takes the defaults alone."""
+    """Clips for a video model; a model of single frames accepts the defaults alone."""
 
     clip_len: Annotated[
         int | None,
@@ -308,68 +304,59 @@ class LiveClipOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """One run: of files at full speed, or of sources that are read as they come."""
+    """One run of files at full speed, or of live sources."""
 
     input: InputOptions
-    """What is read. Damaged frames of a stream are always left out, counted and told of, whatever
-    its `on_error` says of files."""
+    """Damaged frames of a stream are always skipped, counted and reported; `on_error` is for
+    files."""
     compute: ComputeOptions = field(default_factory=ComputeOptions)
     output: OutputOptions = field(default_factory=OutputOptions)
     detection: DetectionOptions | None = None
-    """Which boxes of a detector are kept. None: `task.with_task` chooses them for a detector; any
-    other model says what each frame or clip shows."""
-    marks: MarkOptions = field(default_factory=MarkOptions)
+    """None: `task.with_task` adds the defaults for a detector; other models classify frames or
+    clips."""
+    marks: TracingOptions = field(default_factory=TracingOptions)
     flow: FlowOptions = field(default_factory=FlowOptions)
     clips: LiveClipOptions = field(default_factory=LiveClipOptions)
 
     def decoding(self) -> DecoderConfig:
-        """Return what decodes, and where; frames stay on a GPU that preprocesses them, too."""
+        """Return the decoder; its frames stay on a GPU that also preprocesses them."""
         decoding = DecoderConfig.named(self.input.decode)
-        is_there = decoding.can_keep and decoding.gpu is not None
-        return replace(decoding, keeps_on_device=is_there and self.compute.execution.prep_on_gpu)
+        keeps = decoding.can_keep and decoding.gpu is not None
+        return replace(decoding, keeps_on_device=keeps and self.compute.execution.prep_on_gpu)
 
     def configuration(self, names: tuple[str, ...] | None = None) -> dict[str, Scalar]:
         """Return every option in force, defaults included, as a session records it.
 
         Args:
-            names: Sources that are read as they come, without credentials; None: files at full
-                speed.
+            names: Names of live sources, without credentials; None: files at full speed.
         """
-        read, computed, output = (
-            asdict(self.input),
-            computing(self.compute),
-            written_to(self.output),
-        )
-        sources = read.pop("sources")
+        read, compute = asdict(self.input), compute_configuration(self.compute)
+        output = asdict(self.output)
+        custom_sinks = ", ".join(output.pop("sinks"))
+        output |= {"out": str(self.output.out)} | ({"sinks": custom_sinks} if custom_sinks else {})
+        paths = read.pop("sources")
         if names is None:
-            named = {"source": ", ".join(sources)}
+            sources = {"source": ", ".join(paths)}
             read["decode"] = self.decoding().name
         else:
-            named = {"sources": ", ".join(names)}
+            sources = {"sources": ", ".join(names)}
             del read["decode"]
             read |= asdict(self.flow) | asdict(self.clips)
         if self.detection is not None:
             del output["predictions"], output["top_k"]
         return {
-            "model": computed.pop("model_name"),
-            **named,
+            "model": compute.pop("model_name"),
+            **sources,
             **read,
-            **computed,
+            **compute,
             **output,
             **(self.detection.configuration() if self.detection else {}),
             **self.marks.configuration(),
         }
 
 
-def written_to(output: OutputOptions) -> dict[str, Scalar]:
-    """Return where results go, as a session records it."""
-    options = asdict(output)
-    sinks = ", ".join(options.pop("sinks"))
-    return {**options, "out": str(output.out), **({"sinks": sinks} if sinks else {})}
-
-
-def computing(compute: ComputeOptions) -> dict[str, Scalar]:
-    """Return what is computed and how, flat, as a session records it."""
+def compute_configuration(compute: ComputeOptions) -> dict[str, Scalar]:
+    """Return the compute options, flat, as a session records them."""
     options = asdict(compute)
     execution: dict[str, Scalar] = options.pop("execution")
     return {**options, **execution}

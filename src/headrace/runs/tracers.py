@@ -14,8 +14,8 @@ from headrace.profiling.steps import Step
 from headrace.profiling.tensorboard_log import TensorBoardLog, writing
 from headrace.profiling.torch_trace import WARMUP_STEPS, StepTrace, warm_up
 from headrace.profiling.trace import NAME, ItemTrace, NvtxMarks, write_trace
-from headrace.runs.model_setup import StartWatch
-from headrace.runs.run_options import TRACE_STEPS, MarkOptions
+from headrace.runs.model_setup import StartupTimer
+from headrace.runs.run_options import TRACE_STEPS, TracingOptions
 from headrace.runtime.clock import Clock
 from headrace.runtime.item import Item
 from headrace.runtime.pipeline import Run
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
 
-def prepare_marks(options: MarkOptions, watch: StartWatch) -> None:
-    """Check all that can be checked before a run, and set the profiler up; `watch` hears of it.
+def prepare_tracers(options: TracingOptions, timer: StartupTimer) -> None:
+    """Check the packages and folders of the tracers, and warm the profiler up.
 
     Raises:
         BackendError: a package is not installed.
-        ConfigError: TensorBoard's folder cannot be made.
+        ConfigError: the folder for TensorBoard cannot be made.
     """
     if options.nvtx:
-        nvtx_marks()
+        nvtx_tracer()
     if options.tensorboard is not None:
         _writer_type()
         with writing():
             options.tensorboard.mkdir(parents=True, exist_ok=True)
     if options.trace:
-        with watch.part("profiler"):
+        with timer.part("profiler"):
             warm_up()
 
 
-def nvtx_marks() -> NvtxMarks:
-    """Return marks that NVTX hears of.
+def nvtx_tracer() -> NvtxMarks:
+    """Return a tracer that makes NVTX ranges.
 
     Raises:
         BackendError: the package `nvtx` is not installed.
@@ -60,61 +60,64 @@ def _writer_type() -> "type[SummaryWriter]":
     return SummaryWriter
 
 
-def opened_log(folder: Path) -> "SummaryWriter":
-    """Return what writes a log into a folder, which is made.
+def open_log(folder: Path) -> "SummaryWriter":
+    """Return a writer of a TensorBoard log; the folder is made.
 
     Raises:
         BackendError: the package `tensorboard` is not installed.
-        ConfigError: it cannot be written there.
+        ConfigError: the folder cannot be written.
     """
     with writing():
         return _writer_type()(str(folder))
 
 
 TENSORBOARD_TRACE: Final = "headrace.pt.trace.json.gz"
-"""A name that TensorBoard's profiler looks for."""
+"""File name that TensorBoard's profiler reads."""
 
 
 class RunTracers:
-    """Those of one run, around it: `with Instruments(...) as instruments: ...`.
+    """Tracers of one run, around it: `with RunTracers(...) as tracers: ...`.
 
-    However the block ends, what they recorded is written then; a trace whole or not at all.
+    Their files are written when the block ends, however it ends; a trace is written completely or
+    not at all.
 
     The block raises:
         BackendError: a package is not installed.
-        ConfigError: what they recorded cannot be written.
+        ConfigError: a file cannot be written.
     """
 
-    def __init__(self, options: MarkOptions, folder: Path, made: Provenance, clock: Clock) -> None:
-        """Nothing is opened before the block begins.
+    def __init__(
+        self, options: TracingOptions, folder: Path, origin: Provenance, clock: Clock
+    ) -> None:
+        """Open no file before the block.
 
         Args:
-            options: Which.
-            folder: Of the run.
-            made: Where its record comes from.
-            clock: What measures the run.
+            options: Tracers of the run.
+            folder: Folder of the run.
+            origin: Provenance of the run's record.
+            clock: Clock of the run.
 
         Raises:
             BackendError: the package `nvtx` is not installed.
         """
         self.outputs: tuple[str, ...] = ()
-        """Files that they wrote into the folder of the run."""
+        """Files written into the folder of the run."""
         self._folder = folder
         self._origin_ns = clock.now_ns()
         self._trace = (
             StepTrace(options.trace_steps or TRACE_STEPS, clock) if options.trace else None
         )
-        listeners: list[Tracer] = [self._trace.marks] if self._trace else []
+        tracers: list[Tracer] = [self._trace.marks] if self._trace else []
         if options.nvtx:
-            listeners.append(nvtx_marks())
-        self.marks: Tracer = MultiTracer(listeners) if len(listeners) > 1 else NO_MARKS
-        """What the run is to tell of its work."""
-        if len(listeners) == 1:
-            self.marks = listeners[0]
+            tracers.append(nvtx_tracer())
+        self.marks: Tracer = MultiTracer(tracers) if len(tracers) > 1 else NO_MARKS
+        """Tracer of the run's work."""
+        if len(tracers) == 1:
+            self.marks = tracers[0]
         self._log: TensorBoardLog | None = None
         self._logs: Path | None = None
         if options.tensorboard is not None:
-            name = metrics_file_name(str(made.configuration.get("model")), made.pid or 0)
+            name = metrics_file_name(str(origin.configuration.get("model")), origin.pid or 0)
             self._logs = options.tensorboard / name.removesuffix("_metrics.csv")
 
     def add(
@@ -125,16 +128,16 @@ class RunTracers:
         *,
         source_number: int | None = None,
     ) -> None:
-        """One step has come out.
+        """Record one completed step.
 
         Args:
-            item: As the pipeline gave it.
-            step: Its record.
-            run: That it came out of.
+            item: Output of the pipeline.
+            step: Record of the step.
+            run: The pipeline.
             source_number: See `ItemTrace`.
 
         Raises:
-            ConfigError: it cannot be written.
+            ConfigError: the log cannot be written.
         """
         if self._trace is not None:
             stages = tuple(span.stage for span in item.spans)
@@ -145,7 +148,7 @@ class RunTracers:
             self._log.add(step, {queue.name: queue.depth for queue in run.queues()})
 
     def events(self) -> tuple[EventRecord, ...]:
-        """Return what a reader of the record must know."""
+        """Return the event of the traced steps, for the record."""
         trace = self._trace
         if trace is None or trace.began_ns is None or not trace.steps:
             return ()
@@ -155,13 +158,13 @@ class RunTracers:
                 at_seconds=max(0.0, (trace.began_ns - self._origin_ns) / 1e9),
                 source=None,
                 kind="traced",
-                words=f"steps {first} to {last} were traced, and are slower for it",
+                words=f"steps {first} to {last} were traced, which slows them down",
             ),
         )
 
     def __enter__(self) -> "RunTracers":
         if self._logs is not None:
-            self._log = TensorBoardLog(opened_log(self._logs))
+            self._log = TensorBoardLog(open_log(self._logs))
         return self
 
     def __exit__(
@@ -170,7 +173,7 @@ class RunTracers:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        # What went wrong first is what is raised.
+        # The first failure is raised.
         with suppress(ConfigError) if error is not None else nullcontext():
             try:
                 self._write_trace()

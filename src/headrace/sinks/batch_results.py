@@ -1,4 +1,4 @@
-"""What a model saw in a batch: what sinks take."""
+"""Results of batches, and the protocol of their sinks."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -7,71 +7,71 @@ from typing import Protocol, TypeVar
 from headrace.models.results import Boxes, Labels
 from headrace.video.frames import FrameBatch
 
-Taken = TypeVar("Taken", contravariant=True)
+ResultsT = TypeVar("ResultsT", contravariant=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arrival:
-    """When a frame of a live source came, which its pts do not tell: they begin anew."""
+    """Arrival of a live frame; its pts alone are ambiguous after a reconnection."""
 
     segment: int
-    """Timeline of the source that its pts counts on, from 0; a reconnection begins the next one."""
+    """Timeline of its pts, from 0; a reconnection starts the next one."""
     arrival_time: datetime
-    """UTC, by this machine's clock as it was at the start of the run; of a file that is played,
-    when the frame was due."""
+    """UTC, by this machine's clock at the start of the run; for a file in real time, its due
+    time."""
     capture_time: datetime | None
-    """UTC, by the sender's clock; None where it tells none."""
+    """UTC, by the sender's clock; None where the sender sends none."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ClassifiedBatch:
-    """A batch and what the model saw in it."""
+    """A batch and its labels."""
 
     batch: FrameBatch
     labels: Labels
     arrival: Arrival | None = None
-    """Of the frame, in a live run, whose batches hold one; None at full speed."""
+    """Arrival of the frame in a live run, whose batches have one frame; None at full speed."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DetectedBatch:
-    """A batch and what a detector found in it, and where."""
+    """A batch and its boxes."""
 
     batch: FrameBatch
     boxes: Boxes
     arrival: Arrival | None = None
-    """As of `ClassifiedBatch`."""
+    """See `ClassifiedBatch`."""
 
 
-def seen_in(
+def result_batch(
     batch: FrameBatch, result: Labels | Boxes, arrival: Arrival | None = None
 ) -> ClassifiedBatch | DetectedBatch:
-    """Return a batch with what a model gave for it."""
+    """Return a batch with the results of its model."""
     if isinstance(result, Boxes):
         return DetectedBatch(batch=batch, boxes=result, arrival=arrival)
     return ClassifiedBatch(batch=batch, labels=result, arrival=arrival)
 
 
-class SinkOf(Protocol[Taken]):
-    """Takes results of one kind, in order, from one thread."""
+class SinkOf(Protocol[ResultsT]):
+    """Sink of one kind of results, in order, from one thread."""
 
-    def write(self, seen: Taken) -> None:
-        """Take one batch.
+    def write(self, results: ResultsT) -> None:
+        """Write one batch.
 
         Raises:
-            ConfigError: it cannot be written.
+            ConfigError: the file cannot be written.
         """
         ...
 
     def close(self) -> None:
-        """Finish what was written; harmless when called again."""
+        """Finish the files; idempotent."""
         ...
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Names of the files it has written, in its folder."""
+        """Names of its files in the output folder."""
         ...
 
 
 Sink = SinkOf[ClassifiedBatch]
-"""Takes the labels of batches."""
+"""Sink of labels."""

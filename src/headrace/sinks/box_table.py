@@ -1,4 +1,4 @@
-"""Boxes as a Parquet table, a row for each, or as JSON lines, one for each frame."""
+"""Boxes as a Parquet table, a row per box, or as JSON lines, one per frame."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -20,32 +20,32 @@ class BoxRow:
     label_id: int
     label: str
     score: float
-    """0 to 1."""
+    """In [0, 1]."""
     xyxy: tuple[float, float, float, float]
     """Left, top, right, bottom, in pixels of the upright frame."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DetectionRow:
-    """One frame of a video, or one picture."""
+    """One frame of a video, or one image."""
 
     source: str
-    """Path of the video or picture; bytes of it that are no text spelt out, as `\\udcff`."""
+    """Path of the video or image; undecodable bytes are escaped, as `\\udcff`."""
     index: int | None
-    """Place of the frame in its video; None: a picture, which has none."""
+    """Index of the frame in its video; None: an image."""
     pts: int | None
     """Ticks of the video's time base."""
     pts_seconds: float | None
     size: tuple[int, int]
     """(height, width) of the upright frame, pixels."""
     boxes: tuple[BoxRow, ...]
-    """The surest first."""
+    """Most confident first."""
     arrival: Arrival | None
-    """Of a live run; None at full speed."""
+    """None at full speed."""
 
     @property
-    def place(self) -> dict[str, Any]:
-        """Source, index, pts and pts_seconds; in a live run also what `Arrival` holds."""
+    def location(self) -> dict[str, Any]:
+        """Source, index, pts and pts_seconds; in a live run also the fields of `Arrival`."""
         return {
             "source": self.source,
             "index": self.index,
@@ -55,9 +55,9 @@ class DetectionRow:
         }
 
 
-def frame_rows(found: DetectedBatch, sources: Sequence[str]) -> Iterator[DetectionRow]:
-    """Yield a row for each frame of a batch; `sources` are the videos by their places."""
-    batch = found.batch
+def frame_rows(results: DetectedBatch, sources: Sequence[str]) -> Iterator[DetectionRow]:
+    """Yield a row for each frame of a batch; `sources` are the paths of the videos."""
+    batch = results.batch
     height, width = batch.frames.shape[1:3]
     for k in range(len(batch)):
         is_picture = isinstance(batch, PictureBatch)
@@ -67,19 +67,19 @@ def frame_rows(found: DetectedBatch, sources: Sequence[str]) -> Iterator[Detecti
             pts=None if is_picture else int(batch.pts[k]),
             pts_seconds=None if is_picture else round(float(batch.pts_seconds[k]), 6),
             size=(height, width),
-            boxes=tuple(_boxes(found, k)),
-            arrival=found.arrival,
+            boxes=tuple(_box_rows(results, k)),
+            arrival=results.arrival,
         )
 
 
 def _source(batch: FrameBatch, k: int, sources: Sequence[str]) -> str:
     name = str(batch.pictures[k].path) if isinstance(batch, PictureBatch) else sources[batch.video]
-    # A name may hold bytes that no text has; as a session writes them.
+    # Undecodable bytes of a name are escaped, as in a session.
     return name.encode(errors="backslashreplace").decode()
 
 
-def _boxes(found: DetectedBatch, k: int) -> Iterator[BoxRow]:
-    boxes = found.boxes
+def _box_rows(results: DetectedBatch, k: int) -> Iterator[BoxRow]:
+    boxes = results.boxes
     for number, label, score, (left, top, right, bottom) in zip(
         boxes.classes[k].tolist(),
         boxes.labels[k],
@@ -91,9 +91,9 @@ def _boxes(found: DetectedBatch, k: int) -> Iterator[BoxRow]:
 
 
 NAME: Final = "boxes.parquet"
-"""The table in the folder of a run."""
+"""Name of the table in the output folder."""
 LINES: Final = "boxes.jsonl"
-_PLACE: Final = {
+_LOCATION: Final = {
     "source": "string",
     "index": "int64",
     "pts": "int64",
@@ -108,56 +108,56 @@ _BOX: Final = {
 
 
 class BoxTable:
-    """Writes a row for each box: a `SinkOf[Found]`.
+    """Table with a row per box: a `SinkOf[DetectedBatch]`.
 
-    `index`, `pts` (ticks) and `pts_seconds` are null for pictures; x1, y1, x2, y2 are left, top,
-    right, bottom in pixels of the upright frame. The file appears when it is closed, whole. One
-    without a row says that nothing was found; there is none where no frame was looked at.
+    `index`, `pts` (ticks) and `pts_seconds` are null for images; x1, y1, x2, y2 are left, top,
+    right, bottom in pixels of the upright frame. The file appears on close, complete; it is empty
+    without boxes, and missing without frames.
     """
 
     def __init__(self, folder: Path, sources: Sequence[str], *, is_live: bool = False) -> None:
-        """Begin the file in `folder`; `sources` are the videos by their places.
+        """Start the file in `folder`; `sources` are the paths of the videos.
 
-        With `is_live` each frame comes with its `Arrival`, whose columns the table has then.
+        With `is_live` the table has the columns of `Arrival`.
 
         Raises:
             BackendError: pyarrow is missing.
-            ConfigError: it cannot be written.
+            ConfigError: the file cannot be written.
         """
         check_table()
-        self._file = ParquetFile(folder / NAME, _PLACE | (OF_LIVE if is_live else {}) | _BOX)
+        self._file = ParquetFile(folder / NAME, _LOCATION | (OF_LIVE if is_live else {}) | _BOX)
         self._sources = tuple(sources)
-        self._was_fed = self._is_there = False
+        self._has_frames = self._is_there = False
 
-    def write(self, seen: DetectedBatch) -> None:
+    def write(self, results: DetectedBatch) -> None:
         """Append the boxes of a batch: see `SinkOf.write`."""
-        self._was_fed = True
+        self._has_frames = True
         self._file.write(
             [
                 {
-                    **frame.place,
+                    **frame.location,
                     "label_id": box.label_id,
                     "label": box.label,
                     "score": box.score,
                     **dict(zip(("x1", "y1", "x2", "y2"), box.xyxy, strict=True)),
                 }
-                for frame in frame_rows(seen, self._sources)
+                for frame in frame_rows(results, self._sources)
                 for box in frame.boxes
             ]
         )
 
     def close(self) -> None:
         """Finish the table: see `SinkOf.close`."""
-        self._is_there = self._file.close(is_kept=self._was_fed) or self._is_there
+        self._is_there = self._file.close(is_kept=self._has_frames) or self._is_there
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The table, once it is whole."""
+        """The table, once complete."""
         return (NAME,) if self._is_there else ()
 
 
 class BoxLines(PredictionLines):
-    """Appends a line of JSON for each frame to `boxes.jsonl`: a `SinkOf[Found]`.
+    """JSON lines in `boxes.jsonl`, one per frame: a `SinkOf[DetectedBatch]`.
 
     {"source": "a.mp4", "index": 7, "pts": 21000, "pts_seconds": 0.233333, "boxes": [{"label_id":
     18, "label": "dog", "score": 0.93, "xyxy": [left, top, right, bottom]}]}
@@ -165,13 +165,13 @@ class BoxLines(PredictionLines):
 
     _name = LINES
 
-    def _rows(self, seen: DetectedBatch) -> list[dict[str, Any]]:
+    def _rows(self, results: DetectedBatch) -> list[dict[str, Any]]:
         return [
-            frame.place | {"boxes": [asdict(box) for box in frame.boxes]}
-            for frame in frame_rows(seen, self._sources)
+            frame.location | {"boxes": [asdict(box) for box in frame.boxes]}
+            for frame in frame_rows(results, self._sources)
         ]
 
 
 def check_table() -> None:
-    """Raise BackendError where the table cannot be written, with what adds it."""
+    """Raise BackendError where the extra for tables is missing."""
     check_parquet("a table of boxes", "give --no-parquet for coco.json alone")

@@ -1,4 +1,4 @@
-"""Boxes as COCO's JSON: images, annotations, categories."""
+"""COCO file of boxes: images, annotations, categories."""
 
 import json
 import shutil
@@ -14,34 +14,34 @@ from headrace.sinks.box_table import BoxRow, DetectionRow, frame_rows
 from headrace.sinks.predictions import json_line, writing
 
 NAME: Final = "coco.json"
-"""The file in the folder of a run."""
+"""File name in the output folder."""
 PARTS: Final = (f"{NAME}.images", f"{NAME}.annotations")
-"""Files that it is made of, while it is written."""
+"""Temporary files while it is written."""
 _INFO: Final = {"description": "Boxes found by headrace annotate"}
 
 
 class CocoFile:
-    """Writes an entry for each frame, also where nothing was found: a `SinkOf[Found]`.
+    """COCO file with an entry for every frame, with and without boxes: a `SinkOf[DetectedBatch]`.
 
     {"info": {...}, "images": [{"id": 1, "file_name": "a.png", "width": 640, "height": 480}, ...],
     "annotations": [{"id": 1, "image_id": 1, "category_id": 18, "bbox": [x, y, width, height],
     "area": 1200.0, "iscrowd": 0, "score": 0.93}, ...], "categories": [{"id": 18, "name": "dog"},
     ...]}
 
-    A frame of a video is called `a.mp4#7`, with its `video`, `frame_index`, `pts` and
-    `pts_seconds`. The file appears when it is closed, whole; memory does not grow with it.
+    The file name of a video frame is `a.mp4#7`, with `source`, `frame_index`, `pts` and
+    `pts_seconds`. The file appears on close, complete; memory use is constant.
     """
 
     def __init__(self, folder: Path, sources: Sequence[str], class_names: ClassNames) -> None:
-        """Begin the file in `folder`.
+        """Start the file in `folder`.
 
         Args:
-            folder: Where it will lie.
-            sources: The videos by their places.
-            class_names: Of the model: the categories. Without names, those that were found.
+            folder: Output folder.
+            sources: Paths of the videos.
+            class_names: Categories; without names, those of the boxes.
 
         Raises:
-            ConfigError: it cannot be written.
+            ConfigError: the file cannot be written.
         """
         self._path = folder / NAME
         self._sources = tuple(sources)
@@ -56,11 +56,11 @@ class CocoFile:
                 self._files.append(part.open("w+", encoding="utf-8"))
             self._files[0].write(f'{{"info": {json.dumps(_INFO)}, "images": [')
 
-    def write(self, seen: DetectedBatch) -> None:
+    def write(self, results: DetectedBatch) -> None:
         """Append the frames of a batch: see `SinkOf.write`."""
         images, annotations = self._files
         with self._writing():
-            for frame in frame_rows(seen, self._sources):
+            for frame in frame_rows(results, self._sources):
                 self._images += 1
                 images.write(_entry(_image(frame, self._images), self._images))
                 for box in frame.boxes:
@@ -71,17 +71,17 @@ class CocoFile:
                         self._categories[box.label_id] = box.label
 
     def close(self) -> None:
-        """Finish the file; without a frame there is none: see `SinkOf.close`."""
+        """Finish the file, or remove one without frames: see `SinkOf.close`."""
         if not self._files:
             return
-        whole, annotations = self._files
+        images, annotations = self._files
         categories = [{"id": k, "name": name} for k, name in sorted(self._categories.items())]
         with self._writing():
             annotations.seek(0)
-            whole.write('\n], "annotations": [')
-            shutil.copyfileobj(annotations, whole)
-            whole.write(f'\n], "categories": {json.dumps(categories, ensure_ascii=False)}}}\n')
-            whole.close()
+            images.write('\n], "annotations": [')
+            shutil.copyfileobj(annotations, images)
+            images.write(f'\n], "categories": {json.dumps(categories, ensure_ascii=False)}}}\n')
+            images.close()
             if self._images:
                 self._parts[0].replace(self._path)
                 self._is_there = True
@@ -89,7 +89,7 @@ class CocoFile:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The file, once it is whole."""
+        """The file, once complete."""
         return (NAME,) if self._is_there else ()
 
     @contextmanager
@@ -120,14 +120,14 @@ def _image(frame: DetectionRow, number: int) -> dict[str, Any]:
     size = {"width": width, "height": height}
     if frame.index is None:
         return {"id": number, "file_name": frame.source, **size}
-    place = frame.place
+    location = frame.location
     return {
         "id": number,
         "file_name": f"{frame.source}#{frame.index}",
         **size,
-        "source": place.pop("source"),
-        "frame_index": place.pop("index"),
-        **place,
+        "source": location.pop("source"),
+        "frame_index": location.pop("index"),
+        **location,
     }
 
 

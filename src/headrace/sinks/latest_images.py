@@ -1,4 +1,4 @@
-"""The newest picture of each source, side by side in one."""
+"""Latest frames of all sources, as one image."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,11 +12,13 @@ from PIL import Image
 from headrace.models.results import Boxes
 from headrace.runtime.clock import Clock
 from headrace.sinks.batch_results import ClassifiedBatch, DetectedBatch
-from headrace.sinks.painting import BoxPainter, Caption, Overlay, caption_of
+from headrace.sinks.painting import BoxPainter, Caption, Overlay, make_caption
 
 
 @dataclass(frozen=True, eq=False)
-class _Shown:
+class _Latest:
+    """Latest frame of one source."""
+
     frame: NDArray[np.uint8]
     caption: Caption
     at_ns: int
@@ -24,81 +26,82 @@ class _Shown:
 
 
 class LatestImages:
-    """Takes frames from one thread, gives pictures of all sources in any."""
+    """Latest frame of each source: frames from one thread, images in any thread."""
 
     def __init__(self, names: tuple[str, ...], clock: Clock) -> None:
-        """No frame has come; `names` are those of the sources, for a reader."""
+        """Start without frames; `names` are those of the sources, for captions."""
         self._names = names
         self._clock = clock
-        self._shown: Mapping[int, _Shown] = {}
+        self._latest: Mapping[int, _Latest] = {}
 
-    def show(self, seen: ClassifiedBatch | DetectedBatch) -> None:
-        """Take the newest frame of a batch; copies it."""
-        boxes = seen.boxes if isinstance(seen, DetectedBatch) else None
-        frame, caption = seen.batch.frames[-1].copy(), caption_of(seen, -1)
-        shown = _Shown(frame, caption, self._clock.now_ns(), boxes)
-        self._shown = {**self._shown, seen.batch.video: shown}  # whoever draws has the one before
+    def show(self, results: ClassifiedBatch | DetectedBatch) -> None:
+        """Keep the newest frame of a batch; copies it."""
+        boxes = results.boxes if isinstance(results, DetectedBatch) else None
+        frame, caption = results.batch.frames[-1].copy(), make_caption(results, -1)
+        latest = _Latest(frame, caption, self._clock.now_ns(), boxes)
+        # A new mapping: another thread may be drawing the old one.
+        self._latest = {**self._latest, results.batch.video: latest}
 
-    def picture(self) -> Image.Image:
-        """Return all of them in one, as `mosaic` does; after the first frame has come."""
+    def image(self) -> Image.Image:
+        """Return all latest frames as one image, as `mosaic` does; needs a first frame."""
         now_ns = self._clock.now_ns()
         return mosaic(
             [
                 Tile(
-                    frame=shown.frame,
-                    caption=shown.caption,
+                    frame=latest.frame,
+                    caption=latest.caption,
                     name=self._names[source],
-                    age_seconds=(now_ns - shown.at_ns) / 1e9,
-                    boxes=shown.boxes,
+                    age_seconds=(now_ns - latest.at_ns) / 1e9,
+                    boxes=latest.boxes,
                 )
-                for source, shown in sorted(self._shown.items())
+                for source, latest in sorted(self._latest.items())
             ]
         )
 
 
 WIDTH: Final = 1280
-"""Most pixels of a picture from left to right; more than a page shows."""
-_SLACK: Final = 0.01
-"""A third of 1280 is a third, although three of it are one pixel too wide."""
+"""Width of the image, at most, in pixels."""
+_ROUNDING: Final = 0.01
+"""Tolerance of the scale: tiles may exceed their share of the width by a pixel."""
 OLD_SECONDS: Final = 2.0
-"""A tile that is older says so: beside others that move it would pass for live."""
+"""Age from which a tile shows its age, so that it does not pass for live."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tile:
-    """A frame and what is written on it."""
+    """A frame with its texts and boxes."""
 
     frame: NDArray[np.uint8]
     """uint8 [H, W, 3] in [0, 255], RGB."""
     caption: Caption
     name: str
-    """Of its source; shown where there are several."""
+    """Name of its source; shown with several tiles."""
     age_seconds: float
     boxes: Boxes | None = None
-    """Those of the last picture are drawn on the frame."""
+    """The last image's boxes are drawn on the frame."""
 
 
 def mosaic(tiles: Sequence[Tile]) -> Image.Image:
-    """Return one RGB picture with all tiles, at least one, in rows as long as there are columns.
+    """Return one RGB image of all tiles, at least one, in a square grid.
 
-    Each tile is made a whole number of times smaller to fit, never larger. About 3 ms for 720p.
+    Each tile is shrunk by an integer factor to fit, never enlarged. Takes about 3 ms for 720p.
     """
     columns = math.ceil(math.sqrt(len(tiles)))
-    room = WIDTH // columns
-    pictures = [_picture(tile, room, is_alone=len(tiles) == 1) for tile in tiles]
-    width = max(picture.width for picture in pictures)
-    height = max(picture.height for picture in pictures)
+    max_side = WIDTH // columns
+    images = [_draw_tile(tile, max_side, is_alone=len(tiles) == 1) for tile in tiles]
+    width = max(image.width for image in images)
+    height = max(image.height for image in images)
     rows = math.ceil(len(tiles) / columns)
-    whole = Image.new("RGB", (columns * width, rows * height))
-    for k, picture in enumerate(pictures):
+    grid = Image.new("RGB", (columns * width, rows * height))
+    for k, image in enumerate(images):
         row, column = divmod(k, columns)
-        left, top = (width - picture.width) // 2, (height - picture.height) // 2
-        whole.paste(picture, (column * width + left, row * height + top))
-    return whole
+        left, top = (width - image.width) // 2, (height - image.height) // 2
+        grid.paste(image, (column * width + left, row * height + top))
+    return grid
 
 
-def _picture(tile: Tile, room: int, *, is_alone: bool) -> Image.Image:
-    frame = _shrunk(tile.frame, room)
+def _draw_tile(tile: Tile, max_side: int, *, is_alone: bool) -> Image.Image:
+    frame = _shrink(tile.frame, max_side)
     if tile.boxes is not None:
         scale = frame.shape[1] / tile.frame.shape[1]
         frame = BoxPainter(frame.shape[:2]).draw(frame, tile.boxes, -1, scale)
@@ -110,7 +113,7 @@ def _picture(tile: Tile, room: int, *, is_alone: bool) -> Image.Image:
     return Image.fromarray(Overlay(frame.shape[:2]).draw(frame, label, note))
 
 
-def _shrunk(frame: NDArray[np.uint8], room: int) -> NDArray[np.uint8]:
-    """The frame, a whole number of times smaller: 1.3 ms for 1080p, ten for any other size."""
-    factor = math.ceil(max(frame.shape) / room - _SLACK)
+def _shrink(frame: NDArray[np.uint8], max_side: int) -> NDArray[np.uint8]:
+    """Return the frame, shrunk by an integer factor: 1.3 ms for 1080p; other factors take 10 ms."""
+    factor = math.ceil(max(frame.shape) / max_side - _ROUNDING)
     return frame if factor <= 1 else np.asarray(Image.fromarray(frame).reduce(factor))

@@ -1,4 +1,4 @@
-"""What a model saw, drawn onto its frames: the label along the top, or boxes."""
+"""Painters of results on frames: a label along the top, or boxes."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from headrace.models.results import Boxes
-from headrace.sinks.batch_results import ClassifiedBatch, DetectedBatch, Taken
+from headrace.sinks.batch_results import ClassifiedBatch, DetectedBatch, ResultsT
 
 
 @dataclass(frozen=True)
@@ -18,138 +18,138 @@ class Caption:
     """The two texts of an `Overlay`."""
 
     label: str
-    """`street sign`: the likeliest class; of a detector what was found, `dog, person ×2`."""
+    """Likeliest class: `street sign`; for a detector, its classes: `dog, person ×2`."""
     note: str
-    """`93%   #120`; of a detector, `#120`."""
+    """Confidence and frame index: `93%   #120`; for a detector, `#120`."""
 
 
-def caption_of(seen: ClassifiedBatch | DetectedBatch, k: int) -> Caption:
-    """Return what is written on frame `k` of a batch."""
-    index = seen.batch.index[k]
-    if isinstance(seen, DetectedBatch):
-        counts = Counter(seen.boxes.labels[k])
+def make_caption(results: ClassifiedBatch | DetectedBatch, k: int) -> Caption:
+    """Return the caption of frame `k` of a batch."""
+    index = results.batch.index[k]
+    if isinstance(results, DetectedBatch):
+        counts = Counter(results.boxes.labels[k])
         label = ", ".join(name if n == 1 else f"{name} ×{n}" for name, n in counts.items())
         return Caption(label, f"#{index}")
-    found = seen.labels
-    return Caption(found.names[k][0], f"{found.confidence[k][0]:.0%}   #{index}")
+    labels = results.labels
+    return Caption(labels.names[k][0], f"{labels.confidence[k][0]:.0%}   #{index}")
 
 
 _MIN_TEXT_PIXELS = 10
-_DIMMED = 5
-_MORE = "…"
+_DIM_FACTOR = 5
+"""Divisor of the pixels behind a text."""
+_ELLIPSIS = "…"
 
 
 class Overlay:
-    """Draws one line of text on a dimmed band along the top of frames of one size."""
+    """Overlay of one text line on a dimmed band, along the top of frames of one size."""
 
     def __init__(self, size: tuple[int, int]) -> None:
-        """Choose letters that fit frames of `size`, (height, width); 10 pixels at least."""
+        """Choose the font for frames of `size`, (height, width): at least 10 pixels."""
         height, width = size
         self._letter = max(_MIN_TEXT_PIXELS, min(height // 18, width // 24))
         self._margin = self._letter // 2
         self._font = ImageFont.load_default(size=self._letter)
 
     def draw(self, frame: NDArray[np.uint8], label: str, note: str) -> NDArray[np.uint8]:
-        """Return a copy of `frame`, uint8 [H, W, 3] RGB, with `label` on the left, `note` right.
+        """Return a copy of `frame`, uint8 [H, W, 3] RGB, with `label` left and `note` right.
 
-        Where both do not fit, the label is shortened.
+        A label that does not fit is shortened.
         """
         drawn = frame.copy()
         band = drawn[: self._letter + 2 * self._margin]
-        image = Image.fromarray(band // _DIMMED)
+        image = Image.fromarray(band // _DIM_FACTOR)
         canvas, baseline = ImageDraw.Draw(image), self._margin + self._letter
         right = image.width - self._margin
         room = right - self._font.getlength(note) - 3 * self._margin
         for left, anchor, text in (
-            (self._margin, "ls", self._shortened(label, room)),
+            (self._margin, "ls", self._shorten(label, room)),
             (right, "rs", note),
         ):
             canvas.text((left, baseline), text, fill="white", font=self._font, anchor=anchor)
         band[:] = np.asarray(image)
         return drawn
 
-    def _shortened(self, text: str, room: float) -> str:
-        """Return as much of `text` as fits into `room` pixels."""
+    def _shorten(self, text: str, room: float) -> str:
+        """Return the start of `text` that fits into `room` pixels."""
         if self._font.getlength(text) <= room:
             return text
-        while text and self._font.getlength(text + _MORE) > room:
+        while text and self._font.getlength(text + _ELLIPSIS) > room:
             text = text[:-1]
-        return text + _MORE if text else ""
+        return text + _ELLIPSIS if text else ""
 
 
-_SMALLEST: Final = 10
-_COLOURS: Final = (
+_COLORS: Final = (
     *("#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4"),
     *("#008080", "#9a6324", "#800000", "#808000", "#000075"),
 )
-"""All dark enough for white letters."""
+"""Box colors, dark enough for white text."""
 
 
-class Painter(Protocol[Taken]):
-    """Draws results onto frames of one size."""
+class Painter(Protocol[ResultsT]):
+    """Painter of results on frames of one size."""
 
-    def paint(self, seen: Taken) -> Iterator[NDArray[np.uint8]]:
-        """Yield a copy of each frame of the batch, uint8 [H, W, 3] RGB, with what was seen."""
+    def paint(self, results: ResultsT) -> Iterator[NDArray[np.uint8]]:
+        """Yield a copy of each frame of the batch, uint8 [H, W, 3] RGB, with its results."""
         ...
 
-    def paint_one(self, seen: Taken, k: int) -> NDArray[np.uint8]:
-        """Return a copy of frame `k` of the batch with what was seen."""
+    def paint_one(self, results: ResultsT, k: int) -> NDArray[np.uint8]:
+        """Return a copy of frame `k` of the batch with its results."""
         ...
 
 
 class LabelPainter:
-    """Writes the likeliest class of each frame on a band along its top."""
+    """Painter of the likeliest class, on a band along the top."""
 
     def __init__(self, size: tuple[int, int]) -> None:
-        """Take frames of `size`, (height, width)."""
+        """Paint frames of `size`, (height, width)."""
         self._overlay = Overlay(size)
 
-    def paint(self, seen: ClassifiedBatch) -> Iterator[NDArray[np.uint8]]:
+    def paint(self, results: ClassifiedBatch) -> Iterator[NDArray[np.uint8]]:
         """Yield each frame with its label: see `Painter.paint`."""
-        return (self.paint_one(seen, k) for k in range(len(seen.batch)))
+        return (self.paint_one(results, k) for k in range(len(results.batch)))
 
-    def paint_one(self, seen: ClassifiedBatch, k: int) -> NDArray[np.uint8]:
+    def paint_one(self, results: ClassifiedBatch, k: int) -> NDArray[np.uint8]:
         """Return frame `k` with its label: see `Painter.paint_one`."""
-        caption = caption_of(seen, k)
-        return self._overlay.draw(seen.batch.frames[k], caption.label, caption.note)
+        caption = make_caption(results, k)
+        return self._overlay.draw(results.batch.frames[k], caption.label, caption.note)
 
 
 class BoxPainter:
-    """Draws a frame around each thing that was found, with its class and score."""
+    """Painter of boxes with their classes and scores."""
 
     def __init__(self, size: tuple[int, int]) -> None:
-        """Take frames of `size`, (height, width)."""
-        self._letter = max(_SMALLEST, min(size) // 30)
+        """Paint frames of `size`, (height, width)."""
+        self._letter = max(_MIN_TEXT_PIXELS, min(size) // 30)
         self._width = max(1, min(size) // 240)
         self._font = ImageFont.load_default(size=self._letter)
 
-    def paint(self, seen: DetectedBatch) -> Iterator[NDArray[np.uint8]]:
-        """Yield each frame with its boxes: see `Painter.paint`. The surest lie on top."""
-        return (self.paint_one(seen, k) for k in range(len(seen.batch)))
+    def paint(self, results: DetectedBatch) -> Iterator[NDArray[np.uint8]]:
+        """Yield each frame with its boxes, the most confident on top: see `Painter.paint`."""
+        return (self.paint_one(results, k) for k in range(len(results.batch)))
 
-    def paint_one(self, seen: DetectedBatch, k: int) -> NDArray[np.uint8]:
+    def paint_one(self, results: DetectedBatch, k: int) -> NDArray[np.uint8]:
         """Return frame `k` with its boxes: see `Painter.paint_one`."""
-        return self.draw(seen.batch.frames[k], seen.boxes, k)
+        return self.draw(results.batch.frames[k], results.boxes, k)
 
     def draw(
         self, frame: NDArray[np.uint8], boxes: Boxes, k: int, scale: float = 1.0
     ) -> NDArray[np.uint8]:
-        """Return a copy of a frame with the boxes of picture `k`, times `scale`."""
+        """Return a copy of a frame with the boxes of image `k`, scaled by `scale`."""
         image = Image.fromarray(frame)  # a copy
         canvas = ImageDraw.Draw(image)
         for n in reversed(range(len(boxes.labels[k]))):
-            colour = _COLOURS[int(boxes.classes[k][n]) % len(_COLOURS)]
+            color = _COLORS[int(boxes.classes[k][n]) % len(_COLORS)]
             text = f"{boxes.labels[k][n]} {boxes.scores[k][n]:.0%}"
-            self._draw(canvas, (boxes.xyxy[k][n] * scale).tolist(), text, colour)
+            self._draw(canvas, (boxes.xyxy[k][n] * scale).tolist(), text, color)
         return np.asarray(image)
 
-    def _draw(self, canvas: ImageDraw.ImageDraw, xyxy: list[float], text: str, colour: str) -> None:
+    def _draw(self, canvas: ImageDraw.ImageDraw, xyxy: list[float], text: str, color: str) -> None:
         left, top, right, bottom = xyxy
         if right <= left or bottom <= top:
             return
-        canvas.rectangle((left, top, right, bottom), outline=colour, width=self._width)
+        canvas.rectangle((left, top, right, bottom), outline=color, width=self._width)
         band = self._letter + 4
-        above = top - band if top >= band else top  # inside, where there is no room above
+        above = top - band if top >= band else top  # inside the box, without space above
         end = left + self._font.getlength(text) + 4
-        canvas.rectangle((left, above, end, above + band), fill=colour)
+        canvas.rectangle((left, above, end, above + band), fill=color)
         canvas.text((left + 2, above + 1), text, fill="white", font=self._font)

@@ -1,4 +1,4 @@
-"""A Parquet table that is there whole or not at all. Needs pyarrow."""
+"""Parquet file, written completely or not at all. Needs pyarrow."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -10,8 +10,8 @@ from headrace.atomic_file import partial_of
 from headrace.extras import check_extra, require
 from headrace.sinks.predictions import writing
 
-_GROUP: Final = 20_000
-"""Rows that are written together: what is read at a time later, and some MB of memory now."""
+_ROW_GROUP: Final = 20_000
+"""Rows of a row group: a few MB of memory."""
 
 
 def check_parquet(what: str, instead: str) -> None:
@@ -22,18 +22,18 @@ def check_parquet(what: str, instead: str) -> None:
 
 
 class ParquetFile:
-    """Appends rows; the file appears when it is closed, whole: until then it cannot be read."""
+    """Writer of rows; the file appears on close, complete."""
 
     def __init__(self, path: Path, columns: Mapping[str, str]) -> None:
-        """Begin the file; one that lies there is replaced when this one is closed.
+        """Start the file; an existing one is replaced on close.
 
         Args:
-            path: Where it will lie.
-            columns: Name -> type, as pyarrow calls it; `[string]` is a list of strings,
-                `timestamp` a wall time in UTC, in microseconds.
+            path: Path of the file.
+            columns: Name -> pyarrow type; `[string]` is a list of strings, `timestamp` is UTC in
+                microseconds.
 
         Raises:
-            ConfigError: it cannot be written.
+            ConfigError: the file cannot be written.
         """
         import pyarrow.parquet
 
@@ -45,20 +45,20 @@ class ParquetFile:
             self._writer: Any = pyarrow.parquet.ParquetWriter(self._partial, self._schema)
 
     def write(self, rows: Sequence[dict[str, Any]]) -> None:
-        """Append rows: a value for each column.
+        """Append rows with a value for each column.
 
         Raises:
-            ConfigError: they cannot be written; nothing is left of the file then.
+            ConfigError: the file cannot be written, and is removed.
         """
         self._rows += rows
-        if len(self._rows) >= _GROUP:
+        if len(self._rows) >= _ROW_GROUP:
             self._write_group()
 
     def close(self, *, is_kept: bool) -> bool:
-        """Finish the file, or remove it; harmless when called again. Return whether it was kept.
+        """Finish the file, or remove it; return whether it was kept. Idempotent.
 
         Raises:
-            ConfigError: it cannot be written; nothing is left of it then.
+            ConfigError: the file cannot be written, and is removed.
         """
         if self._writer is None:
             return False
@@ -83,7 +83,7 @@ class ParquetFile:
 
     @contextmanager
     def _writing(self, writer: Any) -> Iterator[None]:
-        """Around work on the file: where it fails, nothing is left of it."""
+        """Remove the file where the block fails."""
         with writing(self._path):
             try:
                 yield

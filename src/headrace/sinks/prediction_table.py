@@ -1,4 +1,4 @@
-"""Predictions as a Parquet table, a row for each frame."""
+"""Parquet table of predictions, a row per frame."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +9,7 @@ from headrace.sinks.parquet_file import ParquetFile, check_parquet
 from headrace.sinks.predictions import PredictionFormat, PredictionLines, prediction_rows
 
 NAME = "predictions.parquet"
-"""The file in the folder of a run."""
+"""File name in the output folder."""
 _COLUMNS: Final = {
     "source": "string",
     "index": "int64",
@@ -27,25 +27,22 @@ _SEVERAL: Final = {"labels": "[string]", "confidences": "[float64]"}
 
 
 class PredictionTable:
-    """Writes a row for each frame, with the columns of `prediction_rows`: a `Sink`.
-
-    The file appears when it is closed, whole: until then it cannot be read. Needs pyarrow.
-    """
+    """Table of `prediction_rows`: a `Sink`. The file appears on close, complete. Needs pyarrow."""
 
     def __init__(
         self, folder: Path, sources: Sequence[str], *, top_k: int = 1, is_live: bool = False
     ) -> None:
-        """Make the file in `folder`; one that lies there is replaced when this one is closed.
+        """Start the file in `folder`; an existing one is replaced on close.
 
         Args:
-            folder: Where it lies.
-            sources: What each is called.
-            top_k: How many classes were asked for.
-            is_live: Each frame comes with its `Arrival`.
+            folder: Output folder.
+            sources: Names of the sources.
+            top_k: Number of classes per frame.
+            is_live: Whether each frame has an `Arrival`.
 
         Raises:
             BackendError: pyarrow is missing.
-            ConfigError: it cannot be written.
+            ConfigError: the file cannot be written.
         """
         check_table()
         columns = _COLUMNS | (OF_LIVE if is_live else {}) | (_SEVERAL if top_k > 1 else {})
@@ -54,24 +51,24 @@ class PredictionTable:
         self._top_k = top_k
         self._has_rows = self._is_there = False
 
-    def write(self, seen: ClassifiedBatch) -> None:
-        """Append a row for each frame: see `Sink.write`."""
-        rows = prediction_rows(seen, self._sources, self._top_k)
+    def write(self, results: ClassifiedBatch) -> None:
+        """Append a row per frame: see `Sink.write`."""
+        rows = prediction_rows(results, self._sources, self._top_k)
         self._has_rows = self._has_rows or bool(rows)
         self._file.write(rows)
 
     def close(self) -> None:
-        """Finish the table; one without a row is removed: see `Sink.close`."""
+        """Finish the table, or remove an empty one: see `Sink.close`."""
         self._is_there = self._file.close(is_kept=self._has_rows) or self._is_there
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The table, if it holds a row."""
+        """The table, if it has a row."""
         return (NAME,) if self._is_there else ()
 
 
 def check_table() -> None:
-    """Raise BackendError where tables cannot be written, with what adds it."""
+    """Raise BackendError where the extra for tables is missing."""
     check_parquet("a table of predictions", "leave out --predictions for JSON lines")
 
 
@@ -83,10 +80,10 @@ def open_predictions(
     top_k: int,
     is_live: bool = False,
 ) -> Sink:
-    """Return what writes predictions in the format that was asked for.
+    """Return the sink of predictions in a format.
 
     Raises:
-        BackendError, ConfigError: as `PredictionTable` and `PredictionLines`.
+        BackendError, ConfigError: see `PredictionTable` and `PredictionLines`.
     """
     if kind == "parquet":
         return PredictionTable(folder, sources, top_k=top_k, is_live=is_live)

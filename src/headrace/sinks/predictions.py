@@ -1,4 +1,4 @@
-"""Predictions, a row for each frame: as JSON lines here, as a table in prediction_table.py."""
+"""Predictions as JSON lines, a row per frame; prediction_table.py writes a table."""
 
 import json
 from collections.abc import Sequence
@@ -13,57 +13,54 @@ from headrace.sinks.batch_results import ClassifiedBatch
 
 PredictionFormat = Literal["jsonl", "parquet"]
 NAME = "predictions.jsonl"
-"""The file in the folder of a run."""
+"""File name in the output folder."""
 
 
 def prediction_rows(
-    seen: ClassifiedBatch, sources: Sequence[str], top_k: int
+    results: ClassifiedBatch, sources: Sequence[str], top_k: int
 ) -> list[dict[str, Any]]:
-    """Return what was predicted for each frame of a batch.
+    """Return the prediction of each frame of a batch, as a row.
 
     {"source": "a.mp4", "index": 7, "pts": 21000, "pts_seconds": 0.233333, "label": "cat",
     "confidence": 0.91}
 
-    `pts` are ticks of the video's time base, exact, to join results with. Rows of a live run also
-    hold `segment`, `arrival_time` and `capture_time`, as `Arrival` does. Where more than one class
-    was asked for, `labels` and `confidences` hold them all, the likeliest first.
+    `pts` are exact ticks of the video's time base, to join results with. Rows of a live run also
+    have `segment`, `arrival_time` and `capture_time`: see `Arrival`. With `top_k` above 1, `labels`
+    and `confidences` list the classes, the likeliest first.
     """
-    batch, found = seen.batch, seen.labels
+    batch, labels = results.batch, results.labels
     rows = []
     for k in range(len(batch)):
-        names, confidence = found.names[k], [round(value, 6) for value in found.confidence[k]]
+        names, confidence = labels.names[k], [round(value, 6) for value in labels.confidence[k]]
         row = {
             "source": sources[batch.video],
             "index": int(batch.index[k]),
             "pts": int(batch.pts[k]),
             "pts_seconds": round(float(batch.pts_seconds[k]), 6),
-            **({} if seen.arrival is None else asdict(seen.arrival)),
+            **({} if results.arrival is None else asdict(results.arrival)),
             "label": names[0],
             "confidence": confidence[0],
         }
-        several = {"labels": list(names), "confidences": confidence} if top_k > 1 else {}
-        rows.append(row | several)
+        all_classes = {"labels": list(names), "confidences": confidence} if top_k > 1 else {}
+        rows.append(row | all_classes)
     return rows
 
 
 class PredictionLines:
-    """Appends a line of JSON for each frame, a row of `prediction_rows`: a `Sink`.
-
-    Wall times are texts, as `iso_text` writes them.
-    """
+    """JSON lines of `prediction_rows`: a `Sink`. Times are ISO 8601 texts: see `iso_text`."""
 
     _name = NAME
 
     def __init__(self, folder: Path, sources: Sequence[str], *, top_k: int = 1) -> None:
-        """Make the file in `folder`; one that lies there is replaced.
+        """Start the file in `folder`; an existing one is replaced.
 
         Args:
-            folder: Where it lies.
-            sources: What each is called.
-            top_k: How many classes were asked for.
+            folder: Output folder.
+            sources: Names of the sources.
+            top_k: Number of classes per frame.
 
         Raises:
-            ConfigError: it cannot be written.
+            ConfigError: the file cannot be written.
         """
         self._path = folder / self._name
         self._is_empty = True
@@ -72,16 +69,16 @@ class PredictionLines:
         with writing(self._path):
             self._file: TextIO = self._path.open("w", encoding="utf-8")
 
-    def write(self, seen: Any) -> None:
-        """Append a line for each frame: see `Sink.write`."""
-        rows = self._rows(seen)
+    def write(self, results: Any) -> None:
+        """Append a line per frame: see `Sink.write`."""
+        rows = self._rows(results)
         with writing(self._path):
             self._file.writelines(f"{json_line(row)}\n" for row in rows)
-            self._file.flush()  # who follows the file sees whole batches
+            self._file.flush()  # readers of the open file see complete batches
             self._is_empty = self._is_empty and not rows
 
     def close(self) -> None:
-        """Finish the file; one without a line is removed: see `Sink.close`."""
+        """Finish the file, or remove an empty one: see `Sink.close`."""
         with writing(self._path):
             self._file.close()
             if self._is_empty:
@@ -89,18 +86,18 @@ class PredictionLines:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The file, if it holds a line."""
+        """The file, if it has a line."""
         return () if self._is_empty else (self._name,)
 
-    def _rows(self, seen: Any) -> list[dict[str, Any]]:
-        return prediction_rows(seen, self._sources, self._top_k)
+    def _rows(self, results: Any) -> list[dict[str, Any]]:
+        return prediction_rows(results, self._sources, self._top_k)
 
 
 def json_line(row: dict[str, Any]) -> str:
-    """Return a row as JSON, its times as `iso_text` writes them."""
+    """Return a row as JSON, with ISO 8601 times."""
     return json.dumps(row, ensure_ascii=False, default=iso_text)
 
 
 def writing(path: Path) -> AbstractContextManager[None]:
-    """Around work on a file of results: what the system says against it becomes a ConfigError."""
+    """Convert file errors of the block into ConfigError."""
     return file_errors(f"cannot write {path}", "give another folder with --out")

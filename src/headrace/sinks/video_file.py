@@ -1,4 +1,4 @@
-"""An H.264 file that plays however its writing ends."""
+"""H.264 file that plays however its writing ends."""
 
 import os
 import shutil
@@ -21,33 +21,35 @@ from numpy.typing import NDArray
 from headrace.atomic_file import partial_of
 from headrace.errors import BackendError, ConfigError
 
-_HEAD: Final = 8
-_LONG_HEAD: Final = 16
+_HEADER: Final = 8
+"""Bytes of an MP4 box header."""
+_LONG_HEADER: Final = 16
+"""Bytes of a header with a 64-bit size."""
 
 
-def keep_whole_fragments(path: Path) -> bool:
-    """Cut a fragmented MP4 behind its last whole fragment; say whether there is one.
+def truncate_to_fragments(path: Path) -> bool:
+    """Truncate a fragmented MP4 after its last complete fragment; return whether there is one.
 
-    Reads the heads of its boxes only.
+    Reads box headers only.
     """
     with path.open("r+b") as file:
-        whole = max((end for kind, end in _boxes(file) if kind == b"mdat"), default=0)
-        if whole:
-            file.truncate(whole)
-    return whole > 0
+        end_of_data = max((end for kind, end in _boxes(file) if kind == b"mdat"), default=0)
+        if end_of_data:
+            file.truncate(end_of_data)
+    return end_of_data > 0
 
 
 def _boxes(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
-    """Yield kind and end of each whole box at the top."""
+    """Yield the kind and end of each complete top-level box."""
     length = file.seek(0, os.SEEK_END)
     start = 0
-    while start + _HEAD <= length:
+    while start + _HEADER <= length:
         file.seek(start)
-        head = file.read(_LONG_HEAD)
-        size, kind = struct.unpack(">I4s", head[:_HEAD])
-        if size == 1 and len(head) == _LONG_HEAD:
-            (size,) = struct.unpack(">Q", head[_HEAD:])
-        if size < _HEAD or start + size > length:
+        header = file.read(_LONG_HEADER)
+        size, kind = struct.unpack(">I4s", header[:_HEADER])
+        if size == 1 and len(header) == _LONG_HEADER:
+            (size,) = struct.unpack(">Q", header[_HEADER:])
+        if size < _HEADER or start + size > length:
             return
         start += size
         yield kind, start
@@ -56,31 +58,30 @@ def _boxes(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
 _ENCODER: Final = "libx264"
 _TIME_BASE = Fraction(1, 90_000)
 _BT709 = 1
-# Flushed, since a fragment of a quiet scene is smaller than what FFmpeg holds back.
+# Flushed: a fragment of a static scene is smaller than FFmpeg's buffer.
 _FLAGS: Final = {"movflags": "+hybrid_fragmented+frag_keyframe", "flush_packets": "1"}
-_MOST_IN_FRAGMENT: Final = 60
-"""Frames that are lost at most when the power is cut: two seconds of them."""
-_GROUPING: Final = {"g": str(_MOST_IN_FRAGMENT), "bf": "0"}
-"""A fragment begins at a keyframe. B-frames would come out of it later than they are."""
+_MAX_IN_FRAGMENT: Final = 60
+"""Frames of a fragment, at most: two seconds, the loss in a power cut."""
+_GOP_OPTIONS: Final = {"g": str(_MAX_IN_FRAGMENT), "bf": "0"}
+"""Each fragment starts at a keyframe. B-frames would delay its last frames."""
 
 
 class VideoFile:
-    """Writes frames to an MP4 with H.264 (yuv420p, BT.709), in fragments.
+    """Fragmented MP4 with H.264 (yuv420p, BT.709).
 
-    Frames keep their own times, so a video with a varying frame rate stays one. The file plays at
-    any moment, up to some seconds before: also after a power cut, and on a full disk what plays is
-    kept. One that holds no frame is removed. Not thread-safe.
+    Frames keep their times, so variable frame rates stay variable. The file plays at any time, up
+    to the last seconds, also after a power cut; on a full disk the playable part is kept. A file
+    without frames is removed. Not thread-safe.
     """
 
     def __init__(self, path: Path, frame_rate: Fraction, *, is_endless: bool = False) -> None:
-        """Open the file; its first frame decides the size.
+        """Open the file; its first frame sets the size.
 
         Args:
-            path: Where it lies; a file that lies there is replaced.
-            frame_rate: Average frames per second; 0 where it is not known.
-            is_endless: It is a recording without an end: its index comes behind the frames, and
-                closing moves none, however long it is. Else closing writes the whole file again, to
-                put the index in front, where there is room for that.
+            path: Path of the file; an existing file is replaced.
+            frame_rate: Average frames per second; 0: unknown.
+            is_endless: Whether the recording may be very long: its index follows the frames then.
+                Else `close` writes the file again with the index first, given enough disk space.
 
         Raises:
             ConfigError: the file cannot be written.
@@ -91,7 +92,7 @@ class VideoFile:
         self._stream: VideoStream | None = None
         self._first_pts = self._last_pts = -1
         try:
-            # FFmpeg opens the file with the first frame only: too late to learn that it cannot.
+            # FFmpeg opens the file with the first frame only; check now that it can.
             path.open("wb").close()
             self._container: OutputContainer | None = av.open(
                 str(path), "w", format="mp4", options=_FLAGS
@@ -100,11 +101,11 @@ class VideoFile:
             raise _unwritable(path, error) from error
 
     def write(self, frame: NDArray[np.uint8], pts_seconds: float) -> None:
-        """Append one frame, uint8 [H, W, 3] RGB; an odd row or column is repeated to be even.
+        """Append one frame, uint8 [H, W, 3] RGB; odd sizes are padded by an edge row or column.
 
         Raises:
             ConfigError: the file cannot be written.
-            BackendError: there is no encoder for frames of this size.
+            BackendError: the encoder does not support this size.
         """
         if self._container is None:
             raise ConfigError(f"cannot write a frame to {self.path}: it is closed")
@@ -113,7 +114,7 @@ class VideoFile:
             frame = np.pad(frame, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
         stream = self._stream or self._add_stream(self._container, frame.shape[0], frame.shape[1])
         self._stream = stream
-        picture = av.VideoFrame.from_ndarray(frame, format="rgb24").reformat(
+        encoded = av.VideoFrame.from_ndarray(frame, format="rgb24").reformat(
             format="yuv420p",
             dst_colorspace=Colorspace.ITU709,
             dst_color_range=ColorRange.MPEG,
@@ -121,12 +122,12 @@ class VideoFile:
         self._last_pts = max(round(pts_seconds / _TIME_BASE), self._last_pts + 1)
         if self._first_pts < 0:
             self._first_pts = self._last_pts
-        picture.pts, picture.time_base = self._last_pts, _TIME_BASE
+        encoded.pts, encoded.time_base = self._last_pts, _TIME_BASE
         with self._writing():
-            self._container.mux(stream.encode(picture))
+            self._container.mux(stream.encode(encoded))
 
     def close(self) -> None:
-        """Finish the file; harmless when called again.
+        """Finish the file; idempotent.
 
         Raises:
             ConfigError: the file cannot be written.
@@ -155,7 +156,7 @@ class VideoFile:
         if error is None:
             self.close()
         else:
-            # What went wrong first is what the user must hear of.
+            # The first error is raised.
             with suppress(ConfigError):
                 self.close()
 
@@ -164,7 +165,7 @@ class VideoFile:
             stream = container.add_stream(
                 _ENCODER,
                 rate=self._rate.limit_denominator(1001) or Fraction(1),
-                options={"preset": "veryfast", "crf": "23", **_GROUPING},
+                options={"preset": "veryfast", "crf": "23", **_GOP_OPTIONS},
             )
             stream.height, stream.width, stream.pix_fmt = height, width, "yuv420p"
             stream.time_base = _TIME_BASE
@@ -186,27 +187,27 @@ class VideoFile:
         try:
             yield
         except (av.error.FFmpegError, OSError) as error:
-            kept = "what was written before plays" if self._remove() else "nothing of it is kept"
-            raise _unwritable(self.path, error, f"; {kept}") from error
+            rest = "the part before plays" if self._remove() else "it is removed"
+            raise _unwritable(self.path, error, f"; {rest}") from error
 
     def _remove(self) -> bool:
-        """Close the file; keep what plays of it, and say whether something does."""
-        # Only closed: FFmpeg crashes when a packet follows one that could not be written.
+        """Close the file and keep its playable part; return whether there is one."""
+        # Close only: FFmpeg crashes on a packet after a failed write.
         container, self._container = self._container, None
         with suppress(av.error.FFmpegError, OSError):
             if container is not None:
                 container.close()
         with suppress(OSError):
-            if keep_whole_fragments(self.path):
+            if truncate_to_fragments(self.path):
                 return True
             self.path.unlink()
         return False
 
 
 def _put_index_in_front(path: Path, first_pts: int) -> None:
-    """Write the file again with its index in front; where there is no room, it stays as it is.
+    """Write the file again with its index first; without enough disk space, leave it unchanged.
 
-    Fragments begin at 0; the second file has the first frame at `first_pts`, in ticks of 90 kHz.
+    Fragments start at 0; in the new file the first frame is at `first_pts`, in ticks of 90 kHz.
     """
     partial = partial_of(path)
     try:

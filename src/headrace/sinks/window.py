@@ -1,4 +1,4 @@
-"""A window with what the model saw, where there is a display."""
+"""Window with the latest results, on a display."""
 
 import io
 from contextlib import ExitStack
@@ -15,44 +15,42 @@ _PROGRAM: Final = "headrace.sinks.window_main"
 
 
 class WindowView:
-    """Shows the newest picture of each source in a window: a `Sink`.
+    """Window with the latest frame of each source: a `Sink`.
 
-    It never holds up who writes: a picture is sent when the last one is on the screen, the newest
-    there is then. Who closes the window ends this sink, and nothing else.
+    Never blocks the run: when an image is on the screen, the latest one follows. Closing the window
+    ends this sink alone.
     """
 
     def __init__(self, title: str, names: tuple[str, ...], *, clock: Clock = SYSTEM_CLOCK) -> None:
         """Open the window; about 0.2 s.
 
         Args:
-            title: Of the window, without credentials.
-            names: Of the sources, for a reader, without credentials.
-            clock: The run's.
+            title: Window title, without credentials.
+            names: Names of the sources, without credentials.
+            clock: Clock of the run.
 
         Raises:
-            BackendError: there is no display, or Python came without Tk.
+            BackendError: there is no display, or this Python has no Tk.
         """
-        self._gallery = LatestImages(names, clock)
+        self._latest_images = LatestImages(names, clock)
         self._process = LineRpcProcess(_PROGRAM, title)
         with ExitStack() as stack:
             stack.callback(self._process.close)
-            found = self._process.answer()
-            if found != "ready":
+            reply = self._process.answer()
+            if reply != "ready":
                 raise BackendError(
                     "no window can be opened: "
-                    f"{found or 'this Python came without Tk (python3-tk)'}; "
-                    "watch in a browser instead, with --view web"
+                    f"{reply or 'this Python has no Tk (python3-tk)'}; "
+                    "use a browser instead, with --view web"
                 )
-            outlet = SinkSpec(
-                name="window", function=self._show, capacity=1, overflow="drop_oldest"
-            )
-            self._newest = stack.enter_context(FanOut([outlet], clock=clock))
-            stack.callback(self._process.close)  # first: nobody waits for it any more
+            sink = SinkSpec(name="window", function=self._show, capacity=1, overflow="drop_oldest")
+            self._newest = stack.enter_context(FanOut([sink], clock=clock))
+            stack.callback(self._process.close)  # first, so that no call waits for it
             self._stack = stack.pop_all()
 
-    def write(self, seen: ClassifiedBatch | DetectedBatch) -> None:
-        """Show the newest frame of a batch: see `Sink.write`; nothing once the window is closed."""
-        self._newest.put(seen)
+    def write(self, results: ClassifiedBatch | DetectedBatch) -> None:
+        """Show the newest frame of a batch: see `Sink.write`; no effect after the window closed."""
+        self._newest.put(results)
 
     def close(self) -> None:
         """Close the window: see `Sink.close`."""
@@ -63,8 +61,8 @@ class WindowView:
         """No files."""
         return ()
 
-    def _show(self, seen: ClassifiedBatch | DetectedBatch) -> None:
-        self._gallery.show(seen)
+    def _show(self, results: ClassifiedBatch | DetectedBatch) -> None:
+        self._latest_images.show(results)
         file = io.BytesIO()
-        self._gallery.picture().save(file, "PPM")
+        self._latest_images.image().save(file, "PPM")
         self._process.ask(file.getvalue())

@@ -1,6 +1,6 @@
-"""The program behind a window: shows the pictures it is sent, until they end or it is closed.
+"""Program of the window: displays the images on stdin until their end, or until it is closed.
 
-It has a process of its own since a toolkit wants the main thread, and may take the process with it.
+A separate process, since a toolkit needs the main thread and may crash its process.
 """
 
 import os
@@ -14,7 +14,7 @@ _LENGTH: Final = 4
 
 
 class _Window:
-    """Shows one picture at a time, each answered when it can be seen."""
+    """Window of one image, confirming each displayed image."""
 
     def __init__(self, title: str) -> None:
         self._root = tkinter.Tk()
@@ -22,43 +22,43 @@ class _Window:
         self._root.configure(background="black")
         self._label = tkinter.Label(self._root, background="black", borderwidth=0)
         self._label.pack(expand=True)
-        self._picture: tkinter.PhotoImage | None = None
+        self._image: tkinter.PhotoImage | None = None
 
     def run(self) -> None:
         self._root.tk.createfilehandler(_INPUT, tkinter.READABLE, self._read)
-        _tell("ready")
+        _send("ready")
         self._root.mainloop()
 
     def _read(self, *_: object) -> None:
-        message = _message()
+        message = _read_message()
         if message is None:
             self._root.destroy()
             return
-        self._picture = tkinter.PhotoImage(data=message, format="PPM")  # Tk keeps none by itself
-        self._label.configure(image=self._picture)
+        self._image = tkinter.PhotoImage(data=message, format="PPM")  # Tk keeps no reference
+        self._label.configure(image=self._image)
         self._root.update()
-        _tell("shown")
+        _send("shown")
 
 
 def main() -> None:
-    """Open the window, or say why there is none."""
+    """Open the window, or send the reason why not."""
     try:
         window = _Window(sys.argv[1])
     except TclError as error:
-        _tell(str(error))
+        _send(str(error))
         return
     window.run()
 
 
-def _message() -> bytes | None:
-    """One message; None at the end of the input."""
-    length = int.from_bytes(_bytes(_LENGTH), "big")
-    message = _bytes(length)
+def _read_message() -> bytes | None:
+    """Return one message; None at the end of the input."""
+    length = int.from_bytes(_read_bytes(_LENGTH), "big")
+    message = _read_bytes(length)
     return message if message and len(message) == length else None
 
 
-def _bytes(count: int) -> bytes:
-    """So many bytes of the input; fewer at its end."""
+def _read_bytes(count: int) -> bytes:
+    """Return `count` bytes of the input; fewer at its end."""
     parts = []
     while count:
         part = os.read(_INPUT, count)
@@ -69,7 +69,7 @@ def _bytes(count: int) -> bytes:
     return b"".join(parts)
 
 
-def _tell(line: str) -> None:
+def _send(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

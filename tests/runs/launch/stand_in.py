@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from headrace.runs.launch.launching import began, progress, ready
+from headrace.runs.launch.launching import progress_message, ready_message, start_message
 from headrace.runtime.child_spec import LAUNCH_VARIABLE
 from headrace.runtime.rank_processes import Participant
 from report.recorded import record
@@ -24,9 +24,9 @@ def main(what: str, folder: Path) -> None:
     if "--dry-run" in sys.argv:
         return
     worker = Participant(os.environ[LAUNCH_VARIABLE])
-    worker.tell(ready(os.getpid()))
-    worker.tell(began(worker.wait()))
-    worker.tell(progress(3, 0.5))
+    worker.tell(ready_message(os.getpid()))
+    worker.tell(start_message(worker.wait()))
+    worker.tell(progress_message(3, 0.5))
     if what == "killed":
         record(steps=7, pid=os.getpid(), outcome="interrupted").save(folder / "session.json")
     if what in ("die", "killed"):
@@ -37,7 +37,7 @@ def main(what: str, folder: Path) -> None:
     if what == "endless":
         try:
             signal.signal(signal.SIGTERM, signal.default_int_handler)
-            worker.tell(progress(4, 0.6))
+            worker.tell(progress_message(4, 0.6))
             signal.pause()
         except KeyboardInterrupt:
             outcome = "interrupted"

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.errors import BackendError, ConfigError
 from headrace.runs.launch.launch_config import LaunchConfig, WorkerConfig
-from headrace.runs.launch.launch_record import end_words, killed_words
+from headrace.runs.launch.launch_record import describe_exit, killed_words
 from headrace.runs.launch.launching import Launch, LaunchAborted, LaunchMonitor
 from headrace.runtime.child_spec import CompletedChild
 from headrace.runtime.rank_processes import Rendezvous
@@ -36,7 +36,7 @@ def ran(made, **options):
 def test_workers_begin_together_and_leave_one_record(tmp_path):
     news = []
     workers = {"cars": "complete", "people": "complete"}
-    found = ran(launch(tmp_path, workers, on_news=news.append))
+    found = ran(launch(tmp_path, workers, on_event=news.append))
     ends = [(each.name, each.outcome, each.exit_code) for each in found.workers]
     assert ends == [("cars", "complete", 0), ("people", "complete", 0)]
     first = found.workers[0]
@@ -82,7 +82,7 @@ def test_one_that_dies_is_named_with_its_last_lines_and_its_record_and_the_other
     assert (bad.outcome, bad.exit_code) == ("died", -9)
     assert bad.error == "killed (signal 9, SIGKILL) before its first record"
     assert bad.last_lines == ("step 1", "step 2")
-    assert end_words(bad) == f"was {bad.error}"
+    assert describe_exit(bad) == f"was {bad.error}"
     assert (late.outcome, late.figures.frames) == ("died", 7 * 16)
     folder = tmp_path / "out/late"
     assert late.error == f"killed (signal 9, SIGKILL) after 7 steps; what it wrote is in {folder}"
@@ -109,7 +109,7 @@ def test_an_interrupt_stops_all_and_each_keeps_what_it_did(tmp_path):
             if len(running) == 2:
                 raise KeyboardInterrupt
 
-    found = ran(launch(tmp_path, {"a": "endless", "b": "endless"}, on_news=interrupt))
+    found = ran(launch(tmp_path, {"a": "endless", "b": "endless"}, on_event=interrupt))
     assert [each.outcome for each in found.workers] == ["interrupted"] * 2
     assert all(each.figures.frames == 40 * 16 for each in found.workers)
 
@@ -171,23 +171,23 @@ def ending(name, exit_code):
 
 
 def test_those_that_cannot_begin_are_named_in_their_order_whoever_ended_first(watch):
-    watch.ended(ending("c", 2))
-    watch.ended(ending("a", 2))
+    watch.on_exit(ending("c", 2))
+    watch.on_exit(ending("a", 2))
     assert watch.broken == ("a", "c")
 
 
 def test_the_rest_is_called_off_once_all_are_heard_of(watch, tmp_path):
-    watch.ended(ending("c", 2))
-    watch.look()
+    watch.on_exit(ending("c", 2))
+    watch.poll()
     for name in "ab":
         (tmp_path / f"{name}.jsonl").write_text('{"ready": 7}\n')
     with pytest.raises(LaunchAborted):
-        watch.look()
+        watch.poll()
 
 
 def test_one_that_ends_after_the_start_breaks_nothing(watch, tmp_path):
     for name in "abc":
         (tmp_path / f"{name}.jsonl").write_text('{"ready": 7}\n')
-    watch.look()
-    watch.ended(ending("a", 2))
+    watch.poll()
+    watch.on_exit(ending("a", 2))
     assert watch.broken == ()

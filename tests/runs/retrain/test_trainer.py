@@ -13,8 +13,8 @@ from headrace.models.model import Model
 from headrace.models.outputs import ToLabels
 from headrace.models.results import ClassNames
 from headrace.preprocess.spec import InputSpec
-from headrace.runs.model_setup import StartWatch
-from headrace.runs.retrain.learner import Learner, ready_learner
+from headrace.runs.model_setup import StartupTimer
+from headrace.runs.retrain.learner import Learner, load_learner
 from headrace.runs.retrain.retrain_options import TrainOptions
 from headrace.runs.retrain.trainer import Trainer
 from headrace.runs.run_options import ComputeOptions
@@ -102,14 +102,14 @@ def _out_of_memory(*given: object) -> None:
     raise RuntimeError("out of memory\nwith a long story")
 
 
-def learner(compiler: Callable[[nn.Module], nn.Module], watch: StartWatch) -> Learner:
-    return ready_learner(
+def learner(compiler: Callable[[nn.Module], nn.Module], watch: StartupTimer) -> Learner:
+    return load_learner(
         ComputeOptions(model_name="squeezenet1_1", weights="none", threads=1),
         TrainOptions(),
         ("a", "b"),
         compute=Compute(compile=True, precision="bfloat16"),
         batch_size=2,
-        watch=watch,
+        timer=watch,
         compiler=compiler,
     )
 
@@ -121,7 +121,7 @@ def test_what_is_compiled_is_what_is_trained():
         compiled.append(module)
         return module
 
-    watch = StartWatch(FakeClock())
+    watch = StartupTimer(FakeClock())
     ready = learner(compiler, watch)
     assert compiled == [ready.model.module]
     assert [part.name for part in watch.parts] == ["model", "compile"]
@@ -137,5 +137,5 @@ class Uncompilable(nn.Module):
 def test_a_compiler_that_fails_is_one_line_that_says_what_it_needs():
     said = r"squeezenet1_1 cannot be compiled on cpu for batches of 2: No working .*"
     with pytest.raises(BackendError, match=said + "install what torch.compile needs") as caught:
-        learner(lambda module: Uncompilable(), StartWatch(FakeClock()))
+        learner(lambda module: Uncompilable(), StartupTimer(FakeClock()))
     assert len(str(caught.value).splitlines()) == 1

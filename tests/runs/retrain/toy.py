@@ -5,7 +5,7 @@ from pathlib import Path
 
 from headrace.decode.index_store import IndexStore
 from headrace.runs.retrain.retrain_options import RetrainOptions
-from headrace.runs.retrain.runner import RetrainRunner
+from headrace.runs.retrain.retrain_session import RetrainRunner
 from headrace.testing.synth import Look, SynthClip, write_clip
 from runs.kit import SQUEEZENET, options
 

@@ -27,7 +27,7 @@ from headrace.testing.fake_clock import FakeClock
 from sinks.made import frames
 
 DOOR = "rtsp://10.0.0.7/door"
-ANY_PORT = WebOptions(port=0, pictures_per_second=1e6)
+ANY_PORT = WebOptions(port=0, images_per_second=1e6)
 """Pictures come as fast as they are asked for: the fake clock stands still."""
 
 

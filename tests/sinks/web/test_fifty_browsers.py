@@ -9,9 +9,9 @@ import pytest
 
 from headrace.live.drop_policy import DropPolicy
 from headrace.models.results import Labels
-from headrace.runs.live.flow import LiveFlow, LivePlan
 from headrace.runs.live.live_batches import ModelRunner
-from headrace.runs.live.showing import fan_out, results_of
+from headrace.runs.live.live_pipeline import LivePipeline, LivePlan
+from headrace.runs.live.sink_stage import fan_out, sink_batches
 from headrace.runtime.clock import SYSTEM_CLOCK
 from runs.live.fake_sources import FakeSource
 from runtime.in_time import Call, happens, in_time
@@ -65,7 +65,7 @@ def test_fifty_browsers_neither_hold_a_run_back_nor_lose_a_frame_nor_grow_its_me
 
     plan = LivePlan(
         sources=(Large(count=FRAMES, interval_ms=0, on_frame=on_frame),),
-        engine=ModelRunner.of_callable(labels),
+        model_runner=ModelRunner.of_callable(labels),
         overload=DropPolicy.chosen("keep-all", is_live=True),
     )
 
@@ -75,8 +75,8 @@ def test_fifty_browsers_neither_hold_a_run_back_nor_lose_a_frame_nor_grow_its_me
             fan = fan_out([run.view], keeps_all=True, clock=SYSTEM_CLOCK)
             with (
                 fan,
-                LiveFlow(
-                    replace(plan, show=lambda answered: fan.put(results_of(answered)))
+                LivePipeline(
+                    replace(plan, show=lambda answered: fan.put(sink_batches(answered)))
                 ) as flow,
             ):
                 items = iter(flow)

@@ -39,7 +39,7 @@ from sinks.web.faked_run import ANY_PORT, DOOR, ask, faked_run, source, status
         ),
         (
             {"health_timeout_seconds": 0.0},
-            "pictures_per_second and health_timeout_seconds must be > 0, got 15 and 0",
+            "images_per_second and health_timeout_seconds must be > 0, got 15 and 0",
         ),
     ],
 )
@@ -126,7 +126,7 @@ OPEN = Guard(is_local=False, hosts=frozenset({"box"}), token=TOKEN)
 
 def refused(guard: Guard, **asking) -> int | None:
     """The status a request is refused with; None where it is let through."""
-    found = guard.refusal(
+    found = guard.check(
         RequestInfo(**{"method": "GET", "headers": {"host": "localhost"}, **asking})
     )
     return None if found is None else found.status

@@ -294,7 +294,7 @@ class FeatureExtraction(Extraction[FeatureOptions]):
         """Return how the model was run, the tables, and what there is to say of them and of it."""
         options = self.options
         model, size = options.model, options.effort.batch_size
-        decoding = recorder.notes_on_decoding()
+        decoding = recorder.decoding_notes()
         return KindSummary(
             setup=Setup(
                 batch_size=size if isinstance(size, int) else 1,  # where it was measured

@@ -1,4 +1,4 @@
-"""A launch as its YAML file describes it, every key checked, all problems in one go."""
+"""YAML file of a launch: every key is checked, and all problems are reported at once."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -13,15 +13,16 @@ from headrace.profiling.provenance import Record, Text
 from headrace.runs.launch.problems import Problems, closest
 
 Value = str | bool | tuple[str, ...]
-"""Of an option: its text, whether a flag is set, or several texts."""
+"""Value of an option: a text, the state of a flag, or several texts."""
 
-_LARGEST_BYTES: Final = 1 << 20
+_MAX_BYTES: Final = 1 << 20
+"""Size of a launch file, at most."""
 _TRUE: Final = {"yes", "true", "on"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class YamlEntry:
-    """A key and what it holds."""
+    """One key of a YAML mapping, with its value."""
 
     key: str
     line: int
@@ -30,84 +31,90 @@ class YamlEntry:
 
     @property
     def is_true(self) -> bool | None:
-        """What it says as a flag; None where it is none."""
+        """Value as a flag; None for other values."""
         value = _scalar(self.node)
         return value if isinstance(value, bool) else None
 
     @property
-    def words(self) -> str:
-        """What it holds, for a message."""
-        kind = {yaml.MappingNode: "keys of its own", yaml.SequenceNode: "a list"}
-        return kind.get(type(self.node)) or repr(self.node.value)
+    def description(self) -> str:
+        """Value, for a message."""
+        kinds = {yaml.MappingNode: "keys of its own", yaml.SequenceNode: "a list"}
+        return kinds.get(type(self.node)) or repr(self.node.value)
 
-    def value(self, place: str, problems: Problems) -> Value | None:
-        """Return what it holds; None where that is nothing, or is wrong and noted."""
+    def value(self, location: str, problems: Problems) -> Value | None:
+        """Return the value; None if it is empty, or invalid and added to `problems`."""
         if isinstance(self.node, yaml.ScalarNode):
             return _scalar(self.node)
-        parts = self.node.value if isinstance(self.node, yaml.SequenceNode) else [self.node]
-        texts = [part.value for part in parts if isinstance(part, yaml.ScalarNode)]
-        if len(texts) < len(parts) or not texts:
-            problems.add(self.line, f"{place} takes a value or a list of values, got {self.words}")
+        nodes = self.node.value if isinstance(self.node, yaml.SequenceNode) else [self.node]
+        texts = [node.value for node in nodes if isinstance(node, yaml.ScalarNode)]
+        if len(texts) < len(nodes) or not texts:
+            problems.add(
+                self.line, f"{location} takes a value or a list of values, got {self.description}"
+            )
             return None
         return tuple(texts)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
-    """What a file holds, on its top."""
+    """Top-level entries of a YAML file."""
 
     entries: tuple[YamlEntry, ...]
 
-    def part(
+    def section(
         self, name: str, problems: Problems, at: YamlEntry | None = None
     ) -> tuple[YamlEntry, ...]:
-        """Return the entries below a key, or below `at`; none where there is no such key."""
+        """Return the entries below a key, or below `at`; empty without that key."""
         for entry in self.entries if at is None else (at,):
             if entry.key == name:
                 if isinstance(entry.node, yaml.MappingNode):
                     return tuple(_entries(entry.node, problems))
                 if _scalar(entry.node) is not None:
-                    problems.add(entry.line, f"{name} holds keys with values, got {entry.words}")
+                    problems.add(
+                        entry.line, f"{name} holds keys with values, got {entry.description}"
+                    )
         return ()
 
     def text(self, name: str, problems: Problems) -> str | None:
-        """Return what a key of the top says; None where it is not there."""
+        """Return the text of a top-level key; None without that key."""
         for entry in self.entries:
             if entry.key == name:
                 if isinstance(entry.node, yaml.ScalarNode):
                     return str(entry.node.value) or None
-                problems.add(entry.line, f"{name} is one text, got {entry.words}")
+                problems.add(entry.line, f"{name} is one text, got {entry.description}")
         return None
 
 
 def read_document(path: Path, problems: Problems) -> Document:
-    """Return what a YAML file holds; keys that are given twice are noted as problems.
+    """Return the entries of a YAML file; duplicate keys are added to `problems`.
 
-    Texts stay as they were typed: `0-3`, `010` and `12:30` are no numbers, dates or times.
+    Texts stay as typed: `0-3`, `010` and `12:30` are not read as numbers, dates or times.
 
     Raises:
-        ConfigError: it cannot be read, or is no YAML with keys.
+        ConfigError: the file cannot be read, or is not a YAML mapping.
     """
     try:
-        if path.stat().st_size > _LARGEST_BYTES:
-            raise ConfigError(f"{path} is larger than 1 MiB; is it the description of a launch?")
+        if path.stat().st_size > _MAX_BYTES:
+            raise ConfigError(f"{path} is larger than 1 MiB; check that it is a launch file")
         text = path.read_text(encoding="utf-8-sig")
-        # Only the tree of what stands there: nothing is built from it, so nothing can be run.
+        # The syntax tree alone: no objects are built from it, so no code can run.
         top = yaml.compose(text, Loader=yaml.SafeLoader)
     except OSError as error:
-        why = reason_of(error)
         raise ConfigError(
-            f"cannot read {path}: {why}; `headrace launch --example` prints a file to begin with"
+            f"cannot read {path}: {reason_of(error)}; `headrace launch --example` prints a first "
+            "file"
         ) from error
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise ConfigError(f"{path}:{line}: it is no YAML: {error.problem}") from error
+        raise ConfigError(f"{path}:{line}: invalid YAML: {error.problem}") from error
     except (UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
-        raise ConfigError(f"{path} is no YAML text; write it as UTF-8, without nesting") from error
+        raise ConfigError(
+            f"{path} is not a YAML text; write it as UTF-8, without deep nesting"
+        ) from error
     if top is None or (_scalar(top) is None and isinstance(top, yaml.ScalarNode)):
         return Document(entries=())
     if not isinstance(top, yaml.MappingNode):
-        raise ConfigError(f"{path} holds no keys; see `headrace launch --example`")
+        raise ConfigError(f"{path} has no keys; see `headrace launch --example`")
     return Document(entries=tuple(_entries(top, problems)))
 
 
@@ -118,14 +125,14 @@ def _entries(node: yaml.MappingNode, problems: Problems) -> Iterator[YamlEntry]:
         if not isinstance(key, yaml.ScalarNode):
             problems.add(line, "a key is one word, got a list or keys")
         elif key.value in seen:
-            problems.add(line, f"{key.value} is given again; it stands in line {seen[key.value]}")
+            problems.add(line, f"{key.value} is given twice; first in line {seen[key.value]}")
         else:
             seen[key.value] = line
             yield YamlEntry(key=key.value, line=line, node=value)
 
 
 def _scalar(node: yaml.Node) -> str | bool | None:
-    """The text as it stands there; a flag; None where it is nothing."""
+    """Return the text as typed, a flag, or None for null."""
     if not isinstance(node, yaml.ScalarNode):
         return ""
     kind = node.tag.rpartition(":")[2]
@@ -136,28 +143,28 @@ def _scalar(node: yaml.Node) -> str | bool | None:
     return str(node.value)
 
 
-_TOP: Final = ("out", "defaults", "workers")
+_TOP_KEYS: Final = ("out", "defaults", "workers")
 _NSYS: Final = "nsys"
 _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
 
 class Vocabulary(Protocol):
-    """The options a worker may have: those of the command that runs it."""
+    """Options of a worker: those of the command that runs it."""
 
     @property
     def keys(self) -> Mapping[str, str]:
-        """Key → option it sets; several keys may set one, such as `video` and `no_video`."""
+        """Key → option; several keys may set one option, such as `video` and `no_video`."""
 
     @property
     def refused(self) -> Mapping[str, str]:
-        """Key → why a worker cannot have it, and what to do instead."""
+        """Key → reason why a worker cannot have it, with the alternative."""
 
     @property
     def required(self) -> Mapping[str, str]:
-        """Option → the key to give, for those that a worker must have."""
+        """Required option → its key."""
 
     def arguments(self, key: str, value: Value) -> tuple[str, ...]:
-        """Return what stands on the command line for it.
+        """Return the command-line arguments of a key.
 
         Raises:
             ConfigError: the value is not possible.
@@ -165,54 +172,57 @@ class Vocabulary(Protocol):
 
 
 class WorkerConfig(Record):
-    """One worker."""
+    """Configuration of one worker."""
 
     name: str
     arguments: tuple[Text, ...]
-    """Of `headrace run`, its folder left out."""
+    """Arguments of `headrace run`, without the output folder."""
     nsys: bool = False
-    """Whether it runs under NVIDIA Nsight Systems."""
+    """Whether NVIDIA Nsight Systems profiles it."""
 
 
 class LaunchConfig(Record):
-    """What to launch."""
+    """Configuration of a launch."""
 
     out: Text | None = None
-    """Folder of the results, one folder in it for each worker."""
+    """Output folder, with a subfolder per worker."""
     workers: tuple[WorkerConfig, ...]
 
 
 def read_config(path: Path, vocabulary: Vocabulary) -> LaunchConfig:
-    """Return what a YAML file describes, every key and value of it checked.
+    """Return the launch of a YAML file, every key and value checked.
 
     Raises:
-        ConfigError: it cannot be read; or all that is wrong with it, a line each, with its place.
+        ConfigError: the file cannot be read, or has problems; the message has a line for each,
+            with its location.
     """
     problems = Problems(path)
     document = read_document(path, problems)
     problems.raise_if_any()
     for entry in document.entries:
-        if entry.key not in _TOP:
-            advice = closest(entry.key, _TOP)
-            problems.add(entry.line, f"{entry.key} is no part of a launch; {advice}")
-    shared = _options(document.part("defaults", problems), "defaults", vocabulary, problems)
-    workers = document.part("workers", problems)
+        if entry.key not in _TOP_KEYS:
+            advice = closest(entry.key, _TOP_KEYS)
+            problems.add(entry.line, f"{entry.key} is not a key of a launch; {advice}")
+    shared = _options(document.section("defaults", problems), "defaults", vocabulary, problems)
+    workers = document.section("workers", problems)
     if not workers:
-        problems.add(1, "it names no workers; see `headrace launch --example`")
-    found = [
-        _worker(entry, document.part(entry.key, problems, entry), shared, vocabulary, problems)
+        problems.add(1, "no workers are given; see `headrace launch --example`")
+    configs = [
+        _worker_config(
+            entry, document.section(entry.key, problems, entry), shared, vocabulary, problems
+        )
         for entry in workers
     ]
     out = document.text("out", problems)
     problems.raise_if_any()
-    return LaunchConfig(out=out, workers=tuple(found))
+    return LaunchConfig(out=out, workers=tuple(configs))
 
 
 _Options = dict[str, tuple[str, ...]]
-"""Option → its arguments on the command line."""
+"""Option → its command-line arguments."""
 
 
-def _worker(
+def _worker_config(
     entry: YamlEntry,
     entries: tuple[YamlEntry, ...],
     shared: _Options,
@@ -220,46 +230,45 @@ def _worker(
     problems: Problems,
 ) -> WorkerConfig:
     if not re.fullmatch(_NAME, entry.key):
-        words = "letters, digits, '.', '_' and '-', since its folder is called so"
-        problems.add(entry.line, f"the name of a worker is made of {words}, got {entry.key!r}")
-    where = f"workers.{entry.key}"
-    own = _options(entries, where, vocabulary, problems)
-    options = shared | own
+        allowed = "letters, digits, '.', '_' and '-', since it names a folder"
+        problems.add(entry.line, f"the name of a worker has {allowed}, got {entry.key!r}")
+    location = f"workers.{entry.key}"
+    options = shared | _options(entries, location, vocabulary, problems)
     for option, key in vocabulary.required.items():
         if option not in options:
-            problems.add(entry.line, f"{where} needs {key}")
+            problems.add(entry.line, f"{location} needs {key}")
     nsys = options.pop(_NSYS, ())
-    # What has no flag stands first: the sources.
-    ordered = sorted(options.values(), key=lambda words: words[:1] > ("-",) and words[0][0] == "-")
+    # Arguments without a flag, the sources, come first.
+    ordered = sorted(options.values(), key=lambda texts: texts[:1] > ("-",) and texts[0][0] == "-")
     return WorkerConfig(
         name=entry.key,
-        arguments=tuple(word for words in ordered for word in words),
+        arguments=tuple(text for texts in ordered for text in texts),
         nsys=bool(nsys),
     )
 
 
 def _options(
-    entries: tuple[YamlEntry, ...], where: str, vocabulary: Vocabulary, problems: Problems
+    entries: tuple[YamlEntry, ...], parent: str, vocabulary: Vocabulary, problems: Problems
 ) -> _Options:
-    found: _Options = {}
+    options: _Options = {}
     for entry in entries:
         key = entry.key.lstrip("-").replace("-", "_")
-        place = f"{where}.{entry.key}"
+        location = f"{parent}.{entry.key}"
         if key == _NSYS:
-            found[_NSYS] = ("nsys",) if entry.is_true else ()
+            options[_NSYS] = ("nsys",) if entry.is_true else ()
             if entry.is_true is None:
-                problems.add(entry.line, f"{place} is true or false, got {entry.words}")
+                problems.add(entry.line, f"{location} is true or false, got {entry.description}")
         elif key in vocabulary.refused:
-            problems.add(entry.line, f"{place}: {vocabulary.refused[key]}")
+            problems.add(entry.line, f"{location}: {vocabulary.refused[key]}")
         elif key not in vocabulary.keys:
             advice = closest(key, [*vocabulary.keys, _NSYS], listed_by="headrace run --help")
-            problems.add(entry.line, f"{place}: `headrace run` has no such option; {advice}")
+            problems.add(entry.line, f"{location}: `headrace run` has no such option; {advice}")
         else:
-            value = entry.value(place, problems)
+            value = entry.value(location, problems)
             if value is None:
                 continue
             try:
-                found[vocabulary.keys[key]] = vocabulary.arguments(key, value)
+                options[vocabulary.keys[key]] = vocabulary.arguments(key, value)
             except ConfigError as error:
-                problems.add(entry.line, f"{place}: {error}")
-    return found
+                problems.add(entry.line, f"{location}: {error}")
+    return options

@@ -1,4 +1,4 @@
-"""A launch as a value: what each worker did, how it ended, and how they went together."""
+"""Record of a launch: outcome and figures of each worker, and their overlap in time."""
 
 import signal
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ WorkerOutcome = Literal["complete", "interrupted", "failed", "died", "not begun"
 
 
 class Figures(Record):
-    """What a worker's session comes to; each as in the report of its run."""
+    """Figures of a worker's session, as in its report."""
 
     model: Text | None
     device: str
@@ -33,7 +33,7 @@ class Figures(Record):
     service_ms: NonNegativeFloat | None
     """Median work per step."""
     latency_base: Text | None
-    """What latency counts from; None at full speed, where there is none."""
+    """Event that latency counts from; None at full speed, without latency."""
     latency_ms: float | None
     """Median."""
     latency_ms_p95: float | None
@@ -42,32 +42,32 @@ class Figures(Record):
     """Role → mean milliseconds of work per frame, in the order the frames take."""
     usage: Usage | None
     others_cpu_share: Share | None = None
-    """Of all processor time that was used on its cores, that of other programs, the other workers
-    among them; None where the system does not tell."""
+    """Share of other programs, other workers included, in the processor time of its cores; None
+    where the system does not report it."""
     dropped: NonNegativeInt
-    """Items that were dropped on their way."""
+    """Dropped items."""
     lost: NonNegativeInt
-    """Frames that were damaged."""
+    """Damaged frames."""
     lost_videos: NonNegativeInt = 0
-    """Videos that were left out as a whole."""
+    """Skipped videos."""
     finding: Text
-    """What set the pace, in a sentence."""
+    """Bottleneck, in a sentence."""
     change: Text | None
-    """What to try next."""
+    """Advised change."""
 
     @classmethod
     def of(cls, session: Session, others_cpu_share: float | None) -> Self:
-        """Compute them from a session; the finding is worded by what no worker took.
+        """Compute the figures of a session.
 
         Args:
-            session: Of the worker, where the other workers are other programs.
-            others_cpu_share: That of programs that are none of the workers.
+            session: Session of the worker, in which other workers count as other programs.
+            others_cpu_share: Share of programs outside the launch, for the finding.
         """
         metrics = Metrics.of(session)
         findings = find(session.model_copy(update={"others_cpu_share": others_cpu_share}))
-        telling = [each for each in findings if each.bound_by]
-        paces = [each for each in telling if each.bound_by != ("start-up",)]
-        shown = [*paces, *telling, *findings][0]
+        bounds = [finding for finding in findings if finding.bound_by]
+        stages = [finding for finding in bounds if finding.bound_by != ("start-up",)]
+        shown = [*stages, *bounds, *findings][0]
         latency, service = metrics.latency, metrics.service_ms
         roles = metrics.cost.roles if metrics.cost else {}
         return cls(
@@ -85,112 +85,110 @@ class Figures(Record):
             usage=session.usage,
             others_cpu_share=session.others_cpu_share,
             dropped=session.items.dropped if session.items else 0,
-            lost=sum(each.index is not None for each in session.lost),
-            lost_videos=sum(each.index is None for each in session.lost),
+            lost=sum(loss.index is not None for loss in session.lost),
+            lost_videos=sum(loss.index is None for loss in session.lost),
             finding=shown.headline,
             change=shown.change,
         )
 
 
 class LaunchWorkerRecord(Record):
-    """What became of one worker."""
+    """Outcome of one worker."""
 
     name: str
     folder: Text
-    """Of its run."""
+    """Folder of its run."""
     command: CommandLine
-    """What runs it alone."""
+    """Command that runs it alone."""
     outcome: WorkerOutcome
     error: Text | None = None
-    """Why it failed, died or did not begin, in a line."""
+    """Reason why it failed, died or did not start, in a line."""
     last_lines: tuple[Text, ...] = ()
-    """The end of what it printed, where it failed or died."""
+    """Last lines of its output, where it failed or died."""
     exit_code: int | None = None
-    """Negative: the signal that ended it; None: it was not started."""
+    """Negative: a signal ended it; None: it was not started."""
     ready_seconds: NonNegativeFloat | None = None
-    """From the start of the launch until it was loaded and warm."""
+    """From the start of the launch until the worker was loaded and warm."""
     began_ms: NonNegativeFloat | None = None
-    """When it began, after the first that did."""
+    """Start of its run after the start of the first worker's run."""
     figures: Figures | None = None
-    """None where it left no session."""
+    """None without a session."""
 
     @property
     def is_good(self) -> bool:
-        """It did what it was asked for."""
+        """Whether the worker completed."""
         return self.outcome == "complete"
 
 
 class LaunchRecord(Record):
-    """What became of all of them."""
+    """Outcome of a launch."""
 
     version: PositiveInt = 1
-    """Of this layout."""
+    """Version of this layout."""
     provenance: Provenance
     workers: tuple[LaunchWorkerRecord, ...]
     others_cpu_share: Share | None = None
-    """Of all processor time that was used while it ran, that of programs that are none of its
-    workers; None where the system does not tell."""
+    """Share of programs outside the launch in the processor time used during it; None where the
+    system does not report it."""
 
     @property
     def start_spread_ms(self) -> float | None:
-        """How long after the first one the last one began; None where fewer than two did."""
-        began = self._began()
-        return max(began) if len(began) > 1 else None
+        """Time from the first worker's start to the last one's; None with fewer than two starts."""
+        starts = [worker.began_ms for worker in self.workers if worker.began_ms is not None]
+        return max(starts) if len(starts) > 1 else None
 
     @property
     def together_seconds(self) -> float | None:
-        """How long all that began ran at the same time; None where fewer than two are known."""
+        """Time in which all started workers ran; None with fewer than two."""
         spans = [
-            (each.began_ms / 1e3, each.began_ms / 1e3 + each.figures.wall_seconds)
-            for each in self.workers
-            if each.began_ms is not None and each.figures is not None
+            (worker.began_ms / 1e3, worker.began_ms / 1e3 + worker.figures.wall_seconds)
+            for worker in self.workers
+            if worker.began_ms is not None and worker.figures is not None
         ]
         if len(spans) < 2:
             return None
-        return max(0.0, min(end for _, end in spans) - max(begin for begin, _ in spans))
+        return max(0.0, min(end for _, end in spans) - max(start for start, _ in spans))
 
     @property
     def longest_seconds(self) -> float:
-        """How long the slowest one ran."""
+        """Time of the longest run."""
         return max(
-            (each.figures.wall_seconds for each in self.workers if each.figures), default=0.0
+            (worker.figures.wall_seconds for worker in self.workers if worker.figures), default=0.0
         )
 
-    def _began(self) -> list[float]:
-        return [each.began_ms for each in self.workers if each.began_ms is not None]
 
-
-def end_words(worker: LaunchWorkerRecord) -> str:
-    """Return how a worker ended badly, to stand behind its name."""
+def describe_exit(worker: LaunchWorkerRecord) -> str:
+    """Return how a worker ended, as a phrase after its name."""
     match worker.outcome:
         case "died":
             return f"was {worker.error}" if (worker.exit_code or 0) < 0 else f"died: {worker.error}"
         case "not begun":
-            return f"did not begin: {worker.error}"
+            return f"did not start: {worker.error}"
         case _:
             return f"{worker.outcome}: {worker.error}"
 
 
-def failed(workers: Iterable[LaunchWorkerRecord]) -> list[LaunchWorkerRecord]:
-    """Return those that did not do what they were asked for, but for those that were stopped."""
-    return [each for each in workers if each.outcome in ("failed", "died", "not begun")]
+def failed_workers(workers: Iterable[LaunchWorkerRecord]) -> list[LaunchWorkerRecord]:
+    """Return the workers that failed, died or did not start; not the interrupted ones."""
+    return [worker for worker in workers if worker.outcome in ("failed", "died", "not begun")]
 
 
 _LAST_LINES: Final = 8
-_OURS: Final = "headrace: "
-"""What a line begins with in which a run says what went wrong."""
+"""Output lines in the record."""
+_ERROR_PREFIX: Final = "headrace: "
+"""Prefix of an error line of a run."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerExit:
-    """How one worker ended."""
+    """Exit of one worker."""
 
     outcome: WorkerOutcome
     error: str | None = None
     last_lines: tuple[str, ...] = ()
 
 
-def end_of(
+def worker_exit(
     session: Session | None,
     ending: CompletedChild | None,
     *,
@@ -200,32 +198,33 @@ def end_of(
     folder: Path,
     is_dry: bool = False,
 ) -> WorkerExit:
-    """Return how a worker ended.
+    """Return the outcome of a worker.
 
     Args:
-        session: What it recorded; None where it left nothing.
-        ending: Of its process; None where that was ended because others could not begin.
-        has_begun: Whether it was past the start.
-        is_interrupted: Whether all were asked to end.
-        broken: The workers that ended before the start.
-        folder: Of its results.
-        is_dry: Whether it was only to check what it would do.
+        session: Its record; None without one.
+        ending: End of its process; None where it was stopped since another could not start.
+        has_begun: Whether its run started.
+        is_interrupted: Whether the launch was interrupted.
+        broken: Workers that ended before the start.
+        folder: Folder of its results.
+        is_dry: Whether it ran with `--dry-run`.
     """
     is_good = ending is not None and ending.exit_code == 0
-    if ending is not None and _is_killed(ending) and not is_interrupted:
+    is_killed = ending is not None and (ending.exit_code or 0) < 0
+    if ending is not None and is_killed and not is_interrupted:
         steps = 0 if session is None else len(session.steps)
-        kept = f"{counted(steps, 'step')}; what it wrote is in {folder}"
+        progress = f"{counted(steps, 'step')}; its results are in {folder}"
         words = killed_words(ending.exit_code)
         return WorkerExit(
             outcome="died" if has_begun and not is_dry else "failed",
-            error=f"{words} after {kept}" if steps else f"{words} before its first record",
+            error=f"{words} after {progress}" if steps else f"{words} before its first record",
             last_lines=_lines(ending),
         )
     if session is not None:
         if session.outcome != "complete" or is_good:
             shown = _lines(ending) if session.outcome == "failed" else ()
             return WorkerExit(outcome=session.outcome, error=session.error, last_lines=shown)
-        return _badly("failed", ending)
+        return _failed_exit("failed", ending)
     if is_dry and is_good:
         return WorkerExit(outcome="complete")
     if is_interrupted:
@@ -233,9 +232,9 @@ def end_of(
     if ending is None:
         others = ", ".join(broken) or "another worker"
         return WorkerExit(
-            outcome="not begun", error=f"it waited for {others}, which could not begin"
+            outcome="not begun", error=f"it waited for {others}, which could not start"
         )
-    return _badly("died" if has_begun and not is_dry else "failed", ending)
+    return _failed_exit("died" if has_begun and not is_dry else "failed", ending)
 
 
 def killed_words(exit_code: int | None) -> str:
@@ -248,14 +247,10 @@ def killed_words(exit_code: int | None) -> str:
     return f"killed (signal {number}{name})"
 
 
-def _is_killed(ending: CompletedChild) -> bool:
-    return ending.exit_code is not None and ending.exit_code < 0
-
-
-def _badly(outcome: WorkerOutcome, ending: CompletedChild | None) -> WorkerExit:
-    error, lines = _why(ending), _lines(ending)
-    is_said = lines == (f"{_OURS}{error}",)
-    return WorkerExit(outcome=outcome, error=error, last_lines=() if is_said else lines)
+def _failed_exit(outcome: WorkerOutcome, ending: CompletedChild | None) -> WorkerExit:
+    error, lines = _exit_reason(ending), _lines(ending)
+    is_repeated = lines == (f"{_ERROR_PREFIX}{error}",)
+    return WorkerExit(outcome=outcome, error=error, last_lines=() if is_repeated else lines)
 
 
 def _lines(ending: CompletedChild | None) -> tuple[str, ...]:
@@ -263,14 +258,13 @@ def _lines(ending: CompletedChild | None) -> tuple[str, ...]:
     return tuple(line for line in tail.splitlines() if line.strip())[-_LAST_LINES:]
 
 
-def _why(ending: CompletedChild | None) -> str:
-    """In its own words where it had any, else how its process ended."""
-    lines = _lines(ending)
-    told = [line for line in lines if line.startswith(_OURS)]
-    if told:
-        return told[-1].removeprefix(_OURS)
+def _exit_reason(ending: CompletedChild | None) -> str:
+    """Return the worker's last error line, or else the end of its process."""
+    errors = [line for line in _lines(ending) if line.startswith(_ERROR_PREFIX)]
+    if errors:
+        return errors[-1].removeprefix(_ERROR_PREFIX)
     if ending is None:
-        return "it ended without a word"
+        return "it ended without output"
     if ending.exit_code == 0:
         return "it ended without a session"
     return ending.describe()

@@ -1,4 +1,4 @@
-"""Several runs at once: each in a process of its own, all begun at one moment."""
+"""Launch: several runs with a common start, a process each."""
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,8 +15,13 @@ from headrace.profiling.resource_usage import ProcessorShare
 from headrace.profiling.session import Session
 from headrace.redaction import masked
 from headrace.runs.launch.launch_config import LaunchConfig, WorkerConfig
-from headrace.runs.launch.launch_record import Figures, LaunchRecord, LaunchWorkerRecord, end_of
-from headrace.runs.outputs import claim
+from headrace.runs.launch.launch_record import (
+    Figures,
+    LaunchRecord,
+    LaunchWorkerRecord,
+    worker_exit,
+)
+from headrace.runs.outputs import prepare_folder
 from headrace.runtime.child_spec import LAUNCH_VARIABLE, CommandSpec, CompletedChild, Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.rank_processes import Rendezvous
@@ -27,123 +32,124 @@ State = Literal["loading", "ready", "running", "over"]
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerEvent:
-    """How one worker is."""
+    """State of one worker."""
 
     worker: str
     state: State
     frames: int = 0
-    """That came out so far."""
+    """Completed frames so far."""
     seconds: float = 0.0
-    """They took."""
+    """Time of these frames."""
 
 
-def ready(pid: int) -> Json:
-    """It is loaded and warm."""
+def ready_message(pid: int) -> Json:
+    """Return the message of a loaded and warm worker."""
     return {"ready": pid}
 
 
-def began(at_ns: int) -> Json:
-    """It goes on, at this moment of the clock."""
+def start_message(at_ns: int) -> Json:
+    """Return the message of a worker whose run starts at `at_ns`."""
     return {"began": at_ns}
 
 
-def progress(frames: int, seconds: float) -> Json:
-    """So many frames came out in so many seconds."""
+def progress_message(frames: int, seconds: float) -> Json:
+    """Return the message of completed frames."""
     return {"frames": frames, "seconds": seconds}
 
 
-class LaunchAborted(Exception):  # noqa: N818 - no error: it ends the wait of those that are ready
-    """A worker cannot begin, so none does."""
+class LaunchAborted(Exception):  # noqa: N818 - no error: it ends the wait of ready workers
+    """One worker cannot start, so all stop."""
 
 
 class LaunchMonitor:
-    """What the workers have told so far. Not thread-safe."""
+    """Monitor of the workers' messages and ends. Not thread-safe."""
 
     def __init__(
         self,
         names: Sequence[str],
-        place: Rendezvous,
+        rendezvous: Rendezvous,
         clock: Clock,
-        on_news: Callable[[WorkerEvent], None],
-        on_begin: Callable[[], None],
+        on_event: Callable[[WorkerEvent], None],
+        on_start: Callable[[], None],
         on_end: Callable[[CompletedChild], None],
     ) -> None:
-        """Nobody has told anything yet."""
+        """Start without messages."""
         self.endings: dict[str, CompletedChild] = {}
         self.pids: dict[str, int] = {}
-        """Of those that are ready or were."""
+        """Process ids of workers that reported ready."""
         self.ready_seconds: dict[str, float] = {}
         self.began_ns: dict[str, int] = {}
         self.is_interrupted = False
         self._names = names
-        self._place = place
+        self._rendezvous = rendezvous
         self._clock = clock
         self._started_ns = clock.now_ns()
         self._is_open = False
         self._broken: set[str] = set()
-        self._on_news = on_news
-        self._on_begin = on_begin
+        self._on_event = on_event
+        self._on_start = on_start
         self._on_end = on_end
 
     @property
     def broken(self) -> tuple[str, ...]:
-        """Return those that ended badly before the start, in the order of the names."""
+        """Workers that failed before the start, in the order of the names."""
         return tuple(name for name in self._names if name in self._broken)
 
-    def look(self) -> None:
-        """Hear what is new, and open the start when all are there.
+    def poll(self) -> None:
+        """Handle new messages, and start the runs when all workers are ready.
 
         Raises:
-            LaunchAborted: all are there or have ended, and one of them cannot begin.
+            LaunchAborted: every worker is ready or has ended, and one cannot start.
         """
-        for name, message in self._place.hear():
-            self._heard(name, message)
+        for name, message in self._rendezvous.hear():
+            self._on_message(name, message)
         if self._is_open or self.is_interrupted:
             return
         if all(name in self.pids or name in self.endings for name in self._names):
             self._is_open = True
             if not self._broken:
-                self._on_begin()
-                self._place.open()
+                self._on_start()
+                self._rendezvous.open()
             elif len(self.endings) < len(self._names):
                 raise LaunchAborted
 
-    def ended(self, ending: CompletedChild) -> None:
-        """Take in how one ended."""
-        for name, message in self._place.hear():
-            self._heard(name, message)
+    def on_exit(self, ending: CompletedChild) -> None:
+        """Handle the end of a worker."""
+        for name, message in self._rendezvous.hear():
+            self._on_message(name, message)
         self.endings[ending.name] = ending
-        is_before = not self._is_open and not self.is_interrupted
-        if is_before and not ending.is_good:
+        is_before_start = not self._is_open and not self.is_interrupted
+        if is_before_start and not ending.is_good:
             self._broken.add(ending.name)
         self._on_end(ending)
 
-    def interrupted(self) -> None:
-        """All are asked to end."""
+    def on_interrupt(self) -> None:
+        """Handle the interrupt of all workers."""
         self.is_interrupted = True
 
     def began_ms(self, name: str) -> float | None:
-        """Return when one began, after the first one did; None where it did not."""
+        """Return the start of a worker's run after the first start; None without a start."""
         if name not in self.began_ns:
             return None
         return (self.began_ns[name] - min(self.began_ns.values())) / 1e6
 
-    def _heard(self, name: str, message: Json) -> None:
+    def _on_message(self, name: str, message: Json) -> None:
         match message:
             case {"ready": int(pid)}:
                 self.pids[name] = pid
                 self.ready_seconds[name] = (self._clock.now_ns() - self._started_ns) / 1e9
-                self._on_news(WorkerEvent(worker=name, state="ready"))
+                self._on_event(WorkerEvent(worker=name, state="ready"))
             case {"began": int(at_ns)}:
                 self.began_ns[name] = at_ns
-                self._on_news(WorkerEvent(worker=name, state="running"))
+                self._on_event(WorkerEvent(worker=name, state="running"))
             case {"frames": int(frames), "seconds": float(seconds)}:
-                news = WorkerEvent(worker=name, state="running", frames=frames, seconds=seconds)
-                self._on_news(news)
+                self._on_event(
+                    WorkerEvent(worker=name, state="running", frames=frames, seconds=seconds)
+                )
 
 
 _GRACE_SECONDS: Final = 30.0
-"""For a worker that was interrupted to end its step and write its folder."""
+"""Time for an interrupted worker to end its step and write its folder."""
 _NSYS: Final = ("nsys", "profile", "--trace=cuda,nvtx,osrt", "--force-overwrite=true")
 _SESSION: Final = "session.json"
 
@@ -154,98 +160,99 @@ class Launch:
 
     config: LaunchConfig
     out: Path
-    """Folder of the results; made when missing."""
+    """Output folder; created if missing."""
     program: tuple[str, ...]
-    """What runs one worker, without its arguments."""
+    """Program of a worker, without its arguments."""
     environment: Mapping[str, str]
-    """The variables of the workers."""
+    """Environment variables of the workers."""
     command: tuple[str, ...] = ()
     """The command line, for the record."""
-    on_news: Callable[[WorkerEvent], None] = lambda news: None
-    """Called when a worker has told something."""
-    on_begin: Callable[[], None] = lambda: None
-    """Called when all are ready and begin."""
+    on_event: Callable[[WorkerEvent], None] = lambda event: None
+    """Called after a message of a worker."""
+    on_start: Callable[[], None] = lambda: None
+    """Called at the common start."""
     on_end: Callable[[CompletedChild], None] = lambda ending: None
-    """Called when a worker has ended."""
+    """Called after the end of a worker."""
     clock: Clock = SYSTEM_CLOCK
 
     def check(self) -> None:
-        """Check what can be checked before a process is started.
+        """Check the output folders and nsys; start no process.
 
         Raises:
-            ConfigError: the folder cannot be written.
-            BackendError: a worker is to run under nsys, and it is not installed.
+            ConfigError: a folder cannot be written.
+            BackendError: a worker needs nsys, which is not installed.
         """
-        asking = [each.name for each in self.config.workers if each.nsys]
-        if asking and which(_NSYS[0], path=self.environment.get("PATH")) is None:
+        profiled = [worker.name for worker in self.config.workers if worker.nsys]
+        if profiled and which(_NSYS[0], path=self.environment.get("PATH")) is None:
             raise BackendError(
-                f"{', '.join(asking)}: nsys is asked for and is not installed (no `nsys` on PATH); "
+                f"{', '.join(profiled)}: nsys is given and not installed (no `nsys` on PATH); "
                 "install NVIDIA Nsight Systems, or leave out `nsys`"
             )
         for worker in self.config.workers:
-            claim(self.out / worker.name)
+            prepare_folder(self.out / worker.name)
 
     def run(self, *, is_dry: bool = False) -> LaunchRecord:
-        """Run all to their ends; Ctrl-C stops all, and they write their folders.
+        """Run all workers to the end; Ctrl-C stops them, and they write their folders.
 
-        They load first; when all are ready, they begin at one moment. Where one cannot, none does.
+        All workers load first and start together. If one cannot start, none does.
 
         Args:
-            is_dry: Each only checks what it would do.
+            is_dry: Whether the workers run with `--dry-run`.
 
         Raises:
-            KeyboardInterrupt: a second one; all have been ended.
+            KeyboardInterrupt: on the second Ctrl-C; all workers have been killed.
         """
-        made = provenance({"out": str(self.out)}, self.command, self.clock)
+        origin = provenance({"out": str(self.out)}, self.command, self.clock)
         share = ProcessorShare()
         with tempfile.TemporaryDirectory(prefix="headrace-launch-") as folder:
-            place = Rendezvous(Path(folder), self.clock)
+            rendezvous = Rendezvous(Path(folder), self.clock)
             names = [worker.name for worker in self.config.workers]
-            watch = LaunchMonitor(
-                names, place, self.clock, self.on_news, self.on_begin, self.on_end
+            monitor = LaunchMonitor(
+                names, rendezvous, self.clock, self.on_event, self.on_start, self.on_end
             )
             children = [
-                self._child(worker, place, Path(folder), is_dry) for worker in self.config.workers
+                self._child_spec(worker, rendezvous, Path(folder), is_dry)
+                for worker in self.config.workers
             ]
-            # Called off: the record says who could not begin, and that the others did not.
+            # After an abort, the record names the worker that could not start.
             with suppress(LaunchAborted):
                 run_children(
                     children,
-                    on_end=watch.ended,
-                    on_look=watch.look,
-                    on_interrupt=watch.interrupted,
+                    on_end=monitor.on_exit,
+                    on_look=monitor.poll,
+                    on_interrupt=monitor.on_interrupt,
                     grace_seconds=_GRACE_SECONDS,
                     clock=self.clock,
                 )
         others = share.of_others()
         workers = tuple(
-            self._record(worker, watch, others, is_dry=is_dry) for worker in self.config.workers
+            self._record(worker, monitor, others, is_dry=is_dry) for worker in self.config.workers
         )
-        return LaunchRecord(provenance=made, workers=workers, others_cpu_share=others)
+        return LaunchRecord(provenance=origin, workers=workers, others_cpu_share=others)
 
     def _arguments(self, worker: WorkerConfig) -> tuple[str, ...]:
         return (*worker.arguments, "--out", str(self.out / worker.name))
 
-    def _child(
-        self, worker: WorkerConfig, place: Rendezvous, folder: Path, is_dry: bool
+    def _child_spec(
+        self, worker: WorkerConfig, rendezvous: Rendezvous, folder: Path, is_dry: bool
     ) -> CommandSpec:
         dry = ("--dry-run",) if is_dry else ()
-        under: tuple[str, ...] = ()
+        profiler: tuple[str, ...] = ()
         if worker.nsys and not is_dry:
-            under = (*_NSYS, f"--output={self.out / worker.name / 'nsys'}")
+            profiler = (*_NSYS, f"--output={self.out / worker.name / 'nsys'}")
         return CommandSpec(
             name=worker.name,
-            arguments=(*under, *self.program, *self._unseen(worker, folder), *dry),
-            environment={**self.environment, LAUNCH_VARIABLE: place.address(worker.name)},
+            arguments=(*profiler, *self.program, *self._public_arguments(worker, folder), *dry),
+            environment={**self.environment, LAUNCH_VARIABLE: rendezvous.address(worker.name)},
         )
 
-    def _unseen(self, worker: WorkerConfig, folder: Path) -> Iterator[str]:
-        """Yield the arguments of a worker, which everybody on the machine can list.
+    def _public_arguments(self, worker: WorkerConfig, folder: Path) -> Iterator[str]:
+        """Yield the arguments of a worker without secrets, since every user can list processes.
 
-        Sources with secrets go into lists in `folder`, which only this user can read.
+        Sources with credentials go into files in `folder`, which only this user can read.
         """
         arguments = self._arguments(worker)
-        sources = list(takewhile(lambda each: not each.startswith("-"), arguments))
+        sources = list(takewhile(lambda argument: not argument.startswith("-"), arguments))
         for number, source in enumerate(sources):
             if source == masked(source):
                 yield source
@@ -256,17 +263,17 @@ class Launch:
         yield from arguments[len(sources) :]
 
     def _record(
-        self, worker: WorkerConfig, watch: LaunchMonitor, others: float | None, *, is_dry: bool
+        self, worker: WorkerConfig, monitor: LaunchMonitor, others: float | None, *, is_dry: bool
     ) -> LaunchWorkerRecord:
         name, folder = worker.name, self.out / worker.name
-        ending = watch.endings.get(name)
-        session = None if is_dry else _session(folder, watch.pids.get(name))
-        end = end_of(
+        ending = monitor.endings.get(name)
+        session = None if is_dry else _load_session(folder, monitor.pids.get(name))
+        end = worker_exit(
             session,
             ending,
-            has_begun=is_dry or name in watch.began_ns,
-            is_interrupted=watch.is_interrupted,
-            broken=watch.broken,
+            has_begun=is_dry or name in monitor.began_ns,
+            is_interrupted=monitor.is_interrupted,
+            broken=monitor.broken,
             folder=folder,
             is_dry=is_dry,
         )
@@ -278,16 +285,16 @@ class Launch:
             error=end.error,
             last_lines=end.last_lines,
             exit_code=ending.exit_code if ending else None,
-            ready_seconds=watch.ready_seconds.get(name),
-            began_ms=watch.began_ms(name),
+            ready_seconds=monitor.ready_seconds.get(name),
+            began_ms=monitor.began_ms(name),
             figures=Figures.of(session, others) if session else None,
         )
 
 
-def _session(folder: Path, pid: int | None) -> Session | None:
-    """The session of the process `pid`; None where it wrote none, but an earlier run may have."""
+def _load_session(folder: Path, pid: int | None) -> Session | None:
+    """Return the session of process `pid`; None without one, or with one of an earlier run."""
     try:
-        found = Session.load(folder / _SESSION)
+        session = Session.load(folder / _SESSION)
     except ConfigError:
         return None
-    return found if pid is not None and found.provenance.pid == pid else None
+    return session if pid is not None and session.provenance.pid == pid else None

@@ -1,4 +1,4 @@
-"""Batches of a live run: frames or clips that go through a model together, and any model."""
+"""Batches of a live run at each stage, and the model that runs them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -18,33 +18,33 @@ from headrace.preprocess.levels import build_preprocess
 from headrace.preprocess.spec import PrepLevel
 
 View = tuple[LiveFrame, ...]
-"""What the model gives one answer for: one frame, or the frames of a clip in order."""
+"""Input of one model output: one frame, or the frames of a clip in order."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Gathered:
-    """Views of one size that go through the model together."""
+class ViewBatch:
+    """Views of one size that share a model call."""
 
     views: tuple[View, ...]
     is_clips: bool
 
     @property
     def newest_ns(self) -> int:
-        """When the newest frame arrived: latency counts from here."""
+        """Arrival of the newest frame; latency counts from it."""
         return max(view[-1].arrived_ns for view in self.views)
 
     @property
     def shown_ns(self) -> int:
-        """When the oldest frame that is shown arrived; of a clip its newest is."""
+        """Oldest arrival among the displayed frames; a clip displays its newest frame."""
         return min(view[-1].arrived_ns for view in self.views)
 
     @property
     def oldest_ns(self) -> int:
-        """When the oldest frame arrived, that of a clip included."""
+        """Arrival of the oldest frame of any view."""
         return min(view[0].arrived_ns for view in self.views)
 
     def pixels(self) -> NDArray[np.uint8]:
-        """Return pictures uint8 [N, H, W, 3] or clips uint8 [N, T, H, W, 3], RGB; a copy."""
+        """Return frames uint8 [N, H, W, 3] or clips uint8 [N, T, H, W, 3], RGB; a copy."""
         if not self.is_clips:
             return np.stack([view[0].pixels for view in self.views])
         return np.stack([np.stack([frame.pixels for frame in view]) for view in self.views])
@@ -52,34 +52,34 @@ class Gathered:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedViews:
-    """Views that are ready for the model."""
+    """Preprocessed views."""
 
-    gathered: Gathered
+    batch: ViewBatch
     tensor: torch.Tensor
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ModelOutputs:
-    """Views, and what the model gave for each."""
+    """Views with their model outputs."""
 
-    gathered: Gathered
+    batch: ViewBatch
     outputs: tuple[Any, ...]
-    """One for each of the views."""
+    """One output per view."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ModelRunner:
-    """What is done to a batch."""
+    """Preprocessing and inference of a batch."""
 
     prepare: Callable[[NDArray[np.uint8]], torch.Tensor]
-    """Pictures uint8 [N, H, W, 3], or clips [N, T, H, W, 3] -> what `run` takes, on the CPU."""
+    """Frames uint8 [N, H, W, 3], or clips [N, T, H, W, 3] -> argument of `run`, on the CPU."""
     run: Callable[[torch.Tensor], Any]
-    """Called in one thread, with a tensor on `device`."""
+    """Runs in one thread, with a tensor on `device`."""
     device: Device = "cpu"
 
     @classmethod
     def of_model(cls, model: Model[Any], prep_level: PrepLevel = "medium") -> "ModelRunner":
-        """Return that of a model that is ready, with the preprocessing it was trained with."""
+        """Return the runner of a prepared model, with its own preprocessing."""
         prepare = build_preprocess(prep_level, model.input)
         return cls(prepare=prepare, run=model.run, device=model.compute.device)
 
@@ -87,13 +87,12 @@ class ModelRunner:
     def of_callable(
         cls, run: Callable[[torch.Tensor], Any], device: Device = "cpu"
     ) -> "ModelRunner":
-        """Return that of any callable; it takes the frames themselves, without gradients.
+        """Return the runner of any callable, called with raw frames.
 
         Args:
-            run: Takes pictures uint8 [N, 3, H, W], or clips uint8 [N, T, 3, H, W], RGB, in
-                [0, 255]; gives anything that has one entry for each of them. Called in
-                `torch.inference_mode`.
-            device: Where the tensor lies.
+            run: Takes frames uint8 [N, 3, H, W], or clips uint8 [N, T, 3, H, W], RGB, in
+                [0, 255]; returns one entry for each. Runs in `torch.inference_mode`.
+            device: Device of the argument.
         """
 
         def prepare(pixels: NDArray[np.uint8]) -> torch.Tensor:
@@ -103,21 +102,21 @@ class ModelRunner:
             with torch.inference_mode():
                 output = run(batch)
             if device != "cpu":
-                # What is asked of a GPU is done later; latency counts until it is.
+                # GPU calls return early; latency counts until the work is complete.
                 torch.cuda.current_stream().synchronize()
             return output
 
         return cls(prepare=prepare, run=run_and_wait, device=device)
 
 
-def answers_of(output: Any, count: int) -> tuple[Any, ...]:
-    """Return what belongs to each of `count` pictures or clips, of what a model gave for them all.
+def split_outputs(output: Any, count: int) -> tuple[Any, ...]:
+    """Return the output of each of `count` frames or clips, from the output of their batch.
 
-    A tensor, array, list or tuple is taken apart along its first dimension, a dict and headrace's
-    own results by what they hold. Of a single picture anything else is the answer as it is.
+    Tensors, arrays, lists and tuples are split along the first dimension; dicts and results of
+    headrace by their values. With `count` 1, any other object is the output itself.
 
     Raises:
-        ConfigError: it has not one entry for each.
+        ConfigError: the batch output has another number of entries than `count`.
     """
     if isinstance(output, Labels | Boxes):
         columns = {field.name: getattr(output, field.name) for field in fields(output)}
@@ -126,21 +125,21 @@ def answers_of(output: Any, count: int) -> tuple[Any, ...]:
             for k in range(count)
         )
     if isinstance(output, Features):
-        layers = {name: answers_of(value, count) for name, value in output.layers.items()}
+        layers = {name: split_outputs(value, count) for name, value in output.layers.items()}
         return tuple(
             Features(layers={name: value[k][None] for name, value in layers.items()})
             for k in range(count)
         )
     if isinstance(output, Mapping):
-        parts = {name: answers_of(value, count) for name, value in output.items()}
+        parts = {name: split_outputs(value, count) for name, value in output.items()}
         return tuple({name: part[k] for name, part in parts.items()} for k in range(count))
     if _has_entries(output) and len(output) == count:
         return tuple(output[k] for k in range(count))
     if count == 1:
         return (output,)
     raise ConfigError(
-        f"the model was given {count} pictures and gave {value_words(output)}; return one entry "
-        f"for each of them, such as a tensor [{count}, ...], or ask for batch_size=1"
+        f"the model got {count} frames and returned {value_words(output)}; return one entry for "
+        f"each frame, such as a tensor [{count}, ...], or give batch_size=1"
     )
 
 

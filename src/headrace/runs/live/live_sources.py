@@ -1,4 +1,4 @@
-"""Sources of a live run, from their addresses, at the pace that was asked for."""
+"""Sources of a live run, from their addresses, at the requested pace."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
@@ -9,7 +9,7 @@ from headrace.decode.open_decoder import open_index
 from headrace.decode.protocol import OnError, check_on_error
 from headrace.errors import ConfigError
 from headrace.extraction.frame_reader import FrameReader
-from headrace.live.address import FileAddress, addresses_of
+from headrace.live.address import FileAddress, parse_addresses
 from headrace.live.drop_policy import DropPolicy
 from headrace.live.open_source import live_source
 from headrace.live.realtime_file import RealtimeFile
@@ -26,27 +26,27 @@ from headrace.video.image_sequence import Rate
 from headrace.video.source import Source
 
 _FILE_BATCH: Final = 8
-"""Frames that a file is read ahead by at a time."""
+"""Frames of a batch when a file is read."""
 
 
 class FullSpeedFile:
-    """A file, read as fast as its frames are taken: a `LiveSource` without a latency."""
+    """File at full speed: a `LiveSource` without latency."""
 
     def __init__(self, source: Source, on_error: OnError = "raise") -> None:
-        """Open nothing yet; damaged frames do what `on_error` says."""
+        """Open no file yet; `on_error` handles damaged frames."""
         self._source = source
         self._on_error: OnError = on_error
         self.losses: list[FrameLoss] = []
-        """Frames that were left out or concealed, in order."""
+        """Skipped and concealed frames, in order."""
 
     @property
     def name(self) -> str:
-        """The path."""
+        """Path of the file."""
         return str(self._source)
 
     @property
     def base(self) -> Pace:
-        """At full speed there is no arrival that latency could count from."""
+        """`full_speed`: no latency is measured."""
         return "full_speed"
 
     def frames(
@@ -62,12 +62,12 @@ class FullSpeedFile:
             [index], batch_size=_FILE_BATCH, on_error=self._on_error, clock=waiter.clock
         )
         self.losses = reader.losses
-        place = run = 0
+        next_index = run = 0
         for batch in reader:
             for k in range(len(batch)):
-                left_out = int(batch.index[k]) - place
-                yield from (DroppedItem(DAMAGED) for _ in range(left_out))
-                place, run = place + left_out + 1, run + (left_out > 0)
+                skipped = int(batch.index[k]) - next_index
+                yield from (DroppedItem(DAMAGED) for _ in range(skipped))
+                next_index, run = next_index + skipped + 1, run + (skipped > 0)
                 yield LiveFrame(
                     pixels=np.ascontiguousarray(batch.frames[k]),
                     source=number,
@@ -77,11 +77,11 @@ class FullSpeedFile:
                     time_base=batch.time_base,
                     arrived_ns=waiter.clock.now_ns(),
                 )
-        yield from (DroppedItem(DAMAGED) for _ in range(len(index) - place))
+        yield from (DroppedItem(DAMAGED) for _ in range(len(index) - next_index))
 
 
 FileSource = RealtimeFile | FullSpeedFile
-"""A source that is a file, at its own pace or at full speed."""
+"""A file, in real time or at full speed."""
 
 
 def open_sources(
@@ -92,60 +92,59 @@ def open_sources(
     on_error: OnError = "raise",
     rate: Rate | None = None,
 ) -> tuple[LiveSource, ...]:
-    """Return the sources that addresses name, in order; nothing is opened yet.
+    """Return the sources of the addresses, in order; open none.
 
     Args:
-        texts: As the user typed them: see `addresses_of`.
-        pace: Of files; `auto` reads them as fast as it can, but beside something that comes as it
-            comes as they would be played.
-        options: How cameras and network streams are connected to.
-        on_error: What damaged frames of files do. Those of a stream are always left out.
-        rate: Pictures a second, where all are pictures in order.
+        texts: Addresses as typed: see `parse_addresses`.
+        pace: Pace of files; `auto` is full speed if all sources are files, else real time.
+        options: Connection options of cameras and network streams.
+        on_error: Damaged frames of files; those of streams are always skipped.
+        rate: Frames per second, where all sources are image sequences.
 
     Raises:
-        ConfigError: nothing can be read there, or not at this pace.
+        ConfigError: an address names no source, or does not support the pace.
     """
     check_on_error(on_error)
-    addresses = addresses_of(texts, rate)
-    endless = [each.name for each in addresses if not isinstance(each, FileAddress)]
-    if endless and pace == "offline":
+    addresses = parse_addresses(texts, rate)
+    live = [address.name for address in addresses if not isinstance(address, FileAddress)]
+    if live and pace == "offline":
         raise ConfigError(
-            f"{endless[0]} comes as it comes, and --pace offline asks for it as fast as it can; "
-            "leave out --pace"
+            f"{live[0]} is a live source, which --pace offline cannot read at full speed; leave "
+            "out --pace"
         )
-    if pace != "realtime" and not endless:
-        files = [each for each in addresses if isinstance(each, FileAddress)]
-        return tuple(FullSpeedFile(each.source, on_error) for each in files)
+    if pace != "realtime" and not live:
+        files = [address for address in addresses if isinstance(address, FileAddress)]
+        return tuple(FullSpeedFile(file.source, on_error) for file in files)
     if on_error == "conceal":
         raise ConfigError(
-            "--on-error conceal is for files at full speed: in real time a damaged frame would be "
-            "shown behind those that follow it; give --on-error skip"
+            "--on-error conceal is for files at full speed: in real time a concealed frame would "
+            "come after later frames; give --on-error skip"
         )
     return tuple(live_source(address, options, on_error=on_error) for address in addresses)
 
 
-def plain_files(options: RunOptions) -> tuple[str, ...] | None:
-    """Return the paths where all are files, at full speed, frame by frame, not watched; else None.
+def full_speed_files(options: RunOptions) -> tuple[str, ...] | None:
+    """Return the paths of a run of files at full speed, without clips and view; else None.
 
     Raises:
-        ConfigError: a source names nothing; torchvision has no such model; frames that will not be
-            too many are to be dropped.
+        ConfigError: an address names no source; the model does not exist; options of overload are
+            given for files at full speed.
     """
-    flow, addresses = options.flow, addresses_of(options.input.sources, options.input.rate)
-    files = [each.name for each in addresses if isinstance(each, FileAddress)]
+    flow, addresses = options.flow, parse_addresses(options.input.sources, options.input.rate)
+    files = [address.name for address in addresses if isinstance(address, FileAddress)]
     if len(files) < len(addresses) or flow.pace == "realtime":
         return None
-    chosen_overload(flow, is_live=False)
+    drop_policy_of(flow, is_live=False)
     has_clips = task_of(options.compute.model_name) == "video" or options.clips != LiveClipOptions()
-    is_plain = not has_clips and flow.max_seconds is None and flow.view == "none"
-    return tuple(files) if is_plain else None
+    needs_live_run = has_clips or flow.max_seconds is not None or flow.view != "none"
+    return None if needs_live_run else tuple(files)
 
 
-def chosen_overload(flow: FlowOptions, *, is_live: bool) -> DropPolicy:
-    """Return what is done when frames are too many.
+def drop_policy_of(flow: FlowOptions, *, is_live: bool) -> DropPolicy:
+    """Return the drop policy of the options.
 
     Raises:
-        ConfigError: the options do not go together.
+        ConfigError: options contradict each other.
     """
     return DropPolicy.chosen(
         flow.overload,
@@ -155,16 +154,16 @@ def chosen_overload(flow: FlowOptions, *, is_live: bool) -> DropPolicy:
     )
 
 
-def base_of(sources: Sequence[LiveSource]) -> Pace:
-    """Return what latency counts from; one thing for all, since figures of two do not mix.
+def latency_base(sources: Sequence[LiveSource]) -> Pace:
+    """Return the event that latency counts from, equal for all sources.
 
     Raises:
-        ConfigError: the sources have several.
+        ConfigError: the sources have different events.
     """
     bases = {source.base for source in sources}
     if len(bases) > 1:
         raise ConfigError(
-            f"sources of one run need one base of latency, got {' and '.join(sorted(bases))}; "
-            "run files and cameras apart"
+            "latency must count from one event for all sources, got "
+            f"{' and '.join(sorted(bases))}; run files and cameras separately"
         )
     return bases.pop()

@@ -1,4 +1,4 @@
-"""State of a live run at this moment: its events as lines, and what its page shows."""
+"""Status board of a live run: its events as lines, and the values of its page."""
 
 import json
 from collections import deque
@@ -14,8 +14,8 @@ from headrace.live.source import Event, EventKind, LiveSource
 from headrace.profiling.session import Pace
 from headrace.profiling.stage_records import ItemCounts
 from headrace.profiling.steps import Step
-from headrace.runs.live.flow import LiveFlow, Reading
-from headrace.runs.live.showing import Results
+from headrace.runs.live.live_pipeline import LivePipeline, SourceProgress
+from headrace.runs.live.sink_stage import Results
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock, WallTime, iso_text
 from headrace.runtime.distribution import Distribution
 from headrace.runtime.fan_out import FanOut
@@ -32,48 +32,48 @@ from headrace.sinks.web.status import (
     StageStatus,
 )
 
-_USUAL: frozenset[EventKind] = frozenset(["joined", "ended"])
-"""No news of a file or a pattern, which begin and end as they should."""
+_EXPECTED: frozenset[EventKind] = frozenset(["joined", "ended"])
+"""Events of files and patterns without a notice."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Notice:
-    """One event."""
+    """One event of a live run, as a log line."""
 
     time: datetime
-    """UTC, by this machine's clock as it was at the start of the run."""
+    """UTC, by this machine's clock at the start of the run."""
     event: EventKind
     source: str | None
-    """Name of the source, without credentials; None: a sink, or the run as a whole."""
+    """Name of the source, without credentials; None: a sink, or the whole run."""
     reason: str
-    """For a reader, without credentials."""
+    """Description, without credentials."""
     frames: int = 0
-    """How many frames it cost, where that is known."""
+    """Lost frames, where known."""
 
     def text(self) -> str:
-        """Return it for people: `2026-01-31T12:00:00Z rtsp://door/live: no frame for 1.5 s`."""
+        """Return a text line: `2026-01-31T12:00:00Z rtsp://door/live: no frame for 1.5 s`."""
         source = "" if self.source is None else f"{self.source}: "
         return f"{self.time:%Y-%m-%dT%H:%M:%SZ} {source}{self.reason}"
 
     def json(self) -> str:
-        """Return it for programs: an object with these fields, on one line."""
+        """Return one line of JSON: an object with these fields."""
         return json.dumps(asdict(self), ensure_ascii=False, default=iso_text)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Notices:
-    """Makes notices of what happens, and hands each on at once, from the thread it happens in."""
+class NoticeSender:
+    """Sender of notices, immediate, in the thread of the event."""
 
     sources: Sequence[LiveSource]
     wall: WallTime
-    hear: Callable[[Notice], None]
+    on_notice: Callable[[Notice], None]
 
     def event(self, event: Event) -> None:
-        """Something happened to a source, or to the run."""
+        """Send the notice of an event."""
         source = None if event.source is None else self.sources[event.source]
-        if source is not None and source.base != "arrival" and event.kind in _USUAL:
+        if source is not None and source.base != "arrival" and event.kind in _EXPECTED:
             return
-        self.hear(
+        self.on_notice(
             Notice(
                 time=self.wall.at(event.at_ns),
                 event=event.kind,
@@ -84,14 +84,16 @@ class Notices:
         )
 
     def sink_failed(self, at_ns: int, words: str) -> None:
-        """A sink failed, and ended alone."""
+        """Send the notice of a failed sink."""
         self.event(Event(at_ns=at_ns, source=None, kind="failed", words=words))
 
 
 WINDOW_SECONDS: Final = 30.0
-"""Of the latest results the figures are of: enough for a p95 at 3 results a second."""
-_MOST_KEPT: Final = 4_096
-_EVENTS_SHOWN: Final = 12
+"""Window of the latency figures: enough for a p95 at 3 results per second."""
+_MAX_STEPS: Final = 4_096
+"""Latest steps that are kept."""
+_MAX_EVENTS: Final = 12
+"""Latest events in a status."""
 _STATES: Final[dict[str, SourceState]] = {
     "joined": "live",
     "resumed": "live",
@@ -102,66 +104,60 @@ _STATES: Final[dict[str, SourceState]] = {
 }
 
 
-@dataclass(frozen=True)
-class _Result:
-    """One step that came out."""
-
-    at_ns: int
-    step: Step
-
-
 @dataclass(eq=False)
 class StatusBoard:
-    """Knows how a run is: `add` each step, and ask for the `status` from any thread."""
+    """Live status: `add` each step in one thread; read `status` in any thread."""
 
     title: str
-    """What runs on what; no credentials."""
+    """Model and sources; no credentials."""
     base: Pace
     clock: Clock = SYSTEM_CLOCK
-    _results: deque[_Result] = field(default_factory=lambda: deque(maxlen=_MOST_KEPT))
-    _began_ns: int | None = None
-    _flow: LiveFlow | None = None
+    _steps: deque[tuple[int, Step]] = field(default_factory=lambda: deque(maxlen=_MAX_STEPS))
+    """Time of completion in ns, and step."""
+    _start_ns: int | None = None
+    _pipeline: LivePipeline | None = None
     _fan: FanOut[Results] | None = None
     _is_over: bool = False
 
-    def begin(self, flow: LiveFlow, fan: FanOut[Results]) -> None:
-        """The run begins."""
-        self._fan, self._began_ns, self._flow = fan, self.clock.now_ns(), flow
+    def start(self, pipeline: LivePipeline, fan: FanOut[Results]) -> None:
+        """Start the time of the run."""
+        self._fan, self._start_ns, self._pipeline = fan, self.clock.now_ns(), pipeline
 
     def add(self, step: Step) -> None:
-        """One step has come out."""
-        self._results.append(_Result(self.clock.now_ns(), step))
+        """Add a completed step."""
+        self._steps.append((self.clock.now_ns(), step))
 
-    def end(self) -> None:
-        """The run is over; what it was stays to be seen."""
+    def stop(self) -> None:
+        """End the run; its last status stays."""
         self._is_over = True
 
     def status(self) -> LiveStatus:
-        """Return how the run is, at this moment; about a millisecond."""
-        now_ns, flow, fan = self.clock.now_ns(), self._flow, self._fan
-        kept = list(self._results)
-        recent = [each for each in kept if now_ns - each.at_ns <= WINDOW_SECONDS * 1e9]
-        state: RunState = "ended" if self._is_over else "running" if kept else "starting"
-        began_ns = now_ns if self._began_ns is None else self._began_ns
-        intervals_ms = np.diff([each.at_ns for each in recent]) / 1e6
-        stages = () if flow is None else flow.run.stages()
-        seconds = max(1e-9, (now_ns - began_ns) / 1e9)
+        """Return the current status; takes about a millisecond."""
+        now_ns, pipeline, fan = self.clock.now_ns(), self._pipeline, self._fan
+        steps = list(self._steps)
+        window = [(at_ns, step) for at_ns, step in steps if now_ns - at_ns <= WINDOW_SECONDS * 1e9]
+        recent = [step for _, step in window]
+        state: RunState = "ended" if self._is_over else "running" if steps else "starting"
+        start_ns = now_ns if self._start_ns is None else self._start_ns
+        intervals_ms = np.diff([at_ns for at_ns, _ in window]) / 1e6
+        stages = () if pipeline is None else pipeline.run.stages()
+        seconds = max(1e-9, (now_ns - start_ns) / 1e9)
         return LiveStatus(
             title=self.title,
             state=state,
             wall_seconds=self.clock.wall_seconds(),
-            running_seconds=(now_ns - began_ns) / 1e9,
-            seconds_since_last_result=(now_ns - kept[-1].at_ns) / 1e9 if kept else None,
-            fps=sum(each.step.frames for each in recent if now_ns - each.at_ns <= 1e9),
-            latency=self._latency([each.step for each in recent]) if kept else None,
+            running_seconds=(now_ns - start_ns) / 1e9,
+            seconds_since_last_result=(now_ns - steps[-1][0]) / 1e9 if steps else None,
+            fps=sum(step.frames for at_ns, step in window if now_ns - at_ns <= 1e9),
+            latency=self._latency(recent) if steps else None,
             jitter_ms=float(intervals_ms.std()) if len(intervals_ms) > 1 else None,
-            frames=_counts(flow),
+            frames=_counts(pipeline),
             drops=_drops(stages),
             sink_drops=_drops(() if fan is None else fan.statistics()),
-            sources=() if flow is None else tuple(self._sources(flow, now_ns)),
-            stages=tuple(_stage(each, [r.step for r in recent], seconds) for each in stages),
-            queues=_queues(flow, fan),
-            events=() if flow is None else self._events(flow, now_ns),
+            sources=() if pipeline is None else tuple(self._sources(pipeline, now_ns)),
+            stages=tuple(_stage_status(stage, recent, seconds) for stage in stages),
+            queues=_queues(pipeline, fan),
+            events=() if pipeline is None else self._events(pipeline, now_ns),
         )
 
     def _latency(self, steps: Sequence[Step]) -> LatencyStatus | None:
@@ -177,87 +173,87 @@ class StatusBoard:
             p95_ms=spread.p95 if spread else None,
         )
 
-    def _sources(self, flow: LiveFlow, now_ns: int) -> Iterator[SourceStatus]:
-        events = list(flow.events)
-        for number, reading in enumerate(flow.readings):
-            own = [event for event in events if event.source == number]
-            size = reading.size
-            state, since_ns, words = source_state(own, reading, self._began_ns or now_ns)
+    def _sources(self, pipeline: LivePipeline, now_ns: int) -> Iterator[SourceStatus]:
+        events = list(pipeline.events)
+        for number, progress in enumerate(pipeline.progress):
+            own_events = [event for event in events if event.source == number]
+            size = progress.size
+            state, since_ns, words = source_state(own_events, progress, self._start_ns or now_ns)
             yield SourceStatus(
-                name=flow.plan.sources[number].name,
+                name=pipeline.plan.sources[number].name,
                 state=state,
                 since_seconds=max(0, now_ns - since_ns) / 1e9,
                 words=words,
-                fps=sum(now_ns - at_ns <= 1e9 for at_ns in list(reading.recent_ns)),
+                fps=sum(now_ns - at_ns <= 1e9 for at_ns in list(progress.recent_ns)),
                 height=size[0] if size else None,
                 width=size[1] if size else None,
-                frames=reading.arrived,
-                reconnects=reading.told["reconnected"],
-                stalls=reading.told["stalled"],
+                frames=progress.arrived,
+                reconnects=progress.event_counts["reconnected"],
+                stalls=progress.event_counts["stalled"],
             )
 
-    def _events(self, flow: LiveFlow, now_ns: int) -> tuple[EventStatus, ...]:
+    def _events(self, pipeline: LivePipeline, now_ns: int) -> tuple[EventStatus, ...]:
         wall = self.clock.wall_seconds()
         return tuple(
             EventStatus(
                 wall_seconds=wall - (now_ns - event.at_ns) / 1e9,
-                source="" if event.source is None else flow.plan.sources[event.source].name,
+                source="" if event.source is None else pipeline.plan.sources[event.source].name,
                 kind=event.kind,
                 words=event.words,
             )
-            for event in list(flow.events)[: -_EVENTS_SHOWN - 1 : -1]
+            for event in list(pipeline.events)[: -_MAX_EVENTS - 1 : -1]
         )
 
 
 def source_state(
-    events: Sequence[Event], reading: Reading, began_ns: int
+    events: Sequence[Event], progress: SourceProgress, start_ns: int
 ) -> tuple[SourceState, int, str]:
-    """Return how a source is, since when, and what it last told of that.
+    """Return the state of a source, the time since it holds, and the words of its last event.
 
     Args:
-        events: Its own, in order.
-        reading: How far it was read.
-        began_ns: When the run began.
+        events: Events of the source, in order.
+        progress: Reading state of the source.
+        start_ns: Start of the run.
     """
-    if reading.error is not None:
-        return "failed", reading.failed_ns, first_line(reading.error)
-    told = [event for event in events if event.kind in _STATES]
-    if told:
-        state = _STATES[told[-1].kind]
-        # A further attempt to connect is news, but the state is as old as its first event.
-        first = len(told) - 1
-        while first and _STATES[told[first - 1].kind] == state:
+    if progress.error is not None:
+        return "failed", progress.failed_ns, first_line(progress.error)
+    changes = [event for event in events if event.kind in _STATES]
+    if changes:
+        state = _STATES[changes[-1].kind]
+        # A further attempt to connect is an event, but the state dates from the first one.
+        first = len(changes) - 1
+        while first and _STATES[changes[first - 1].kind] == state:
             first -= 1
-        return state, told[first].at_ns, told[-1].words
-    return ("live" if reading.has_frames else "connecting"), began_ns, ""
+        return state, changes[first].at_ns, changes[-1].words
+    return ("live" if progress.has_frames else "connecting"), start_ns, ""
 
 
-def _counts(flow: LiveFlow | None) -> ItemCounts:
-    if flow is None:
+def _counts(pipeline: LivePipeline | None) -> ItemCounts:
+    if pipeline is None:
         return ItemCounts(arrived=0, delivered=0, dropped=0, in_flight=0)
-    return ItemCounts.of(flow.run.flow())
+    return ItemCounts.of(pipeline.run.flow())
 
 
 def _drops(stages: Sequence[StageStatistics]) -> tuple[DropStatus, ...]:
-    found = [
+    drops = [
         DropStatus(stage=stage.name, cause=cause, items=items)
         for stage in stages
         for cause, items in stage.dropped.items()
     ]
-    return tuple(sorted(found, key=lambda drop: -drop.items))
+    return tuple(sorted(drops, key=lambda drop: -drop.items))
 
 
-def _stage(found: StageStatistics, steps: Sequence[Step], seconds: float) -> StageStatus:
-    work = Distribution.of([s.work_ms[found.name] for s in steps if found.name in s.work_ms])
+def _stage_status(stage: StageStatistics, steps: Sequence[Step], seconds: float) -> StageStatus:
+    work = Distribution.of([s.work_ms[stage.name] for s in steps if stage.name in s.work_ms])
     return StageStatus(
-        name=found.name,
+        name=stage.name,
         p50_ms=work.p50 if work else None,
         p95_ms=work.p95 if work else None,
-        busy=min(1.0, found.busy_seconds / (found.workers * seconds)),
+        busy=min(1.0, stage.busy_seconds / (stage.workers * seconds)),
     )
 
 
-def _queues(flow: LiveFlow | None, fan: FanOut[Results] | None) -> tuple[QueueStatus, ...]:
-    found = [] if flow is None else [*flow.run.queues()[:-1]]
-    found += [] if fan is None else fan.queues()
-    return tuple(QueueStatus(name=q.name, depth=q.depth, capacity=q.capacity) for q in found)
+def _queues(pipeline: LivePipeline | None, fan: FanOut[Results] | None) -> tuple[QueueStatus, ...]:
+    queues = [] if pipeline is None else [*pipeline.run.queues()[:-1]]
+    queues += [] if fan is None else fan.queues()
+    return tuple(QueueStatus(name=q.name, depth=q.depth, capacity=q.capacity) for q in queues)

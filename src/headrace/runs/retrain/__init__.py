@@ -1,1 +1,1 @@
-"""Training a new head of a model on labelled videos, as a recorded session."""
+"""TrainingSteps a new head of a model on labelled videos, as a recorded session."""

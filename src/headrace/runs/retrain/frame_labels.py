@@ -1,4 +1,4 @@
-"""Labels of a training: their file, the class of each frame, and which videos are held out."""
+"""Labels of a training: label file, class of each frame, and held-out videos."""
 
 import math
 import os
@@ -17,7 +17,7 @@ from headrace.sampling.counter_rng import CounterRng, Feistel, RngStream
 from headrace.video.stream_index import StreamIndex
 from headrace.video.video_table import PATH_COLUMNS, path_column, path_of, read_table
 
-_LABEL: Final = ("label", "class")
+_LABEL_COLUMNS: Final = ("label", "class")
 _EXAMPLE: Final = (
     "the first line names the columns, path,label, and may add start_seconds,end_seconds"
 )
@@ -25,41 +25,41 @@ _EXAMPLE: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class LabelRow:
-    """One line: a video, or a part of it, and its class."""
+    """One line: a video or a part of it, and its class."""
 
     line: int
-    """In the file, from 1."""
+    """Line number in the file, from 1."""
     path: Path
-    """Of the video; a relative path begins where the file of labels lies."""
+    """Path of the video; relative paths start at the folder of the label file."""
     label: str
     start_seconds: float
-    """Presentation time from which on the label holds."""
+    """Start of the label, as presentation time."""
     end_seconds: float
-    """Presentation time before which it holds; infinite: to the end of the video."""
+    """End of the label, exclusive; infinite: the end of the video."""
 
 
 def read_labels(path: Path) -> tuple[LabelRow, ...]:
-    """Return the lines of a CSV file of labels.
+    """Return the lines of a CSV label file.
 
     path,label,start_seconds,end_seconds
     street.mp4,cars,0,12.5
     street.mp4,people,12.5,
     park.mp4,people,,
 
-    The columns of seconds may be left out: the label is then that of the whole video. So may the
-    first line: columns come in this order then. Lists are read as `video/video_table.py` says.
+    The columns of seconds are optional: without them a label is for the whole video. The header is
+    optional: without it columns have this order. See `video/video_table.py` for the format.
 
     Raises:
-        ConfigError: it cannot be read, has no such columns, no line, or one that says nothing.
+        ConfigError: the file cannot be read, lacks a column, has no line, or a line lacks a label.
     """
     table = read_table(path, "file of labels")
-    label = next((head for head in table.heads if head in _LABEL), None)
+    label = next((head for head in table.heads if head in _LABEL_COLUMNS), None)
     if label is None or not any(head in PATH_COLUMNS for head in table.heads):
-        found = ", ".join(map(str, table.heads))[:80] or "nothing"
-        raise ConfigError(f"{path} has no columns path and label, but {found}; {_EXAMPLE}")
+        columns = ", ".join(map(str, table.heads))[:80] or "no columns"
+        raise ConfigError(f"{path} needs the columns path and label, got {columns}; {_EXAMPLE}")
     column = path_column(table.heads, str(path))
     if not table.rows:
-        raise ConfigError(f"{path} holds no label; {_EXAMPLE}, then one line for each video")
+        raise ConfigError(f"{path} has no labels; {_EXAMPLE}, then one line for each video")
     return tuple(
         _row(row, table.lines[number], table.where(number), path.parent, column, label)
         for number, row in enumerate(table.rows)
@@ -98,59 +98,63 @@ def _seconds(row: Mapping[str, object], column: str, where: str, default: float)
 
 
 NO_CLASS: Final = -1
+"""Class of unlabelled frames."""
 DUMMY_CLASSES: Final = 10
-_SHOWN: Final = 3
+"""Number of classes of dummy labels."""
+_MAX_NAMES: Final = 3
+"""Videos named in an error."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FrameLabels:
-    """The classes, and which of them each frame belongs to."""
+    """Classes, and the class of each frame."""
 
     classes: tuple[str, ...]
-    """Their names, sorted."""
+    """Class names, sorted."""
     of_frame: tuple[NDArray[np.int64], ...]
-    """of_frame[v][k]: the class of frame k of video v; `NO_CLASS` where it has none."""
+    """of_frame[v][k]: int64 class of frame k of video v, or `NO_CLASS`."""
     is_dummy: bool = False
-    """Whether they are drawn, and say nothing of the pictures."""
+    """Whether classes are random and unrelated to the frames."""
 
     def classes_of(self, video: int) -> frozenset[int]:
-        """Return the classes that frames of a video belong to."""
+        """Return the classes of a video's frames."""
         return frozenset(np.unique(self.of_frame[video]).tolist()) - {NO_CLASS}
 
     def frames_of(self, video: int, stride: int = 1) -> NDArray[np.int64]:
-        """Return the indices of every `stride`-th frame of a video that has a class, ascending."""
+        """Return the indices of every `stride`-th labelled frame of a video, int64, ascending."""
         return np.flatnonzero(self.of_frame[video] != NO_CLASS)[::stride]
 
 
-def labelled(videos: Sequence[StreamIndex], rows: Sequence[LabelRow], labels: Path) -> FrameLabels:
-    """Return the examples that a file of labels makes of videos.
+def label_frames(
+    videos: Sequence[StreamIndex], rows: Sequence[LabelRow], labels: Path
+) -> FrameLabels:
+    """Return the frame labels of videos, from the lines of a label file.
 
     Args:
-        videos: That will be read.
+        videos: Videos of the training.
         rows: Lines of the file.
-        labels: The file, for messages.
+        labels: Path of the file, for messages.
 
     Raises:
-        ConfigError: a video has no label, a label no video or no frame, frames have two classes,
-            or there is one class only.
+        ConfigError: a video has no label; a label has no video or no frame; a frame has two
+            classes; there is only one class.
     """
     _check_videos(videos, rows, labels)
     classes = tuple(sorted({row.label for row in rows}))
     if len(classes) < 2:
         raise ConfigError(
-            f"all labels in {labels} are {classes[0]!r}; there is nothing to tell apart: label "
-            "videos of two classes or more"
+            f"all labels in {labels} are {classes[0]!r}; label videos of two classes or more"
         )
-    places = {real_path(index.source.path): place for place, index in enumerate(videos)}
+    positions = {real_path(index.source.path): k for k, index in enumerate(videos)}
     of_frame = [np.full(len(index), NO_CLASS, np.int64) for index in videos]
     for row in rows:
-        place = places[real_path(row.path)]
-        _fill(of_frame[place], videos[place], row, classes, labels)
+        video = positions[real_path(row.path)]
+        _fill(of_frame[video], videos[video], row, classes, labels)
     return FrameLabels(classes=classes, of_frame=tuple(of_frame))
 
 
-def dummies(videos: Sequence[StreamIndex], seed: int) -> FrameLabels:
-    """Return examples whose classes are drawn from a seed, to time training without labels."""
+def dummy_labels(videos: Sequence[StreamIndex], seed: int) -> FrameLabels:
+    """Return labels drawn at random from a seed, to time a training without labels."""
     draws = CounterRng(seed=seed, epoch=0, purpose=RngStream.DUMMY_LABEL)
     ends = np.cumsum([len(index) for index in videos])
     drawn = draws.integers(np.arange(ends[-1]), DUMMY_CLASSES)
@@ -167,32 +171,32 @@ def _check_videos(videos: Sequence[StreamIndex], rows: Sequence[LabelRow], label
     without = [name for path, name in given.items() if path not in named]
     if without:
         raise ConfigError(
-            f"{labels} has no label for {_listed(without)}; add a line for each, with its path as "
-            f"seen from {labels.parent}, or leave the videos out"
+            f"{labels} has no label for {_listed(without)}; add a line for each, with its path "
+            f"relative to {labels.parent}, or leave the videos out"
         )
     unknown = [name for path, name in named.items() if path not in given]
     if unknown:
-        missing = [name for name in unknown if not _is_there(name)]
+        missing = [name for name in unknown if not _is_file(name)]
         raise ConfigError(
             f"{labels} labels {_listed(missing or unknown)}, "
-            f"{'not there' if missing else 'not among the videos given'}; "
-            f"{'mend the path' if missing else 'give them too'}, or take the lines out"
+            f"{'which do not exist' if missing else 'which are not among the videos'}; "
+            f"{'correct the path' if missing else 'give them too'}, or remove the lines"
         )
 
 
-def _is_there(name: str) -> bool:
+def _is_file(name: str) -> bool:
     with suppress(OSError):  # a name that no file can have
         return Path(name).is_file()
     return False
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return ", ".join(names[:_MAX_NAMES]) + more
 
 
 def real_path(path: Path) -> str:
-    """Return what two names of one file have in common."""
+    """Return the canonical path of a file, equal for all its names."""
     return os.path.realpath(path)
 
 
@@ -204,8 +208,8 @@ def _fill(
     labels: Path,
 ) -> None:
     seconds = index.seconds_of(np.arange(len(index)))
-    is_whole = row.start_seconds == 0 and row.end_seconds == np.inf
-    inside = is_whole | (seconds >= row.start_seconds) & (seconds < row.end_seconds)
+    is_complete = row.start_seconds == 0 and row.end_seconds == np.inf
+    inside = is_complete | (seconds >= row.start_seconds) & (seconds < row.end_seconds)
     number = classes.index(row.label)
     if not inside.any():
         raise ConfigError(
@@ -213,50 +217,50 @@ def _fill(
             f"{row.start_seconds:g} s to {row.end_seconds:g} s; its last is at {seconds[-1]:.3f} s"
         )
     before = np.unique(of_frame[inside])
-    other = [classes[k] for k in before.tolist() if k not in (NO_CLASS, number)]
-    if other:
+    conflicts = [classes[k] for k in before.tolist() if k not in (NO_CLASS, number)]
+    if conflicts:
         raise ConfigError(
             f"line {row.line} of {labels} labels frames of {index.source} {row.label!r} that an "
-            f"earlier line labels {other[0]!r}; let the parts not overlap"
+            f"earlier line labels {conflicts[0]!r}; give parts that do not overlap"
         )
     of_frame[inside] = number
 
 
 def held_out(
-    examples: FrameLabels, contents: Sequence[str], *, share: float, seed: int
+    labels: FrameLabels, contents: Sequence[str], *, share: float, seed: int
 ) -> frozenset[int]:
-    """Return the videos that are not trained on.
+    """Return the positions of the held-out videos.
 
-    Of each class `share` of its videos, at least one, and never its last one: that is trained on.
+    Each class holds out `share` of its videos, at least one, and keeps at least one for training.
 
     Args:
-        examples: The classes of each video's frames.
-        contents: An id of each video's content; those with the same stay together.
-        share: Of the videos, in [0, 1).
-        seed: What they are drawn from.
+        labels: Labels of the videos.
+        contents: Content id of each video; equal contents stay on one side of the split.
+        share: Share of the videos, in [0, 1).
+        seed: Seed of the draw.
 
     Returns:
-        Their places; none where no class has a video to spare.
+        Positions; empty where every class has a single video.
     """
     groups: dict[str, list[int]] = {}
     for video, content in enumerate(contents):
         groups.setdefault(content, []).append(video)
     members = list(groups.values())
     classes = [
-        frozenset[int]().union(*(examples.classes_of(video) for video in each)) for each in members
+        frozenset[int]().union(*(labels.classes_of(video) for video in videos))
+        for videos in members
     ]
-    have = Counter(number for found in classes for number in found)
-    wanted = {
-        number: min(max(1, round(share * groups_of)), groups_of - 1) if share else 0
-        for number, groups_of in have.items()
+    available = Counter(label for group in classes for label in group)
+    targets = {
+        label: min(max(1, round(share * count)), count - 1) if share else 0
+        for label, count in available.items()
     }
     draws = CounterRng(seed=seed, epoch=0, purpose=RngStream.HELD_OUT)
-    taken: Counter[int] = Counter()
-    found: set[int] = set()
+    counts: Counter[int] = Counter()
+    selected: set[int] = set()
     for group in Feistel(size=len(members), draws=draws).at(np.arange(len(members))).tolist():
-        of_group = classes[group]
-        is_wanted = any(taken[number] < wanted[number] for number in of_group)
-        if is_wanted and all(taken[number] + 1 < have[number] for number in of_group):
-            taken.update(of_group)
-            found.update(members[group])
-    return frozenset(found)
+        is_needed = any(counts[label] < targets[label] for label in classes[group])
+        if is_needed and all(counts[label] + 1 < available[label] for label in classes[group]):
+            counts.update(classes[group])
+            selected.update(members[group])
+    return frozenset(selected)

@@ -1,4 +1,4 @@
-"""Videos of a training, labelled and split, and the loaders that read them."""
+"""Labelled videos of a training, their split, and their loaders."""
 
 import math
 import zlib
@@ -16,9 +16,9 @@ from headrace.loaders.frame_loader import FrameLoader
 from headrace.loaders.video_set import VideoSet
 from headrace.runs.retrain.frame_labels import (
     FrameLabels,
-    dummies,
+    dummy_labels,
     held_out,
-    labelled,
+    label_frames,
     read_labels,
     real_path,
 )
@@ -34,18 +34,18 @@ from headrace.video.stream_index import StreamIndex
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SubsetSampler:
-    """Some frames of each video: shuffled anew each epoch, or video after video."""
+    """Sampler of given frames: shuffled in each epoch, or video after video."""
 
     indices: tuple[NDArray[np.int64], ...]
-    """Of the frames of each video that was given, ascending."""
+    """int64 frame indices of each given video, ascending."""
     is_shuffled: bool = True
     seed: int = 0
     opened: NDArray[np.int64] | None = None
-    """int64 [videos]: places of the videos that could be opened; None: all."""
+    """int64 [videos]: positions of the opened videos; None: all."""
 
     @property
     def traits(self) -> SamplerTraits:
-        """Each frame at most once an epoch."""
+        """Each frame at most once per epoch."""
         return SamplerTraits(
             identity=f"SubsetSampler({self._checksum}, is_shuffled={self.is_shuffled})",
             is_random=self.is_shuffled,
@@ -54,7 +54,7 @@ class SubsetSampler:
         )
 
     def bind(self, context: SamplerContext) -> Self:
-        """Return this with the seed asked for, of the videos that were opened."""
+        """Return this sampler with the seed of `context`, for the opened videos."""
         return replace(self, seed=context.seed_for(self.seed), opened=context.videos)
 
     def order(self, population: Population, epoch: int) -> EpochOrder:
@@ -62,7 +62,7 @@ class SubsetSampler:
         opened = range(len(self.indices)) if self.opened is None else self.opened.tolist()
         starts = population.video_start
         ids = np.concatenate(
-            [starts[place] + self.indices[video] for place, video in enumerate(opened)]
+            [starts[position] + self.indices[video] for position, video in enumerate(opened)]
         )
         if not self.is_shuffled or not len(ids):
             return EpochOrder(length=len(ids), frames_at=lambda slots: ids[slots])
@@ -72,78 +72,78 @@ class SubsetSampler:
 
     @cached_property
     def _checksum(self) -> int:
-        found = 0
-        for each in self.indices:
-            found = zlib.crc32(np.ascontiguousarray(each).data, zlib.crc32(b"video", found))
-        return found
+        checksum = 0
+        for frames in self.indices:
+            checksum = zlib.crc32(np.ascontiguousarray(frames), zlib.crc32(b"video", checksum))
+        return checksum
 
 
-_FRAMES: Final = 32
-"""Of a held-out video that are looked at: neighbours are much alike, and tell little more."""
-_BUDGET_BYTES: Final = 1 << 30
-"""Of memory for decoded frames, at least."""
-_BATCHES: Final = 6
-"""That the budget has room for in any case."""
+_EVALUATED_FRAMES: Final = 32
+"""Frames evaluated per held-out video; neighbouring frames add little."""
+_MIN_BUDGET_BYTES: Final = 1 << 30
+"""Memory for decoded frames, at least."""
+_MIN_BUDGET_BATCHES: Final = 6
+"""Batches that fit into the memory budget, at least."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LabelledDataset:
-    """The videos of a training, and which class each frame has."""
+    """Videos of a training, with their frame labels and split."""
 
     input: LabelledInput
     indexes: tuple[StreamIndex, ...]
-    """Of the videos that could be opened, in the order given."""
-    left_out: tuple[MediaError, ...]
-    """Why the others could not be."""
-    examples: FrameLabels
+    """Indexes of the opened videos, in the given order."""
+    skipped: tuple[MediaError, ...]
+    """Errors of the other videos."""
+    labels: FrameLabels
     held_out: frozenset[int]
-    """Places of the videos that are not trained on."""
+    """Positions of the held-out videos."""
     seed: int
     store: IndexStore | None = None
 
     @classmethod
     def open(
-        cls, asked: LabelledInput, seed: int, store: IndexStore | None = None
+        cls, source: LabelledInput, seed: int, store: IndexStore | None = None
     ) -> "LabelledDataset":
-        """Open the index of every video, and label and split them; decodes nothing.
+        """Open the index of every video, label the frames and split the videos; decode nothing.
 
         Raises:
-            ConfigError: the labels do not fit, or the videos have different sizes and none was
-                asked for.
-            OpenError, ScanError: a video cannot be read, and bad media is not to be skipped.
+            ConfigError: the labels do not fit, or the videos have different sizes and `size` is
+                None.
+            OpenError, ScanError: a video cannot be read, and `on_error` is `raise`.
         """
-        rows = None if asked.labels is None else read_labels(asked.labels)
-        paths = list({real_path(path): path for path in find_videos(asked.sources)}.values())
-        videos = VideoSet.open(paths, skip_bad=asked.on_error == "skip", index_store=store)
+        rows = None if source.labels is None else read_labels(source.labels)
+        paths = list({real_path(path): path for path in find_videos(source.sources)}.values())
+        videos = VideoSet.open(paths, skip_bad=source.on_error == "skip", index_store=store)
         indexes = videos.indexes
-        if rows is None or asked.labels is None:
-            examples, held = dummies(indexes, seed), frozenset[int]()
+        if rows is None or source.labels is None:
+            labels, held = dummy_labels(indexes, seed), frozenset[int]()
         else:
             bad = {error.source for error in videos.skipped}
-            gone = {real_path(path) for path in paths if str(path) in bad}
-            kept = [row for row in rows if real_path(row.path) not in gone]
-            examples = labelled(indexes, kept, asked.labels)
+            missing = {real_path(path) for path in paths if str(path) in bad}
+            rows_left = [row for row in rows if real_path(row.path) not in missing]
+            labels = label_frames(indexes, rows_left, source.labels)
             contents = [index.source.content_id() for index in indexes]
-            held = held_out(examples, contents, share=asked.held_out, seed=seed)
-        _check_sizes(indexes, asked)
+            held = held_out(labels, contents, share=source.held_out, seed=seed)
+        _check_sizes(indexes, source)
         return cls(
-            input=asked,
+            input=source,
             indexes=indexes,
-            left_out=videos.skipped,
-            examples=examples,
+            skipped=videos.skipped,
+            labels=labels,
             held_out=held,
             seed=seed,
             store=store,
         )
 
     @property
-    def trained_on(self) -> tuple[int, ...]:
-        """Places of the videos that are trained on."""
+    def training_videos(self) -> tuple[int, ...]:
+        """Positions of the training videos."""
         return tuple(v for v in range(len(self.indexes)) if v not in self.held_out)
 
     @property
-    def looked_at(self) -> tuple[int, ...]:
-        """Places of the videos that the accuracy is measured on."""
+    def held_out_videos(self) -> tuple[int, ...]:
+        """Positions of the held-out videos, ascending."""
         return tuple(sorted(self.held_out))
 
     @property
@@ -152,31 +152,33 @@ class LabelledDataset:
         return sum(map(len, self._training_frames()))
 
     def training_loader(self, batch_size: int, *, epochs: int, clock: Clock) -> FrameLoader:
-        """Return the batches to train on, shuffled; `Batch.video` is a place in `trained_on`."""
-        chosen = SubsetSampler(indices=self._training_frames(), seed=self.seed)
+        """Return the shuffled training batches; `Batch.video` indexes `training_videos`."""
+        sampler = SubsetSampler(indices=self._training_frames(), seed=self.seed)
         return self._loader(
-            self.trained_on, chosen, batch_size, is_persistent=epochs > 1, clock=clock
+            self.training_videos, sampler, batch_size, is_persistent=epochs > 1, clock=clock
         )
 
     def held_out_loader(self, batch_size: int, clock: Clock) -> FrameLoader:
-        """Return some frames of what was held out; `Batch.video` is a place in `looked_at`."""
-        frames = [self.examples.frames_of(video) for video in self.looked_at]
-        chosen = SubsetSampler(indices=tuple(map(_evenly, frames)), is_shuffled=False)
-        return self._loader(self.looked_at, chosen, batch_size, is_persistent=False, clock=clock)
+        """Return batches of some held-out frames; `Batch.video` indexes `held_out_videos`."""
+        frames = [self.labels.frames_of(video) for video in self.held_out_videos]
+        sampler = SubsetSampler(indices=tuple(map(_evenly_spaced, frames)), is_shuffled=False)
+        return self._loader(
+            self.held_out_videos, sampler, batch_size, is_persistent=False, clock=clock
+        )
 
     def truth(self, videos: Sequence[int], batch: Any) -> tuple[list[int], NDArray[np.int64]]:
-        """Return the place of the video and the class, int64 [N], of each frame of a batch.
+        """Return the video position and the class, int64 [N], of each frame of a batch.
 
-        `videos` are the places that `batch.video` counts: `trained_on` or `looked_at`.
+        `batch.video` indexes `videos`, which is `training_videos` or `held_out_videos`.
         """
-        places = [videos[video] for video in batch.video.tolist()]
-        frames = zip(places, batch.index.tolist(), strict=True)
-        truth = [self.examples.of_frame[video][index] for video, index in frames]
-        return places, np.array(truth, np.int64)
+        positions = [videos[video] for video in batch.video.tolist()]
+        frames = zip(positions, batch.index.tolist(), strict=True)
+        truth = [self.labels.of_frame[video][index] for video, index in frames]
+        return positions, np.array(truth, np.int64)
 
     def _training_frames(self) -> tuple[NDArray[np.int64], ...]:
         stride = self.input.stride
-        return tuple(self.examples.frames_of(video, stride) for video in self.trained_on)
+        return tuple(self.labels.frames_of(video, stride) for video in self.training_videos)
 
     def _loader(
         self,
@@ -193,7 +195,9 @@ class LabelledDataset:
             batch_size=min(batch_size, sum(map(len, sampling.indices))),
             size=self.input.size,
             sampling=sampling,
-            memory_budget=max(_BUDGET_BYTES, _BATCHES * batch_size * math.prod(size) * 3),
+            memory_budget=max(
+                _MIN_BUDGET_BYTES, _MIN_BUDGET_BATCHES * batch_size * math.prod(size) * 3
+            ),
             on_error=self.input.on_error,
             prefetch_next_epoch=is_persistent,
             index_store=self.store,
@@ -201,19 +205,19 @@ class LabelledDataset:
         )
 
 
-def _evenly(frames: NDArray[np.int64]) -> NDArray[np.int64]:
-    places = np.linspace(0, len(frames) - 1, _FRAMES).round().astype(np.int64)
-    return frames[np.unique(places)]
+def _evenly_spaced(frames: NDArray[np.int64]) -> NDArray[np.int64]:
+    positions = np.linspace(0, len(frames) - 1, _EVALUATED_FRAMES).round().astype(np.int64)
+    return frames[np.unique(positions)]
 
 
-def _check_sizes(indexes: Sequence[StreamIndex], asked: LabelledInput) -> None:
+def _check_sizes(indexes: Sequence[StreamIndex], source: LabelledInput) -> None:
     first = indexes[0]
     height, width = first.info.upright_size
     for index in indexes:
-        if asked.size is None and index.info.upright_size != (height, width):
+        if source.size is None and index.info.upright_size != (height, width):
             other_height, other_width = index.info.upright_size
             raise ConfigError(
                 f"a batch needs frames of one size: {first.source} has {height}x{width}, "
-                f"{index.source} {other_height}x{other_width}; name one that all are decoded to, "
+                f"{index.source} {other_height}x{other_width}; give a size for all, "
                 f"such as --size {height}x{width}"
             )

@@ -1,4 +1,4 @@
-"""The model that is trained: a frozen backbone with a new head, on its device and warm."""
+"""Model of a training: a frozen backbone with a new head, warm on its device."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from headrace.models.prepare import Compiler, FixedBatch, compile_module, not_co
 from headrace.models.results import ClassNames, Labels
 from headrace.models.trained_head import PLACES, TrainedHead, backbone_checksum
 from headrace.preprocess.levels import Preprocess, build_preprocess
-from headrace.runs.model_setup import StartWatch, computing_place
+from headrace.runs.model_setup import StartupTimer, compute_resources
 from headrace.runs.retrain.retrain_options import TrainOptions
 from headrace.runs.retrain.trainer import Trainer
 from headrace.runs.run_options import ComputeOptions
@@ -27,25 +27,25 @@ from headrace.runs.run_options import ComputeOptions
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Learner:
-    """A model, what of it is trained, and what trains it."""
+    """Model with its trainer and the names of its trained weights."""
 
     model: Model[Labels]
     preprocess: Preprocess
     trainer: Trainer
     trained: tuple[str, ...]
-    """Names of the weights that are trained."""
+    """Names of the trained weights."""
     backbone: str
-    """The weights it began with: `DEFAULT`, `none`, or the path of a checkpoint."""
+    """Initial weights: `DEFAULT`, `none`, or the path of a checkpoint."""
     checksum: int
-    """Of those that are frozen."""
+    """Checksum of the frozen weights."""
 
     @property
     def num_trained(self) -> int:
-        """Numbers in the weights that are trained."""
-        return sum(each.numel() for each in self.model.module.parameters() if each.requires_grad)
+        """Number of trained parameters."""
+        return sum(w.numel() for w in self.model.module.parameters() if w.requires_grad)
 
     def head(self, classes: Sequence[str]) -> TrainedHead:
-        """Return what is trained, as it is now."""
+        """Return the current trained weights."""
         state = self.model.module.state_dict()
         return TrainedHead(
             model=self.model.name,
@@ -56,44 +56,44 @@ class Learner:
         )
 
 
-def ready_learner(
+def load_learner(
     options: ComputeOptions,
     training: TrainOptions,
     classes: Sequence[str],
     *,
     compute: Compute,
     batch_size: int,
-    watch: StartWatch,
+    timer: StartupTimer,
     compiler: Compiler = compile_module,
 ) -> Learner:
-    """Return a model with a new head for `classes`, warm for training; `watch` hears what it took.
+    """Return a model with a new head for `classes`, warm for training.
 
     Args:
-        options: Which model and weights, how much preprocessing, how many threads.
-        training: What of it is trained, and how.
-        classes: Their names.
-        compute: Where it is trained and how. What is compiled is trained; it is held against the
-            videos that were held out as it is.
+        options: Model, weights, preprocessing and threads.
+        training: Trained layers and optimizer settings.
+        classes: Class names.
+        compute: Device and precision of the training. The training is compiled; the evaluation on
+            held-out videos is not.
         batch_size: Frames in a batch.
-        watch: Hears how long each part took.
-        compiler: What compiles it, where `compute` asks for it.
+        timer: Records the duration of each part.
+        compiler: Compiler of the model, where `compute` requests one.
 
     Raises:
-        ConfigError: unknown model or layer, weights that do not fit or are a head themselves, or
-            nothing to recompute.
-        BackendError: the device is missing, or the model cannot be compiled or trained there with
-            such batches.
+        ConfigError: the model or layer does not exist; the weights do not fit or are a head; no
+            layer can recompute.
+        BackendError: the device is missing, or does not compile or train the model with batches of
+            this size.
     """
 
     def load() -> Model[Labels]:
         return _frozen_with_new_head(options, training, classes)
 
-    with computing_place(options):
-        # What is compiled is the forward that keeps what its backward needs, below.
+    with compute_resources(options):
+        # The forward of the training is compiled below: it saves values for its backward.
         ready = prepare(
-            load, replace(compute, compile=False), batch_size=batch_size, clock=watch.clock
+            load, replace(compute, compile=False), batch_size=batch_size, clock=timer.clock
         )
-        watch.add("model", ready.startup.load_seconds + ready.startup.warmup_seconds)
+        timer.add("model", ready.startup.load_seconds + ready.startup.warmup_seconds)
         module = ready.model.module
         if training.checkpoint_gradients:
             _recompute(module, options.model_name, training.train_from)
@@ -103,17 +103,18 @@ def ready_learner(
             preprocess,
             forward=FixedBatch(compiler(module), batch_size) if compute.compile else module,
             learning_rate=training.learning_rate,
-            clock=watch.clock,
+            clock=timer.clock,
         )
-        with watch.part("compile" if compute.compile else "warm-up"):
+        with timer.part("compile" if compute.compile else "warm-up"):
             _warm_up(trainer, ready.model, batch_size, is_compiled=compute.compile)
-    trained = tuple(name for name, each in module.named_parameters() if each.requires_grad)
+    weights = options.weights
+    trained = tuple(name for name, weight in module.named_parameters() if weight.requires_grad)
     return Learner(
         model=ready.model,
         preprocess=preprocess,
         trainer=trainer,
         trained=trained,
-        backbone=_lasting(options.weights),
+        backbone=weights if weights in PLACES else str(Path(weights).absolute()),
         checksum=backbone_checksum(module, trained),
     )
 
@@ -125,8 +126,8 @@ def _frozen_with_new_head(
     check_name(name, "classification")
     if weights not in PLACES and TrainedHead.of(read_checkpoint(Path(weights)), Path(weights)):
         raise ConfigError(
-            f"{weights} is a head that was trained already; a new one begins from the weights of "
-            "a whole model: give --weights DEFAULT, none, or a checkpoint"
+            f"{weights} is a trained head, and a new head starts from the weights of a complete "
+            "model: give --weights DEFAULT, none, or a checkpoint"
         )
     built = with_weights(name, weights)
     head = replace_head(built.module, len(classes), seed=training.seed)
@@ -141,7 +142,7 @@ def _frozen_with_new_head(
 
 
 def _warm_up(trainer: Trainer, model: Model[Labels], batch_size: int, *, is_compiled: bool) -> None:
-    """Run once, for which the compiler works."""
+    """Run one step, which compiles the model."""
     try:
         trainer.warm_up(model.input.shape(batch_size, (0, 0)))
     except (BackendError, OSError) as error:
@@ -154,11 +155,6 @@ def _warm_up(trainer: Trainer, model: Model[Labels], batch_size: int, *, is_comp
 def _recompute(module: nn.Module, name: str, train_from: str | None) -> None:
     if not recompute(module):
         raise ConfigError(
-            f"from {train_from} on {name} has no block that could recompute what it keeps; "
+            f"{name} has no block after {train_from} that can recompute its values; "
             "leave out --checkpoint-gradients, or train more layers"
         )
-
-
-def _lasting(weights: str) -> str:
-    """Return the name of weights as it holds in any folder."""
-    return weights if weights in PLACES else str(Path(weights).absolute())

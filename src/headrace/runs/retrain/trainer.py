@@ -1,4 +1,4 @@
-"""One step of training, part by part: preprocessing, transfer, forward, backward, optimizer."""
+"""Training step: preprocessing, transfer, forward, backward, optimizer."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -26,21 +26,21 @@ PARTS: Final[dict[str, Role]] = {
     "backward": "model",
     "optimizer": "model",
 }
-"""Part of a step → the role it plays. They follow each other; `data` is the wait for a batch."""
+"""Part of a step → role, in order; `data` is the wait for a batch."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trained:
-    """One step of training."""
+class TrainStep:
+    """Result of one training step."""
 
     loss: float
-    """Mean cross-entropy of the batch, before the weights were moved."""
+    """Mean cross-entropy of the batch, before the update of the weights."""
     work_ms: dict[str, float]
-    """Part → wall clock it took; on a GPU until the work is complete."""
+    """Part → wall-clock time; on a GPU until the work is complete."""
 
 
 class Trainer:
-    """Moves the weights of a model that are not frozen. Not thread-safe."""
+    """Trainer of the unfrozen weights of a model. Not thread-safe."""
 
     def __init__(
         self,
@@ -51,68 +51,68 @@ class Trainer:
         learning_rate: float,
         clock: Clock,
     ) -> None:
-        """Train nothing yet.
+        """Prepare the optimizer.
 
         Args:
-            model: On its device, in evaluation mode; frozen but for what is trained.
-            preprocess: From frames to what it takes.
-            forward: What runs: the model's module, or that compiled.
-            learning_rate: Of Adam.
-            clock: What measures.
+            model: On its device, in evaluation mode, with the untrained weights frozen.
+            preprocess: Preprocessing of the model.
+            forward: The model's module, or its compiled form.
+            learning_rate: Learning rate of Adam.
+            clock: Clock of the training.
         """
         self._model = model
         self._preprocess = preprocess
         self._forward = forward
-        weights = [each for each in model.module.parameters() if each.requires_grad]
+        weights = [weight for weight in model.module.parameters() if weight.requires_grad]
         self._optimizer = torch.optim.Adam(weights, lr=learning_rate)
         compute = model.compute
-        # Small gradients vanish in float16; a factor keeps them, and is taken out again.
+        # Small float16 gradients vanish: the scaler multiplies the loss, then divides them.
         self._scaler = torch.amp.GradScaler(compute.device, enabled=compute.precision == "float16")
         self._clock = clock
         self.moved_bytes = 0
-        """Bytes that were copied to the device."""
+        """Bytes copied to the device."""
 
     def warm_up(self, shape: tuple[int, ...]) -> None:
-        """Run forward and backward once on zeros; no weight moves.
+        """Run forward and backward once on zeros; no weight changes.
 
         Raises:
-            BackendError: the model cannot be trained there with batches of this size.
+            BackendError: the device does not train the model with batches of this size.
         """
         batch = torch.zeros(shape, device=self._model.compute.device)
         classes = torch.zeros(len(batch), dtype=torch.int64, device=batch.device)
-        with self._explained(len(batch)):
+        with self._translate_errors(len(batch)):
             self._scaler.scale(self._loss(batch, classes)).backward()  # type: ignore[no-untyped-call]
         self._optimizer.zero_grad(set_to_none=True)
 
-    def step(self, frames: torch.Tensor, classes: torch.Tensor) -> Trained:
-        """Learn from one batch.
+    def step(self, frames: torch.Tensor, classes: torch.Tensor) -> TrainStep:
+        """Train on one batch.
 
         Args:
             frames: uint8 [N, H, W, 3], on the CPU.
             classes: int64 [N], on the CPU.
 
         Raises:
-            BackendError: it does not fit, or the device fails.
+            BackendError: memory runs out, or the device fails.
         """
-        device, watch = self._model.compute.device, _PartWatch(self._clock, self._settle)
-        with self._explained(len(frames)):
-            with watch.part("preprocess"):
+        device, timer = self._model.compute.device, _PartTimer(self._clock, self._synchronize)
+        with self._translate_errors(len(frames)):
+            with timer.part("preprocess"):
                 batch = self._preprocess(frames)
             if device != "cpu":
-                with watch.part("transfer"):
+                with timer.part("transfer"):
                     moved = transfer(batch, device)
                     batch, classes = moved.tensor, classes.to(device)
                     self.moved_bytes += moved.bytes_copied
-            with watch.part("forward"):
+            with timer.part("forward"):
                 loss = self._loss(batch, classes)
                 value = float(loss.detach())
-            with watch.part("backward"):
+            with timer.part("backward"):
                 self._scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
-            with watch.part("optimizer"):
+            with timer.part("optimizer"):
                 self._scaler.step(self._optimizer)
                 self._scaler.update()
                 self._optimizer.zero_grad(set_to_none=True)
-        return Trained(loss=value, work_ms=watch.work_ms)
+        return TrainStep(loss=value, work_ms=timer.work_ms)
 
     def _loss(self, batch: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
         with self._precision():
@@ -125,12 +125,12 @@ class Trainer:
             return nullcontext()
         return torch.autocast(compute.device, dtype=autocast_dtype(compute))
 
-    def _settle(self) -> None:
+    def _synchronize(self) -> None:
         if self._model.compute.device == "cuda":
             torch.cuda.synchronize()
 
     @contextmanager
-    def _explained(self, batch_size: int) -> Iterator[None]:
+    def _translate_errors(self, batch_size: int) -> Iterator[None]:
         try:
             yield
         except RuntimeError as error:
@@ -143,18 +143,18 @@ class Trainer:
             ) from error
 
 
-class _PartWatch:
-    """Times parts of a step that follow each other."""
+class _PartTimer:
+    """Timer of the consecutive parts of a step."""
 
-    def __init__(self, clock: Clock, settle: Callable[[], None]) -> None:
+    def __init__(self, clock: Clock, synchronize: Callable[[], None]) -> None:
         self._clock = clock
-        self._settle = settle
+        self._synchronize = synchronize
         self.work_ms: dict[str, float] = {}
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """Time what is done inside, until the device has done it too."""
-        began_ns = self._clock.now_ns()
+        """Time the block, until its work on the device is complete."""
+        start_ns = self._clock.now_ns()
         yield
-        self._settle()
-        self.work_ms[name] = (self._clock.now_ns() - began_ns) / 1e6
+        self._synchronize()
+        self.work_ms[name] = (self._clock.now_ns() - start_ns) / 1e6

@@ -1,4 +1,4 @@
-"""Who may see a run: token, host and origin of a request."""
+"""Access control of the web page: token, Host and Origin of a request."""
 
 import secrets
 from collections.abc import Mapping
@@ -7,67 +7,67 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
-_READING: Final = ("GET", "HEAD")
+_READ_METHODS: Final = ("GET", "HEAD")
 
 
 @dataclass(frozen=True)
 class Denial:
-    """Why a request is not answered."""
+    """Denial of a request."""
 
     status: int
-    """Of HTTP."""
+    """HTTP status."""
     words: str
-    """For who asked: what to do."""
+    """Reason, with the fix."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RequestInfo:
-    """What a request says of itself."""
+    """Parts of a request for access control."""
 
     method: str
     headers: Mapping[str, str]
-    """By names in lower case."""
+    """Header values by lower-case name."""
     query_token: str | None = None
-    """`token` in the address."""
+    """Query parameter `token`."""
     cookie_token: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Guard:
-    """Refuses what does not come from a page of ours, or from somebody who may look.
+    """Guard against requests of other sites and without a token.
 
-    A page of another site must not read ours through a browser that may: not by asking from there
-    (its Origin tells), nor by making its own name point to this machine (its Host tells: DNS
-    rebinding needs a name, so numbers are let through).
+    A page of another site must not read this one through a browser with access: neither by a
+    cross-origin request (checked by Origin), nor by DNS rebinding (checked by Host; rebinding needs
+    a name, so IP addresses are allowed).
     """
 
     is_local: bool
-    """Only this machine can connect."""
+    """Whether only this machine can connect."""
     hosts: frozenset[str]
-    """Names that are ours, in lower case, besides `localhost`."""
+    """Allowed host names in lower case, besides `localhost`."""
     token: str | None
-    """None asks for none."""
+    """None: no token is required."""
 
-    def refusal(self, asking: RequestInfo) -> Denial | None:
-        """Say why a request is refused; None where it is not."""
-        if asking.method not in _READING:
-            return Denial(405, "this server only tells: use GET")
-        host = asking.headers.get("host", "")
-        if not self._is_ours(host):
+    def check(self, request: RequestInfo) -> Denial | None:
+        """Return the denial of a request; None: allowed."""
+        if request.method not in _READ_METHODS:
+            return Denial(405, "this server is read-only: use GET")
+        host = request.headers.get("host", "")
+        if not self._is_allowed(host):
             return Denial(
-                403, f"not served under the name {_name(host)!r}: use an address, or add the name"
+                403,
+                f"not served under the name {_name(host)!r}: use an IP address, or add the name",
             )
-        if _is_foreign(asking.headers, host):
+        if _is_foreign(request.headers, host):
             return Denial(403, "not served to pages of other sites")
-        if self.token is not None and not self._is_shown(asking, self.token):
+        if self.token is not None and not self._has_token(request, self.token):
             return Denial(
                 401,
-                "open the address with ?token= and the token behind it, or send it as a bearer "
-                "token",
+                "add ?token=TOKEN to the address, or send the token as a bearer token",
             )
         return None
 
-    def _is_ours(self, host: str) -> bool:
+    def _is_allowed(self, host: str) -> bool:
         name = _name(host)
         if name in {"localhost", *self.hosts}:
             return True
@@ -77,18 +77,18 @@ class Guard:
             return False
         return address.is_loopback or not self.is_local
 
-    def _is_shown(self, asking: RequestInfo, token: str) -> bool:
-        kind, _, bearer = asking.headers.get("authorization", "").partition(" ")
+    def _has_token(self, request: RequestInfo, token: str) -> bool:
+        kind, _, bearer = request.headers.get("authorization", "").partition(" ")
         given = (
-            asking.query_token,
-            asking.cookie_token,
+            request.query_token,
+            request.cookie_token,
             bearer.strip() if kind.lower() == "bearer" else None,
         )
-        return any(is_same(each, token) for each in given if each is not None)
+        return any(is_same(value, token) for value in given if value is not None)
 
 
 def _name(host: str) -> str:
-    """The name in a Host header, without the port; empty where there is none."""
+    """Return the name of a Host header, without the port; empty for an invalid one."""
     try:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
@@ -96,19 +96,19 @@ def _name(host: str) -> str:
 
 
 def _is_foreign(headers: Mapping[str, str], host: str) -> bool:
-    """Whether a page of another site asks; following a link from there is no such thing."""
+    """Return whether a page of another site sent the request; links from it are allowed."""
     origin = headers.get("origin")
     if origin is not None and origin.partition("://")[2] != host:
         return True
-    is_from_elsewhere = headers.get("sec-fetch-site") in {"cross-site", "same-site"}
-    return is_from_elsewhere and headers.get("sec-fetch-mode") != "navigate"
+    is_cross_site = headers.get("sec-fetch-site") in {"cross-site", "same-site"}
+    return is_cross_site and headers.get("sec-fetch-mode") != "navigate"
 
 
 def new_token() -> str:
-    """Return 128 random bits as text that needs no quoting in an address."""
+    """Return 128 random bits as URL-safe text."""
     return secrets.token_urlsafe(16)
 
 
 def is_same(given: str, token: str) -> bool:
-    """Say whether `given` is the token, in a time that tells nothing of how much of it is right."""
+    """Return whether `given` is the token, in constant time."""
     return secrets.compare_digest(given.encode(), token.encode())

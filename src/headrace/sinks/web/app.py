@@ -1,4 +1,4 @@
-"""What is served: the page, its figures and pictures, and the same for programs."""
+"""Web application: page, status, images, metrics and health."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from headrace.sinks.web.live_image import LiveImage
 from headrace.sinks.web.prometheus import CONTENT_TYPE, metrics_text
 from headrace.sinks.web.status import StatusCache, health
 
-PICTURE_SECONDS: Final = 5.0
-"""How long a request for a picture waits for one; then the browser asks again."""
+IMAGE_SECONDS: Final = 5.0
+"""Wait of a request for an image; then the browser repeats it."""
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self' blob: data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -39,32 +39,32 @@ _Endpoint = Callable[[Request], Awaitable[Response]]
 
 @dataclass(frozen=True, kw_only=True)
 class AppState:
-    """What the server tells of."""
+    """State that the server reads."""
 
     cache: StatusCache
     health_timeout_seconds: float
-    pictures: LiveImage | None
-    """None serves no page."""
+    images: LiveImage | None
+    """None: no page."""
 
 
-def application(told: AppState, guard: Guard, cookie: str) -> ASGIApp:
-    """Return the server's application; a browser keeps the token in `cookie`."""
+def application(state: AppState, guard: Guard, cookie: str) -> ASGIApp:
+    """Return the ASGI application; browsers keep the token in the cookie `cookie`."""
     routes = [
-        Route("/metrics", _metrics(told.cache)),
-        Route("/health", _health(told.cache, told.health_timeout_seconds)),
+        Route("/metrics", _metrics(state.cache)),
+        Route("/health", _health(state.cache, state.health_timeout_seconds)),
     ]
-    if told.pictures is not None:
+    if state.images is not None:
         routes += [
             Route("/", _page(None if guard.token is None else cookie)),
             *(Route(path, _file(path[1:], kind)) for path, kind in _FILES.items()),
-            Route("/status.json", _status(told.cache)),
-            Route("/picture.jpg", _picture(told.pictures)),
+            Route("/status.json", _status(state.cache)),
+            Route("/picture.jpg", _image(state.images)),
         ]
     return _guarded(Router(routes, redirect_slashes=False), guard, cookie)
 
 
 def _guarded(app: ASGIApp, guard: Guard, cookie: str) -> ASGIApp:
-    """The application behind the guard, every answer with our headers."""
+    """Return the application behind the guard, with security headers on every response."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: Message) -> None:
@@ -73,7 +73,7 @@ def _guarded(app: ASGIApp, guard: Guard, cookie: str) -> ASGIApp:
             await send(message)
 
         request = Request(scope)
-        refusal = guard.refusal(
+        denial = guard.check(
             RequestInfo(
                 method=request.method,
                 headers=request.headers,
@@ -81,13 +81,13 @@ def _guarded(app: ASGIApp, guard: Guard, cookie: str) -> ASGIApp:
                 cookie_token=request.cookies.get(cookie),
             )
         )
-        if refusal is None:
+        if denial is None:
             await app(scope, receive, send_with_headers)
             return
-        response = _text(f"{refusal.words}\n", refusal.status)
-        if refusal.status == 405:
+        response = _text(f"{denial.words}\n", denial.status)
+        if denial.status == 405:
             response.headers["allow"] = "GET, HEAD"
-        if refusal.status == 401:
+        if denial.status == 401:
             response.headers["www-authenticate"] = "Bearer"
         await response(scope, receive, send_with_headers)
 
@@ -101,7 +101,7 @@ def _page(cookie: str | None) -> _Endpoint:
         token = request.query_params.get("token")
         if token is None or cookie is None:
             return await page(request)
-        # From here on the token is in no address: not in the history, not on a shared screen.
+        # Redirect, so that the token is not in the address: neither in the history nor on screen.
         response = RedirectResponse("./", 303)
         response.set_cookie(cookie, token, httponly=True, samesite="lax")
         return response
@@ -125,16 +125,16 @@ def _status(cache: StatusCache) -> _Endpoint:
     return answer
 
 
-def _picture(pictures: LiveImage) -> _Endpoint:
+def _image(images: LiveImage) -> _Endpoint:
     async def answer(request: Request) -> Response:
         after = request.query_params.get("after", "0")
         if not (after.isascii() and after.isdigit() and len(after) < 16):
-            return _text("after= is the number of the picture before\n", 400)
-        picture = await pictures.next(int(after), PICTURE_SECONDS)
-        if picture is None:
+            return _text("after= is the number of the previous image\n", 400)
+        image = await images.next(int(after), IMAGE_SECONDS)
+        if image is None:
             return Response(status_code=204)
-        headers = {"picture-number": str(picture.number)}
-        return Response(picture.jpeg, media_type="image/jpeg", headers=headers)
+        headers = {"picture-number": str(image.number)}
+        return Response(image.jpeg, media_type="image/jpeg", headers=headers)
 
     return answer
 
@@ -148,9 +148,9 @@ def _metrics(cache: StatusCache) -> _Endpoint:
 
 def _health(cache: StatusCache, health_timeout_seconds: float) -> _Endpoint:
     async def answer(request: Request) -> Response:
-        found = health(cache.status(), health_timeout_seconds)
-        body = found.model_dump_json()
-        return Response(body, 200 if found.is_good else 503, media_type="application/json")
+        result = health(cache.status(), health_timeout_seconds)
+        body = result.model_dump_json()
+        return Response(body, 200 if result.is_good else 503, media_type="application/json")
 
     return answer
 

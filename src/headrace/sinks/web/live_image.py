@@ -1,4 +1,4 @@
-"""The live picture: made when somebody asks, once for all who do."""
+"""Live image: encoded on request, once for all browsers."""
 
 import asyncio
 import io
@@ -10,76 +10,76 @@ from headrace.runtime.latest_value import LatestValue
 from headrace.sinks.batch_results import ClassifiedBatch, DetectedBatch
 from headrace.sinks.latest_images import LatestImages
 
-PICTURES_IN_ALL: Final = 150
-"""Most pictures per second to all browsers together. Each costs the interpreter about 0.5 ms that
-inference would have: fifty browsers get three pictures a second each, and not fifteen."""
+MAX_IMAGES_PER_SECOND: Final = 150
+"""Images per second to all browsers together, at most. Each costs about 0.5 ms of the interpreter:
+fifty browsers get three images per second each."""
 _QUALITY: Final = 80
 
 
-def interval_seconds(viewers: int, pictures_per_second: float) -> float:
-    """Return the time from one picture to the next, for so many who look."""
-    return max(1 / pictures_per_second, viewers / PICTURES_IN_ALL)
+def interval_seconds(viewers: int, images_per_second: float) -> float:
+    """Return the time between images, for a number of browsers."""
+    return max(1 / images_per_second, viewers / MAX_IMAGES_PER_SECOND)
 
 
 @dataclass(frozen=True)
-class Picture:
-    """One JPEG, and how to ask for a newer one."""
+class JpegImage:
+    """One JPEG with its number, for the request of a newer one."""
 
     number: int
     jpeg: bytes
 
 
 class LiveImage:
-    """Takes frames from the run's thread, gives pictures in the server's.
+    """Live image: frames from the run's thread, images in the server's thread.
 
-    Nothing is encoded while nobody looks. A browser asks for its next picture when it has the last
-    one, so that it gets as many as it can take, each as new as it can be. Pictures that are pushed
-    (multipart) would pile up in the system's buffers: 2.8 MB for each browser, some 20 pictures.
+    No image is encoded without a browser. A browser requests an image after the last one, and gets
+    the latest. Pushed images (multipart) would collect in the system's buffers: 2.8 MB per browser,
+    about 20 images.
     """
 
-    def __init__(self, names: tuple[str, ...], clock: Clock, pictures_per_second: float) -> None:
-        """No frame has come; `names` are those of the sources, for a reader."""
-        self._gallery = LatestImages(names, clock)
+    def __init__(self, names: tuple[str, ...], clock: Clock, images_per_second: float) -> None:
+        """Start without frames; `names` are those of the sources, for captions."""
+        self._latest_images = LatestImages(names, clock)
         self._clock = clock
-        self._pictures_per_second = pictures_per_second
+        self._images_per_second = images_per_second
         self._newest: LatestValue[int] = LatestValue()
         self._viewers = 0
-        self._made = Picture(0, b"")
+        self._image = JpegImage(0, b"")
         self._due_ns = 0
 
-    def show(self, seen: ClassifiedBatch | DetectedBatch) -> None:
-        """Take the newest frame of a batch; copies it. From one thread."""
-        self._gallery.show(seen)
-        self._newest.put(seen.batch.video)
+    def show(self, results: ClassifiedBatch | DetectedBatch) -> None:
+        """Keep the newest frame of a batch; copies it. From one thread."""
+        self._latest_images.show(results)
+        self._newest.put(results.batch.video)
 
-    async def next(self, after: int, seconds: float) -> Picture | None:
-        """Return one that is newer than number `after`; None when none came in `seconds`.
+    async def next(self, after: int, seconds: float) -> JpegImage | None:
+        """Return an image newer than number `after`; None without one within `seconds`.
 
-        For the server's thread. A number that has not come yet is one of an earlier run.
+        For the server's thread. A number above the latest is from an earlier run.
         """
         after = 0 if after > self._newest.number else after
         self._viewers += 1
         try:
             if not await self._newest.wait(after, seconds):
                 return None
-            # Everybody who waits gets the same picture at the same time.
+            # All waiting browsers get the same image at the same time.
             await asyncio.sleep(max(0, self._due_ns - self._clock.now_ns()) / 1e9)
-            return self._make(after)
+            return self._encode(after)
         finally:
             self._viewers -= 1
 
     def close(self) -> None:
-        """No frame comes any more: who waits for one goes away."""
+        """End the waits of all browsers: no frame follows."""
         self._newest.close()
 
-    def _make(self, after: int) -> Picture:
-        """One that was made a moment ago for somebody else, or a new one."""
+    def _encode(self, after: int) -> JpegImage:
+        """Return the image of another browser's recent request, or a new one."""
         now_ns = self._clock.now_ns()
-        if self._made.number > after and now_ns < self._due_ns:
-            return self._made
-        pause = interval_seconds(self._viewers, self._pictures_per_second)
+        if self._image.number > after and now_ns < self._due_ns:
+            return self._image
+        pause = interval_seconds(self._viewers, self._images_per_second)
         self._due_ns = now_ns + round(pause * 1e9)
         number, file = self._newest.number, io.BytesIO()
-        self._gallery.picture().save(file, "JPEG", quality=_QUALITY)
-        self._made = Picture(number, file.getvalue())
-        return self._made
+        self._latest_images.image().save(file, "JPEG", quality=_QUALITY)
+        self._image = JpegImage(number, file.getvalue())
+        return self._image

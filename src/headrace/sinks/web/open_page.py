@@ -1,4 +1,4 @@
-"""Opens the web page of a run, where what it needs is installed."""
+"""Factory of the web page; needs the extra `web`."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ def open_web_view(
     *,
     clock: Clock = SYSTEM_CLOCK,
 ) -> "WebView":
-    """Return what serves a run and shows its results: see `WebView`.
+    """Return the web page of a run: see `WebView`.
 
     Raises:
         BackendError: the extra `web` is not installed.

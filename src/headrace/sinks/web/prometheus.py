@@ -1,4 +1,4 @@
-"""A live run in the words of Prometheus."""
+"""Prometheus metrics of a live run."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -20,14 +20,14 @@ _STATES: Final[tuple[SourceState, ...]] = (
 
 
 def metrics_text(status: LiveStatus) -> bytes:
-    """Return the metrics of a run, in the text format; seconds and shares, as is usual there."""
+    """Return the metrics of a run in the text format, in base units: seconds and ratios."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(status))
     return generate_latest(registry)
 
 
 class _Collector:
-    """Gives metrics that are made from one status when they are asked for."""
+    """Collector of the metrics of one status."""
 
     def __init__(self, status: LiveStatus) -> None:
         self._status = status
@@ -71,11 +71,11 @@ def _results(status: LiveStatus) -> Iterator[Metric]:
         yield _gauge("latency_jitter_seconds", help_text, [((), status.jitter_ms / 1e3)])
     latency = status.latency
     if latency is not None:
-        found = (("0.5", latency.p50_ms), ("0.95", latency.p95_ms))
+        quantiles = (("0.5", latency.p50_ms), ("0.95", latency.p95_ms))
         yield _gauge(
             "latency_seconds",
             f"Age of results over the last {latency.window_seconds:g} s; absent: n too small.",
-            [((latency.base, q), ms / 1e3) for q, ms in found if ms is not None],
+            [((latency.base, q), ms / 1e3) for q, ms in quantiles if ms is not None],
             ("since", "quantile"),
         )
 
@@ -125,15 +125,15 @@ _Rows = Iterable[tuple[tuple[str, ...], float]]
 
 def _gauge(name: str, words: str, rows: _Rows, labels: tuple[str, ...] = ()) -> Metric:
     family = GaugeMetricFamily(f"headrace_{name}", words, labels=labels)
-    return _filled(family, rows)
+    return _add_rows(family, rows)
 
 
 def _counter(name: str, words: str, rows: _Rows, labels: tuple[str, ...] = ()) -> Metric:
     family = CounterMetricFamily(f"headrace_{name}", words, labels=labels)
-    return _filled(family, rows)
+    return _add_rows(family, rows)
 
 
-def _filled(family: GaugeMetricFamily | CounterMetricFamily, rows: _Rows) -> Metric:
+def _add_rows(family: GaugeMetricFamily | CounterMetricFamily, rows: _Rows) -> Metric:
     for labels, value in rows:
         family.add_metric(labels, value)
     return family

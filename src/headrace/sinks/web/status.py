@@ -1,4 +1,4 @@
-"""How a live run is, as a value: for its page, for programs that watch its health."""
+"""Status of a live run, as a value, and its health."""
 
 from collections.abc import Callable
 from typing import Final, Literal
@@ -11,73 +11,73 @@ from headrace.profiling.stage_records import ItemCounts
 from headrace.runtime.clock import Clock
 
 SourceState = Literal["connecting", "live", "stalled", "reconnecting", "ended", "failed"]
-"""Before its first frame; frames come; connected, but none come; connection lost, and tried again;
-over as it should be; given up."""
+"""`connecting`: before the first frame; `stalled`: connected, without frames; `reconnecting`:
+connection lost; `ended`: regular end; `failed`: given up."""
 RunState = Literal["starting", "running", "ended"]
-"""Loading and connecting; until its sources end; results come no more."""
+"""`starting`: before the first result; `running`: with results; `ended`: after the last one."""
 
 
 class LatencyStatus(Record):
-    """How old results were when they came out, over the last `window_seconds`."""
+    """Latency of results, over the last `window_seconds`."""
 
     base: Pace
-    """What it counts from: `schedule`, `arrival` or `capture`; never `full_speed`."""
+    """Event that latency counts from: `schedule`, `arrival` or `capture`."""
     window_seconds: NonNegativeFloat
-    """Results of the last so many seconds are in it."""
+    """Length of the window."""
     count: NonNegativeInt
-    """How many those are."""
+    """Results in the window."""
     p50_ms: float | None
-    """None when there are none."""
+    """None without results."""
     p95_ms: float | None
-    """None: n too small, see `P95_SAMPLES`."""
+    """None: too few results, see `P95_SAMPLES`."""
 
 
 class SourceStatus(Record):
     """One source and its connection."""
 
     name: Text
-    """For a reader, without credentials; different for each source."""
+    """Unique name, without credentials."""
     state: SourceState
     since_seconds: NonNegativeFloat
-    """How long it has been in that state."""
+    """Time in this state."""
     words: Text = ""
-    """What is being done about it, or why: `attempt 3 in 4 s`, `joined 640 ms behind`."""
+    """Reason or progress: `attempt 3 in 4 s`, `joined 640 ms behind`."""
     fps: NonNegativeFloat = 0.0
     """Frames that arrived in the last second."""
     height: PositiveInt | None = None
-    """Of its frames, in pixels, upright; None before the first."""
+    """Height of its upright frames in pixels; None before the first."""
     width: PositiveInt | None = None
     frames: NonNegativeInt = 0
-    """That arrived so far."""
+    """Arrived frames."""
     reconnects: NonNegativeInt = 0
-    """How often its connection was made anew."""
+    """Reconnections."""
     stalls: NonNegativeInt = 0
-    """How often its frames stopped while it was connected."""
+    """Interruptions of its frames while connected."""
 
 
 class StageStatus(Record):
-    """What one stage takes, over the same results as the latency."""
+    """Work of one stage, over the window of the latency."""
 
     name: Text
     p50_ms: NonNegativeFloat | None
     """Work on one step (a batch or a clip); None before the first."""
     p95_ms: NonNegativeFloat | None
-    """None: n too small."""
+    """None: too few results."""
     busy: NonNegativeFloat
-    """Share of its workers' time at work, in [0, 1]. Near 1: it sets the pace."""
+    """Busy share of its workers' time, in [0, 1]. Near 1 means the bottleneck."""
 
 
 class QueueStatus(Record):
-    """One queue, as full as it is now."""
+    """Current fill of one queue."""
 
     name: Text
     depth: NonNegativeInt
-    """Items inside."""
+    """Items in the queue."""
     capacity: PositiveInt
 
 
 class DropStatus(Record):
-    """Items that ended on their way for one cause at one stage, since the start."""
+    """Items dropped for one cause at one stage, since the start."""
 
     stage: Text
     cause: Text
@@ -85,32 +85,32 @@ class DropStatus(Record):
 
 
 class EventStatus(Record):
-    """One thing that happened to a source, or to a sink."""
+    """One event of a source or a sink."""
 
     wall_seconds: NonNegativeFloat
-    """When, in seconds since 1970-01-01 UTC."""
+    """Unix time."""
     source: Text
     """Name of the source; empty for a sink."""
     kind: Text
     """An `EventKind`, or `failed`."""
     words: Text
-    """For a reader, without credentials."""
+    """Description, without credentials."""
 
 
 class LiveStatus(Record):
-    """All that is shown of a live run, at the moment it was asked."""
+    """Status of a live run at one time."""
 
     title: Text
-    """What runs on what: `resnet18 on rtsp://10.0.0.7/door`; no credentials."""
+    """Model and sources: `resnet18 on rtsp://10.0.0.7/door`; no credentials."""
     state: RunState
     wall_seconds: NonNegativeFloat
-    """When it was asked, in seconds since 1970-01-01 UTC."""
+    """Unix time of this status."""
     running_seconds: NonNegativeFloat
-    """Since the run began."""
+    """Time since the start of the run."""
     seconds_since_last_result: NonNegativeFloat | None
-    """Since the last result came out; None before the first."""
+    """None before the first result."""
     fps: NonNegativeFloat
-    """Frames whose results came out in the last second."""
+    """Frames with results in the last second."""
     latency: LatencyStatus | None
     """None before the first result."""
     jitter_ms: NonNegativeFloat | None
@@ -119,43 +119,43 @@ class LiveStatus(Record):
     frames: ItemCounts
     """arrived = delivered + dropped + in flight, since the start."""
     drops: tuple[DropStatus, ...] = ()
-    """Largest first; they add up to `frames.dropped`."""
+    """Largest first; their sum is `frames.dropped`."""
     sink_drops: tuple[DropStatus, ...] = ()
-    """Results that a sink did not get, since it was too slow or failed: delivered all the same."""
+    """Results dropped by a slow or failed sink; they count as delivered."""
     sources: tuple[SourceStatus, ...] = ()
-    """In the order they were asked for."""
+    """In the order of the run's sources."""
     stages: tuple[StageStatus, ...] = ()
-    """In the order the frames take."""
+    """In pipeline order."""
     queues: tuple[QueueStatus, ...] = ()
-    """In the order the frames take."""
+    """In pipeline order."""
     events: tuple[EventStatus, ...] = ()
-    """The latest first; a dozen are enough."""
+    """Latest first, at most a dozen."""
 
 
 FRESH_NS: Final = 250_000_000
-"""As long a status serves everybody: shorter than a reader notices."""
+"""Lifetime of a cached status."""
 
 
 class StatusCache:
-    """The status of a run, at most a quarter of a second old. For one thread."""
+    """Cache of the status of a run, for a quarter of a second. For one thread."""
 
-    def __init__(self, ask: Callable[[], LiveStatus], clock: Clock) -> None:
-        """Ask nothing yet."""
-        self._ask = ask
+    def __init__(self, read_status: Callable[[], LiveStatus], clock: Clock) -> None:
+        """Read no status yet."""
+        self._read_status = read_status
         self._clock = clock
-        self._asked_ns = 0
+        self._read_ns = 0
         self._status: LiveStatus | None = None
         self._text = b""
 
     def status(self) -> LiveStatus:
-        """Return how the run is."""
+        """Return the status, at most a quarter of a second old."""
         now_ns = self._clock.now_ns()
-        if self._status is None or now_ns - self._asked_ns >= FRESH_NS:
-            self._status, self._asked_ns, self._text = self._ask(), now_ns, b""
+        if self._status is None or now_ns - self._read_ns >= FRESH_NS:
+            self._status, self._read_ns, self._text = self._read_status(), now_ns, b""
         return self._status
 
     def text(self) -> bytes:
-        """Return the same as JSON, written once for everybody."""
+        """Return the status as JSON, serialised once per read."""
         status = self.status()
         if not self._text:
             self._text = status.model_dump_json().encode()
@@ -163,19 +163,19 @@ class StatusCache:
 
 
 class Health(Record):
-    """Whether results come, in a word and a sentence."""
+    """Health of a run: whether results arrive."""
 
     is_good: bool
-    """False: no result for too long, or never again."""
+    """False: no result within the timeout, or the run has ended."""
     words: str
-    """What is the matter, and of which sources."""
+    """Reason, with the sources that are down."""
 
 
 def health(status: LiveStatus, timeout_seconds: float) -> Health:
-    """Say how a run is that may be silent for `timeout_seconds`, also before its first result.
+    """Return the health of a run: unhealthy after `timeout_seconds` without a result.
 
-    One source of several that is down is named, and no bad health: to start the run again would
-    cost the others.
+    A single source that is down is named, and does not make the run unhealthy: a restart would
+    interrupt the others.
     """
     silence = (
         status.running_seconds
@@ -195,5 +195,5 @@ def health(status: LiveStatus, timeout_seconds: float) -> Health:
     elif status.seconds_since_last_result is None:
         first = "starting"
     else:
-        first = "results come"
+        first = "results arrive"
     return Health(is_good=is_good, words="; ".join([first, *down]))

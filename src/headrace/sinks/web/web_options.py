@@ -1,4 +1,4 @@
-"""Where a live run is shown, and to whom."""
+"""Options of the web page: address, port and access."""
 
 import re
 from dataclasses import dataclass, field
@@ -9,13 +9,14 @@ from headrace.config_fields import Option
 from headrace.errors import ConfigError
 
 PORT: Final = 8686
-"""Taken by no well-known service."""
-_SHORTEST_TOKEN: Final = 16
+"""Default port; no well-known service uses it."""
+_MIN_TOKEN: Final = 16
+"""Characters of a token, at least."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WebOptions:
-    """How the page, the metrics and the health of a run are served."""
+    """Options of page, metrics and health of a run."""
 
     address: Annotated[
         str,
@@ -25,13 +26,13 @@ class WebOptions:
             metavar="ADDRESS",
         ),
     ] = "127.0.0.1"
-    """Of this machine: browsers on it only. Any other asks browsers for a token."""
+    """A loopback address is for browsers on this machine; any other requires a token."""
     port: Annotated[
         int, Option("Its port; 0 for any.", least=0, most=65535, flags=("--web-port",))
     ] = PORT
     token: str | None = field(default=None, repr=False)
-    """What browsers have to show; None makes a new one for each run where others than this machine
-    can connect, and asks for none where they cannot. Never recorded."""
+    """Token of browsers; None: generated for each run if other machines can connect, else not
+    required. Never recorded."""
     hosts: Annotated[
         tuple[str, ...],
         Option(
@@ -41,33 +42,33 @@ class WebOptions:
             is_repeated=True,
         ),
     ] = ()
-    """Without a port."""
+    """Host names without a port."""
     with_page: bool = True
-    """False serves `/metrics` and `/health` only, and no picture."""
-    pictures_per_second: float = 15.0
-    """Most that one browser gets. Each costs 3 to 5 ms of processor time, while anybody looks."""
+    """False: `/metrics` and `/health` only."""
+    images_per_second: float = 15.0
+    """Images per browser, at most. Each costs 3 to 5 ms of processor time."""
     health_timeout_seconds: float = 10.0
-    """No result for longer than this is unhealthy. Above the time a source takes to reconnect."""
+    """Time without a result that makes a run unhealthy; above the time of a reconnection."""
 
     def __post_init__(self) -> None:
         """Check what can be checked before the port is opened."""
         if not 0 <= self.port <= 65535:
-            raise ConfigError(f"a port is 0 (any that is free) to 65535, got {self.port}")
+            raise ConfigError(f"a port is 0 (any free port) to 65535, got {self.port}")
         try:
             ip_address(self.bind_address)
         except ValueError as error:
             raise ConfigError(
                 f"an address is an IP address of this machine, or localhost, got {self.address!r}"
             ) from error
-        if self.token is not None and len(self.token) < _SHORTEST_TOKEN:
+        if self.token is not None and len(self.token) < _MIN_TOKEN:
             raise ConfigError(
-                f"a token needs {_SHORTEST_TOKEN} characters or more, got {len(self.token)}; "
-                "leave it out to have one made"
+                f"a token needs {_MIN_TOKEN} characters or more, got {len(self.token)}; "
+                "leave it out for a generated one"
             )
         if self.token is not None and not re.fullmatch(r"[\w.~-]+", self.token, re.ASCII):
             raise ConfigError(
-                "a token is made of letters, digits and - . _ ~, so that an address can hold it; "
-                "give another one"
+                "a token consists of letters, digits and - . _ ~, as part of an address; give "
+                "another one"
             )
         for host in self.hosts:
             if not re.fullmatch(r"[\w.-]+", host):
@@ -75,18 +76,18 @@ class WebOptions:
                     f"a host is a name without scheme, port and path, got {host!r}; give it as in "
                     "camera.example.org"
                 )
-        if not (self.pictures_per_second > 0 and self.health_timeout_seconds > 0):
+        if not (self.images_per_second > 0 and self.health_timeout_seconds > 0):
             raise ConfigError(
-                "pictures_per_second and health_timeout_seconds must be > 0, got "
-                f"{self.pictures_per_second:g} and {self.health_timeout_seconds:g}"
+                "images_per_second and health_timeout_seconds must be > 0, got "
+                f"{self.images_per_second:g} and {self.health_timeout_seconds:g}"
             )
 
     @property
     def bind_address(self) -> str:
-        """The address as numbers."""
+        """The IP address to listen on."""
         return "127.0.0.1" if self.address == "localhost" else self.address
 
     @property
     def is_local(self) -> bool:
-        """Only this machine can connect."""
+        """Whether only this machine can connect."""
         return ip_address(self.bind_address).is_loopback

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from headrace.runs.retrain.frame_labels import (
     NO_CLASS,
     FrameLabels,
-    dummies,
+    dummy_labels,
     held_out,
-    labelled,
+    label_frames,
     read_labels,
 )
 from headrace.runs.retrain.labelled_dataset import SubsetSampler
@@ -27,7 +27,7 @@ def found(videos, *lines: str) -> FrameLabels:
     """Return the examples that lines of labels beside the videos make."""
     heads = "path,label,start_seconds,end_seconds"
     path = write_labels(videos[0].source.path.parent / "labels.csv", lines, heads)
-    return labelled(videos, read_labels(path), path)
+    return label_frames(videos, read_labels(path), path)
 
 
 def test_whole_videos_and_parts_of_them_have_classes(labelled_videos):
@@ -44,7 +44,7 @@ def test_whole_videos_and_parts_of_them_have_classes(labelled_videos):
 
 
 def test_dummy_classes_follow_from_the_seed(labelled_videos):
-    one, same, other = (dummies(labelled_videos, seed) for seed in (1, 1, 2))
+    one, same, other = (dummy_labels(labelled_videos, seed) for seed in (1, 1, 2))
     assert one.is_dummy
     assert len(one.classes) == 10
     assert [len(each) for each in one.of_frame] == [30, 30]

@@ -16,7 +16,7 @@ from headrace.profiling.findings.verdict import find
 from headrace.profiling.metrics_csv import metrics_csv
 from headrace.profiling.session import Session
 from headrace.report.folder import write_run
-from headrace.runs.retrain.runner import RetrainRunner
+from headrace.runs.retrain.retrain_session import RetrainRunner
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import SynthClip, write_clip
 from runs.kit import check_handed_out
@@ -73,16 +73,16 @@ def test_a_new_process_predicts_the_same_bit_for_bit(learnt, toys):
 
 def test_no_frame_of_a_held_out_video_is_trained_on(learnt):
     runner, session, _ = learnt
-    material = runner.material
-    assert len(material.held_out) == 2
-    assert set(session.steps.input) <= set(material.trained_on)
-    assert not set(material.trained_on) & material.held_out
+    dataset = runner.dataset
+    assert len(dataset.held_out) == 2
+    assert set(session.steps.input) <= set(dataset.training_videos)
+    assert not set(dataset.training_videos) & dataset.held_out
     seen = {
-        material.trained_on[v]
-        for b in material.training_loader(4, epochs=1, clock=runner.clock)
+        dataset.training_videos[v]
+        for b in dataset.training_loader(4, epochs=1, clock=runner.clock)
         for v in b.video.tolist()
     }
-    assert seen == set(material.trained_on)
+    assert seen == set(dataset.training_videos)
 
 
 def test_the_record_times_each_part_of_a_step(learnt):

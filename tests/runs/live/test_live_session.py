@@ -15,8 +15,8 @@ from headrace.profiling.metrics import Metrics
 from headrace.profiling.session import Session
 from headrace.report.folder import write_run
 from headrace.report.text import render_text
+from headrace.runs.live.live_session import LiveRunner
 from headrace.runs.live.live_sources import open_sources
-from headrace.runs.live.runner import LiveRunner
 from headrace.runs.run_options import DetectionOptions, FlowOptions
 from headrace.runtime.clock import iso_text
 from headrace.runtime.waitable_source import Waiter

@@ -3,16 +3,16 @@
 from collections import deque
 
 import pytest
+from runs.live.test_flow import plan
 
 from headrace.errors import OpenError
 from headrace.live.source import Event
-from headrace.runs.live.flow import LiveFlow, Reading
-from headrace.runs.live.showing import fan_out
+from headrace.runs.live.live_pipeline import LivePipeline, SourceProgress
+from headrace.runs.live.sink_stage import fan_out
 from headrace.runs.live.status_board import WINDOW_SECONDS, StatusBoard, source_state
 from headrace.testing.fake_clock import FakeClock
 from report.recorded import step_of
 from runs.live.fake_sources import FakeSource
-from runs.live.test_flow import plan
 from runtime.in_time import in_time
 
 SECOND = 1_000_000_000
@@ -38,7 +38,7 @@ EVENTS = (
 
 
 def test_the_state_of_a_source_is_what_it_last_told(holds):
-    states = [source_state(events, Reading(), began_ns=SECOND // 2) for events in EVENTS]
+    states = [source_state(events, SourceProgress(), began_ns=SECOND // 2) for events in EVENTS]
     lines = [
         f"{state} since {since / SECOND} s: {words}".rstrip() for state, since, words in states
     ]
@@ -46,7 +46,7 @@ def test_the_state_of_a_source_is_what_it_last_told(holds):
 
 
 def test_a_source_that_was_given_up_says_why():
-    reading = Reading(error=OpenError("the host is down", source="x"), failed_ns=9 * SECOND)
+    reading = SourceProgress(error=OpenError("the host is down", source="x"), failed_ns=9 * SECOND)
     assert source_state([event(1, "joined")], reading, 0) == (
         "failed",
         9 * SECOND,
@@ -74,7 +74,7 @@ def test_the_rate_falls_to_0_and_the_latency_leaves_the_window():
     assert (board.status().fps, board.status().seconds_since_last_result) == (0, 2)
     clock.advance(WINDOW_SECONDS)
     assert board.status().latency.count == 0
-    board.end()
+    board.stop()
     assert board.status().state == "ended"
 
 
@@ -87,9 +87,9 @@ def test_at_full_speed_there_is_no_latency():
 def test_counts_queues_stages_and_sources_are_those_of_the_run():
     clock = FakeClock()
     board = StatusBoard("tiny on fake", "schedule", clock)
-    flow = LiveFlow(plan(FakeSource(count=12, dropped=(3, 4))), clock)
+    flow = LivePipeline(plan(FakeSource(count=12, dropped=(3, 4))), clock)
     fan = fan_out([], keeps_all=True, clock=clock)
-    board.begin(flow, fan)
+    board.start(flow, fan)
 
     def run():
         with flow:
@@ -108,4 +108,4 @@ def test_counts_queues_stages_and_sources_are_those_of_the_run():
     assert [stage.name for stage in status.stages] == ["decode", "preprocess", "model"]
     assert [queue.name for queue in status.queues] == ["decode", "preprocess"]
     assert [each.words for each in status.events] == ["joined 5 ms behind"]
-    assert isinstance(flow.readings[0].recent_ns, deque)
+    assert isinstance(flow.progress[0].recent_ns, deque)

@@ -1,4 +1,4 @@
-"""A live run without its record: sources in, answers out, all that is lost counted by its cause."""
+"""Pipeline of a live run: sources in, model outputs out, drops counted by cause."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
@@ -10,18 +10,18 @@ from typing import Any, Final
 from headrace.errors import HeadraceError, OpenError, StageError, first_line
 from headrace.live.clip_windows import ClipWindow
 from headrace.live.drop_policy import (
-    MOST_IN_FLIGHT,
+    MAX_IN_FLIGHT,
     STALE,
     AgeLimit,
     DropLog,
     DropPolicy,
-    OverloadWatch,
+    OverloadDetector,
 )
 from headrace.live.live_edge import LATE
 from headrace.live.source import Event, EventKind, LiveFrame, LiveSource
 from headrace.runs.live.live_batches import ModelOutputs, ModelRunner
-from headrace.runs.live.stages import StageFactory
-from headrace.runs.stages import SOURCE, Transfer
+from headrace.runs.live.live_stages import StageFactory
+from headrace.runs.run_stages import SOURCE, Transfer
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.flow_statistics import FlowStatistics
 from headrace.runtime.item import DroppedItem, Item
@@ -33,23 +33,23 @@ from headrace.runtime.tracing import NO_MARKS, Tracer
 from headrace.runtime.waitable_source import MergedSource, WaitableSource, Waiter
 
 STRIDE: Final = "stride"
-"""Why frames are dropped that nobody asked for."""
-_TOO_MANY: Final = frozenset([OVERFLOW, STALE, LATE])
-"""Why frames are dropped that come faster than they are worked on."""
-_RECENT: Final = 9
-"""Batches whose work tells what the next one costs."""
-_EVENTS_KEPT: Final = 20_000
-"""The latest ones, some 5 MB: a camera that flaps for weeks fills no memory."""
-_RATE_KEPT: Final = 256
-"""Arrivals that the rate of a source is told from: more than come in a second."""
+"""Drop cause of frames that the stride skips."""
+_OVERLOAD_CAUSES: Final = frozenset([OVERFLOW, STALE, LATE])
+"""Drop causes that mean overload."""
+_RECENT_BATCHES: Final = 9
+"""Batches in the estimate of the next batch's work."""
+_MAX_EVENTS: Final = 20_000
+"""Latest events that are kept, about 5 MB: memory stays bounded with an unstable camera."""
+_MAX_ARRIVALS: Final = 256
+"""Latest arrivals that are kept for the frame rate: more than one second of them."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LivePlan:
-    """What a live run consists of."""
+    """Parts of a live run."""
 
     sources: Sequence[LiveSource]
-    engine: ModelRunner
+    model_runner: ModelRunner
     overload: DropPolicy
     batch_size: int = 1
     clips: ClipWindow | None = None
@@ -57,21 +57,21 @@ class LivePlan:
     stride: int = 1
     """1 means every frame."""
     max_seconds: float | None = None
-    """When to stop reading; None means at the end of the sources."""
-    carrier: Transfer | None = None
-    """What takes batches to the device; None where they lie there already."""
+    """Reading stops after this long; None: at the end of the sources."""
+    transfer: Transfer | None = None
+    """Copy of batches to the model's device; None: they are there already."""
     show: Callable[[ModelOutputs], object] | None = None
-    """Hands results to the sinks, if there are any."""
+    """Passes results to the sinks; None: no sinks."""
 
     @property
     def is_live(self) -> bool:
-        """Frames come at a pace of their own."""
+        """Whether frames arrive in real time."""
         return any(source.base != "full_speed" for source in self.sources)
 
 
 @dataclass(eq=False)
-class Reading:
-    """How far one source was read."""
+class SourceProgress:
+    """Reading state of one source."""
 
     arrived: int = 0
     has_frames: bool = False
@@ -81,63 +81,63 @@ class Reading:
     waiter: Waiter | None = None
     size: tuple[int, int] | None = None
     """(height, width) of its latest frame."""
-    told: Counter[EventKind] = field(default_factory=Counter)
-    """How often it told what, from the start."""
-    recent_ns: deque[int] = field(default_factory=lambda: deque(maxlen=_RATE_KEPT))
-    """When its latest frames came."""
+    event_counts: Counter[EventKind] = field(default_factory=Counter)
+    """Events since the start, by kind."""
+    recent_ns: deque[int] = field(default_factory=lambda: deque(maxlen=_MAX_ARRIVALS))
+    """Arrivals of its latest frames."""
 
 
 @dataclass(eq=False)
-class LiveFlow:
-    """One run of a plan: `with LiveFlow(plan) as flow: for item in flow: ...`, once.
+class LivePipeline:
+    """One run of a plan, iterable once: `with LivePipeline(plan) as live: for item in live: ...`.
 
-    Yields the `Item` of each batch or clip that came out, in order. A source that fails after its
-    first frame ends alone; the others go on.
+    Yields the `Item` of each completed batch or clip, in order. A source that fails after its first
+    frame ends alone; the others continue.
 
     Iterating raises:
-        HeadraceError: a source failed before its first frame, or none of them came to its end; none
-            gave a frame in the time there was; the model or another stage failed.
-        StageError: frames went missing without a cause, which is a fault of headrace.
+        HeadraceError: a source failed before its first frame; all sources failed; no source sent a
+            frame in time; the model or another stage failed.
+        StageError: frames are missing without a cause, which is a fault of headrace.
     """
 
     plan: LivePlan
     clock: Clock = SYSTEM_CLOCK
     marks: Tracer = NO_MARKS
-    """Hear of each frame, batch or clip that is worked on."""
+    """Tracer of frames, batches and clips."""
     drops: DropLog = field(default_factory=DropLog)
-    """Read it when the run is over."""
-    events: deque[Event] = field(default_factory=lambda: deque(maxlen=_EVENTS_KEPT))
-    """What the sources told last, in the order they did."""
+    """Valid when the run is over."""
+    events: deque[Event] = field(default_factory=lambda: deque(maxlen=_MAX_EVENTS))
+    """Latest events of the sources, in order."""
     on_event: Callable[[Event], None] = field(default=lambda event: None)
-    """Hears at once of all that happens, overload and failed sources too; in any thread."""
+    """Called with every event, overload and failures included; in any thread."""
 
     def __post_init__(self) -> None:
         plan = self.plan
-        self.readings = [Reading() for _ in plan.sources]
+        self.progress = [SourceProgress() for _ in plan.sources]
         self._withheld = 0
-        self._work_seconds: deque[float] = deque(maxlen=_RECENT)
+        self._work_seconds: deque[float] = deque(maxlen=_RECENT_BATCHES)
         self._delivered = 0
-        self._room = (
-            None if plan.overload.keeps_all else CapacityLimiter(MOST_IN_FLIGHT, clock=self.clock)
+        self._in_flight = (
+            None if plan.overload.keeps_all else CapacityLimiter(MAX_IN_FLIGHT, clock=self.clock)
         )
         self._deadline: Waiter | None = None
-        self._is_past_it = False
-        self._overload = OverloadWatch()
-        line = StageFactory(
-            engine=plan.engine,
+        self._is_past_deadline = False
+        self._overload = OverloadDetector()
+        factory = StageFactory(
+            model_runner=plan.model_runner,
             limit=AgeLimit(seconds=plan.overload.max_staleness_seconds, clock=self.clock),
-            room=self._room,
+            in_flight=self._in_flight,
             batch_size=plan.batch_size,
             clips=plan.clips,
             waits=not plan.is_live,
-            carrier=plan.carrier,
+            transfer=plan.transfer,
             show=plan.show,
         )
-        # Where clips are made frames never overflow: it would tear every clip apart.
+        # Frames of clips never overflow: a missing frame would break every clip.
         drops_frames = not plan.overload.keeps_all and plan.clips is None
         self._run = Pipeline(
             source=MergedSource(feeds=self._feeds(), on_error="end"),
-            stages=line.stages(),
+            stages=factory.stages(),
             capacity=plan.overload.queue,
             source_capacity=plan.overload.queue * len(plan.sources),
             source_name=SOURCE,
@@ -147,10 +147,10 @@ class LiveFlow:
 
     @property
     def run(self) -> Run:
-        """The pipeline at work: what its stages and queues did so far."""
+        """The running pipeline, with its statistics."""
         return self._run
 
-    def __enter__(self) -> "LiveFlow":
+    def __enter__(self) -> "LivePipeline":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -158,75 +158,75 @@ class LiveFlow:
 
     def __iter__(self) -> Iterator[Item[ModelOutputs]]:
         for item in self._run:
-            if self._room is not None and (not item.is_dropped or len(item.spans) > 2):
-                self._give_back(self._room, item)
+            if self._in_flight is not None and (not item.is_dropped or len(item.spans) > 2):
+                self._release(self._in_flight, item)
             if isinstance(item.value, DroppedItem):
                 self._note_drop(item, item.value)
             else:
                 self._delivered += item.parts
                 yield item
             words = self._overload.end(self.clock.now_ns())
-            self._tell(None, "recovered", words, self._overload.frames)
+            self._report(None, "recovered", words, self._overload.frames)
         self._check_end()
 
     def conserved(self) -> FlowStatistics:
-        """Return what became of all frames, once the run is over.
+        """Return the frame counts of a completed run.
 
         Raises:
-            StageError: arrived = delivered + dropped + in flight does not hold, as this side
-                counted what arrived and what was delivered.
+            StageError: arrived = delivered + dropped + in flight does not hold, by the counts of
+                this class and of the pipeline.
         """
-        flow = self._run.flow()
-        arrived = sum(reading.arrived for reading in self.readings)
-        accounted = flow.delivered + sum(flow.dropped.values()) + flow.in_flight
-        if not arrived == flow.arrived == accounted or self._delivered > flow.delivered:
+        counts = self._run.flow()
+        arrived = sum(source.arrived for source in self.progress)
+        accounted = counts.delivered + sum(counts.dropped.values()) + counts.in_flight
+        if not arrived == counts.arrived == accounted or self._delivered > counts.delivered:
             raise StageError(
-                f"{arrived} frames arrived, {flow.arrived} were taken and {accounted} accounted "
-                "for; this is a fault of headrace: please report it with the session",
+                f"{arrived} frames arrived, the pipeline took {counts.arrived} and accounts for "
+                f"{accounted}; this is a fault of headrace: please report it with the session",
                 stage=SOURCE,
             )
-        return flow
+        return counts
 
     def _feeds(self) -> list[WaitableSource[LiveFrame | DroppedItem]]:
         feeds: list[WaitableSource[Any]] = [
-            WaitableSource(read=partial(self._read, number)) for number in range(len(self.readings))
+            WaitableSource(read=partial(self._read, number)) for number in range(len(self.progress))
         ]
         if self.plan.max_seconds is not None:
             feeds.append(WaitableSource(read=partial(self._stop_after, self.plan.max_seconds)))
         return feeds
 
     def _read(self, number: int, waiter: Waiter) -> Iterator[LiveFrame | DroppedItem]:
-        reading = self.readings[number]
-        reading.waiter = waiter
+        progress = self.progress[number]
+        progress.waiter = waiter
         stride = self.plan.stride
         try:
             for value in self.plan.sources[number].frames(number, waiter, self._note):
-                if self._is_past_it:
+                if self._is_past_deadline:
                     return
-                reading.arrived += 1
+                progress.arrived += 1
                 if isinstance(value, LiveFrame):
-                    reading.has_frames = True
-                    reading.size = value.pixels.shape[0], value.pixels.shape[1]
-                    reading.recent_ns.append(self.clock.now_ns())
-                is_unwanted = isinstance(value, LiveFrame) and value.number % stride
-                yield DroppedItem(STRIDE) if is_unwanted else value
+                    progress.has_frames = True
+                    progress.size = value.pixels.shape[0], value.pixels.shape[1]
+                    progress.recent_ns.append(self.clock.now_ns())
+                is_skipped = isinstance(value, LiveFrame) and value.number % stride
+                yield DroppedItem(STRIDE) if is_skipped else value
         except (Cancelled, GeneratorExit):
             raise
         except BaseException:
-            reading.arrived += 1  # it takes the place of a frame
+            progress.arrived += 1  # the pipeline counts the failure as a frame
             raise
         finally:
-            reading.is_over = True
-            if self._deadline is not None and all(each.is_over for each in self.readings):
+            progress.is_over = True
+            if self._deadline is not None and all(source.is_over for source in self.progress):
                 self._deadline.wake()
 
     def _note(self, event: Event) -> None:
         assert event.source is not None
-        self.readings[event.source].told[event.kind] += 1
+        self.progress[event.source].event_counts[event.kind] += 1
         self.events.append(event)
         self.on_event(event)
 
-    def _tell(
+    def _report(
         self, source: int | None, kind: EventKind, words: str | None, frames: int = 0
     ) -> None:
         if words is not None:
@@ -235,31 +235,31 @@ class LiveFlow:
 
     def _stop_after(self, seconds: float, waiter: Waiter) -> Iterator[Any]:
         self._deadline = waiter
-        if all(each.is_over for each in self.readings):
+        if all(source.is_over for source in self.progress):
             return
         waiter.pause(seconds)
-        self._is_past_it = True
-        for reading in self.readings:
-            if reading.waiter is not None:
-                reading.waiter.wake()
+        self._is_past_deadline = True
+        for source in self.progress:
+            if source.waiter is not None:
+                source.waiter.wake()
         yield from ()
 
-    def _give_back(self, room: CapacityLimiter, item: Item[Any]) -> None:
+    def _release(self, in_flight: CapacityLimiter, item: Item[Any]) -> None:
         if not item.is_dropped:
             self._work_seconds.append(sum(span.work_ns for span in item.spans[1:]) / 1e9)
         work = median(self._work_seconds) if self._work_seconds else 0.0
-        withheld = MOST_IN_FLIGHT - self.plan.overload.in_flight(work)
-        room.give(1 + self._withheld - withheld)
+        withheld = MAX_IN_FLIGHT - self.plan.overload.in_flight(work)
+        in_flight.give(1 + self._withheld - withheld)
         self._withheld = withheld
 
     def _note_drop(self, item: Item[Any], dropped: DroppedItem) -> None:
         if dropped.cause != SOURCE_FAILED or item.source is None or dropped.error is None:
             stage = item.spans[-1].stage
-            if dropped.cause in _TOO_MANY:
+            if dropped.cause in _OVERLOAD_CAUSES:
                 where, now_ns = f"{dropped.cause} at {stage}", self.clock.now_ns()
                 words = self._overload.drop(now_ns, where, item.parts)
-                self._tell(None, "overloaded", words, self._overload.frames)
-            # Of what a source drops itself it tells itself, in its own words.
+                self._report(None, "overloaded", words, self._overload.frames)
+            # A source reports its own drops as events.
             if stage != SOURCE or dropped.cause == OVERFLOW:
                 self.drops.add(
                     self.clock.now_ns(),
@@ -269,20 +269,20 @@ class LiveFlow:
                     frames=item.parts,
                 )
             return
-        reading = self.readings[item.source]
-        reading.error, reading.failed_ns = dropped.error, self.clock.now_ns()
-        if not reading.has_frames:
+        progress = self.progress[item.source]
+        progress.error, progress.failed_ns = dropped.error, self.clock.now_ns()
+        if not progress.has_frames:
             raise dropped.error
-        self._tell(item.source, "failed", first_line(dropped.error))
+        self._report(item.source, "failed", first_line(dropped.error))
 
     def _check_end(self) -> None:
-        errors = [reading.error for reading in self.readings]
+        errors = [source.error for source in self.progress]
         if all(errors) and errors[-1] is not None:
             raise errors[-1]
-        if self._is_past_it and not any(reading.arrived for reading in self.readings):
+        if self._is_past_deadline and not any(source.arrived for source in self.progress):
             names = ", ".join(source.name for source in self.plan.sources)
             raise OpenError(
-                f"no frame came from {names} within {self.plan.max_seconds:g} s; see whether it "
-                "sends, or give it longer (--max-seconds)",
+                f"{names} sent no frame within {self.plan.max_seconds:g} s; check that it sends, "
+                "or allow more time (--max-seconds)",
                 source=names,
             )

@@ -1,4 +1,4 @@
-"""Results of a live run on their way to its sinks."""
+"""Sink stage of a live run: a queue per sink, and their failures."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,17 +14,22 @@ from headrace.runtime.clock import Clock, WallTime, wall_time
 from headrace.runtime.fan_out import FanOut, SinkSpec
 from headrace.runtime.queue import Overflow
 from headrace.runtime.tracing import NO_MARKS, Tracer
-from headrace.sinks.batch_results import Arrival, ClassifiedBatch, DetectedBatch, SinkOf, seen_in
-from headrace.sinks.own_sink import OwnSink, open_own
+from headrace.sinks.batch_results import (
+    Arrival,
+    ClassifiedBatch,
+    DetectedBatch,
+    SinkOf,
+    result_batch,
+)
+from headrace.sinks.custom_sink import CustomSink, open_custom_sinks
 from headrace.video.frames import FrameBatch
 
 Results = tuple[ClassifiedBatch | DetectedBatch, ...]
-"""What waits for the sinks of one step: its frames, or the newest frame of each clip, as the others
-of a clip would be kept for nothing."""
-_WAITING: Final = 64
-"""Frames that may wait for a sink: two seconds of them, while a disk takes its time."""
+"""Results of one step in a sink's queue: its frames, or the newest frame of each clip."""
+_MAX_WAITING: Final = 64
+"""Frames in the queue of a sink, at most: two seconds of video for a slow disk."""
 _NAMES: Final = {
-    "AnnotatedParts": "annotated video",
+    "AnnotatedSegments": "annotated video",
     "BoxLines": "boxes",
     "BoxTable": "boxes as a table",
     "CocoFile": "boxes for COCO",
@@ -33,8 +38,9 @@ _NAMES: Final = {
     "WebView": "web page",
     "WindowView": "window",
 }
-"""What readers call the sinks, by their types."""
+"""Sink type -> name in messages and records."""
 _DRAIN_SECONDS: Final = 10.0
+"""Time for the sinks to take the remaining results at the end."""
 
 
 def fan_out(
@@ -45,15 +51,14 @@ def fan_out(
     marks: Tracer = NO_MARKS,
     most_frames: int = 1,
 ) -> FanOut[Results]:
-    """Return what hands each result to each sink, behind a queue of its own.
+    """Return the fan-out of results to the sinks, with a queue per sink.
 
     Args:
-        sinks: Where results go.
-        most_frames: Of one step.
-        keeps_all: Whether a sink that is slow holds everybody back, so that it gets all; else it
-            goes without the oldest ones.
-        clock: What measures.
-        marks: Hear of each result that a sink takes.
+        sinks: Sinks of the run.
+        keeps_all: Whether a slow sink blocks the run; else its queue drops the oldest results.
+        clock: Clock of the run.
+        marks: Tracer of the sinks' work.
+        most_frames: Frames of one step, at most.
     """
     overflow: Overflow = "wait" if keeps_all else "drop_oldest"
     return FanOut(
@@ -61,7 +66,7 @@ def fan_out(
             SinkSpec(
                 name=name,
                 function=partial(_write, sink),
-                capacity=max(1, _WAITING // most_frames),
+                capacity=max(1, _MAX_WAITING // most_frames),
                 overflow=overflow,
             )
             for name, sink in zip(sink_names(sinks), sinks, strict=True)
@@ -73,29 +78,29 @@ def fan_out(
 
 
 class SinkMonitor:
-    """The sinks of a run until all are closed: each that fails ends alone, and is noted."""
+    """Monitor of a run's sinks: records failures; a failed sink ends alone."""
 
     def __init__(
         self, sinks: Sequence[SinkOf[Any]], clock: Clock, on_failure: Callable[[int, str], None]
     ) -> None:
-        """All is well yet; `on_failure` hears of each failure at once: when, and what it said."""
+        """Monitor `sinks`; `on_failure` receives the time and text of each failure."""
         self.sinks = tuple(sinks)
         self.failures: list[tuple[int, str]] = []
-        """When each one failed, and what it said."""
+        """Time in ns and text of each failure."""
         self._clock = clock
         self._on_failure = on_failure
-        self._noted: set[str] = set()
+        self._failed_sinks: set[str] = set()
 
-    def look(self, fan: FanOut[Results]) -> None:
-        """Note those that failed since the last look."""
+    def check(self, fan: FanOut[Results]) -> None:
+        """Record the failures since the last check."""
         for name, error in fan.failures().items():
-            if name not in self._noted:
-                self._noted.add(name)
-                self._note(error)
+            if name not in self._failed_sinks:
+                self._failed_sinks.add(name)
+                self._record(error)
 
     @contextmanager
-    def noting(self, fan: FanOut[Results]) -> Iterator[None]:
-        """Enter the fan; what its sinks raise at the end is noted, and not raised."""
+    def recording(self, fan: FanOut[Results]) -> Iterator[None]:
+        """Enter the fan-out; errors of its sinks are recorded, not raised."""
         try:
             with fan:
                 yield
@@ -103,11 +108,11 @@ class SinkMonitor:
             if error not in fan.failures().values():
                 raise
         finally:
-            self.look(fan)
+            self.check(fan)
 
     def __enter__(self) -> "SinkMonitor":
         try:
-            open_own(self.sinks)
+            open_custom_sinks(self.sinks)
         except HeadraceError:
             self.__exit__()
             raise
@@ -118,41 +123,38 @@ class SinkMonitor:
             try:
                 sink.close()
             except HeadraceError as failure:
-                self._note(failure)
+                self._record(failure)
 
-    def _note(self, error: HeadraceError) -> None:
+    def _record(self, error: HeadraceError) -> None:
         words = first_line(error)
-        if words not in {said for _, said in self.failures}:
+        if words not in {text for _, text in self.failures}:
             now_ns = self._clock.now_ns()
             self.failures.append((now_ns, words))
             self._on_failure(now_ns, words)
 
 
 def sink_names(sinks: Sequence[SinkOf[Any]]) -> list[str]:
-    """Return what messages and records call them; different for each."""
+    """Return unique names of the sinks, for messages and records."""
     kinds = [type(sink).__name__ for sink in sinks]
     names = [
-        sink.name if isinstance(sink, OwnSink) else _NAMES.get(kind, kind)
+        sink.name if isinstance(sink, CustomSink) else _NAMES.get(kind, kind)
         for kind, sink in zip(kinds, sinks, strict=True)
     ]
-    return [
-        name if names.count(name) == 1 else f"{name}-{place}" for place, name in enumerate(names)
-    ]
+    return [name if names.count(name) == 1 else f"{name}-{k}" for k, name in enumerate(names)]
 
 
-def results_of(answered: ModelOutputs, wall: WallTime | None = None) -> Results:
-    """Return what sinks take: each frame, or the newest frame of each clip, with its
-    labels or boxes.
+def sink_batches(outputs: ModelOutputs, wall: WallTime | None = None) -> Results:
+    """Return each frame, or the newest frame of each clip, with its labels or boxes.
 
     Args:
-        answered: The frames or clips of one step.
-        wall: Gives the times of arrival; None: frames of files at full speed, which have none.
+        outputs: Model outputs of one step.
+        wall: Clock of arrival times; None: files at full speed, without arrivals.
     """
-    return tuple(_seen_of(answered, wall))
+    return tuple(_sink_batches(outputs, wall))
 
 
 def arrival_of(frame: LiveFrame, wall: WallTime) -> Arrival:
-    """Return when a frame came."""
+    """Return the arrival of a frame."""
     captured = frame.captured_seconds
     return Arrival(
         segment=frame.segment,
@@ -161,10 +163,10 @@ def arrival_of(frame: LiveFrame, wall: WallTime) -> Arrival:
     )
 
 
-def _seen_of(
-    answered: ModelOutputs, wall: WallTime | None
+def _sink_batches(
+    outputs: ModelOutputs, wall: WallTime | None
 ) -> Iterator[ClassifiedBatch | DetectedBatch]:
-    for view, output in zip(answered.gathered.views, answered.outputs, strict=True):
+    for view, output in zip(outputs.batch.views, outputs.outputs, strict=True):
         frame = view[-1]
         batch = FrameBatch(
             frames=frame.pixels[None],
@@ -174,9 +176,9 @@ def _seen_of(
             time_base=frame.time_base,
         )
         arrival = None if wall is None else arrival_of(frame, wall)
-        yield seen_in(batch, output, arrival)
+        yield result_batch(batch, output, arrival)
 
 
 def _write(sink: SinkOf[Any], results: Results) -> None:
-    for seen in results:
-        sink.write(seen)
+    for batch in results:
+        sink.write(batch)

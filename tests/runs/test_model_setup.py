@@ -11,7 +11,7 @@ from headrace.models.load import load_classifier
 from headrace.models.memory_table import MemoryCell, MemoryTables
 from headrace.models.model import Model
 from headrace.models.prepare import FixedBatch, refitted
-from headrace.runs.model_setup import backing_off, known_peaks, memory_key
+from headrace.runs.model_setup import halve_until_it_fits, known_peaks, memory_key
 from headrace.runs.run_options import ComputeOptions, ExecutionOptions
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing.synth import SynthClip, write_clip
@@ -105,7 +105,7 @@ def attempt(most: int):
 
 
 def test_before_the_first_frame_it_is_halved_as_well():
-    fitted = backing_off(attempt(5), 16)
+    fitted = halve_until_it_fits(attempt(5), 16)
     assert fitted.batch_size == 4
     assert fitted.notes == (
         "memory ran out with batches of 16 before the first frame: 8 were tried instead",
@@ -115,13 +115,13 @@ def test_before_the_first_frame_it_is_halved_as_well():
 
 def test_before_the_first_frame_what_never_fits_or_fails_otherwise_is_an_error():
     with pytest.raises(BackendError, match="cannot run"):
-        backing_off(attempt(0), 16)
+        halve_until_it_fits(attempt(0), 16)
 
     def broken(batch_size: int) -> Model:
         raise BackendError("no compiler") from RuntimeError("g++: not found")
 
     with pytest.raises(BackendError, match="no compiler"):
-        backing_off(broken, 16)
+        halve_until_it_fits(broken, 16)
 
 
 def test_a_compiled_model_is_fitted_to_the_smaller_batch():

@@ -13,7 +13,7 @@ from headrace.models.compute import Compute
 from headrace.models.model import Model
 from headrace.models.results import Labels
 from headrace.preprocess.levels import build_preprocess
-from headrace.runs.stages import STAGE_ROLES, Carriers, Shown, Transfer, stages_of
+from headrace.runs.run_stages import STAGE_ROLES, Transfer, Transfers, WrittenBatch, stages_of
 from headrace.sinks.annotated import AnnotatedVideo
 from headrace.sinks.painting import LabelPainter
 from headrace.testing.synth import SynthClip, Timing, write_clip
@@ -44,14 +44,14 @@ def test_each_stage_takes_what_the_one_before_it_gives(tmp_path, index):
     )
     with closing(AnnotatedVideo(tmp_path, [index], LabelPainter)) as video:
         preprocess = build_preprocess("simple", classifier.input)
-        stages = stages_of(preprocess, Carriers(), classifier, [video])
+        stages = stages_of(preprocess, Transfers(), classifier, [video])
         assert [stage.name for stage in stages] == ["preprocess", "model", "sink"]
         prepared = stages[0].function(batch)
         assert prepared.tensor.shape == (2, 3, 8, 8)
         seen = stages[1].function(prepared)
         assert seen.labels.names == (("dark",), ("light",))
         assert seen.batch is prepared.batch is batch
-        assert stages[2].function(seen) == Shown(
+        assert stages[2].function(seen) == WrittenBatch(
             video=0, first_index=3, frames=2, decode_seconds=0.25
         )
     with av.open(str(tmp_path / "annotated.mp4")) as container:
@@ -65,8 +65,8 @@ def model_on(**compute: object) -> Model[Labels]:
 
 PLACES = [
     *({"device": device, "prep_on_gpu": on_gpu} for device in ("cpu", "cuda") for on_gpu in (0, 1)),
-    *({"device": device, "prep_on_gpu": 1, "are_kept": True} for device in ("cpu", "cuda")),
-    {"device": "cuda", "split_layer": "x", "prep_on_gpu": 1, "are_kept": True},
+    *({"device": device, "prep_on_gpu": 1, "keeps_frames": True} for device in ("cpu", "cuda")),
+    {"device": "cuda", "split_layer": "x", "prep_on_gpu": 1, "keeps_frames": True},
 ]
 
 
@@ -75,12 +75,12 @@ def test_there_is_a_transfer_where_something_changes_its_device(holds):
     lines = []
     for place in PLACES:
         given = dict(place)
-        where = {name: given.pop(name) for name in ("prep_on_gpu", "are_kept") if name in given}
+        where = {name: given.pop(name) for name in ("prep_on_gpu", "keeps_frames") if name in given}
         model = model_on(**given)
-        made = Carriers.of(model, **where)
+        made = Transfers.of(model, **where)
         assert (made.crossing is not None) == ("split_layer" in place)
-        carriers = replace(made, crossing=None)
-        stages = stages_of(build_preprocess("simple", model.input), carriers, model, [])
+        transfers = replace(made, crossing=None)
+        stages = stages_of(build_preprocess("simple", model.input), transfers, model, [])
         lines.append(f"{place}: {', '.join(stage.name for stage in stages)}")
         assert all(STAGE_ROLES[stage.name] for stage in stages)
     holds("stages.txt", "\n".join(lines) + "\n")
@@ -90,9 +90,9 @@ def test_there_is_a_transfer_where_something_changes_its_device(holds):
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_a_split_model_begins_on_the_cpu_and_ends_on_the_device(prep_on_gpu, device):
     model = model_on(device=device, split_layer="inner")
-    carriers = Carriers.of(model, prep_on_gpu=prep_on_gpu)
-    assert (carriers.batches is not None) == prep_on_gpu
-    assert carriers.crossing is not None
+    transfers = Transfers.of(model, prep_on_gpu=prep_on_gpu)
+    assert (transfers.batches is not None) == prep_on_gpu
+    assert transfers.crossing is not None
 
 
 def copying() -> Transfer:
@@ -103,21 +103,21 @@ def copying() -> Transfer:
 FRAMES = np.arange(2 * 8 * 8 * 3, dtype=np.uint8).reshape(2, 8, 8, 3)
 
 
-def carried(carriers: Carriers, frames: object = FRAMES):
+def carried(transfers: Transfers, frames: object = FRAMES):
     """Return what the model saw in two frames."""
     model = tiny_classifier()
     known = {"video": 0, "index": np.arange(2), "pts": np.arange(2), "time_base": Fraction(1, 30)}
     value = FrameBatch(frames=frames, **known)
-    for stage in stages_of(build_preprocess("simple", model.input), carriers, model, [])[:-1]:
+    for stage in stages_of(build_preprocess("simple", model.input), transfers, model, [])[:-1]:
         value = stage.function(value)
     return value
 
 
 def test_frames_that_are_carried_before_preprocessing_give_the_same_and_are_a_quarter_of_it():
     ways = (
-        Carriers(),
-        Carriers(batches=copying()),
-        Carriers(frames=copying(), batches=copying()),
+        Transfers(),
+        Transfers(batches=copying()),
+        Transfers(frames=copying(), batches=copying()),
     )
     first, *others = (carried(way).labels for way in ways)
     assert others == [first, first]
@@ -130,8 +130,8 @@ def test_frames_that_are_carried_before_preprocessing_give_the_same_and_are_a_qu
 
 @pytest.mark.parametrize("is_shown", [True, False])
 def test_kept_frames_are_let_go_when_they_are_preprocessed_or_come_down(is_shown):
-    carriers = Carriers(pictures=copying()) if is_shown else Carriers()
-    kept = carried(carriers, torch.from_numpy(FRAMES.copy()))
-    assert kept.labels == carried(Carriers()).labels
+    transfers = Transfers(to_sinks=copying()) if is_shown else Transfers()
+    kept = carried(transfers, torch.from_numpy(FRAMES.copy()))
+    assert kept.labels == carried(Transfers()).labels
     assert np.array_equal(kept.batch.frames, FRAMES) == is_shown
-    assert carriers.moved_bytes() == ({"transfer to the sinks": FRAMES.size} if is_shown else {})
+    assert transfers.moved_bytes() == ({"transfer to the sinks": FRAMES.size} if is_shown else {})

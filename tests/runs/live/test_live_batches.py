@@ -6,7 +6,7 @@ import torch
 
 from decode.gpus import needs_gpu
 from headrace.models.results import Boxes, Features, Labels
-from headrace.runs.live.live_batches import ModelRunner, answers_of
+from headrace.runs.live.live_batches import ModelRunner, split_outputs
 
 
 @pytest.mark.parametrize(
@@ -19,28 +19,28 @@ from headrace.runs.live.live_batches import ModelRunner, answers_of
     ],
 )
 def test_an_entry_for_each(output, expected):
-    assert answers_of(output, 2) == expected
+    assert split_outputs(output, 2) == expected
 
 
 def test_tensors_and_results_of_headrace_are_taken_apart():
-    first, second = answers_of(torch.tensor([[1.0], [2.0]]), 2)
+    first, second = split_outputs(torch.tensor([[1.0], [2.0]]), 2)
     assert (first.tolist(), second.tolist()) == ([1.0], [2.0])
     labels = Labels(names=(("cat",), ("dog",)), confidence=((0.9,), (0.8,)))
-    assert answers_of(labels, 2)[1] == Labels(names=(("dog",),), confidence=((0.8,),))
+    assert split_outputs(labels, 2)[1] == Labels(names=(("dog",),), confidence=((0.8,),))
     boxes = Boxes(
         xyxy=(np.zeros((0, 4), np.float32), np.ones((1, 4), np.float32)),
         classes=(np.zeros(0, np.int64), np.ones(1, np.int64)),
         labels=((), ("cat",)),
         scores=(np.zeros(0, np.float32), np.ones(1, np.float32)),
     )
-    assert answers_of(boxes, 2)[1].labels == (("cat",),)
+    assert split_outputs(boxes, 2)[1].labels == (("cat",),)
     features = Features(layers={"head": np.array([[1.0], [2.0]], np.float32)})
-    assert answers_of(features, 2)[1].layers["head"].tolist() == [[2.0]]
+    assert split_outputs(features, 2)[1].layers["head"].tolist() == [[2.0]]
 
 
 @pytest.mark.parametrize("output", ["cat", None, 7, torch.tensor(3.0), object()])
 def test_of_one_picture_anything_is_the_answer(output):
-    assert answers_of(output, 1) == (output,)
+    assert split_outputs(output, 1) == (output,)
 
 
 def test_a_model_of_ones_own_gets_the_frames_themselves_channels_first():

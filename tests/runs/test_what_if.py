@@ -10,7 +10,13 @@ from headrace.profiling.provenance import Scalar
 from headrace.profiling.run_records import Alternative
 from headrace.profiling.session import Session
 from headrace.runs.run_options import ComputeOptions, InputOptions, OutputOptions, RunOptions
-from headrace.runs.what_if import in_words, measured_gain, settings, trial_of, with_alternatives
+from headrace.runs.what_if import (
+    describe_gain,
+    first_advised_change,
+    measure_alternatives,
+    measured_gain,
+    settings,
+)
 from headrace.testing.fake_clock import FakeClock
 from report.recorded import record
 
@@ -40,7 +46,7 @@ class Machine:
 
     def try_all(self, durations: Any = MODEL, *, frames: int = 10_000, **recorded: Any):
         session = record(durations, **recorded)
-        found = with_alternatives(
+        found = measure_alternatives(
             session, self.rehearse, frames=frames, is_fixed=False, clock=self.clock
         )
         return {each.option: each for each in found.alternatives}
@@ -99,7 +105,7 @@ def test_nothing_is_tried_of_a_run_that_did_not_end_well_or_had_a_gpu() -> None:
 def test_a_compiled_model_is_not_tried_in_other_batches_that_would_be_compiled_first() -> None:
     machine = Machine()
     session = record(MODEL)
-    found = with_alternatives(
+    found = measure_alternatives(
         session, machine.rehearse, frames=10_000, is_fixed=True, clock=machine.clock
     )
     assert found.alternatives == ()
@@ -121,7 +127,7 @@ def with_alternative(name: str, value: int) -> Session:
 
 
 def test_what_is_written_to_a_folder_of_its_own_is_all_that_else_differs() -> None:
-    trial = trial_of(options(batch_size=4), record(SINK))
+    trial = first_advised_change(options(batch_size=4), record(SINK))
     assert trial is not None
     assert trial.options == RunOptions(
         input=InputOptions(sources=("a.mp4",), stride=2),
@@ -132,37 +138,39 @@ def test_what_is_written_to_a_folder_of_its_own_is_all_that_else_differs() -> No
 
 @pytest.mark.parametrize(("name", "value"), [("batch_size", 8), ("threads", 1)])
 def test_a_measured_alternative_is_made_into_its_option(name, value) -> None:
-    trial = trial_of(options(), with_alternative(name, value))
+    trial = first_advised_change(options(), with_alternative(name, value))
     assert trial is not None
     assert getattr(trial.options.compute, name) == value
 
 
 def test_a_lighter_level_is_tried_where_preprocessing_bounds() -> None:
-    trial = trial_of(options(), record(PREPROCESS, configuration={"prep_level": "complex"}))
+    trial = first_advised_change(
+        options(), record(PREPROCESS, configuration={"prep_level": "complex"})
+    )
     assert trial is not None
     assert trial.options.compute.prep_level == "medium"
 
 
 def test_another_model_is_not_tried_with_the_checkpoint_of_this_one() -> None:
     session = record(configuration={"smaller_model": "resnet18"})
-    trial = trial_of(options(), session)
+    trial = first_advised_change(options(), session)
     assert trial is not None
     assert trial.options.compute.model_name == "resnet18"
-    assert trial_of(options(weights="mine.pt"), session) is None
+    assert first_advised_change(options(weights="mine.pt"), session) is None
 
 
 def test_what_no_option_makes_is_not_tried() -> None:
-    assert trial_of(options(), record((230.0, 24.0, 70.0, 31.0))) is None
-    assert trial_of(options(), record(steps=5)) is None
+    assert first_advised_change(options(), record((230.0, 24.0, 70.0, 31.0))) is None
+    assert first_advised_change(options(), record(steps=5)) is None
 
 
 def test_what_it_brought_stands_beside_what_was_predicted() -> None:
     before, after = record(SINK), record((30.0, 24.0, 70.0, 1.0))
-    trial = trial_of(options(), before)
+    trial = first_advised_change(options(), before)
     assert trial is not None
     gain = measured_gain(before, after)
     assert gain == pytest.approx(230 / 70, rel=0.05)
-    assert in_words(trial, before, after) == (
+    assert describe_gain(trial.change, before, after) == (
         f"--no-video, if the predictions are what you need: {gain:.2f} times as fast; "
         "3.2 times were predicted."
     )
@@ -170,18 +178,18 @@ def test_what_it_brought_stands_beside_what_was_predicted() -> None:
 
 def test_what_it_brought_on_a_busy_machine_cannot_be_told() -> None:
     before, after = record(SINK), record((30.0, 24.0, 70.0, 1.0), others_cpu_share=0.6)
-    trial = trial_of(options(), before)
+    trial = first_advised_change(options(), before)
     assert trial is not None
-    assert "cannot be told, for other programs took the processor; as measured, 3." in in_words(
-        trial, before, after
+    assert "uncertain, since other programs used the processor; measured: 3." in describe_gain(
+        trial.change, before, after
     )
 
 
 def test_a_run_that_did_not_come_to_its_end_tells_no_gain() -> None:
     before = record(SINK)
-    trial = trial_of(options(), before)
+    trial = first_advised_change(options(), before)
     assert trial is not None
     after = record(SINK, outcome="interrupted")
     gain = measured_gain(before, after)
     assert gain is None
-    assert "too short to tell what it brought" in in_words(trial, before, after)
+    assert "the runs are too short to compare" in describe_gain(trial.change, before, after)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from runs.live.test_flow import means
 from torch import nn
 
 import headrace
@@ -16,8 +17,8 @@ from headrace.errors import BackendError, OpenError, StageError
 from headrace.live.drop_policy import STALE
 from headrace.live.live_edge import BACKLOG, LATE
 from headrace.live.stream_reader import DAMAGED, NO_KEYFRAME
-from headrace.runs.live.flow import STRIDE
-from headrace.runs.live.loop import LiveResult
+from headrace.runs.live.live_loop import LiveResult
+from headrace.runs.live.live_pipeline import STRIDE
 from headrace.runtime.clock import iso_text
 from headrace.runtime.fan_out import SINK_FAILED, UNFINISHED
 from headrace.runtime.grouping import INCOMPLETE
@@ -25,7 +26,6 @@ from headrace.runtime.stage_executor import OVERFLOW, SOURCE_FAILED
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import SynthClip, read_number, write_clip
 from runs.live.fake_sources import Endless, FakeSource
-from runs.live.test_flow import means
 from runs.tiny import tiny_classifier
 from runtime.in_time import in_time
 

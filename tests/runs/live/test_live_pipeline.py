@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from headrace.errors import OpenError, StageError
 from headrace.live.clip_windows import ClipWindow
 from headrace.live.drop_policy import DropPolicy
-from headrace.runs.live.flow import LiveFlow, LivePlan
 from headrace.runs.live.live_batches import ModelRunner
+from headrace.runs.live.live_pipeline import LivePipeline, LivePlan
 from headrace.runtime.item import DroppedItem
 from headrace.testing.fake_clock import FakeClock
 from runs.live.fake_sources import Endless, FakeSource
@@ -28,12 +28,12 @@ def means(batch):
 def plan(*sources, run=means, overload="keep-all", staleness=None, **options):
     chosen = DropPolicy.chosen(overload, is_live=True, max_staleness_seconds=staleness)
     engine = ModelRunner.of_callable(run)
-    return LivePlan(sources=sources, engine=engine, overload=chosen, **options)
+    return LivePlan(sources=sources, model_runner=engine, overload=chosen, **options)
 
 
 def flowed(made, clock=None, **options):
     """The items that came out, and the flow, over."""
-    flow = LiveFlow(made, clock or FakeClock(), **options)
+    flow = LivePipeline(made, clock or FakeClock(), **options)
 
     def run():
         with flow:
@@ -43,7 +43,7 @@ def flowed(made, clock=None, **options):
 
 
 def numbers(items):
-    return [[f.number for view in i.value.gathered.views for f in view] for i in items]
+    return [[f.number for view in i.value.batch.views for f in view] for i in items]
 
 
 def test_every_frame_comes_out_once_in_order_with_its_answer():
@@ -81,7 +81,7 @@ def test_arrived_is_delivered_and_dropped_and_none_is_left(
     assert found.in_flight == 0
     assert found.delivered == sum(i.parts for i in items)
     assert found.arrived == found.delivered + sum(found.dropped.values())
-    shown = [(f.source, f.number) for i in items for v in i.value.gathered.views for f in v]
+    shown = [(f.source, f.number) for i in items for v in i.value.batch.views for f in v]
     if clips is None:
         assert len(set(shown)) == len(shown)
         for source in range(len(counts)):
@@ -101,7 +101,7 @@ def test_what_is_too_old_is_never_shown():
         return means(batch)
 
     def show(answered):
-        shown.append((clock.now_ns() - answered.gathered.shown_ns) / 1e6)
+        shown.append((clock.now_ns() - answered.batch.shown_ns) / 1e6)
         turn.release()
 
     source = FakeSource(count=60, interval_ms=0)
@@ -178,7 +178,7 @@ def test_a_fast_source_never_drops_the_frames_of_a_slow_one():
         FakeSource(count=50, interval_ms=0, on_frame=fast),
     )
     items, flow = flowed(plan(*sources, run=gate, overload="keep-last"))
-    own = {n: [i.value.gathered.views[0][0].number for i in items if i.source == n] for n in (0, 1)}
+    own = {n: [i.value.batch.views[0][0].number for i in items if i.source == n] for n in (0, 1)}
     assert own[0][0] == 0
     assert own[0][-1] == 2
     assert own[1][-1] == 49
@@ -198,7 +198,7 @@ def test_a_source_that_fails_later_ends_alone():
     sources = [FakeSource(count=5, error=GONE), FakeSource(count=30)]
     items, flow = flowed(plan(*sources))
     assert len(items) == 35
-    assert [reading.error for reading in flow.readings] == [GONE, None]
+    assert [reading.error for reading in flow.progress] == [GONE, None]
     assert flow.conserved().dropped == {("decode", "source failed"): 1}
 
 
@@ -256,7 +256,7 @@ def test_a_damaged_frame_with_its_error_is_no_failure_of_its_source():
 
     items, flow = flowed(plan(Damaged(count=3)))
     assert numbers(items) == [[0], [1], [2]]
-    assert flow.readings[0].error is None
+    assert flow.progress[0].error is None
     assert flow.conserved().dropped == {("decode", "damaged"): 1}
     assert not flow.drops.spells, "a source tells of that itself"
 
@@ -270,7 +270,7 @@ def test_every_nth_frame_is_taken_and_the_others_counted():
 
 def test_batches_hold_one_size_and_say_the_source_of_each_frame():
     items, _ = flowed(plan(*[FakeSource(count=8) for _ in range(3)], batch_size=4))
-    shown = [(f.source, f.number) for i in items for v in i.value.gathered.views for f in v]
+    shown = [(f.source, f.number) for i in items for v in i.value.batch.views for f in v]
     assert sorted(shown) == [(s, k) for s in range(3) for k in range(8)]
     assert all(torch.is_tensor(out) for i in items for out in i.value.outputs)
 

@@ -10,7 +10,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from headrace.profiling.trace import NvtxMarks
-from headrace.runs.live.runner import LiveRunner
+from headrace.runs.live.live_session import LiveRunner
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing.synth import SynthClip, write_clip
 from profiling.perfetto_engine import opened
@@ -90,7 +90,7 @@ def test_pytorch_s_work_lies_inside_the_ranges_of_the_stage_that_does_it(runner,
     rows = {(e["pid"], e["tid"]): e["args"]["name"] for e in found if e["name"] == "thread_name"}
     work = [e for e in found if rows.get((e["pid"], e["tid"])) == "model-0: PyTorch" and "dur" in e]
     model = [e for e in found if e.get("args", {}).get("stage") == "model"]
-    apart_us = 1000  # what two readings of a busy machine may differ by
+    apart_us = 1000  # what two progress of a busy machine may differ by
     assert work
     for each in work:
         assert any(

@@ -14,10 +14,10 @@ from headrace.profiling.recorder import Recorder
 from headrace.profiling.stage_records import StageRecord
 from headrace.profiling.steps import Step
 from headrace.report.folder import SESSION, write_checkpoint, write_run
-from headrace.runs.outputs import claim
-from headrace.runs.run import decoded_ahead, step_of
-from headrace.runs.runner import line_records
-from headrace.runs.stages import Shown, Transfer
+from headrace.runs.outputs import prepare_folder
+from headrace.runs.run import decode_ahead_record, step_of
+from headrace.runs.run_session import pipeline_records
+from headrace.runs.run_stages import Transfer, WrittenBatch
 from headrace.runtime.item import Item, Span
 from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.stage import Stage
@@ -38,7 +38,7 @@ def test_a_step_holds_the_work_of_each_stage_and_all_the_time_it_took():
         Span("model", 6_000_000, 16_000_000),
         Span("sink", 20_000_000, 21_000_000),
     )
-    item = Item(7, Shown(video=3, first_index=112, frames=16, decode_seconds=0.04), spans)
+    item = Item(7, WrittenBatch(video=3, first_index=112, frames=16, decode_seconds=0.04), spans)
     assert step_of(item, 7, start_ns=500_000) == Step(
         step=7,
         input=3,
@@ -57,7 +57,7 @@ def test_every_queue_names_the_stage_it_feeds_and_the_last_one_none():
         assert [item.value for item in run] == [0, 1, 2, 3, 4]
     carrier = Transfer("cuda")
     carrier.moved_bytes = 7
-    stages, queues = line_records(run, {"transfer": carrier})
+    stages, queues = pipeline_records(run, {"transfer": carrier})
     assert [stage.name for stage in stages] == ["decode", *names]
     assert [stage.workers for stage in stages] == [1] * 5
     assert [stage.moved_bytes for stage in stages] == [0, 0, 7, 0, 0]
@@ -72,7 +72,7 @@ def test_threads_that_decode_ahead_worked_or_waited_for_room():
         **{"name": "decode", "role": "decode", "workers": 1, "items": 9},
         **{"busy_seconds": 3.0, "starved_seconds": 0.0, "blocked_seconds": 7.0},
     )
-    found = decoded_ahead(source, 2, 12.0)
+    found = decode_ahead_record(source, 2, 12.0)
     assert (found.name, found.role, found.workers, found.items) == ("decode", "decode", 2, 9)
     assert (found.busy_seconds, found.starved_seconds, found.blocked_seconds) == (12.0, 0.0, 8.0)
 
@@ -183,7 +183,7 @@ def test_what_a_killed_run_had_begun_is_removed(tmp_path: Path) -> None:
         sinks.enter_context(closing(PredictionTable(tmp_path, [])))
         sinks.enter_context(closing(CocoFile(tmp_path, [], ClassNames(names=None))))
         assert len(list(tmp_path.rglob(".*.partial"))) == 9
-        claim(tmp_path)
+        prepare_folder(tmp_path)
         assert list(tmp_path.rglob(".*.partial")) == []
 
 
@@ -191,5 +191,5 @@ def test_what_others_are_writing_there_stays(tmp_path: Path) -> None:
     theirs = [partial_of(tmp_path / name) for name in ("movie.mp4", "session.json.12-0")]
     for path in theirs:
         path.write_bytes(b"half")
-    claim(tmp_path)
+    prepare_folder(tmp_path)
     assert all(path.exists() for path in theirs)

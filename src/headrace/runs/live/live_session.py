@@ -1,0 +1,352 @@
+"""One live run: its preparation, and its steps, recorded as a session."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from headrace.decode.decoder_config import ON_CPU, DecoderConfig
+from headrace.errors import ConfigError, first_line
+from headrace.live.clip_windows import clip_window_of
+from headrace.live.source import LiveSource
+from headrace.live.source_options import SourceOptions
+from headrace.models.model import Model
+from headrace.profiling.input_records import EventRecord, SourceRecord, lost_frame
+from headrace.profiling.provenance import Scalar
+from headrace.profiling.recorder import Recorder
+from headrace.profiling.session import Kind
+from headrace.profiling.stage_records import ItemCounts, QueueRecord, StageRecord
+from headrace.profiling.steps import Step
+from headrace.runs.live.live_batches import ModelOutputs, ModelRunner, ViewBatch
+from headrace.runs.live.live_pipeline import LivePipeline, LivePlan
+from headrace.runs.live.live_sources import FileSource, drop_policy_of, latency_base, open_sources
+from headrace.runs.live.sink_stage import Results, SinkMonitor, fan_out, sink_batches
+from headrace.runs.live.status_board import Notice, NoticeSender, StatusBoard
+from headrace.runs.model_setup import (
+    StartupTimer,
+    check_devices,
+    compute_resources,
+    precision_notes,
+    ready_model,
+    run_setup,
+)
+from headrace.runs.outputs import prepare_folder
+from headrace.runs.run_options import RunOptions
+from headrace.runs.run_session import BaseRunner, StepSource, make_step, pipeline_records
+from headrace.runs.run_stages import Transfer
+from headrace.runs.task import Task, with_task
+from headrace.runs.tracers import RunTracers, prepare_tracers
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock, WallTime
+from headrace.runtime.fan_out import FanOut
+from headrace.runtime.item import Item
+from headrace.sinks.batch_results import SinkOf
+
+_MAX_STEPS: Final = 100_000
+"""Latest steps of the record: about an hour at 30 steps per second, in 15 MB."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveRunner(BaseRunner["LiveSteps"]):
+    """One live run, ready to start: sources known, model loaded and warm."""
+
+    options: RunOptions
+    sources: tuple[LiveSource, ...]
+    model: Model[Any]
+    sinks: tuple[SinkOf[Any], ...] = ()
+    """Sinks besides those of the options; closed when the run ends. A failed sink ends alone,
+    with an event."""
+    board: StatusBoard | None = None
+    """Status of the run, for its page; None: not watched."""
+    on_notice: Callable[[Notice], None] = field(default=lambda notice: None)
+    """Called with every event of sources and sinks, and of overload; in any thread."""
+
+    @classmethod
+    def prepare(
+        cls,
+        options: RunOptions,
+        *,
+        command: Sequence[str] = (),
+        imports_seconds: float | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> "LiveRunner":
+        """Check everything that can be checked before the first frame; no source is opened.
+
+        Args:
+            options: Options of the run.
+            command: The command line, for the record.
+            imports_seconds: Seconds from the start of the process, for the record.
+            clock: Clock of the run.
+
+        Raises:
+            ConfigError: an option, a source or the model is not possible; the output folder cannot
+                be written.
+            BackendError: the device is missing, or does not run the model.
+        """
+        timer = StartupTimer(clock, imports_seconds)
+        with compute_resources(options.compute):
+            return cls._prepare(with_task(options), tuple(command), timer)
+
+    @classmethod
+    def _prepare(
+        cls, options: RunOptions, command: tuple[str, ...], timer: StartupTimer
+    ) -> "LiveRunner":
+        task, compute, read = Task(options), options.compute, options.input
+        _check_live(options)
+        check_devices(compute)
+        task.check()
+        prepare_tracers(options.marks, timer)
+        sources = open_sources(
+            read.sources,
+            options.flow.pace,
+            SourceOptions(wait_for_source=options.flow.wait_for_source),
+            on_error=read.on_error,
+            rate=read.rate,
+        )
+        drop_policy_of(options.flow, is_live=latency_base(sources) != "full_speed")
+        is_video, clips = task.name == "video", options.clips
+        if is_video and read.stride != 1:
+            raise ConfigError("--stride is for single frames; give --clip-stride for clips")
+        if not is_video:
+            clip_window_of(None, stride=clips.clip_stride, hop=clips.clip_hop)
+        prepare_folder(
+            options.output.out, *(Path(s.name) for s in sources if isinstance(s, FileSource))
+        )
+        size = 1 if is_video else compute.batch_size
+        return cls(
+            options=options,
+            sources=sources,
+            model=ready_model(task.load, compute, batch_size=size, timer=timer),
+            command=command,
+            startup=tuple(timer.parts),
+            clock=timer.clock,
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the sources, without credentials."""
+        return tuple(source.name for source in self.sources)
+
+    def new_board(self) -> StatusBoard:
+        """Return a status board of this run, for the field `board`."""
+        title = f"{self.model.name} on {', '.join(self.names)}"
+        return StatusBoard(title, latency_base(self.sources), self.clock)
+
+    def plan(self) -> LivePlan:
+        """Return the parts of the run, without its sinks."""
+        compute, clips, flow = self.options.compute, self.options.clips, self.options.flow
+        num_frames = self.model.input.num_frames
+        return LivePlan(
+            sources=self.sources,
+            model_runner=ModelRunner.of_model(self.model, compute.prep_level),
+            overload=drop_policy_of(flow, is_live=latency_base(self.sources) != "full_speed"),
+            batch_size=compute.batch_size,
+            clips=clip_window_of(num_frames, stride=clips.clip_stride, hop=clips.clip_hop),
+            stride=self.options.input.stride,
+            max_seconds=flow.max_seconds,
+            transfer=None if compute.device == "cpu" else Transfer(compute.device),
+        )
+
+    @property
+    def _kind(self) -> Kind:
+        return "run" if latency_base(self.sources) == "full_speed" else "live"
+
+    @property
+    def _most_steps(self) -> int:
+        return _MAX_STEPS
+
+    def configuration(self) -> dict[str, Scalar]:
+        """Return every option in force, with the names of the sources."""
+        return self.options.configuration(self.names)
+
+    def _step_source(self, recorder: Recorder) -> "LiveSteps":
+        return LiveSteps(self, recorder)
+
+
+class LiveSteps(StepSource):
+    """Steps of live sources."""
+
+    def __init__(self, runner: LiveRunner, recorder: Recorder) -> None:
+        """Open the sinks.
+
+        Raises:
+            ConfigError: a sink cannot be written.
+        """
+        options, clock = runner.options, runner.clock
+        self._runner, self._recorder = runner, recorder
+        self._base = latency_base(runner.sources)
+        wall, is_live = WallTime.of(clock), self._base != "full_speed"
+        self._started = wall.at(recorder.start_ns) if is_live else None
+        self._tracers = RunTracers(options.marks, options.output.out, recorder.provenance, clock)
+        notices = NoticeSender(sources=runner.sources, wall=wall, on_notice=runner.on_notice)
+        sinks = Task(options).sinks(
+            runner.model, runner.names, is_interleaved=True, is_live=is_live
+        )
+        self._sinks = SinkMonitor((*sinks, *runner.sinks), clock, notices.sink_failed)
+        plan = runner.plan()
+        self._fan: FanOut[Results] = fan_out(
+            self._sinks.sinks,
+            keeps_all=plan.overload.keeps_all,
+            clock=clock,
+            marks=self._tracers.marks,
+            most_frames=plan.batch_size if plan.clips is None else 1,
+        )
+
+        def show(outputs: ModelOutputs) -> None:
+            self._fan.put(sink_batches(outputs, wall if plan.is_live else None))
+
+        self._pipeline = LivePipeline(
+            replace(plan, show=show), clock, self._tracers.marks, on_event=notices.event
+        )
+        self._is_over = False
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """See `StepSource.open`."""
+        with self._sinks, self._tracers, self._sinks.recording(self._fan), self._pipeline:
+            yield
+
+    def steps(self) -> Iterator[Step]:
+        """See `StepSource.steps`."""
+        runner, pipeline, board = self._runner, self._pipeline, self._runner.board
+        is_live, start_ns = pipeline.plan.is_live, self._recorder.start_ns
+        if board is not None:
+            board.start(pipeline, self._fan)
+        for number, item in enumerate(pipeline):
+            step = step_of(item, number, start_ns, is_live=is_live, clock=runner.clock)
+            self._tracers.add(item, step, pipeline.run)
+            if board is not None:
+                board.add(step)
+            yield step
+            self._sinks.check(self._fan)
+            if number + 1 == runner.options.input.max_steps:
+                break
+
+    def finish(self) -> None:
+        """See `StepSource.finish`."""
+        self._is_over = True
+        if self._runner.board is not None:
+            self._runner.board.stop()
+
+    def parts(self) -> dict[str, Any]:
+        """See `StepSource.parts`."""
+        runner, pipeline, recorder = self._runner, self._pipeline, self._recorder
+        stages, queues = stage_records(pipeline, self._fan)
+        counts = pipeline.conserved() if self._is_over else pipeline.run.flow()
+        events = (
+            *_event_records(pipeline, self._sinks.failures, recorder.start_ns),
+            *self._tracers.events(),
+        )
+        return {
+            "setup": run_setup(
+                runner.options.compute,
+                runner.model,
+                recorder.provenance,
+                stride=runner.options.input.stride,
+                draws_video=runner.options.output.video,
+            ),
+            "pace": self._base,
+            "started": self._started,
+            "stages": stages,
+            "queues": queues,
+            "items": ItemCounts.of(counts),
+            "sources": tuple(
+                SourceRecord(
+                    name=source.name,
+                    arrived=progress.arrived,
+                    error=None if progress.error is None else first_line(progress.error),
+                )
+                for source, progress in zip(runner.sources, pipeline.progress, strict=True)
+            ),
+            "events": tuple(sorted(events, key=lambda event: event.at_seconds)),
+            # Losses of files; streams report theirs as events.
+            "lost": tuple(
+                lost_frame(loss, number)
+                for number, source in enumerate(runner.sources)
+                if isinstance(source, FileSource)
+                for loss in source.losses
+            ),
+            "notes": precision_notes(runner.options.compute),
+            "outputs": (
+                *(name for sink in self._sinks.sinks for name in sink.outputs),
+                *self._tracers.outputs,
+            ),
+        }
+
+
+def step_of(
+    item: Item[ModelOutputs], number: int, start_ns: int, *, is_live: bool, clock: Clock
+) -> Step:
+    """Return step `number` of a run that started at `start_ns`, completed just now."""
+    batch, captured = item.value.batch, item.value.batch.views[-1][-1].captured_seconds
+    since_ms = (clock.now_ns() - item.spans[-1].end_ns) / 1e6
+    fields: dict[str, Any] = {
+        "input": item.source or 0,
+        "first_index": batch.views[0][0].number,
+        "frames": item.parts,
+    }
+    if is_live:
+        fields["segment"] = _segment_of(batch)
+        fields["arrived_ms"] = max(0.0, (batch.newest_ns - start_ns) / 1e6)
+        if batch.oldest_ns != batch.newest_ns:
+            fields["oldest_arrived_ms"] = max(0.0, (batch.oldest_ns - start_ns) / 1e6)
+    if captured is not None:
+        fields["capture_latency_ms"] = (clock.wall_seconds() - captured) * 1e3 - since_ms
+    return make_step(item.spans, number, start_ns, **fields)
+
+
+def stage_records(
+    pipeline: LivePipeline, fan: FanOut[Results] | None
+) -> tuple[tuple[StageRecord, ...], tuple[QueueRecord, ...]]:
+    """Return the records of all stages, queues and sinks, in pipeline order."""
+    transfer = pipeline.plan.transfer
+    stages, queues = pipeline_records(pipeline.run, {"transfer": transfer} if transfer else {})
+    if fan is None:
+        return stages, queues
+    return (
+        (*stages, *(StageRecord.of(sink, "sink") for sink in fan.statistics())),
+        (*queues, *(QueueRecord.of(queue, feeds=queue.name) for queue in fan.queues())),
+    )
+
+
+def _segment_of(batch: ViewBatch) -> int | None:
+    """Return the segment of the frames; None for frames of several segments or sources."""
+    segments = {(frame.source, frame.segment) for view in batch.views for frame in view}
+    return segments.pop()[1] if len(segments) == 1 else None
+
+
+def _event_records(
+    pipeline: LivePipeline, failures: Sequence[tuple[int, str]], start_ns: int
+) -> Iterator[EventRecord]:
+    """Yield the events of sources and sinks; `failures` are times and texts of failed sinks."""
+    events = list(pipeline.events)  # a copy: threads of sources append meanwhile
+    rows = [(e.at_ns, e.source, e.kind, e.words, e.frames) for e in events]
+    rows += [(s.began_ns, s.source, "dropped", s.words, s.frames) for s in pipeline.drops.spells]
+    rows += [
+        (progress.failed_ns, source, "failed", first_line(progress.error), 0)
+        for source, progress in enumerate(pipeline.progress)
+        if progress.error is not None
+    ]
+    rows += [(at_ns, None, "failed", words, 0) for at_ns, words in failures]
+    for at_ns, source, kind, words, frames in rows:
+        at_seconds = max(0.0, (at_ns - start_ns) / 1e9)
+        yield EventRecord(
+            at_seconds=at_seconds, source=source, kind=kind, words=words, frames=frames
+        )
+
+
+def _check_live(options: RunOptions) -> None:
+    """Raise ConfigError where an option is for runs of files at full speed alone."""
+    execution = options.compute.execution
+    unsupported = {
+        f"--decode {options.input.decode}": DecoderConfig.named(options.input.decode) != ON_CPU,
+        "--batch-size auto": execution.fit_batch,
+        "--prep-on-gpu": execution.prep_on_gpu,
+        "--split-point": execution.split_point is not None,
+    }
+    for option, is_given in unsupported.items():
+        if is_given:
+            raise ConfigError(
+                f"{option} is for single frames of files at full speed; leave it out for cameras, "
+                "real time, clips and --view"
+            )

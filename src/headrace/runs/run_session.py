@@ -1,0 +1,177 @@
+"""Base of every run: its steps, executed one by one and recorded as a session."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from headrace.errors import HeadraceError, first_line
+from headrace.profiling.input_records import with_content, with_file_content
+from headrace.profiling.machine import provenance
+from headrace.profiling.provenance import Scalar
+from headrace.profiling.recorder import OnRecord, Recorder
+from headrace.profiling.run_records import StartUpPart
+from headrace.profiling.session import Kind, Session
+from headrace.profiling.stage_records import QueueRecord, StageRecord
+from headrace.profiling.steps import Step
+from headrace.runs.model_setup import compute_resources
+from headrace.runs.run_stages import STAGE_ROLES, Transfer
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.item import Span
+from headrace.runtime.pipeline import Run
+
+
+class StepSource(ABC):
+    """Steps of one run: of files, of live sources, or of a training."""
+
+    @abstractmethod
+    def open(self) -> AbstractContextManager[object]:
+        """Return the block around `steps`; it closes everything that it opens."""
+
+    @abstractmethod
+    def steps(self) -> Iterator[Step]:
+        """Yield each completed step."""
+
+    def finish(self) -> None:  # noqa: B027 - an optional hook
+        """Do the work after the last step, however the run ended."""
+
+    @abstractmethod
+    def parts(self) -> dict[str, Any]:
+        """Return the current values of the session fields that this source fills."""
+
+
+Steps = TypeVar("Steps", bound=StepSource)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaseRunner(ABC, Generic[Steps]):
+    """One run, ready to start."""
+
+    options: Any
+    """Options of the kind that `prepare` takes."""
+    command: tuple[str, ...] = ()
+    """The command line, for the record; without credentials."""
+    startup: tuple[StartUpPart, ...] = ()
+    """Durations of the preparation."""
+    before_start: Callable[[], None] = field(default=lambda: None)
+    """Called right before the clock of the run starts; a worker of a launch waits here."""
+    on_record: OnRecord | None = None
+    """Called at intervals, in the run's thread, with the record so far; None: never."""
+    clock: Clock = SYSTEM_CLOCK
+
+    def run(self, on_step: Callable[[Step], None] = lambda step: None) -> Session:
+        """Run to the end and record it; an interrupt or an error ends it early, recorded too.
+
+        Args:
+            on_step: Called in the caller's thread after each step, for progress.
+
+        Returns:
+            The session; its `outcome` is how the run ended, `error` why it failed. Results
+            written until then are complete.
+
+        Raises:
+            ConfigError: a sink cannot be written.
+        """
+        with compute_resources(self.options.compute):
+            session = self._run_all(on_step)
+        # Last, since digests read every file once.
+        inputs, sources = with_content(session.inputs), with_file_content(session.sources)
+        return session.model_copy(update={"inputs": inputs, "sources": sources})
+
+    def _run_all(self, on_step: Callable[[Step], None]) -> Session:
+        """Run once; a subclass may repeat the run with other settings."""
+        return self._run_once(on_step)[0]
+
+    def _run_once(self, on_step: Callable[[Step], None]) -> tuple[Session, HeadraceError | None]:
+        """Run once; return the record and the error that ended the run."""
+        origin = provenance(self.configuration(), self.command, self.clock)
+        self.before_start()
+        recorder = Recorder(
+            self._kind,
+            origin,
+            clock=self.clock,
+            startup=self.startup,
+            max_steps=self._max_steps,
+            on_record=self.on_record,
+        )
+        source = self._step_source(recorder)
+        with recorder.ending(self._failure_text), source.open():
+            for step in source.steps():
+                recorder.add(step)
+                on_step(step)
+                recorder.checkpoint(source.parts)
+        source.finish()
+        return recorder.session(**source.parts()), recorder.failure
+
+    @property
+    @abstractmethod
+    def _kind(self) -> Kind:
+        """Kind of the session."""
+
+    @property
+    def _max_steps(self) -> int | None:
+        """Latest steps that the record keeps; None: all."""
+        return None
+
+    @abstractmethod
+    def _step_source(self, recorder: Recorder) -> Steps:
+        """Return the steps of the run that `recorder` records."""
+
+    @property
+    def out(self) -> Path:
+        """Folder of the results."""
+        folder: Path = self.options.output.out
+        return folder
+
+    def configuration(self) -> dict[str, Scalar]:
+        """Return every option in force, as the session records it."""
+        configuration: dict[str, Scalar] = self.options.configuration()
+        return configuration
+
+    def _failure_text(self, failure: HeadraceError) -> str:
+        """Return the reason of a failed run, in one line."""
+        return first_line(failure)
+
+
+def make_step(spans: tuple[Span, ...], number: int, start_ns: int, **fields: Any) -> Step:
+    """Return step `number` of a run, from the work of its stages.
+
+    Args:
+        spans: Work of the stages, in order.
+        number: 0-based.
+        start_ns: Start of the run, by its clock.
+        fields: Other fields of the step; `work_ms` replaces the work of the stages in it.
+    """
+    started_ns, ended_ns = spans[0].start_ns, spans[-1].end_ns
+    work_ms = {span.stage: span.work_ns / 1e6 for span in spans}
+    return Step(
+        step=number,
+        started_ms=(started_ns - start_ns) / 1e6,
+        work_ms=work_ms | fields.pop("work_ms", {}),
+        total_ms=(ended_ns - started_ns) / 1e6,
+        **fields,
+    )
+
+
+def pipeline_records(
+    run: Run, transfers: dict[str, Transfer]
+) -> tuple[tuple[StageRecord, ...], tuple[QueueRecord, ...]]:
+    """Return the records of all stages and queues of a pipeline, in its order.
+
+    Args:
+        run: The pipeline.
+        transfers: Stage name -> transfer in that stage.
+    """
+    stages = tuple(
+        StageRecord.of(
+            stage,
+            STAGE_ROLES[stage.name],
+            **(transfers[stage.name].record if stage.name in transfers else {}),
+        )
+        for stage in run.stages()
+    )
+    consumers = [*(stage.name for stage in stages[1:]), None]
+    queues = zip(run.queues(), consumers, strict=True)
+    return stages, tuple(QueueRecord.of(queue, feeds=stage) for queue, stage in queues)
