@@ -57,7 +57,7 @@ def marks(sheet):
 
 def unscaled(cell):
     """Return the picture of a cell, 48 pixels wide in a room of 320, as [3, H, W]."""
-    return torch.from_numpy(cell.picture[::6, ::6].copy()).movedim(-1, 0)
+    return torch.from_numpy(cell.image[::6, ::6].copy()).movedim(-1, 0)
 
 
 def test_pictures_that_fit_are_shown_pixel_by_pixel(frames):
@@ -65,7 +65,7 @@ def test_pictures_that_fit_are_shown_pixel_by_pixel(frames):
     for cell, place in zip(shown, (3, 17), strict=True):
         assert torch.equal(unscaled(cell), frames.frames[place])
         small = unscaled(cell).movedim(0, -1).numpy()
-        assert np.array_equal(cell.picture, small.repeat(6, 0).repeat(6, 1))
+        assert np.array_equal(cell.image, small.repeat(6, 0).repeat(6, 1))
 
 
 def test_each_frame_says_its_video_place_and_time(frames, videos):
@@ -149,7 +149,7 @@ def test_pictures_of_odd_shapes_are_bounded_too(shape):
 def colour(batch, **options):
     sheet = batch.show(**options)
     [cell] = cells(sheet)
-    return tuple(cell.picture[0, 0].tolist()), sheet.title[1:]
+    return tuple(cell.image[0, 0].tolist()), sheet.title[1:]
 
 
 def flat(values, dtype=torch.float32):

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from headrace import Alignment, ConfigError, FrameFormat, MediaError, OpenError, open_decoder
-from headrace.loaders.cameras import camera_memory as picture_memory
+from headrace.loaders.cameras import camera_engine
 from loaders.cameras.clips import (
     CAMERAS,
     EVERY,
@@ -101,7 +101,7 @@ def test_fewer_open_files_than_cameras_bring_the_same_frames(
         return decoder
 
     expected = contents(cameras())
-    monkeypatch.setattr(picture_memory, "open_decoder", counted)
+    monkeypatch.setattr(camera_engine, "open_either", counted)
     bounded = cameras(num_of_file=num_of_file, lookahead=8)
     assert contents(bounded) == expected
     assert max(most_open) <= most

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from headrace import Alignment, CameraView, ClipAugment, Crop, FrameFormat
-from headrace.loaders.cameras.augment import Framing, flipped, rotated
+from headrace.loaders.cameras.augment import AugmentParams, FrameGeometry, flip_frame, rotate_frame
 from loaders.cameras.clips import CAMERAS, VIEW, write_pictures, write_two_rates
 from loaders.videos import samples
 
@@ -214,21 +214,22 @@ def noise(size) -> np.ndarray:
 def test_tensors_are_flipped_and_rotated_as_arrays_are(size):
     picture = noise(size)
     tensor = torch.from_numpy(picture)
-    assert np.array_equal(flipped(tensor).numpy(), flipped(picture))
-    assert np.array_equal(flipped(picture)[:, ::-1], picture)
+    assert np.array_equal(flip_frame(tensor).numpy(), flip_frame(picture))
+    assert np.array_equal(flip_frame(picture)[:, ::-1], picture)
     for degrees in ANGLES:
-        found = rotated(tensor, degrees)
+        found = rotate_frame(tensor, degrees)
         assert (found.dtype, tuple(found.shape)) == (torch.uint8, picture.shape)
-        assert np.array_equal(found.numpy(), rotated(picture, degrees)), degrees
+        assert np.array_equal(found.numpy(), rotate_frame(picture, degrees)), degrees
 
 
 def test_a_picture_is_finished_in_its_place_whatever_it_is():
     shape = FrameFormat(size=(32, 48))
-    framing = Framing.of(shape, (64, 96), is_flipped=True, degrees=9.0)
+    params = AugmentParams(is_flipped=True, degrees=9.0)
+    geometry = FrameGeometry.of(shape, (64, 96), params)
     array = noise((40, 60))
     tensor = torch.from_numpy(array.copy())
-    framing.finish(array[:32, :48])
-    framing.finish(tensor[:32, :48])
+    geometry.finish(array[:32, :48])
+    geometry.finish(tensor[:32, :48])
     assert np.array_equal(tensor.numpy(), array)
     untouched = noise((40, 60))
     assert np.array_equal(tensor.numpy()[32:], untouched[32:])

@@ -12,7 +12,7 @@ from headrace import Alignment, CameraView, ClipAugment, Crop, Moments
 from headrace.loaders.cameras.augment import AugmentParams
 from headrace.loaders.cameras.camera_set import CameraSet
 from headrace.loaders.cameras.camera_view import CameraViews
-from headrace.loaders.cameras.window_loader import WindowFramings
+from headrace.loaders.cameras.window_loader import WindowViews
 from loaders.cameras.clips import CAMERAS, CHANCE, FLIPS, SIZE, VIEW, WAYS, WINDOW, facts
 from loaders.videos import samples
 
@@ -115,7 +115,7 @@ def test_each_camera_of_each_window_is_as_its_draw_says(windows, layout, views):
         clip = int(window.clip)
         for camera, name in enumerate(CAMERAS):
             drawn = CHANCE.draw(seed=0, epoch=0, of=slot, camera=camera)
-            framing = viewed.framed(clip, camera, drawn)
+            framing = viewed.geometry(clip, camera, drawn)
             right = linear_frames(layout.clips[clip].file(name), framing.shape)
             for moment, frame in enumerate(window.frame[0, :, camera].tolist()):
                 picture = right[frame].copy()
@@ -153,7 +153,7 @@ def test_ranks_together_show_what_one_alone_shows(windows, way):
 
 def test_windows_share_pictures_where_chance_only_flips(views):
     def framings(augment):
-        return WindowFramings(views=views(size=SIZE, augment=augment), seed=3, windows=50)
+        return WindowViews(views=views(size=SIZE, augment=augment), seed=3, num_windows=50)
 
     slots = np.arange(50)
     apart = ClipAugment(flip=0.5, alike=False, scale=(1.1, 1.1))
