@@ -193,13 +193,12 @@ def test_an_empty_slot_has_the_identity(loader, layout):
     assert torch.equal(last.image_matrix[empty], torch.eye(3).double().expand(3, 3, 3))
 
 
-def test_what_is_no_view_and_no_chance_is_refused_by_loader_and_dataset(
-    loader, layout, opener, refused
-):
-    def items(files, **options):
-        opener("camera items", files, **{"size": None, **options})
+@pytest.mark.parametrize("door", ["cameras", "camera items"])
+def test_what_is_no_view_and_no_chance_is_refused(layout, opener, refused, door):
+    def opens(files, **options):
+        opener(door, files, **{"size": None, **options})
 
-    refused("views", layout=layout, loader=loader, items=items)
+    refused("views", layout=layout, opens=opens)
 
 
 SIZES = [(6, 8), (7, 7), (9, 16), (1, 5), (64, 96)]
