@@ -4,8 +4,8 @@ python examples/camera_stream.py --index_file index_frame.json --group_num 4 --n
 python -m torch.distributed.run --nproc_per_node=2 examples/camera_stream.py \\
     --index_file index_frame.json --group_num 4 --num_workers 2
 
-The model is a stand-in for yours: it remembers what each slot showed, as StreamPETR does, forgets
-it where another clip begins, and leaves out slots that have nothing to show.
+The model is a stand-in: it keeps a state for each slot, as StreamPETR does, resets it where another
+clip starts, and ignores empty slots.
 """
 
 import argparse
@@ -76,9 +76,9 @@ def main() -> None:
 
 
 def train(options: argparse.Namespace, device: torch.device, mark: Mark) -> None:
-    """Go through the clips; say of each rank how fast it was and what it decoded."""
+    """Read the clips, and report the throughput and decoded frames of each rank."""
     model = Memory().to(device)
-    there = DecoderConfig(device=f"cuda:{device.index or 0}", keeps_on_device=True)
+    on_device = DecoderConfig(device=f"cuda:{device.index or 0}", keeps_on_device=True)
     with CameraLoader(
         options.index_file,
         group_num=options.group_num,
@@ -86,7 +86,7 @@ def train(options: argparse.Namespace, device: torch.device, mark: Mark) -> None
         num_threads=options.num_workers,
         shuffle=options.shuffle,
         tail=options.tail,
-        decoding=there if options.decode_on_gpu else None,
+        decoding=on_device if options.decode_on_gpu else None,
         device=device,
         pin_memory=device.type == "cuda" and not options.decode_on_gpu,
     ) as loader:
@@ -110,7 +110,7 @@ def train(options: argparse.Namespace, device: torch.device, mark: Mark) -> None
             if device.type == "cuda":
                 torch.cuda.synchronize()
             after = loader.statistics
-            tell(
+            report(
                 Epoch(
                     batches=number,
                     frames=after.frames_delivered - before.frames_delivered,
@@ -123,49 +123,49 @@ def train(options: argparse.Namespace, device: torch.device, mark: Mark) -> None
 
 
 class Memory(torch.nn.Module):
-    """Remembers the mean colour of each camera of each slot."""
+    """State of a slot: the mean color of each camera."""
 
     def forward(
         self, frames: torch.Tensor, first_frame: torch.Tensor, is_shown: torch.Tensor
     ) -> torch.Tensor:
-        """Return how far the colours that are shown are, in sum, from what is remembered."""
-        colours = frames.float().mean((-1, -2))
-        remembered = getattr(self, "colours", colours)
-        remembered = torch.where(first_frame[:, None, None], colours, remembered)
-        self.colours = 0.9 * remembered + 0.1 * colours
-        return ((colours - remembered).abs() * is_shown[:, None, None]).sum()
+        """Return the summed distance of the shown colors from the stored ones."""
+        colors = frames.float().mean((-1, -2))
+        stored = getattr(self, "colors", colors)
+        stored = torch.where(first_frame[:, None, None], colors, stored)
+        self.colors = 0.9 * stored + 0.1 * colors
+        return ((colors - stored).abs() * is_shown[:, None, None]).sum()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Epoch:
-    """What one rank did in an epoch."""
+    """Figures of one rank in an epoch."""
 
     batches: int
     frames: int
-    """Pictures, one for each camera; those of empty slots are none."""
+    """Delivered frames, one for each camera; empty slots have none."""
     decoded: int
     seconds: float
     moments: set[tuple[int, int]]
-    """(clip, index) of all that was shown."""
+    """(clip, index) of every delivered moment."""
 
 
-def tell(mine: Epoch, cameras: int) -> None:
-    """Let the first rank say what each did, and how much of it all was a repeat."""
-    epochs = [mine]
+def report(own: Epoch, cameras: int) -> None:
+    """Print, on the first rank, the figures of each rank and the share of repeats."""
+    epochs = [own]
     if distributed.is_initialized():
         epochs *= distributed.get_world_size()
-        distributed.all_gather_object(epochs, mine)
+        distributed.all_gather_object(epochs, own)
     if rank() != 0:
         return
-    for number, each in enumerate(epochs):
-        ratio = each.decoded / each.frames if each.frames else 0.0
+    for number, epoch in enumerate(epochs):
+        ratio = epoch.decoded / epoch.frames if epoch.frames else 0.0
         print(
-            f"rank {number}: {each.batches} batches, {each.frames} frames, "
-            f"{each.frames / each.seconds:.1f} frames/s, decoded / delivered {ratio:.3f}"
+            f"rank {number}: {epoch.batches} batches, {epoch.frames} frames, "
+            f"{epoch.frames / epoch.seconds:.1f} frames/s, decoded / delivered {ratio:.3f}"
         )
-    frames = sum(each.frames for each in epochs)
-    different = cameras * len(set().union(*(each.moments for each in epochs)))
-    rate = different / max(each.seconds for each in epochs)
+    frames = sum(epoch.frames for epoch in epochs)
+    different = cameras * len(set().union(*(epoch.moments for epoch in epochs)))
+    rate = different / max(epoch.seconds for epoch in epochs)
     print(
         f"all ranks: {frames} frames, {frames - different} of them repeats; "
         f"{rate:.1f} frames/s without repeats",
@@ -174,7 +174,7 @@ def tell(mine: Epoch, cameras: int) -> None:
 
 
 def nvtx_ranges(parser: argparse.ArgumentParser) -> Mark:
-    """Return what marks a part of the timeline, or end with a line that says why there is none."""
+    """Return the function that marks a range, or exit with an error without CUDA."""
     try:
         torch.cuda.nvtx.mark("camera_stream")
     except RuntimeError as error:

@@ -1,4 +1,4 @@
-"""What examples read cameras with where a stock DataLoader is asked for: it can go on, too."""
+"""StockLoader: a stock DataLoader of camera clips that examples can resume."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +11,7 @@ from headrace.errors import ConfigError
 
 
 class StockLoader:
-    """A stock DataLoader of the clips, which goes on after the batch it was left at."""
+    """A stock DataLoader of the clips, with a state to resume from."""
 
     def __init__(self, dataset: CameraStreamDataset, *, group_num: int, workers: int) -> None:
         self.cameras = dataset.cameras.cameras
@@ -19,39 +19,39 @@ class StockLoader:
             dataset,
             group_num=group_num,
             num_workers=workers,
-            interleaved=True,  # memory is kept by slot
+            interleaved=True,  # memory is stored by slot
             shuffle=True,
         )
         self._batches = DataLoader(dataset, batch_sampler=self._sampler, num_workers=workers)
-        self._made_for = {
+        self._identity = {
             "clips": dataset.cameras.checksum,
             "group_num": group_num,
             "workers": workers,
             "processes": distributed.get_world_size() if distributed.is_initialized() else 1,
         }
         self.epoch = 0
-        self._given = 0
+        self._taken = 0
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Yield what is left of the epoch."""
-        self._sampler.set_epoch(self.epoch, skip=self._given)
-        left = len(self._sampler)
+        """Yield the rest of the epoch."""
+        self._sampler.set_epoch(self.epoch, skip=self._taken)
+        remaining = len(self._sampler)
         for batch in self._batches:
-            left, self._given = left - 1, self._given + 1
-            if not left:
-                self.epoch, self._given = self.epoch + 1, 0
+            remaining, self._taken = remaining - 1, self._taken + 1
+            if not remaining:
+                self.epoch, self._taken = self.epoch + 1, 0
             yield batch
 
     def state_dict(self) -> dict[str, int]:
-        """Return where training stands after the last batch that was yielded."""
-        return {**self._made_for, "epoch": self.epoch, "given": self._given}
+        """Return the position after the last batch that was yielded."""
+        return {**self._identity, "epoch": self.epoch, "given": self._taken}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Go on behind the batch that `state` was taken at; refuse other slots: ConfigError."""
-        for name, mine in self._made_for.items():
-            if state.get(name) != mine:
+        """Resume after the batch at which `state` was taken; ConfigError for other slots."""
+        for name, value in self._identity.items():
+            if state.get(name) != value:
                 raise ConfigError(
-                    f"the checkpoint is of {name} {state.get(name)}, here it is {mine}; go on "
+                    f"the checkpoint is of {name} {state.get(name)}, here it is {value}; go on "
                     "with the same clips, loader, --group-num, --workers and number of processes"
                 )
-        self.epoch, self._given = state["epoch"], state["given"]
+        self.epoch, self._taken = state["epoch"], state["given"]

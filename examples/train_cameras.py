@@ -1,15 +1,15 @@
-"""Train a small network with memory on camera streams: how far did the car go since it last looked?
+"""Train a small network with memory on camera streams: the distance driven between two moments.
 
 python examples/train_cameras.py nuscenes/ --epochs 20 --checkpoint run.pt
 torchrun --nproc_per_node=2 examples/train_cameras.py nuscenes/ --checkpoint run.pt
 
-It reads nuScenes, or a set in its form, and is told by the tables how many metres the car went
-forward from each moment to the next. As StreamPETR does, it keeps some queries of each clip, which
-have looked at all cameras of a moment, and gives them to the next one; without them it can only
-guess. They are kept by slot, with a `CameraLoader` and with a stock DataLoader, whose workers take
-turns (`--stock-loader`); `--memory none` and `--memory place` show what that is worth. Stop it at
-any moment and start it again with the same checkpoint and as many processes: model, optimizer,
-memory and clips go on after the step that was saved last.
+It reads nuScenes, or a set in its format, whose tables have the metres driven forward from each
+moment to the next. As StreamPETR does, it stores some queries of each clip, which have attended to
+all cameras of a moment, and passes them to the next moment; without them it can only guess. They
+are stored by slot, with a `CameraLoader` and with a stock DataLoader, whose workers alternate
+(`--stock-loader`); `--memory none` and `--memory place` show the loss without that. Stop it at any
+time and start it again with the same checkpoint and number of processes: model, optimizer, memory
+and clips resume after the last saved step.
 """
 
 import argparse
@@ -36,27 +36,27 @@ from stock_cameras import StockLoader
 
 QUERIES, WIDTH = 8, 32
 REFERENCE = "CAM_FRONT"
-"""The camera whose frames are the moments."""
+"""Camera whose frames are the moments."""
 
 
 def main() -> None:
     """Read the command line, join the other processes if there are any, and train."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "folder", type=Path, help="nuScenes, or a set in its form: samples/, sweeps/ and tables"
+        "folder", type=Path, help="nuScenes, or a set in its format: samples/, sweeps/ and tables"
     )
     parser.add_argument("--version", default="v1.0-mini", help="folder of its tables (%(default)s)")
     parser.add_argument(
         "--links",
         type=Path,
         default="links",
-        help="folder that links to its pictures, one for each camera, are written to (%(default)s)",
+        help="folder for links to its images, by camera (%(default)s)",
     )
     parser.add_argument(
         "--epochs",
         type=positive,
         default=10,
-        help="times each clip is seen, earlier runs included (%(default)s)",
+        help="times each clip is read, earlier runs included (%(default)s)",
     )
     parser.add_argument(
         "--group-num", type=positive, default=2, help="clips in a batch (%(default)s)"
@@ -80,13 +80,13 @@ def main() -> None:
         "--memory",
         choices=("slot", "place", "none"),
         default="slot",
-        help="what is remembered of a clip is found by its slot (the default), by its place in the "
-        "batch, as loops do that know one worker, or not at all: to compare what they learn",
+        help="memory of a clip: by its slot (the default); by its position in the batch, which "
+        "is right for one worker only; or none, to compare",
     )
     parser.add_argument(
         "--tell-steps",
         action="store_true",
-        help="each process says of each step which clip:moment it showed, and the loss",
+        help="print clip:moment of each slot and the loss, for each step and process",
     )
     add_checkpoint_options(parser)
     options = parser.parse_args()
@@ -95,9 +95,9 @@ def main() -> None:
 
 
 def train(options: argparse.Namespace, device: torch.device) -> None:
-    """Train, saying after each epoch how it went and whether memory followed the clips."""
+    """Train, and report after each epoch the loss, and moments without their clip's memory."""
     torch.manual_seed(0)
-    with reading(options, device) as loader:
+    with open_loader(options, device) as loader:
         network = Network(len(loader.cameras)).to(device)
         model = DistributedDataParallel(network) if distributed.is_initialized() else network
         optimizer = torch.optim.AdamW(network.parameters(), lr=1e-3)
@@ -117,65 +117,66 @@ def train(options: argparse.Namespace, device: torch.device) -> None:
         )
         step = checkpoint.resume(device)
         while loader.epoch < options.epochs:
-            epoch, account = loader.epoch, Account(device)
+            epoch, epoch_loss = loader.epoch, EpochLoss(device)
             for batch in loader:
-                moment, kept_by = Moment.of(batch, device), kept_by_choice(batch, options.memory)
-                before = memory.of(kept_by)
-                told, queries = model(moment.frames, moment.valid, before["queries"])
-                loss = moment.loss(told)
+                moment = Moment.of(batch, device)
+                stored_by = replace_slots(batch, options.memory)
+                before = memory.of(stored_by)
+                predicted, queries = model(moment.frames, moment.valid, before["queries"])
+                loss = moment.loss(predicted)
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
-                memory.keep(kept_by, {"queries": queries.detach(), "clip": moment.clip})
+                memory.keep(stored_by, {"queries": queries.detach(), "clip": moment.clip})
                 step += 1
-                account.add(loss, moment, before["clip"])
+                epoch_loss.add(loss, moment, before["clip"])
                 if options.tell_steps:
-                    moment.tell(step, loss)
+                    moment.report(step, loss)
                 checkpoint.after(step)
-            account.tell(f"epoch {epoch} step {step}")
+            epoch_loss.report(f"epoch {epoch} step {step}")
         checkpoint.save(step)
 
 
 class Network(nn.Module):
-    """Queries that look at all cameras of a moment, and are remembered until the next one."""
+    """Queries that attend to all cameras of a moment, and are stored until the next one."""
 
     def __init__(self, cameras: int) -> None:
         super().__init__()
-        self.pictures = nn.Sequential(
+        self.backbone = nn.Sequential(
             nn.Conv2d(3, WIDTH, 8, stride=8), nn.ReLU(), nn.AdaptiveAvgPool2d((2, 3))
         )
-        self.of_camera = nn.Parameter(torch.randn(cameras, 1, WIDTH))
+        self.camera_embedding = nn.Parameter(torch.randn(cameras, 1, WIDTH))
         self.queries = nn.Parameter(torch.randn(QUERIES, WIDTH))
-        self.look = nn.MultiheadAttention(WIDTH, 4, batch_first=True)
-        self.tell = nn.Linear(2 * QUERIES * WIDTH, 1)
+        self.attention = nn.MultiheadAttention(WIDTH, 4, batch_first=True)
+        self.head = nn.Linear(2 * QUERIES * WIDTH, 1)
 
     def forward(
         self, frames: torch.Tensor, valid: torch.Tensor, before: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return how far the car went, float32 [N], in metres, and what is remembered.
+        """Return the distance driven, float32 [N], in metres, and the queries to store.
 
         Args:
             frames: uint8 [N, C, 3, H, W].
-            valid: bool [N, C]: cameras that have a frame; the others are not looked at.
-            before: float32 [N, queries, width]: what was remembered.
+            valid: bool [N, C]: cameras with a frame; the others are masked out.
+            before: float32 [N, queries, width]: the stored queries.
         """
         clips = len(frames)
-        found = self.pictures(frames.flatten(0, 1).float() / 127.5 - 1)
-        tokens = found.flatten(2).mT.unflatten(0, valid.shape) + self.of_camera
+        features = self.backbone(frames.flatten(0, 1).float() / 127.5 - 1)
+        tokens = features.flatten(2).mT.unflatten(0, valid.shape) + self.camera_embedding
         tokens = (tokens * valid[..., None, None]).flatten(1, 2)
         queries = self.queries.expand(clips, -1, -1)
-        seen, _ = self.look(queries, tokens, tokens, need_weights=False)
-        return self.tell(torch.cat([seen, before], 1).flatten(1)).squeeze(1), seen
+        attended, _ = self.attention(queries, tokens, tokens, need_weights=False)
+        return self.head(torch.cat([attended, before], 1).flatten(1)).squeeze(1), attended
 
 
 class Motion:
-    """What belongs to a moment: how many metres the car went forward since the one before."""
+    """Metadata of a moment: metres driven forward since the one before."""
 
     def __init__(self, nuscenes: NuScenes) -> None:
         self._nuscenes = nuscenes
 
     def __call__(self, clip: str, moment: ClipMoment) -> dict[str, float]:
-        """Return it, by the car's poses; 0 at a clip's first moment, which does not count."""
+        """Return {"moved": metres}, from the car's poses; 0 at a clip's first moment."""
         before, now = (
             self._pose(clip, moment, frame) for frame in (max(0, moment.number - 1), moment.number)
         )
@@ -189,58 +190,58 @@ class Motion:
 
 @dataclass(frozen=True, kw_only=True)
 class Moment:
-    """What the network needs of a batch, on its device."""
+    """Inputs and targets of a batch, on the device of the network."""
 
     frames: torch.Tensor
     valid: torch.Tensor
     moved: torch.Tensor
-    """float32 [N]: metres forward since the moment before."""
+    """float32 [N]: metres driven forward since the moment before."""
     goes_on: torch.Tensor
-    """bool [N]: slots that show a clip, and not its first moment: they count."""
+    """bool [N]: slots with a clip, except its first moment; only these have a loss."""
     clip: torch.Tensor
-    said: str
-    """clip:moment of each slot that shows one."""
+    names: str
+    """clip:moment of each slot that is not empty."""
 
     @classmethod
     def of(cls, batch: Mapping[str, Any], device: torch.device) -> "Moment":
-        """Return it, for a batch of a `CameraLoader` and for one of a stock DataLoader."""
+        """Return them for a batch of a `CameraLoader`, or of a stock DataLoader."""
         pairs = zip(batch["clip"].tolist(), batch["index"].tolist(), strict=True)
-        moved = torch.tensor([each.get("moved", 0.0) for each in batch["metadata"]])
+        moved = torch.tensor([metadata.get("moved", 0.0) for metadata in batch["metadata"]])
         return cls(
             frames=batch["frames"].to(device),
             valid=batch["valid"].to(device),
             moved=moved.to(device),
             goes_on=((batch["clip"] >= 0) & ~batch["first_frame"]).to(device),
             clip=batch["clip"].to(device),
-            said=" ".join(f"{clip}:{index}" for clip, index in pairs if clip >= 0),
+            names=" ".join(f"{clip}:{index}" for clip, index in pairs if clip >= 0),
         )
 
-    def loss(self, told: torch.Tensor) -> torch.Tensor:
-        """Return how far the motion that was told is off, squared, over the slots that count."""
-        off = (told - self.moved).square() * self.goes_on
-        return off.sum() / self.goes_on.sum().clamp(min=1)
+    def loss(self, predicted: torch.Tensor) -> torch.Tensor:
+        """Return the mean squared error of the distance, over the slots with a loss."""
+        errors = (predicted - self.moved).square() * self.goes_on
+        return errors.sum() / self.goes_on.sum().clamp(min=1)
 
-    def tell(self, step: int, loss: torch.Tensor) -> None:
-        """Say what it shows; a line at once, so that those of several processes do not mix."""
-        line = f"rank {rank()} step {step} {self.said} {loss.item():.9g}\n"
+    def report(self, step: int, loss: torch.Tensor) -> None:
+        """Print one line in one write, so that lines of several processes do not mix."""
+        line = f"rank {rank()} step {step} {self.names} {loss.item():.9g}\n"
         print(line, end="", flush=True)
 
 
-class Account:
-    """What an epoch came to, over all processes."""
+class EpochLoss:
+    """Loss and counts of an epoch, over all processes."""
 
     def __init__(self, device: torch.device) -> None:
         self._sums = torch.zeros(4, dtype=torch.float64, device=device)
 
     def add(self, loss: torch.Tensor, moment: Moment, remembered: torch.Tensor) -> None:
-        """Count one step; `remembered` int64 [N] is the clip that each memory is of, or -1."""
+        """Add one step; `remembered` int64 [N] is the clip of each stored memory, or -1."""
         counted = moment.goes_on.sum()
         strays = moment.goes_on & (remembered != moment.clip)
         counts = (loss.detach() * counted, counted, (moment.clip >= 0).sum(), strays.sum())
-        self._sums += torch.stack([each.to(self._sums) for each in counts])
+        self._sums += torch.stack([count.to(self._sums) for count in counts])
 
-    def tell(self, where: str) -> None:
-        """Let the first process say it."""
+    def report(self, where: str) -> None:
+        """Print the figures, on the first process."""
         if distributed.is_initialized():
             distributed.all_reduce(self._sums)
         loss, counted, moments, strays = self._sums.tolist()
@@ -253,8 +254,8 @@ class Account:
             )
 
 
-def kept_by_choice(batch: Mapping[str, Any], choice: str) -> Mapping[str, Any]:
-    """Return a batch as `SlotMemory` is to see it, where memory is not to be kept by slot."""
+def replace_slots(batch: Mapping[str, Any], choice: str) -> Mapping[str, Any]:
+    """Return a batch for `SlotMemory` whose slots make it store by position, or not at all."""
     if choice == "place":
         return {**batch, "slot": torch.arange(len(batch["slot"]))}
     if choice == "none":
@@ -263,12 +264,12 @@ def kept_by_choice(batch: Mapping[str, Any], choice: str) -> Mapping[str, Any]:
 
 
 @contextmanager
-def reading(
+def open_loader(
     options: argparse.Namespace, device: torch.device
 ) -> Iterator[CameraLoader | StockLoader]:
-    """Give what reads the clips, in another order in each epoch."""
+    """Open the loader of the clips, which shuffles them in each epoch."""
     nuscenes = NuScenes.read(options.folder, options.version)
-    asked: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "layout": nuscenes.link_pictures(options.links),
         "size": tuple(options.size),
         "alignment": Alignment(
@@ -278,11 +279,11 @@ def reading(
     }
     group_num, workers = options.group_num, options.workers
     if options.stock_loader:
-        dataset = CameraStreamDataset(**asked, num_of_set=group_num)
+        dataset = CameraStreamDataset(**arguments, num_of_set=group_num)
         yield StockLoader(dataset, group_num=group_num, workers=workers)
         return
     with CameraLoader(
-        **asked, group_num=group_num, num_threads=workers, shuffle=True, device=device
+        **arguments, group_num=group_num, num_threads=workers, shuffle=True, device=device
     ) as loader:
         yield loader
 

@@ -1,4 +1,4 @@
-"""What a batch shows of itself: frames, clips, slots of cameras, windows."""
+"""`batch.show()` of frames, clips, slots of cameras and windows."""
 
 import copy
 import io
@@ -25,14 +25,14 @@ def frames(loader):
 
 @pytest.fixture
 def clips(loader, manifest):
-    """A batch of two clips of 50 frames at 8 a second, labelled, padded at their end."""
+    """A batch of two labelled clips of 50 frames at 8 per second, padded at their end."""
     chosen = RandomClips(num_frames=50, fps=8, boundary="pad")
     return next(iter(loader("clips", manifest.subset([3, 2]), clips=chosen)))
 
 
 @pytest.fixture
 def slots(cameras, small):
-    """Batches of two slots, one of which is empty in the end."""
+    """Batches of two slots, of which one is empty at the end."""
     return list(cameras(small))
 
 
@@ -56,16 +56,16 @@ def marks(sheet):
 
 
 def unscaled(cell):
-    """Return the picture of a cell, 48 pixels wide in a room of 320, as [3, H, W]."""
-    return torch.from_numpy(cell.picture[::6, ::6].copy()).movedim(-1, 0)
+    """Return the image of a cell, 48 pixels wide enlarged to 288, as [3, H, W]."""
+    return torch.from_numpy(cell.image[::6, ::6].copy()).movedim(-1, 0)
 
 
 def test_pictures_that_fit_are_shown_pixel_by_pixel(frames):
     shown = cells(frames.show(samples=[3, 17]))
-    for cell, place in zip(shown, (3, 17), strict=True):
-        assert torch.equal(unscaled(cell), frames.frames[place])
+    for cell, position in zip(shown, (3, 17), strict=True):
+        assert torch.equal(unscaled(cell), frames.frames[position])
         small = unscaled(cell).movedim(0, -1).numpy()
-        assert np.array_equal(cell.picture, small.repeat(6, 0).repeat(6, 1))
+        assert np.array_equal(cell.image, small.repeat(6, 0).repeat(6, 1))
 
 
 def test_each_frame_says_its_video_place_and_time(frames, videos):
@@ -75,7 +75,7 @@ def test_each_frame_says_its_video_place_and_time(frames, videos):
     assert cell.lines == (name, f"#2, {seconds:.2f} s")
     for remade in (frames.to("cpu"), copy.deepcopy(frames)):
         assert cells(remade.show())[2].lines == cell.lines
-    assert cells(Batch(dict(frames)).show(1))[0].lines[0] == "video 0"  # a trainer built it anew
+    assert cells(Batch(dict(frames)).show(1))[0].lines[0] == "video 0"  # as rebuilt by a trainer
 
 
 def test_a_clip_is_a_row_of_frames_in_time_with_its_label(clips, videos):
@@ -87,8 +87,11 @@ def test_a_clip_is_a_row_of_frames_in_time_with_its_label(clips, videos):
     ]
     assert sheet.title == (f"2 of 2 clips, 8 of 50 frames of each; uint8 {[*clips.frames.shape]}",)
     steps = [0, 7, 14, 21, 28, 35, 42, 49]
-    for place, strip in enumerate(sheet.strips):
-        indices, pads = clips.index[place, steps].tolist(), clips.is_pad[place, steps].tolist()
+    for position, strip in enumerate(sheet.strips):
+        indices, pads = (
+            clips.index[position, steps].tolist(),
+            clips.is_pad[position, steps].tolist(),
+        )
         assert [cell.lines[0].split(",")[0] for cell in strip.cells] == [f"#{i}" for i in indices]
         assert [cell.marks == ("pad",) for cell in strip.cells] == pads
     assert clips.is_pad.any()
@@ -104,7 +107,7 @@ def test_every_mask_is_marked_by_a_word_and_a_border():
     sheet = batch.show()
     assert [cell.marks for cell in cells(sheet)] == [(), ("concealed", "repeated")]
     drawn = sheet.image.load()
-    assert drawn[8, 60] == WHITE  # left of the first picture
+    assert drawn[8, 60] == WHITE  # left of the first image
     left = 10 + 320 + 10
     assert drawn[left - 2, 60] == (200, 30, 30)
 
@@ -123,8 +126,8 @@ def test_frames_that_were_read_by_hand_are_shown_as_a_clip(videos, store):
     [strip] = batch.show().strips
     assert strip.heading == ""
     assert [cell.lines[0] for cell in strip.cells] == [
-        f"#{place}, {seconds:.2f} s"
-        for place, seconds in zip((5, 2, 39), clip.pts_seconds, strict=True)
+        f"#{position}, {seconds:.2f} s"
+        for position, seconds in zip((5, 2, 39), clip.pts_seconds, strict=True)
     ]
 
 
@@ -149,7 +152,7 @@ def test_pictures_of_odd_shapes_are_bounded_too(shape):
 def colour(batch, **options):
     sheet = batch.show(**options)
     [cell] = cells(sheet)
-    return tuple(cell.picture[0, 0].tolist()), sheet.title[1:]
+    return tuple(cell.image[0, 0].tolist()), sheet.title[1:]
 
 
 def flat(values, dtype=torch.float32):
@@ -182,11 +185,11 @@ def test_normalised_floats_come_back_with_their_mean_and_std():
 
 
 def test_normalised_floats_are_stretched_without_them_and_that_is_said():
-    said = "values from -2.00 (black) to 2.00 (white); give mean and std for colours"
-    assert colour(flat([-2.0, 0.0, 2.0])) == ((0, 128, 255), (said,))
+    note = "values from -2.00 (black) to 2.00 (white); give mean and std for colours"
+    assert colour(flat([-2.0, 0.0, 2.0])) == ((0, 128, 255), (note,))
     for lost in (float("nan"), float("inf")):
-        found, title = colour(flat([0.0, 1.0, lost]))
-        assert found[:2] == (0, 255)
+        result, title = colour(flat([0.0, 1.0, lost]))
+        assert result[:2] == (0, 255)
         assert title == ("some values are no numbers, shown black or white",)
 
 
@@ -196,8 +199,8 @@ def test_clips_of_3d_networks_colour_last_and_normalised_values_are_understood(c
     scaled = windowed.to("cpu")
     scaled.frames = windowed.frames.movedim(-3, -1).float() / 255
     for other, batch in ((swapped, clips), (last, clips), (scaled, windowed)):
-        for found, wanted in zip(cells(other.show()), cells(batch.show()), strict=True):
-            assert np.array_equal(found.picture, wanted.picture)
+        for result, wanted in zip(cells(other.show()), cells(batch.show()), strict=True):
+            assert np.array_equal(result.image, wanted.image)
 
 
 def test_cameras_are_rows_and_slots_stand_side_by_side(slots):
@@ -251,10 +254,10 @@ def test_pads_and_frames_that_are_missing_repeated_or_concealed_are_marked(windo
 
 
 def of_shape(batch, *shape):
-    """Return a batch whose pictures are of another shape."""
-    made = batch.to("cpu")
-    made.frames = torch.zeros(shape)
-    return made
+    """Return a batch with frames of another shape."""
+    moved = batch.to("cpu")
+    moved.frames = torch.zeros(shape)
+    return moved
 
 
 def test_what_cannot_be_shown_or_saved_is_refused(
@@ -272,7 +275,7 @@ def test_a_notebook_shows_the_picture_that_is_saved(frames, tmp_path):
     assert (tmp_path / "batch.png").read_bytes() == sheet._repr_png_()
     shown = Image.open(io.BytesIO(sheet._repr_png_()))
     assert np.array_equal(np.asarray(shown), np.asarray(sheet.image))
-    assert repr(sheet) == "ContactSheet(32 pictures: 32 of 40 frames; uint8 [40, 3, 32, 48])"
+    assert repr(sheet) == "ContactSheet(32 images: 32 of 40 frames; uint8 [40, 3, 32, 48])"
     sheet.save(str(tmp_path / "batch.JPG"))
     with Image.open(tmp_path / "batch.JPG") as again:
         assert again.size == sheet.image.size

@@ -19,10 +19,9 @@ from headrace.decode.pyav_baseline import plain_frames
 from headrace.errors import DecodeError
 from headrace.loaders.cameras.aligned_clip import AlignedClip
 from headrace.loaders.cameras.camera_alignment import Alignment
-from headrace.loaders.cameras.camera_batch import SlotCell
 from headrace.loaders.cameras.camera_dataset import CameraStreamDataset
 from headrace.loaders.cameras.camera_loader import CameraLoader
-from headrace.loaders.cameras.camera_set import CameraSet
+from headrace.loaders.cameras.camera_set import CameraSet, SlotCell
 from headrace.loaders.cameras.stream_sampler import CameraStreamSampler
 from headrace.measuring.loader_adapters import CountedBatch, collate_counted, end_workers
 from headrace.profiling.resource_usage import cpu_seconds
@@ -261,7 +260,12 @@ def _wandering(cameras: CameraSet, task: RankTask) -> Iterator[list[SlotCell]]:
     for step in range(task.rank, length, task.ranks):
         shown = [moments[slot * length + step] for slot in range(task.group_num)]
         yield [
-            SlotCell(slot=slot, clip=clip, row=row, is_first=row == 0)
+            SlotCell(
+                slot=slot,
+                clip=clip,
+                row=int(cameras.clip_start[clip]) + row,
+                is_first=row == 0,
+            )
             for slot, (clip, row) in enumerate(shown)
         ]
 

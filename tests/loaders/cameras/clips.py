@@ -1,4 +1,4 @@
-"""A small camera layout, all its frames decoded plainly, and what is asked of windows of it."""
+"""A small camera layout, its frames decoded linearly, and options for loaders of it."""
 
 import shutil
 from fractions import Fraction
@@ -31,14 +31,14 @@ def write_layout(folder: Path, lengths=LENGTHS) -> CameraLayout:
     """Clips of three cameras that differ in codec and look; 87 moments."""
     for number, (clip, length) in enumerate(lengths.items()):
         (folder / clip).mkdir(parents=True)
-        for place, camera in enumerate(CAMERAS):
-            codec = ("h264", "hevc", "h264")[(number + place) % 3]
+        for position, camera in enumerate(CAMERAS):
+            codec = ("h264", "hevc", "h264")[(number + position) % 3]
             synthetic = SynthClip(
                 codec=codec,
                 num_frames=length,
                 size=(64, 96),
-                gop=5 + place,
-                b_frames=2 if place == 2 else 0,
+                gop=5 + position,
+                b_frames=2 if position == 2 else 0,
             )
             write_clip(folder / clip / camera, synthetic)
     return layout_of(folder)
@@ -51,13 +51,13 @@ def copy_layout(folder: Path, to: Path) -> CameraLayout:
 
 
 def replace_camera(path: Path, **options) -> None:
-    """Put another camera where one was, or none is."""
+    """Write another video at the path of a camera, existing or not."""
     path.unlink(missing_ok=True)
     write_clip(path.with_suffix(""), SynthClip(**options))
 
 
 def write_cameras(folder: Path, clips, num_frames: int) -> CameraLayout:
-    """Write {clip: {camera: options of SynthClip}}, of which the first cameras have so many."""
+    """Write {clip: {camera: options of SynthClip}}; the first cameras have `num_frames`."""
     for clip, cameras in clips.items():
         (folder / clip).mkdir(parents=True, exist_ok=True)
         for camera, options in cameras.items():
@@ -66,34 +66,34 @@ def write_cameras(folder: Path, clips, num_frames: int) -> CameraLayout:
 
 
 def write_pictures(folder: Path, clips, suffix=".png", rate=10) -> CameraLayout:
-    """Write {clip: {camera: pictures}} as files in folders."""
+    """Write {clip: {camera: images}} as files in folders."""
     for clip, cameras in clips.items():
-        for camera, pictures in cameras.items():
+        for camera, images in cameras.items():
             (folder / clip / camera).mkdir(parents=True)
-            for number, picture in enumerate(pictures):
-                Image.fromarray(picture).save(folder / clip / camera / f"{number:05d}{suffix}")
+            for number, image in enumerate(images):
+                Image.fromarray(image).save(folder / clip / camera / f"{number:05d}{suffix}")
     return CameraLayout.of_folders([folder], len, picture_rate=rate)
 
 
 def at_rate(rate: int, **options):
-    """Return the options of a camera of so many frames a second, a second long."""
+    """Return the options of a camera with `rate` frames per second, one second long."""
     return {"num_frames": rate, "frame_rate": Fraction(rate), **options}
 
 
 def write_two_rates(folder: Path) -> CameraLayout:
-    """A second of a camera at 30 frames/s, and of another at 10."""
+    """Write one second of a camera at 30 frames/s, and of another at 10."""
     return write_cameras(folder, {"clip": {"a_fast": at_rate(30), "b_slow": at_rate(10)}}, 30)
 
 
 def layout_of(folder: Path) -> CameraLayout:
-    """Return the layout of a folder whose first camera of each clip is whole."""
+    """Return the layout of a folder; the first camera of each clip must be undamaged."""
     return CameraLayout.of_folders(
         [folder], lambda file: len(linear_frames(file, FrameFormat(size=SIZE)))
     )
 
 
 class PlainCameras:
-    """What every frame must look like: each camera decoded from end to end."""
+    """The expected frames: each camera decoded linearly."""
 
     def __init__(self, layout: CameraLayout, size=SIZE) -> None:
         self.frames = [
@@ -106,16 +106,18 @@ class PlainCameras:
         return np.moveaxis(self.frames[clip][camera][frame], -1, 0)
 
     def check(self, batch) -> None:
-        """Hold every picture of a batch of slots or windows against these; others are black."""
-        for place in np.ndindex(tuple(batch["frame"].shape)):
-            frame = int(batch["frame"][place])
-            found = reduce(getitem, place, batch["frames"]).numpy()
-            right = self.of(int(batch["clip"][place[0]]), place[-1], frame) if frame >= 0 else 0
-            assert np.array_equal(found, np.broadcast_to(right, found.shape))
+        """Compare every frame of a batch of slots or windows with these; missing ones are black."""
+        for position in np.ndindex(tuple(batch["frame"].shape)):
+            frame = int(batch["frame"][position])
+            frame_pixels = reduce(getitem, position, batch["frames"]).numpy()
+            right = (
+                self.of(int(batch["clip"][position[0]]), position[-1], frame) if frame >= 0 else 0
+            )
+            assert np.array_equal(frame_pixels, np.broadcast_to(right, frame_pixels.shape))
 
 
 def cells(batches) -> list[tuple[int, int, int]]:
-    """Return (slot, clip, index) of everything that batches show."""
+    """Return (slot, clip, index) of every delivered moment."""
     return [
         (slot, clip, index)
         for batch in batches
@@ -140,7 +142,7 @@ WAYS = {
 
 
 def keys(batches) -> list[tuple[int, int]]:
-    """Return (clip, key moment) of each window, where the key is the last moment."""
+    """Return (clip, key moment) of each window; the key is the last moment."""
     return [
         (clip, moments[-1])
         for batch in batches

@@ -1,4 +1,4 @@
-"""The mask of a batch says which pixels are of a picture; pictures may be files in folders."""
+"""`CameraBatch.mask` marks the pixels of frames; cameras may be folders of images."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ NAN = float("nan")
 
 
 def batch_of(frames, sizes, seconds=None) -> CameraBatch:
-    """One slot of as many cameras as there are sizes."""
+    """Return a batch of one slot, with one camera per size."""
     count = len(sizes)
     return CameraBatch(
         frames=frames,
@@ -29,8 +29,8 @@ def batch_of(frames, sizes, seconds=None) -> CameraBatch:
 def test_a_pixel_is_of_the_picture_or_of_the_padding():
     batch = batch_of(torch.zeros(1, 3, 3, 2, 4), [(2, 4), (1, 4), (2, 3)])
     assert batch.mask.dtype == torch.bool
-    whole, upper, left = [[1] * 4] * 2, [[1] * 4, [0] * 4], [[1, 1, 1, 0]] * 2
-    assert batch.mask.int().tolist() == [[whole, upper, left]]
+    full, upper, left = [[1] * 4] * 2, [[1] * 4, [0] * 4], [[1, 1, 1, 0]] * 2
+    assert batch.mask.int().tolist() == [[full, upper, left]]
     smaller = batch_of(torch.zeros(1, 3, 2, 4).float(), [(2, 4), (1, 4), (2, 3)])
     assert smaller.mask.shape == (1, 3, 2, 4)
 
@@ -44,17 +44,17 @@ def test_what_is_not_there_has_no_pixel():
 def test_a_list_has_a_mask_for_each_picture():
     frames = [[torch.zeros(3, 2, 4), torch.zeros(3, 1, 3), torch.zeros(3, 0, 0)]]
     batch = batch_of(frames, [(2, 4), (1, 3), (0, 0)], [0.0, NAN, NAN])
-    [[whole, missing, empty]] = batch.mask
-    assert (whole.shape, missing.shape, empty.shape) == ((2, 4), (1, 3), (0, 0))
-    assert whole.dtype == missing.dtype == torch.bool
-    assert whole.all()
+    [[full, missing, empty]] = batch.mask
+    assert (full.shape, missing.shape, empty.shape) == ((2, 4), (1, 3), (0, 0))
+    assert full.dtype == missing.dtype == torch.bool
+    assert full.all()
     assert not missing.any()
 
 
 @pytest.mark.parametrize("on_missing", ["mask", "repeat"])
 @pytest.mark.parametrize("ragged", ["pad", "list"])
 def test_a_loader_delivers_black_where_the_mask_is_false(cameras, tmp_path, ragged, on_missing):
-    """Two clips of two cameras of different sizes; one of the second clip ends early."""
+    """Two clips of two cameras of different sizes; one camera of the second clip ends early."""
     clips = {
         clip: {"left": {"num_frames": 6}, "right": {"num_frames": length, "size": (96, 64)}}
         for clip, length in {"a": 6, "b": 4}.items()
@@ -101,18 +101,18 @@ def test_cameras_of_pictures_are_read_as_videos_are(folder, opener, door):
     options = {"num_moments": 2, "batch_size": 3} if door == "windows" else {}
     shown = set()
     for batch in opener(door, layout, size=None, **options):
-        for *place, camera in np.argwhere(batch.frame.numpy() >= 0).tolist():
-            clip, number = batch.clip_name[place[0]], int(batch.index[*place])
-            found = batch.frames[*place, camera].movedim(0, -1).numpy()
-            assert np.array_equal(found, picture(clip, CAMERAS[camera], number))
+        for *position, camera in np.argwhere(batch.frame.numpy() >= 0).tolist():
+            clip, number = batch.clip_name[position[0]], int(batch.index[*position])
+            result = batch.frames[*position, camera].movedim(0, -1).numpy()
+            assert np.array_equal(result, picture(clip, CAMERAS[camera], number))
             shown.add((clip, number, camera))
     assert len(shown) == sum(LENGTHS.values()) * 2
 
 
 def test_an_index_file_is_read_with_the_rate(folder):
-    found = CameraLayout.of_folders([folder], len, picture_rate="5/2")
-    found.write(folder / "index.json")
-    assert CameraLayout.read(folder / "index.json", picture_rate="5/2") == found
+    result = CameraLayout.of_folders([folder], len, picture_rate="5/2")
+    result.write(folder / "index.json")
+    assert CameraLayout.read(folder / "index.json", picture_rate="5/2") == result
 
 
 def test_a_rate_that_is_none_and_pictures_without_a_mask_are_refused(folder, refused):

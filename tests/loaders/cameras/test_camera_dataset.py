@@ -1,4 +1,4 @@
-"""Camera streams through a stock DataLoader: workers keep their slots, and places stay."""
+"""CameraStreamDataset in a stock DataLoader: each worker has its slots, positions are stable."""
 
 import itertools
 import warnings
@@ -18,12 +18,12 @@ TWO = {"num_workers": 2, "interleaved": True}
 
 
 def shown(batches):
-    return [place for place in samples(batches, "clip", "index") if place[0] >= 0]
+    return [position for position in samples(batches, "clip", "index") if position[0] >= 0]
 
 
 @pytest.fixture
 def sampler(dataset):
-    """Return `sampler(**options)`: one of two slots of the dataset."""
+    """Return `sampler(**options)`: a sampler of the dataset with two slots."""
     return lambda **options: CameraStreamSampler(dataset, **{"group_num": 2, **options})
 
 
@@ -54,25 +54,25 @@ def test_parts_of_one_clip_in_neighbouring_slots_have_decoders_of_their_own(data
 
 def test_a_pass_can_begin_where_training_ended(sampler):
     order = sampler(shuffle=True, seed=2, **TWO)
-    whole = list(order)
+    full = list(order)
     order.set_epoch(0, skip=5)
-    assert len(order) == len(whole) - 5
-    assert list(order) == whole[5:]
-    assert list(order) != whole
+    assert len(order) == len(full) - 5
+    assert list(order) == full[5:]
+    assert list(order) != full
 
 
 def test_fewer_sets_than_slots_bring_the_same_frames_and_are_warned_of(opener, dataset, sampler):
     small = opener("camera items", num_of_set=1)
     some = list(sampler())[:6]
     with pytest.warns(UserWarning, match="more slots than the 1 whose decoders it keeps"):
-        found = list(DataLoader(small, batch_sampler=some))
-    for one, other in zip(found, DataLoader(dataset, batch_sampler=some), strict=True):
-        assert torch.equal(one["frames"], other["frames"])
+        result = list(DataLoader(small, batch_sampler=some))
+    for batch, expected_batch in zip(result, DataLoader(dataset, batch_sampler=some), strict=True):
+        assert torch.equal(batch["frames"], expected_batch["frames"])
     assert small.counters.frames_decoded > dataset.counters.frames_decoded
 
 
 def test_workers_that_the_sampler_does_not_know_of_are_warned_of(dataset, sampler):
-    every_other = list(sampler(num_workers=1))[::2]  # the first of two's
+    every_other = list(sampler(num_workers=1))[::2]  # the batches of the first of two workers
     with pytest.warns(UserWarning, match="with gaps, so the frames between .* num_workers"):
         list(DataLoader(dataset, batch_sampler=every_other))
 
@@ -80,7 +80,7 @@ def test_workers_that_the_sampler_does_not_know_of_are_warned_of(dataset, sample
 def test_going_on_in_the_middle_is_no_gap_and_other_slots_in_another_epoch_are_none(
     opener, dataset, sampler
 ):
-    """As a worker gets them after an epoch that was resumed behind an odd batch."""
+    """The cells of a worker after a resume behind an odd number of batches."""
     again = opener("camera items")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -107,9 +107,9 @@ def test_going_on_in_the_middle_is_no_gap_and_other_slots_in_another_epoch_are_n
 def test_workers_go_to_the_gpu_unless_they_were_forked_from_one_that_uses_it(
     opener, one_gpu, monkeypatch, context, is_used, words
 ):
-    """Not frames of the CPU instead, and not CUDA's own error, which does not say what to do."""
+    """No fallback to the CPU, and no bare CUDA error, which has no fix."""
     monkeypatch.setattr(forks, "_torch_has_cuda", lambda: is_used)
-    # Where a test before this one has tried to start CUDA here, torch would say so.
+    # torch reports a failed CUDA start of an earlier test of this process.
     monkeypatch.setattr(torch.cuda, "_is_in_bad_fork", lambda: False)
     dataset = opener("camera items", gpu=0)
     order = CameraStreamSampler(dataset, group_num=2, num_workers=1)
@@ -123,10 +123,10 @@ def test_workers_go_to_the_gpu_unless_they_were_forked_from_one_that_uses_it(
 def test_frames_from_the_gpu_are_those_from_the_cpu(dataset, sampler, opener):
     order = list(sampler(**TWO))
     workers = {"num_workers": 2, "multiprocessing_context": "spawn"}
-    ways = (dataset, opener("camera items", gpu=0))
-    batches = (DataLoader(each, batch_sampler=order, **workers) for each in ways)
-    for expected, found in zip(*batches, strict=True):
-        assert torch.equal(expected["frames"], found["frames"])
+    datasets = (dataset, opener("camera items", gpu=0))
+    batches = (DataLoader(item, batch_sampler=order, **workers) for item in datasets)
+    for expected, result in zip(*batches, strict=True):
+        assert torch.equal(expected["frames"], result["frames"])
 
 
 def test_impossible_requests_are_refused(opener, dataset, sampler, tmp_path, refused):
@@ -138,16 +138,16 @@ def test_impossible_requests_are_refused(opener, dataset, sampler, tmp_path, ref
     refused("camera_datasets", within=within, half=half, first=first, **names)
 
 
-def leaps(place):
-    """Return how often a clip goes on at another place than before."""
+def leaps(position):
+    """Return how often a clip goes on at another position than before."""
     return sum(
         clip >= 0 and index > 0 and (clip, index - 1) != before
-        for before, (clip, index) in itertools.pairwise(place)
+        for before, (clip, index) in itertools.pairwise(position)
     )
 
 
 def by_place(batches):
-    """Return for each place of the batch the (clip, index) that it shows, one after the other."""
+    """Return for each position of the batch its sequence of (clip, index)."""
     return [*zip(*(samples(batch, "clip", "index") for batch in batches), strict=True)]
 
 
@@ -159,8 +159,8 @@ def test_batches_of_workers_that_take_turns_mix_the_clips_of_a_place(dataset, sa
 @pytest.mark.parametrize("workers", [0, 1, 2])
 def test_joined_batches_keep_every_clip_in_its_place(opener, small, workers):
     items, number = opener("camera items", small), max(1, workers)
-    asked = {"group_num": 1, "num_workers": workers, "interleaved": True, "shuffle": True}
-    order = CameraStreamSampler(items, **asked)
+    options = {"group_num": 1, "num_workers": workers, "interleaved": True, "shuffle": True}
+    order = CameraStreamSampler(items, **options)
     every = [(clip, k) for clip, length in enumerate((6, 4, 9)) for k in range(length)]
     for skip in (0, 2):
         order.set_epoch(1, skip=skip * number)
@@ -187,6 +187,6 @@ def test_an_endless_sampler_has_no_length_and_goes_on_by_skipping(sampler):
     order, resumed = (sampler(tail="endless", shuffle=True) for _ in range(2))
     with pytest.raises(TypeError, match=r"endless.* has no length, as it never ends"):
         len(order)
-    whole = list(itertools.islice(order, 300))
+    full = list(itertools.islice(order, 300))
     resumed.set_epoch(0, skip=250)
-    assert list(itertools.islice(resumed, 50)) == whole[250:]
+    assert list(itertools.islice(resumed, 50)) == full[250:]

@@ -1,4 +1,4 @@
-"""Camera streams: every frame right, in order, decoded once, and what is bad named or marked."""
+"""CameraLoader: every frame exact, in order, decoded once; bad media is named or marked."""
 
 import errno
 import json
@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from headrace import Alignment, ConfigError, FrameFormat, MediaError, OpenError, open_decoder
-from headrace.loaders.cameras import camera_memory as picture_memory
+from headrace.loaders.cameras import camera_engine
 from loaders.cameras.clips import (
     CAMERAS,
     EVERY,
@@ -37,13 +37,13 @@ def test_every_frame_comes_once_in_order_decoded_once(
         cameras(rank=rank, num_replicas=num_ranks, num_threads=workers, group_num=group_num)
         for rank in range(num_ranks)
     ]
-    batches = [list(each) for each in loaders]
-    assert len({len(each) for each in batches}) == 1
+    batches = [list(loader) for loader in loaders]
+    assert len({len(epoch) for epoch in batches}) == 1
     shown = [cell for rank in batches for cell in cells(rank)]
     assert sorted(cell[1:] for cell in shown) == sorted(EVERY)
     for slot in {slot for slot, *_ in shown}:
-        mine = [cell[1:] for cell in shown if cell[0] == slot]
-        for (before, k), (after, next_k) in pairwise(mine):
+        slot_cells = [cell[1:] for cell in shown if cell[0] == slot]
+        for (before, k), (after, next_k) in pairwise(slot_cells):
             assert (after, next_k) == (before, k + 1) or (after != before and next_k == 0)
     for batch in (batch for rank in batches for batch in rank):
         assert batch.frames.shape == (group_num, len(CAMERAS), 3, *SIZE)
@@ -54,24 +54,25 @@ def test_every_frame_comes_once_in_order_decoded_once(
             batch.frame, torch.where(is_there, batch.index[:, None], -1).expand(-1, 3)
         )
         plain_cameras.check(batch)
-    cost = [each.statistics for each in loaders]
-    delivered = sum(each.frames_delivered for each in cost)
-    assert sum(each.frames_decoded for each in cost) == delivered == len(EVERY) * len(CAMERAS)
-    assert {each.amplification for each in cost} == {1.0}
-    assert sum(each.opens for each in cost) == len(LENGTHS) * len(CAMERAS)
+    statistics = [loader.statistics for loader in loaders]
+    frames = len(EVERY) * len(CAMERAS)
+    assert sum(rank.frames_delivered for rank in statistics) == frames
+    assert sum(rank.frames_decoded for rank in statistics) == frames
+    assert {rank.amplification for rank in statistics} == {1.0}
+    assert sum(rank.opens for rank in statistics) == len(LENGTHS) * len(CAMERAS)
 
 
 @pytest.mark.parametrize("tail", ["pad", "drop", "refill"])
 def test_a_tail_is_padded_dropped_or_refilled_and_counted(cameras, tail):
-    each = cameras(tail=tail)
-    first, second = list(each), list(each)
-    assert len(first) == len(second) == len(cameras(tail=tail)) == len(each)
+    loader = cameras(tail=tail)
+    first, second = list(loader), list(loader)
+    assert len(first) == len(second) == len(cameras(tail=tail)) == len(loader)
     assert all((batch.clip >= 0).all() for batch in first) == (tail != "pad")
     shown = [cell[1:] for cell in cells(first)]
     assert (set(shown) == EVERY) == (tail != "drop")
     assert len(set(shown)) == len(shown) or tail == "refill"
-    beyond = 2 * (2 * len(each) - sum(LENGTHS.values()))
-    stats = each.statistics
+    beyond = 2 * (2 * len(loader) - sum(LENGTHS.values()))
+    stats = loader.statistics
     counted = {"pad": (beyond, 0, 0), "drop": (0, 0, -beyond), "refill": (0, beyond, 0)}
     assert (stats.moments_empty, stats.moments_repeated, stats.moments_cut) == counted[tail]
     assert beyond != 0
@@ -86,14 +87,14 @@ def test_clips_are_cut_into_sequences(cameras):
     assert firsts == {(clip, 0) for clip, _ in halves} | halves
 
 
-@pytest.mark.parametrize(("num_of_file", "most"), [(1, 3), (4, 4), (6, 6)])
+@pytest.mark.parametrize(("num_of_file", "max_open"), [(1, 3), (4, 4), (6, 6)])
 def test_fewer_open_files_than_cameras_bring_the_same_frames(
-    cameras, num_of_file, most, monkeypatch
+    cameras, num_of_file, max_open, monkeypatch
 ):
     opened, most_open = set(), []
 
-    def counted(*each, **options):
-        decoder = open_decoder(*each, **options)
+    def counted(*args, **options):
+        decoder = open_decoder(*args, **options)
         opened.add(id(decoder))
         most_open.append(len(opened))
         close = decoder.close
@@ -101,10 +102,10 @@ def test_fewer_open_files_than_cameras_bring_the_same_frames(
         return decoder
 
     expected = contents(cameras())
-    monkeypatch.setattr(picture_memory, "open_decoder", counted)
+    monkeypatch.setattr(camera_engine, "open_either", counted)
     bounded = cameras(num_of_file=num_of_file, lookahead=8)
     assert contents(bounded) == expected
-    assert max(most_open) <= most
+    assert max(most_open) <= max_open
     assert not opened
     is_bounded = num_of_file < 2 * len(CAMERAS)
     assert (bounded.statistics.opens > len(LENGTHS) * len(CAMERAS)) == is_bounded
@@ -115,24 +116,24 @@ def test_a_clip_that_cannot_be_opened_is_named_or_left_out(cameras, copied):
     copied.clips[3].file("back").write_text("no video")
     with pytest.raises(OpenError, match=r"b/left\.mp4"):
         cameras(copied)
-    each = cameras(copied, on_error="mask")
+    loader = cameras(copied, on_error="mask")
     assert [str(copied.clips[1].file("left")), str(copied.clips[3].file("back"))] == [
-        error.source for error in each.skipped_videos
+        error.source for error in loader.skipped_videos
     ]
-    assert each.statistics.clips_skipped == 2
-    assert {clip for _, clip, _ in cells(each)} == {0, 2, 4}
+    assert loader.statistics.clips_skipped == 2
+    assert {clip for _, clip, _ in cells(loader)} == {0, 2, 4}
 
 
 def test_a_camera_that_ends_early_is_handled_as_asked(cameras, early):
     def of_clip_a(on_missing):
-        each = cameras(early, alignment=Alignment(on_missing=on_missing), lookahead=1)
+        loader = cameras(early, alignment=Alignment(on_missing=on_missing), lookahead=1)
         rows = [
-            (index, valid, frames[2].clone())  # so that memory of batches is used again
-            for batch in each
+            (index, valid, frames[2].clone())  # frees the batch, so that its memory is reused
+            for batch in loader
             for clip, index, valid, frames in samples(batch, "clip", "index", "valid", "frames")
             if clip == 0
         ]
-        return rows, each.statistics.frames_missing
+        return rows, loader.statistics.frames_missing
 
     masked, missing = of_clip_a("mask")
     assert [index for index, _, _ in masked] == list(range(20))
@@ -140,45 +141,45 @@ def test_a_camera_that_ends_early_is_handled_as_asked(cameras, early):
     length = sum(valid[2] for _, valid, _ in masked)
     assert 0 < length < 20
     assert missing == 20 - length
-    assert not any(picture.any() for _, valid, picture in masked if not valid[2])
+    assert not any(frame.any() for _, valid, frame in masked if not valid[2])
     repeated, missing = of_clip_a("repeat")
     assert missing == 20 - length
-    assert all(torch.equal(picture, repeated[length - 1][2]) for _, _, picture in repeated[length:])
+    assert all(torch.equal(frame, repeated[length - 1][2]) for _, _, frame in repeated[length:])
     dropped, missing = of_clip_a("drop")
     assert ([index for index, _, _ in dropped], missing) == (list(range(length)), 0)
 
 
 def test_a_file_that_vanishes_is_named_and_nothing_hangs(cameras, copied):
-    each = cameras(copied)
+    loader = cameras(copied)
     copied.clips[4].file("front").unlink()
     with pytest.raises(MediaError, match=r"e/front\.mp4"):
-        list(each)
+        list(loader)
 
 
 @pytest.mark.parametrize("decoding", [None, KEPT], ids=["arrays", "kept"])
 def test_cameras_of_different_sizes_are_padded_or_listed(cameras, copied, decoding):
     replace_camera(copied.clips[0].file("left"), num_frames=20, size=(96, 64), gop=6)
     options = {"size": None, "decoding": decoding}
-    ways = [cameras(copied, ragged=ragged, **options) for ragged in ("pad", "list")]
+    loaders = [cameras(copied, ragged=ragged, **options) for ragged in ("pad", "list")]
     own = PlainCameras(copied, size=None)
-    for padded, listed in zip(*ways, strict=True):
+    for padded, listed in zip(*loaders, strict=True):
         assert padded.frames.shape == (2, 3, 3, 96, 96)
         assert torch.equal(padded.sizes, listed.sizes)
         for (row, camera), frame in np.ndenumerate(padded.frame):
             height, width = padded.sizes[row, camera].tolist()
-            picture, whole = listed.frames[row][camera], padded.frames[row, camera]
-            assert picture.shape == (3, height, width)
-            assert torch.equal(whole[:, :height, :width], picture)
-            assert not whole[:, height:].any()
-            assert not whole[..., width:].any()
-            assert bool(picture.numel()) == (frame >= 0)
+            unpadded, full = listed.frames[row][camera], padded.frames[row, camera]
+            assert unpadded.shape == (3, height, width)
+            assert torch.equal(full[:, :height, :width], unpadded)
+            assert not full[:, height:].any()
+            assert not full[..., width:].any()
+            assert bool(unpadded.numel()) == (frame >= 0)
         own.check(listed) if decoding is None else check_pictures(listed, copied, FrameFormat())
 
 
 def test_a_transform_is_not_given_what_is_not_there(cameras, copied):
-    def shrunk(picture):
-        assert picture.numel()
-        return picture[..., ::2, ::2]
+    def shrunk(frame):
+        assert frame.numel()
+        return frame[..., ::2, ::2]
 
     replace_camera(copied.clips[0].file("left"), num_frames=20)
     batches = list(cameras(copied, size=None, ragged="list", transform=shrunk))
@@ -188,9 +189,9 @@ def test_a_transform_is_not_given_what_is_not_there(cameras, copied):
 def test_a_first_camera_that_ends_early_is_counted(cameras, first_early):
     named = cameras(first_early, alignment=Alignment(on_missing="mask", reference="back"))
     assert named.statistics.frames_surplus == 2 * 5
-    each = cameras(first_early, alignment=Alignment(on_missing="mask"))
-    assert sum(int((batch.clip == 4).sum()) for batch in each) == 17
-    assert (each.statistics.frames_surplus, each.statistics.frames_missing) == (0, 5)
+    loader = cameras(first_early, alignment=Alignment(on_missing="mask"))
+    assert sum(int((batch.clip == 4).sum()) for batch in loader) == 17
+    assert (loader.statistics.frames_surplus, loader.statistics.frames_missing) == (0, 5)
 
 
 @pytest.fixture
@@ -200,43 +201,43 @@ def first_early(copied):
 
 
 def test_all_moments_of_a_clip_are_transformed_by_one_chance(cameras):
-    """Whatever the workers, and where it stands in the epoch; by another one in the next epoch."""
+    """One draw per clip and epoch, for any number of threads and any position in the epoch."""
 
-    def drawn(**options):
-        each = cameras(transform=lambda _: torch.rand(1), **options)
+    def read_draws(**options):
+        loader = cameras(transform=lambda _: torch.rand(1), **options)
         return {
-            (epoch, clip, chance)
+            (epoch, clip, draw)
             for epoch in (0, 1)
-            for clip, (chance,) in samples(list(each), "clip", "frames")
+            for clip, (draw,) in samples(list(loader), "clip", "frames")
         }
 
-    found = drawn()
-    of_clips = [(epoch, clip) for epoch, clip, _ in found if clip >= 0]
+    draws = read_draws()
+    of_clips = [(epoch, clip) for epoch, clip, _ in draws if clip >= 0]
     assert len(of_clips) == len(set(of_clips)) == 2 * len(LENGTHS)
-    assert len({chance for _, clip, chance in found if clip >= 0}) == 2 * len(LENGTHS)
-    assert drawn(num_threads=1, group_num=2) == found
+    assert len({draw for _, clip, draw in draws if clip >= 0}) == 2 * len(LENGTHS)
+    assert read_draws(num_threads=1, group_num=2) == draws
 
 
 def test_endless_slots_show_every_frame_about_equally_often(cameras):
-    """Two epochs and a half: every frame two or three times, none of an epoch before the last."""
-    each = cameras(tail="endless", shuffle=True)
+    """In two epochs and a half every frame comes two or three times."""
+    loader = cameras(tail="endless", shuffle=True)
     with pytest.raises(TypeError, match="a CameraLoader with tail='endless' has no length"):
-        len(each)
-    times = Counter(cell[1:] for cell in cells(islice(each, 5 * len(EVERY) // 2 // 2)))
+        len(loader)
+    times = Counter(cell[1:] for cell in cells(islice(loader, 5 * len(EVERY) // 2 // 2)))
     assert set(times) == EVERY
     assert set(times.values()) <= {2, 3}
-    assert each.statistics.moments_empty == each.statistics.moments_repeated == 0
-    assert each.epoch == 0
-    each.close()
+    assert loader.statistics.moments_empty == loader.statistics.moments_repeated == 0
+    assert loader.epoch == 0
+    loader.close()
 
 
 def test_a_clip_that_comes_again_without_end_is_transformed_by_another_chance(cameras):
-    each = cameras(tail="endless", transform=lambda _: torch.rand(1))
-    chances = {
-        (clip, round(chance, 6))
-        for clip, (chance,) in samples(islice(each, 2 * len(EVERY)), "clip", "frames")
+    loader = cameras(tail="endless", transform=lambda _: torch.rand(1))
+    draws = {
+        (clip, round(draw, 6))
+        for clip, (draw,) in samples(islice(loader, 2 * len(EVERY)), "clip", "frames")
     }
-    assert all(n >= 3 for n in Counter(clip for clip, _ in chances).values())
+    assert all(n >= 3 for n in Counter(clip for clip, _ in draws).values())
 
 
 def test_what_cannot_be_is_refused(cameras, folder, first_early, tmp_path, refused):
@@ -259,7 +260,7 @@ def test_more_open_files_than_the_system_allows_are_refused_and_no_bad_media(
     for door in ("cameras", "camera items"):
         with pytest.raises(ConfigError, match=r"num_of_file=2000000 .*ulimit -n"):
             opener(door, num_of_file=2_000_000)
-    each = cameras(on_error="mask")
+    loader = cameras(on_error="mask")
     monkeypatch.setattr("headrace.video.container.av.open", refuse)
     with pytest.raises(ConfigError, match="as many files are open as the system allows"):
-        list(each)
+        list(loader)

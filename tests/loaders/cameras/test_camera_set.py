@@ -1,4 +1,4 @@
-"""Cameras are aligned by index or by time: own frame rates, offsets, drift and gaps."""
+"""Alignment by index or by time: different frame rates, offsets, drift and gaps."""
 
 import shutil
 from dataclasses import replace
@@ -21,7 +21,7 @@ GAP = Timing(durations_seconds=(*[TWENTIETH] * 9, Fraction(9, 20), *[TWENTIETH] 
 
 @pytest.fixture(scope="module")
 def layout(tmp_path_factory):
-    """A second at 20 frames/s; the same at 30; at 20 with a gap of 0.4 s after frame 9."""
+    """One second at 20 frames/s, at 30, and at 20 with a gap of 0.4 s after frame 9."""
     cameras = {
         "0_reference": at_rate(20),
         "1_faster": at_rate(30),
@@ -32,7 +32,7 @@ def layout(tmp_path_factory):
 
 @pytest.fixture
 def opened(layout, store):
-    """Return a function: the one clip of the layout, aligned as asked."""
+    """Return a function of an alignment: the aligned single clip of the layout."""
 
     def of_clip(**options):
         [clip] = CameraSet.open(layout, Alignment(**options), index_store=store).clips
@@ -103,7 +103,7 @@ def test_a_batch_says_how_far_apart_its_frames_are(layout, cameras):
 
 @pytest.fixture
 def copied(layout, tmp_path):
-    """The same clip, and a whole one behind it, to take cameras from."""
+    """The same clip to remove cameras from, and a complete one after it."""
     [clip] = layout.clips
     for name in ("a", "b"):
         shutil.copytree(clip.folder, tmp_path / name)
@@ -116,13 +116,13 @@ MASKED = Alignment(sync="nearest", tolerance_ms=60, on_missing="mask")
 def test_a_camera_that_a_clip_lacks_is_masked_named_and_delivered_black(copied, store, cameras):
     gone = copied.clips[0].file("1_faster")
     gone.unlink()
-    found = CameraSet.open(copied, MASKED, index_store=store)
-    lacks, whole = found.clips
+    opened = CameraSet.open(copied, MASKED, index_store=store)
+    lacks, complete = opened.clips
     assert (lacks.frames[:, 1] == MISSING).all()
     assert not lacks.is_own[:, 1].any()
-    assert (lacks.frames[:, ::2] == whole.frames[:, ::2]).all()
-    assert (whole.frames[:, 1] != MISSING).all()
-    assert found.lacking == lacks.lacking == (gone,)
+    assert (lacks.frames[:, ::2] == complete.frames[:, ::2]).all()
+    assert (complete.frames[:, 1] != MISSING).all()
+    assert opened.lacking == lacks.lacking == (gone,)
     loader = cameras(copied, alignment=MASKED)
     batches = list(loader)
     assert len(batches) == 20
@@ -139,25 +139,25 @@ def test_a_camera_that_a_clip_lacks_is_masked_named_and_delivered_black(copied, 
 def test_a_first_camera_that_is_missing_is_masked_too(copied, store, cameras):
     gone = copied.clips[0].file("0_reference")
     gone.unlink()
-    found = CameraSet.open(copied, MASKED, index_store=store)
-    lacks, whole = found.clips
-    assert found.lacking == lacks.lacking == (gone,)
-    assert (len(lacks), len(whole)) == (30, 20)
+    opened = CameraSet.open(copied, MASKED, index_store=store)
+    lacks, complete = opened.clips
+    assert opened.lacking == lacks.lacking == (gone,)
+    assert (len(lacks), len(complete)) == (30, 20)
     assert (lacks.frames[:, 0] == MISSING).all()
     assert lacks.frames[:, 1].tolist() == lacks.moments.tolist() == list(range(30))
     assert lacks.moment_seconds == pytest.approx(np.arange(30) / 30)
     batches = list(cameras(copied, alignment=MASKED))
     assert len(batches) == 30
     for moment, batch in enumerate(batches):
-        [place] = (batch.clip == 0).nonzero().flatten().tolist()
-        assert batch.index[place] == moment
-        assert batch.valid[place].tolist()[:2] == [False, True]
-        assert not batch.frames[place, 0].any()
-        assert batch.error_ms[place, 1] == 0
+        [position] = (batch.clip == 0).nonzero().flatten().tolist()
+        assert batch.index[position] == moment
+        assert batch.valid[position].tolist()[:2] == [False, True]
+        assert not batch.frames[position, 0].any()
+        assert batch.error_ms[position, 1] == 0
 
 
 def test_what_cannot_be_opened_leaves_out_its_clip_or_is_masked(copied, store):
-    def found(alignment):
+    def opened(alignment):
         opened = CameraSet.open(copied, alignment, skip_bad=True, index_store=store)
         assert [clip.number for clip in opened.clips] == numbers
         return opened
@@ -165,15 +165,15 @@ def test_what_cannot_be_opened_leaves_out_its_clip_or_is_masked(copied, store):
     damaged, reference = (copied.clips[0].file(name) for name in ("1_faster", "0_reference"))
     damaged.write_text("no video")
     numbers = [0, 1]
-    assert found(MASKED).lacking == (damaged,)
+    assert opened(MASKED).lacking == (damaged,)
     numbers = [1]
-    assert len(found(Alignment(sync="nearest", tolerance_ms=250)).skipped) == 1
-    reference.unlink()  # nobody knows its moments
-    named = found(replace(MASKED, reference="0_reference"))
+    assert len(opened(Alignment(sync="nearest", tolerance_ms=250)).skipped) == 1
+    reference.unlink()  # its moments are unknown without it
+    named = opened(replace(MASKED, reference="0_reference"))
     assert named.lacking == ()
     assert [error.source for error in named.skipped] == [str(reference)]
     shutil.rmtree(copied.clips[0].folder)
-    found(MASKED)
+    opened(MASKED)
 
 
 MASKING = {"tolerance_ms": 60, "on_missing": "mask"}
@@ -198,16 +198,16 @@ def test_what_cannot_be_aligned_is_refused(opened, copied, store, refused):
 
 
 def test_sets_that_lack_other_clips_of_one_length_differ(tmp_path, store):
-    """So that ranks which opened other files find out."""
+    """Ranks that opened other files must notice."""
     layout = write_cameras(tmp_path, {clip: {"front": {"num_frames": 6}} for clip in "ab"}, 6)
-    found = []
+    opened = []
     for clip in layout.clips:
         file = clip.file("front")
         bytes_of_file = file.read_bytes()
         file.unlink()
-        found.append(CameraSet.open(layout, skip_bad=True, index_store=store))
+        opened.append(CameraSet.open(layout, skip_bad=True, index_store=store))
         file.write_bytes(bytes_of_file)
-    first, second = found
+    first, second = opened
     assert first.sequences(1).tolist() == second.sequences(1).tolist()
     assert first.num_lost == second.num_lost == 1
     assert first.checksum != second.checksum

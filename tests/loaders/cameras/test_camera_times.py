@@ -1,4 +1,4 @@
-"""Times from a file: JSON, CSV, JSON lines, Parquet; exact to a microsecond, and checked."""
+"""CameraTimes of JSON, CSV, JSON lines and Parquet: exact to a microsecond, and checked."""
 
 import json
 
@@ -9,10 +9,10 @@ import pytest
 from headrace import CameraTimes
 
 US = [1532402927612460, 1532402927695794, 1532402927779128]
-SECONDS = [each / 1e6 for each in US]
+SECONDS = [time / 1e6 for time in US]
 
 
-def found(path, **options):
+def read_times(path, **options):
     return CameraTimes.read(path, **options).of_frames("a", "front", 3).tolist()
 
 
@@ -28,7 +28,7 @@ def table(head, rows):
 def test_json_holds_lists_of_seconds(tmp_path):
     for name, times, unit in (("times", SECONDS, None), ("us", US, "us")):
         path = write(tmp_path / f"{name}.json", json.dumps({"a": {"front": times}}))
-        assert found(path, unit=unit) == SECONDS
+        assert read_times(path, unit=unit) == SECONDS
 
 
 @pytest.mark.parametrize(
@@ -42,24 +42,24 @@ def test_json_holds_lists_of_seconds(tmp_path):
     ],
 )
 def test_a_table_says_its_unit_by_the_name_of_its_column_or_is_told(tmp_path, head, scale, options):
-    rows = [("a", "front", f"{each / 1e6:.6f}" if scale < 1 else each * scale) for each in US]
-    assert found(write(tmp_path / "times.csv", table(head, rows)), **options) == SECONDS
+    rows = [("a", "front", f"{time / 1e6:.6f}" if scale < 1 else time * scale) for time in US]
+    assert read_times(write(tmp_path / "times.csv", table(head, rows)), **options) == SECONDS
 
 
 def test_rows_of_cameras_may_alternate_and_frames_say_their_order(tmp_path):
     rows = [("a", name, frame, US[frame]) for frame in (2, 0, 1) for name in ("front", "back")]
     path = write(tmp_path / "times.csv", table("clip,camera,frame,timestamp_us", rows))
-    assert found(path) == SECONDS
+    assert read_times(path) == SECONDS
     assert CameraTimes.read(path).clocks == {"front", "back"}
 
 
 def test_parquet_and_json_lines_are_read(tmp_path):
-    rows = [{"clip": "a", "camera": "front", "timestamp_us": each, "other": 1} for each in US]
+    rows = [{"clip": "a", "camera": "front", "timestamp_us": time, "other": 1} for time in US]
     lines = write(tmp_path / "times.jsonl", "\n".join(map(json.dumps, rows)))
-    assert found(lines) == SECONDS
+    assert read_times(lines) == SECONDS
     path = tmp_path / "times.parquet"
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-    assert found(path) == SECONDS
+    assert read_times(path) == SECONDS
 
 
 def test_what_are_no_times_is_refused(tmp_path, refused):

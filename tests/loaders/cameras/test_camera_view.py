@@ -1,11 +1,11 @@
-"""Views of cameras: resized, cropped, and by chance scaled, flipped and turned, with the matrix."""
+"""Views and augmentation: resize, crop, random scale, flip and rotation, and the image matrix."""
 
 import numpy as np
 import pytest
 import torch
 
 from headrace import Alignment, CameraView, ClipAugment, Crop, FrameFormat
-from headrace.loaders.cameras.augment import Framing, flipped, rotated
+from headrace.loaders.cameras.augment import AugmentParams, FrameGeometry, flip_frame, rotate_frame
 from loaders.cameras.clips import CAMERAS, VIEW, write_pictures, write_two_rates
 from loaders.videos import samples
 
@@ -21,11 +21,11 @@ def layout(small):
 
 @pytest.fixture(scope="module")
 def dotted(tmp_path_factory):
-    """Eight clips of two cameras, one picture each, with soft dots whose middles are known."""
+    """Eight clips of two cameras, one image each, with soft dots of known centers."""
     y, x = np.mgrid[:HEIGHT, :WIDTH]
     light = sum(np.exp(-((x - a) ** 2 + (y - b) ** 2) / (2 * 3.0**2)) for a, b in DOTS)
-    picture = np.repeat((20 + 220 * np.minimum(light, 1))[..., None], 3, axis=-1).astype(np.uint8)
-    clips = {clip: {"left": [picture], "right": [picture]} for clip in "abcdefgh"}
+    frame = np.repeat((20 + 220 * np.minimum(light, 1))[..., None], 3, axis=-1).astype(np.uint8)
+    clips = {clip: {"left": [frame], "right": [frame]} for clip in "abcdefgh"}
     return write_pictures(tmp_path_factory.mktemp("dotted"), clips)
 
 
@@ -55,13 +55,13 @@ def test_a_crop_is_cut_from_the_whole_resized_picture(
     loader, layout, view, resized, top, left, size, interpolation
 ):
     cut = list(loader(layout, view=view, interpolation=interpolation))
-    whole = list(loader(layout, size=resized, interpolation=interpolation))
-    assert len(cut) == len(whole)
-    for ours, theirs in zip(cut, whole, strict=True):
-        expected = theirs.frames[..., top : top + size[0], left : left + size[1]]
-        assert torch.equal(ours.frames, expected)
-        assert ours.sizes.tolist() == [
-            [[*size] if clip >= 0 else [0, 0]] * len(CAMERAS) for clip in ours.clip.tolist()
+    full = list(loader(layout, size=resized, interpolation=interpolation))
+    assert len(cut) == len(full)
+    for cropped, resized_batch in zip(cut, full, strict=True):
+        expected = resized_batch.frames[..., top : top + size[0], left : left + size[1]]
+        assert torch.equal(cropped.frames, expected)
+        assert cropped.sizes.tolist() == [
+            [[*size] if clip >= 0 else [0, 0]] * len(CAMERAS) for clip in cropped.clip.tolist()
         ]
 
 
@@ -81,7 +81,7 @@ def test_views_of_different_sizes_are_padded(loader, layout):
 
 
 def pictures(batches):
-    """Yield each picture of batches with its matrix."""
+    """Yield each frame of batches with its matrix."""
     for frames, matrices in samples(batches, "frames", "image_matrix"):
         yield from zip(frames, matrices, strict=True)
 
@@ -106,10 +106,10 @@ def pictures(batches):
     ],
 )
 def test_the_matrix_takes_each_dot_to_where_it_is_seen(loader, dotted, options):
-    """A quarter of a pixel is asked for; half a pixel is what a mistaken middle would cost."""
-    seen, reach = 0, 6  # pixels each way: 13 in all
-    for picture, matrix in pictures(loader(dotted, **options)):
-        light = picture[0].double().numpy()
+    """Within a quarter of a pixel; a mistaken pixel center would be half a pixel off."""
+    seen, reach = 0, 6  # pixels in each direction: 13 in total
+    for frame, matrix in pictures(loader(dotted, **options)):
+        light = frame[0].double().numpy()
         for dot in DOTS:
             x, y, one = matrix.numpy() @ [*dot, 1.0]
             assert one == 1
@@ -119,8 +119,8 @@ def test_the_matrix_takes_each_dot_to_where_it_is_seen(loader, dotted, options):
                 continue  # at a border, or near black corners
             weight = np.maximum(patch - 60, 0) / np.maximum(patch - 60, 0).sum()
             rows, columns = np.mgrid[: 2 * reach + 1, : 2 * reach + 1]
-            found = left + (weight * columns).sum(), top + (weight * rows).sum()
-            assert np.abs(np.subtract(found, (x, y))).max() < 0.25, (dot, found, (x, y))
+            center = left + (weight * columns).sum(), top + (weight * rows).sum()
+            assert np.abs(np.subtract(center, (x, y))).max() < 0.25, (dot, center, (x, y))
             seen += 1
     assert seen >= 50
 
@@ -128,31 +128,31 @@ def test_the_matrix_takes_each_dot_to_where_it_is_seen(loader, dotted, options):
 def test_a_picture_is_the_original_warped_by_its_matrix(loader, dotted):
     view = CameraView(resize=1.0, crop=(90, 150), anchor="bottom")
     original = next(iter(loader(dotted))).frames[:1, 0].double()
-    for picture, matrix in pictures(loader(dotted, view=view, augment=CHANCE)):
-        height, width = picture.shape[-2:]
+    for frame, matrix in pictures(loader(dotted, view=view, augment=CHANCE)):
+        height, width = frame.shape[-2:]
         y, x = torch.meshgrid(
             torch.arange(height).double(), torch.arange(width).double(), indexing="ij"
         )
-        there = torch.stack([x, y, torch.ones_like(x)], -1) @ matrix.inverse().T
-        grid = (there[..., :2] + 0.5) * 2 / torch.tensor([WIDTH, HEIGHT]) - 1
+        source = torch.stack([x, y, torch.ones_like(x)], -1) @ matrix.inverse().T
+        grid = (source[..., :2] + 0.5) * 2 / torch.tensor([WIDTH, HEIGHT]) - 1
         warped = torch.nn.functional.grid_sample(
             original, grid[None], mode="bilinear", align_corners=False
         )[0]
-        inside = (grid.abs() < 0.97).all(-1) & (picture[0] > 10)
+        inside = (grid.abs() < 0.97).all(-1) & (frame[0] > 10)
         assert inside.sum() > 0.5 * height * width
-        assert (warped - picture)[:, inside].abs().mean() < 2
+        assert (warped - frame)[:, inside].abs().mean() < 2
 
 
 def test_chance_is_one_for_a_pass_of_a_clip_and_another_for_the_next(loader, layout):
-    each = loader(layout, view=VIEW, augment=CHANCE)
+    batches = loader(layout, view=VIEW, augment=CHANCE)
     seen = {
         (epoch, clip, matrix.numpy().tobytes())
         for epoch in range(3)
-        for clip, matrix in samples(list(each), "clip", "image_matrix")
+        for clip, matrix in samples(list(batches), "clip", "image_matrix")
         if clip >= 0
     }
-    assert len(seen) == len({place[:2] for place in seen}) == len({m for *_, m in seen}) == 9
-    assert each.statistics.amplification == 1.0
+    assert len(seen) == len({key[:2] for key in seen}) == len({m for *_, m in seen}) == 9
+    assert batches.statistics.amplification == 1.0
 
 
 def test_cameras_are_drawn_alike_or_each_by_itself(loader, dotted):
@@ -164,12 +164,12 @@ def test_cameras_are_drawn_alike_or_each_by_itself(loader, dotted):
 
 
 def test_chance_keeps_to_its_bounds_and_uses_them(loader, dotted):
-    each = loader(dotted, group_num=8, augment=ClipAugment(scale=(0.8, 1.25), flip=0.5))
-    found = torch.cat([batch.image_matrix[:, 0] for _ in range(6) for batch in each])
-    scale = found[:, 1, 1]
+    batches = loader(dotted, group_num=8, augment=ClipAugment(scale=(0.8, 1.25), flip=0.5))
+    matrices = torch.cat([batch.image_matrix[:, 0] for _ in range(6) for batch in batches])
+    scale = matrices[:, 1, 1]
     assert 0.79 <= scale.min() < 0.9 < 1.1 < scale.max() <= 1.25
-    assert 10 < (found[:, 0, 0] < 0).sum() < 38
-    assert torch.allclose(found[:, 0, 0].abs(), scale, atol=0.01)
+    assert 10 < (matrices[:, 0, 0] < 0).sum() < 38
+    assert torch.allclose(matrices[:, 0, 0].abs(), scale, atol=0.01)
 
 
 def test_a_frame_that_is_shown_twice_is_turned_once(loader, tmp_path, by_stock):
@@ -181,9 +181,9 @@ def test_a_frame_that_is_shown_twice_is_turned_once(loader, tmp_path, by_stock):
     batches = list(loader(layout, group_num=1, lookahead=2, **options))
     for before, after in zip(batches[0::3], batches[1::3], strict=True):
         assert torch.equal(before.frames[0, 1], after.frames[0, 1])
-    items, theirs = by_stock(layout, size=None, **options)
-    for one, other in zip(batches, theirs, strict=True):
-        assert torch.equal(one.frames, other["frames"])
+    items, stock_batches = by_stock(layout, size=None, **options)
+    for batch, stock_batch in zip(batches, stock_batches, strict=True):
+        assert torch.equal(batch.frames, stock_batch["frames"])
     assert items.counters.frames_decoded == 40
 
 
@@ -193,13 +193,12 @@ def test_an_empty_slot_has_the_identity(loader, layout):
     assert torch.equal(last.image_matrix[empty], torch.eye(3).double().expand(3, 3, 3))
 
 
-def test_what_is_no_view_and_no_chance_is_refused_by_loader_and_dataset(
-    loader, layout, opener, refused
-):
-    def items(files, **options):
-        opener("camera items", files, **{"size": None, **options})
+@pytest.mark.parametrize("door", ["cameras", "camera items"])
+def test_what_is_no_view_and_no_chance_is_refused(layout, opener, refused, door):
+    def opens(files, **options):
+        opener(door, files, **{"size": None, **options})
 
-    refused("views", layout=layout, loader=loader, items=items)
+    refused("views", layout=layout, opens=opens)
 
 
 SIZES = [(6, 8), (7, 7), (9, 16), (1, 5), (64, 96)]
@@ -212,23 +211,24 @@ def noise(size) -> np.ndarray:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_tensors_are_flipped_and_rotated_as_arrays_are(size):
-    picture = noise(size)
-    tensor = torch.from_numpy(picture)
-    assert np.array_equal(flipped(tensor).numpy(), flipped(picture))
-    assert np.array_equal(flipped(picture)[:, ::-1], picture)
+    frame = noise(size)
+    tensor = torch.from_numpy(frame)
+    assert np.array_equal(flip_frame(tensor).numpy(), flip_frame(frame))
+    assert np.array_equal(flip_frame(frame)[:, ::-1], frame)
     for degrees in ANGLES:
-        found = rotated(tensor, degrees)
-        assert (found.dtype, tuple(found.shape)) == (torch.uint8, picture.shape)
-        assert np.array_equal(found.numpy(), rotated(picture, degrees)), degrees
+        rotated = rotate_frame(tensor, degrees)
+        assert (rotated.dtype, tuple(rotated.shape)) == (torch.uint8, frame.shape)
+        assert np.array_equal(rotated.numpy(), rotate_frame(frame, degrees)), degrees
 
 
 def test_a_picture_is_finished_in_its_place_whatever_it_is():
     shape = FrameFormat(size=(32, 48))
-    framing = Framing.of(shape, (64, 96), is_flipped=True, degrees=9.0)
+    params = AugmentParams(is_flipped=True, degrees=9.0)
+    geometry = FrameGeometry.of(shape, (64, 96), params)
     array = noise((40, 60))
     tensor = torch.from_numpy(array.copy())
-    framing.finish(array[:32, :48])
-    framing.finish(tensor[:32, :48])
+    geometry.finish(array[:32, :48])
+    geometry.finish(tensor[:32, :48])
     assert np.array_equal(tensor.numpy(), array)
     untouched = noise((40, 60))
     assert np.array_equal(tensor.numpy()[32:], untouched[32:])

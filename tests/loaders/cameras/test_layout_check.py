@@ -1,4 +1,4 @@
-"""What is wrong with the files of a layout is named, all of it, and what to do about it."""
+"""`camera_problems` names every problem with the files of a layout, and its fix."""
 
 import shutil
 from dataclasses import replace
@@ -25,7 +25,7 @@ def whole(tmp_path_factory):
 
 @pytest.fixture
 def named(whole, tmp_path, store):
-    """Return `named(change, layout=None, **alignment)`: what is wrong after a change of a copy."""
+    """Return `named(change, layout=None, **alignment)`: the problems after a change of a copy."""
 
     def problems(change=lambda folder: None, layout=None, **alignment):
         folder = shutil.copytree(whole, tmp_path / str(len([*tmp_path.iterdir()])) / "videos")
@@ -46,14 +46,14 @@ def without(*names):
 
 
 def broken(folder):
-    """Two cameras of a clip are missing, and one of each other is no video."""
+    """Remove two cameras of a clip, and make one of each other clip no video."""
     without("a/back", "a/left")(folder)
     (folder / "b" / "back.mp4").write_text("no video")
     (folder / "c" / "front.mp4").write_bytes(b"")
 
 
 def with_cameras(**options):
-    """Return what puts other cameras where they were: a_back={...}."""
+    """Return a function that replaces cameras: a_back={...}."""
 
     def change(folder):
         for name, given in options.items():

@@ -1,4 +1,4 @@
-"""Metadata comes with the moment it belongs to: by the loader, by stock workers, from tables."""
+"""Metadata is that of its moment: by the loader, by stock workers, from tables."""
 
 import pytest
 
@@ -13,14 +13,14 @@ pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def check(batch) -> int:
-    """Hold metadata against their moments; return how many moments are shown."""
+    """Compare metadata with their moments; return the number of moments."""
     shown = 0
-    for clip, number, frame, found in samples(batch, "clip_name", "index", "frame", "metadata"):
+    for clip, number, frame, metadata in samples(batch, "clip_name", "index", "frame", "metadata"):
         if clip == "":
-            assert (found, frame) == ({}, [-1] * 3)
+            assert (metadata, frame) == ({}, [-1] * 3)
         else:
             frames = dict(zip(CAMERAS, frame, strict=True))
-            assert found == {"of": (clip, number), "frames": frames}
+            assert metadata == {"of": (clip, number), "frames": frames}
             assert frame == [number] * 3
             shown += 1
     return shown
@@ -44,7 +44,7 @@ def test_a_stock_dataloader_carries_it_also_through_workers(by_stock, small, wor
 
 @pytest.mark.parametrize("by_time", [False, True])
 def test_each_moment_of_a_window_has_what_belongs_to_it(windows, small, by_time):
-    """From a table, which has nothing of moment 3; a pad has what belongs to its stand-in."""
+    """From a table without moment 3; a pad has the metadata of its replacement."""
     rows = [
         {"clip": clip, "is": f"{clip}{number}"}
         | ({"seconds": number / 30} if by_time else {"frame": number})
@@ -64,7 +64,7 @@ def test_each_moment_of_a_window_has_what_belongs_to_it(windows, small, by_time)
 
 
 class OddPoseError(Exception):
-    """Of a library of the user's own."""
+    """An error class of the user."""
 
 
 def raising(error):
@@ -76,7 +76,7 @@ def raising(error):
 
 @pytest.mark.parametrize("workers", [None, 0, 2])
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "message"),
     [
         (StopIteration(), "StopIteration: no reason given; it is called"),
         (AssertionError(), "AssertionError"),
@@ -86,14 +86,14 @@ def raising(error):
     ],
 )
 def test_whatever_a_function_fails_with_is_told_and_ends_no_epoch(
-    cameras, small, by_stock, error, said, workers
+    cameras, small, by_stock, error, message, workers
 ):
-    """StopIteration, as of a search that finds nothing, would end the loop in silence."""
+    """StopIteration, as of a search without result, would end the loop silently."""
     if workers is None:
         batches = cameras(small, metadata=raising(error))
     else:
         _, batches = by_stock(small, workers, metadata=raising(error))
-    with raised_by_a_worker(ConfigError, rf"of clip '\w', moment 0 .* failed: {said}"):
+    with raised_by_a_worker(ConfigError, rf"of clip '\w', moment 0 .* failed: {message}"):
         list(batches)
 
 
@@ -119,13 +119,13 @@ def test_rows_are_joined_by_frame(tmp_path):
 
 def test_rows_are_joined_by_the_nearest_time_within_the_tolerance():
     rows = [
-        {"scene": "a", "timestamp_us": 1532402927612460 + each * 10_000, "x": each}
-        for each in (1, 0)
+        {"scene": "a", "timestamp_us": 1532402927612460 + number * 10_000, "x": number}
+        for number in (1, 0)
     ]
     table = MomentTable.of_rows(rows, tolerance_ms=4)
     for seconds, expected in ((0.612460, 0), (0.616460, 0), (0.617460, None), (0.619, 1)):
-        found = table("a", moment(7, 1532402927 + seconds))
-        assert found == ({} if expected is None else {"x": expected})
+        row = table("a", moment(7, 1532402927 + seconds))
+        assert row == ({} if expected is None else {"x": expected})
 
 
 def test_what_are_no_metadata_is_refused(opener, small, refused):

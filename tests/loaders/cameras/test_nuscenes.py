@@ -1,4 +1,4 @@
-"""A set in nuScenes' form: the right picture, time, pose and box at each moment."""
+"""A set in nuScenes' format: exact image, time, pose and box of each moment."""
 
 import json
 import shutil
@@ -41,37 +41,37 @@ def layout(folder, nuscenes):
 
 
 def times_of(sensor, scene):
-    """Return when a sensor saw a scene, in microseconds."""
+    """Return the times of a sensor in a scene, in microseconds."""
     if sensor == "LIDAR_TOP":
         return MADE.lidar_times_us(scene)
     return MADE.camera_times_us(scene, sensor)
 
 
 def nearest(times, moment):
-    """Return the place of the time that is nearest, of equals the earlier."""
-    return min(range(len(times)), key=lambda place: (abs(times[place] - moment), place))
+    """Return the index of the nearest time, of equals the earlier."""
+    return min(range(len(times)), key=lambda position: (abs(times[position] - moment), position))
 
 
 def check_pictures(batch, cameras, reference="CAM_BACK"):
-    """Hold every picture against the frame that was taken nearest to its moment, by its pixels."""
-    for place, name in enumerate(batch["clip_name"]):
+    """Compare every frame, by the number in its pixels, with the one nearest to its moment."""
+    for position, name in enumerate(batch["clip_name"]):
         if not name:
             continue
         scene = MADE.scenes.index(name)
-        moment = times_of(reference, scene)[int(batch["index"][place])]
+        moment = times_of(reference, scene)[int(batch["index"][position])]
         for number, camera in enumerate(cameras):
             times = MADE.camera_times_us(scene, camera)
             frame = nearest(times, moment)
-            shown = read_number(batch["frames"][place, number].permute(1, 2, 0).numpy())
-            assert shown == frame == int(batch["frame"][place, number])
-            assert float(batch["pts_seconds"][place, number]) == times[frame] / 1e6
+            shown = read_number(batch["frames"][position, number].permute(1, 2, 0).numpy())
+            assert shown == frame == int(batch["frame"][position, number])
+            assert float(batch["pts_seconds"][position, number]) == times[frame] / 1e6
             late = (times[frame] - moment) / 1e3
-            assert float(batch["error_ms"][place, number]) == pytest.approx(late, abs=1e-3)
+            assert float(batch["error_ms"][position, number]) == pytest.approx(late, abs=1e-3)
 
 
 @pytest.fixture
 def aligned(nuscenes):
-    """Return a function: the options of cameras that are aligned by the tables."""
+    """Return a function: the options of cameras aligned by the tables."""
     near = partial(Alignment, sync="nearest", times=nuscenes.times, tolerance_ms=100)
     return lambda **options: {"size": SIZE, "alignment": near(**options)}
 
@@ -101,7 +101,7 @@ def test_a_stock_dataloader_carries_what_the_tables_have(by_stock, nuscenes, lay
     boxes = 0
     for batch in batches:
         check_pictures(batch, layout.cameras)
-        boxes += sum(len(found.get("annotations", ())) for found in batch["metadata"])
+        boxes += sum(len(result.get("annotations", ())) for result in batch["metadata"])
     assert boxes == 3 + 2
 
 
@@ -110,30 +110,30 @@ def moment_of(**frames) -> ClipMoment:
 
 
 def test_matrices_bring_a_point_of_a_camera_into_the_world(nuscenes):
-    found = nuscenes.metadata("scene-0002", moment_of(CAM_FRONT=0, CAM_BACK=3))
-    assert found["intrinsics"].dtype == torch.float64
+    result = nuscenes.metadata("scene-0002", moment_of(CAM_FRONT=0, CAM_BACK=3))
+    assert result["intrinsics"].dtype == torch.float64
     focal = 0.8 * 96
-    assert found["intrinsics"][0].tolist() == [[focal, 0, 48], [0, focal, 32], [0, 0, 1]]
-    assert found["intrinsics"][1].isnan().all()
-    assert found["filename"][1] == ""
+    assert result["intrinsics"][0].tolist() == [[focal, 0, 48], [0, focal, 32], [0, 0, 1]]
+    assert result["intrinsics"][1].isnan().all()
+    assert result["filename"][1] == ""
     # One metre ahead of each camera: x of the car for the front one, -x for the one behind.
     ahead = torch.tensor([0.0, 0.0, 1.0, 0.0], dtype=torch.float64)
-    assert torch.allclose(found["sensor_to_ego"][0] @ ahead, torch.eye(4).double()[0])
+    assert torch.allclose(result["sensor_to_ego"][0] @ ahead, torch.eye(4).double()[0])
     times, first = MADE.camera_times_us(1, "CAM_BACK"), MADE.sample_times_us(1)[0]
-    x, y, z = found["ego_to_global"][2][:3, 3].tolist()
+    x, y, z = result["ego_to_global"][2][:3, 3].tolist()
     assert (x, y, z) == pytest.approx((5 * (times[3] - first) / 1e6, 10, 0))
-    turn = found["ego_to_global"][2][:3, :3]
-    assert torch.allclose(turn @ turn.T, torch.eye(3).double())
+    rotation = result["ego_to_global"][2][:3, :3]
+    assert torch.allclose(rotation @ rotation.T, torch.eye(3).double())
 
 
 def test_key_frames_are_those_of_the_tables_and_only_they_have_boxes(nuscenes):
     keys = nuscenes.key_frames("CAM_FRONT")
     assert {scene: len(each) for scene, each in keys.items()} == {"scene-0001": 3, "scene-0002": 2}
     for frame in range(12):
-        found = nuscenes.metadata("scene-0002", moment_of(CAM_FRONT=frame))
+        result = nuscenes.metadata("scene-0002", moment_of(CAM_FRONT=frame))
         is_key = frame in keys["scene-0002"]
-        assert bool(found["sample_token"]) == is_key == (len(found["annotations"]) == 1)
-        for box in found["annotations"]:
+        assert bool(result["sample_token"]) == is_key == (len(result["annotations"]) == 1)
+        for box in result["annotations"]:
             assert box["category"] == "human.pedestrian.adult"
     assert nuscenes.key_frames("LIDAR_TOP")["scene-0001"] == [0, 10, 20]
 
@@ -156,10 +156,10 @@ def test_ranks_may_link_pictures_at_the_same_time(nuscenes, tmp_path):
         return nuscenes.link_pictures(tmp_path / "links")
 
     with ThreadPoolExecutor(4) as ranks:
-        found = [*ranks.map(link, range(4))]
-    assert len(set(map(str, found))) == 1
+        result = [*ranks.map(link, range(4))]
+    assert len(set(map(str, result))) == 1
     linked = [path for path in (tmp_path / "links").rglob("*") if not path.is_symlink()]
-    assert len(linked) == len(MADE.scenes) * (1 + len(CAMERAS))  # folders, and nothing left over
+    assert len(linked) == len(MADE.scenes) * (1 + len(CAMERAS))  # folders, without temporary ones
 
 
 def changed(folder, to, table="scene", change=lambda rows: None):
@@ -193,15 +193,15 @@ def test_the_test_set_has_no_boxes(folder, tmp_path):
     copy = changed(folder, tmp_path)
     for name in ("category", "instance", "sample_annotation"):
         (copy / "v1.0-mini" / f"{name}.json").unlink()
-    found = NuScenes.read(copy).metadata("scene-0001", moment_of(CAM_FRONT=0))
-    assert found["sample_token"]
-    assert found["annotations"] == []
+    result = NuScenes.read(copy).metadata("scene-0001", moment_of(CAM_FRONT=0))
+    assert result["sample_token"]
+    assert result["annotations"] == []
 
 
 @pytest.mark.parametrize("sync", ["nearest", "previous"])
 @pytest.mark.parametrize("seed", range(6))
 def test_offsets_drift_gaps_and_rolling_starts_are_as_a_plain_search_has_them(layout, sync, seed):
-    """Times drawn at random, against a loop over all frames; decodes nothing."""
+    """Random times, compared with a loop over all frames; decodes nothing."""
     rng = np.random.default_rng(seed)
     drawn = {}
     for clip in layout.clips:
@@ -236,15 +236,15 @@ def plain(times, moment, sync):
 
 def times_with(layout, **changed):
     """Return times of all cameras at 12 Hz, some of the first clip changed."""
-    whole = {
+    full = {
         clip.name: {
             camera: [n / 12 for n in range(len(list((clip.folder / camera).iterdir())))]
             for camera in layout.cameras
         }
         for clip in layout.clips
     }
-    whole[layout.clips[0].name] |= changed
-    return CameraTimes.of({clip: {c: t for c, t in of.items() if t} for clip, of in whole.items()})
+    full[layout.clips[0].name] |= changed
+    return CameraTimes.of({clip: {c: t for c, t in of.items() if t} for clip, of in full.items()})
 
 
 def test_times_that_do_not_fit_the_files_are_refused(layout, refused):

@@ -1,4 +1,4 @@
-"""The reference says what a moment is: by name, the longest camera, or the first there is."""
+"""The reference defines the moments: a named camera, the longest, or the first."""
 
 import shutil
 from dataclasses import replace
@@ -17,7 +17,7 @@ FRONT, BACK = 24, 15
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """CAM_FRONT, of 24 frames, is not the first by name; CAM_BACK has 15. Another clip is even."""
+    """CAM_FRONT, the second by name, has 24 frames, CAM_BACK 15. Another clip is even."""
     folder = tmp_path_factory.mktemp("unequal") / "videos"
     rate = {"frame_rate": Fraction(12)}
     clips = {
@@ -33,7 +33,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def index_file(folder, store, tmp_path):
-    """Return a function: the path of an index file that says so many frames of the first clip."""
+    """Return a function: the path of an index file with a number of frames of the first clip."""
     videos = shutil.copytree(folder, tmp_path / "videos")
 
     def written(frames=None):
@@ -51,9 +51,9 @@ def index_file(folder, store, tmp_path):
 @pytest.mark.parametrize("cameras", [None, ["CAM_FRONT"], ["CAM_BACK"], ["CAM_FRONT", "CAM_BACK"]])
 def test_an_index_of_either_length_is_read_with_any_cameras(index_file, store, frames, cameras):
     layout = CameraLayout.read(index_file(frames), cameras)
-    found = CameraSet.open(layout, Alignment(on_missing="mask"), index_store=store)
-    most = BACK if cameras == ["CAM_BACK"] else FRONT
-    assert list(map(len, found.clips)) == [most, 9]
+    opened = CameraSet.open(layout, Alignment(on_missing="mask"), index_store=store)
+    longest = BACK if cameras == ["CAM_BACK"] else FRONT
+    assert list(map(len, opened.clips)) == [longest, 9]
     with pytest.raises(ConfigError, match="the index file says 16 frames"):
         CameraSet.open(CameraLayout.read(index_file(16), cameras), index_store=store)
 
@@ -79,10 +79,10 @@ def test_what_lies_beyond_a_short_camera_is_delivered_and_marked(index_file, cam
 
 def test_moments_that_are_dropped_are_counted_and_no_longer_lost(index_file, store):
     layout = CameraLayout.read(index_file())
-    found = CameraSet.open(layout, Alignment(on_missing="drop"), index_store=store)
-    assert list(map(len, found.clips)) == [BACK, 9]
-    assert found.moments_dropped == FRONT - BACK
-    assert not any(clip.surplus for clip in found.clips)
+    opened = CameraSet.open(layout, Alignment(on_missing="drop"), index_store=store)
+    assert list(map(len, opened.clips)) == [BACK, 9]
+    assert opened.moments_dropped == FRONT - BACK
+    assert not any(clip.surplus for clip in opened.clips)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_the_reference_says_what_moments_there_are(index_file, store, reference,
 
 @pytest.fixture(scope="module")
 def rates(tmp_path_factory):
-    """A second of a slow camera, and of another, three times as fast."""
+    """One second of a slow camera, and of another, three times as fast."""
     cameras = {"0_slow": at_rate(10), "1_fast": at_rate(30)}
     return write_cameras(tmp_path_factory.mktemp("rates"), {"clip": cameras}, 10)
 
@@ -112,7 +112,7 @@ def rates(tmp_path_factory):
 def test_by_time_other_cameras_are_held_against_the_reference(
     rates, cameras, by_stock, reference, workers
 ):
-    """A loader, and with workers a stock DataLoader, show a slow frame thrice, none lost."""
+    """A loader, and a stock DataLoader with workers, show a slow frame three times, none lost."""
     options = {"alignment": Alignment(sync="nearest", tolerance_ms=70, reference=reference)}
     if workers:
         batches = [batch for batch in by_stock(rates, 2, **options)[1] if batch["clip"] >= 0]
@@ -145,7 +145,7 @@ def test_only_moments_that_are_asked_for_come_with_their_pixels(
     ]
     batches = list(cameras(layout, group_num=1, alignment=alignment, moments=moments))
     batches += by_stock(layout, alignment=alignment, moments=moments)[1]
-    assert [(each["clip"].item(), each["index"].item()) for each in batches] == expected * 2
+    assert [(item["clip"].item(), item["index"].item()) for item in batches] == expected * 2
     for batch in batches:
         plain.check(batch)
         moment = batch["index"].item()

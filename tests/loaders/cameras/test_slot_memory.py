@@ -1,4 +1,4 @@
-"""What is remembered by slot comes back to the clip it is of."""
+"""SlotMemory returns the state of each clip by its slot."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ def test_a_slot_gets_its_own_memory_wherever_it_stands_in_the_batch():
     first = batch([0, 1], [True, True])
     assert torch.equal(memory.of(first), torch.zeros(2, 2))
     memory.keep(first, torch.tensor([[1.0, 1.0], [2.0, 2.0]]))
-    other = batch([8, 9], [True, False])  # of another worker, in between
+    other = batch([8, 9], [True, False])  # a batch of another worker, in between
     memory.keep(other, memory.of(other) + 5)
     assert torch.equal(
         memory.of(batch([1, 8, 0], [False] * 3)), torch.tensor([[2.0] * 2, [5.0] * 2, [1.0] * 2])
@@ -26,9 +26,9 @@ def test_what_was_remembered_is_void_where_another_clip_begins():
     memory = SlotMemory({"bev": torch.full((3,), 7.0), "age": torch.tensor(0)})
     first = batch([4, 5], [True, True])
     memory.keep(first, {"bev": torch.ones(2, 3), "age": torch.tensor([1, 1])})
-    found = memory.of(batch([4, 5], [False, True]))
-    assert found["bev"].tolist() == [[1.0] * 3, [7.0] * 3]
-    assert found["age"].tolist() == [1, 0]
+    state = memory.of(batch([4, 5], [False, True]))
+    assert state["bev"].tolist() == [[1.0] * 3, [7.0] * 3]
+    assert state["age"].tolist() == [1, 0]
 
 
 def test_gradients_go_through_what_is_kept_unless_it_is_detached():
@@ -53,13 +53,12 @@ def test_a_memory_goes_on_from_its_state(initial, tmp_path):
     again = batch([1, 3, 2], [False] * 3)
     torch.testing.assert_close(other.of(again), memory.of(again))
     fresh = SlotMemory(initial)
-    fresh.load_state_dict(SlotMemory(initial).state_dict())  # nothing remembered yet
+    fresh.load_state_dict(SlotMemory(initial).state_dict())  # nothing stored yet
     torch.testing.assert_close(fresh.of(seen), before)
 
 
 def test_what_cannot_be_remembered_is_refused(refused):
-    """Memory of another kind, too: else it would be of one dtype where a clip begins in the batch,
-    and of another elsewhere."""
+    """Another dtype too: a batch would mix the dtypes of stored and initial state."""
     names = {
         **{"memory": SlotMemory(torch.zeros(2)), "named": SlotMemory({"bev": torch.zeros(2)})},
         **{"both": batch([0, 1], [True, True]), "one": batch([0], [True])},

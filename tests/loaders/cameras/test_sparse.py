@@ -1,4 +1,4 @@
-"""Moments far apart: the frames of a dense stream, and none decoded that they do not need."""
+"""Moments far apart: the frames of a dense stream, and no other GOP decoded."""
 
 from dataclasses import replace
 
@@ -47,15 +47,15 @@ def layout_of(folder, clip, cameras=None) -> CameraLayout:
 
 @pytest.fixture
 def shown(folder, opener):
-    """Return a function: moment → (frames, valid), and what decoding cost."""
+    """Return a function: moment → (frames, valid), and the decode counters."""
 
     def of_clip(clip, names=None, **options):
         loader = opener("cameras", layout_of(folder, clip, names), group_num=1, **options)
-        found = {
+        delivered = {
             int(batch.index[0]): (batch.frames[0].numpy().copy(), batch.valid[0].tolist())
             for batch in loader
         }
-        return found, loader.statistics
+        return delivered, loader.statistics
 
     return of_clip
 
@@ -63,49 +63,48 @@ def shown(folder, opener):
 @pytest.mark.parametrize("clip", ["clip", "damaged"])
 def test_they_are_those_of_the_dense_stream(shown, clip):
     plain, _ = shown(clip, on_error="mask")
-    for asked, expected in SPARSE.values():
+    for chosen, expected in SPARSE.values():
         for workers in (1, 3):
-            found, _ = shown(clip, moments=asked, on_error="mask", num_threads=workers)
-            assert list(found) == list(expected)
-            for moment, (frames, valid) in found.items():
+            delivered, _ = shown(clip, moments=chosen, on_error="mask", num_threads=workers)
+            assert list(delivered) == list(expected)
+            for moment, (frames, valid) in delivered.items():
                 assert valid == plain[moment][1]
                 assert np.array_equal(frames, plain[moment][0])
-            assert clip == "damaged" or all(all(valid) for _, valid in found.values())
+            assert clip == "damaged" or all(all(valid) for _, valid in delivered.values())
 
 
 @pytest.mark.parametrize(
     ("moments", "decoded"),
     [
-        ("every 25th", 1 + 6 + 1 + 6),  # of the GOPs that begin with 0, 20, 50 and 70
-        ("every 3rd", LENGTH - 2),  # every GOP has one that is wanted; the last one is 97
-        ("keyframes", LENGTH // GOP),  # and nothing behind them
+        ("every 25th", 1 + 6 + 1 + 6),  # in the GOPs that start at 0, 20, 50 and 70
+        ("every 3rd", LENGTH - 2),  # every GOP has a wanted frame; the last one is 97
+        ("keyframes", LENGTH // GOP),  # and nothing after them
         ("some", 5 + 10 + 1 + 8),  # GOPs 0; 30 and 40; 90
         ("2 Hz", 1 + 6 + 1 + 6 + 1 + 6 + 1),
     ],
 )
 def test_no_gop_is_decoded_of_which_none_is_wanted(shown, moments, decoded):
-    found, cost = shown("clip", ["plain"], moments=SPARSE[moments][0])
-    assert cost.frames_delivered == len(found)
+    delivered, cost = shown("clip", ["plain"], moments=SPARSE[moments][0])
+    assert cost.frames_delivered == len(delivered)
     assert cost.frames_decoded == decoded
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_stock_dataloader_gives_the_same_and_decodes_no_more(folder, by_stock, shown, kind):
-    """Of some few frames more: where entries are doubtful, it learns one frame later how far to
-    go back."""
+    """A few frames more: for a doubtful entry, it knows one frame later how far to go back."""
 
     def shown_by_stock(**options):
         items, batches = by_stock(layout_of(folder, "clip", [kind]), num_of_set=1, **options)
-        found = {int(batch["index"]): batch["frames"][0].numpy() for batch in batches}
-        return found, items.counters
+        delivered = {int(batch["index"]): batch["frames"][0].numpy() for batch in batches}
+        return delivered, items.counters
 
     dense, _ = shown_by_stock()
-    for asked, expected in SPARSE.values():
-        found, cost = shown_by_stock(moments=asked)
-        assert list(found) == list(expected)
-        assert all(np.array_equal(frames, dense[moment]) for moment, frames in found.items())
-        _, least = shown("clip", [kind], moments=asked)
-        assert cost.frames_decoded <= least.frames_decoded + (GOP if kind == "refresh" else 0)
+    for chosen, expected in SPARSE.values():
+        delivered, cost = shown_by_stock(moments=chosen)
+        assert list(delivered) == list(expected)
+        assert all(np.array_equal(frames, dense[moment]) for moment, frames in delivered.items())
+        _, min_cost = shown("clip", [kind], moments=chosen)
+        assert cost.frames_decoded <= min_cost.frames_decoded + (GOP if kind == "refresh" else 0)
 
 
 def test_files_of_which_no_more_is_wanted_are_closed(folder, opener):

@@ -1,4 +1,4 @@
-"""Whatever is asked of moments, times, pictures or chance: each once, in order, resumed, shared."""
+"""Combined options of moments, times, images and augmentation: each once, in order, resumable."""
 
 from itertools import islice, pairwise
 
@@ -11,12 +11,12 @@ from loaders.cameras.clips import CAMERAS, CHANCE, EVERY, LENGTHS, VIEW, facts, 
 from loaders.videos import contents, samples
 
 LATE = 0.004
-"""Seconds by which each camera is behind the one before it."""
+"""Delay of each camera after the one before it, in seconds."""
 TIMES = CameraTimes.of(
     {
         clip: {
-            camera: (np.arange(length) / 10 + place * LATE).tolist()
-            for place, camera in enumerate(CAMERAS)
+            camera: (np.arange(length) / 10 + position * LATE).tolist()
+            for position, camera in enumerate(CAMERAS)
         }
         for clip, length in LENGTHS.items()
     }
@@ -43,7 +43,7 @@ WAYS = {
 
 @pytest.fixture(scope="module")
 def pictured(tmp_path_factory):
-    """Two clips of two cameras, as folders of JPEG pictures."""
+    """Two clips of two cameras, as folders of JPEG images."""
     coarse = np.random.default_rng(0).integers(0, 256, (4, 7, 6, 8, 3), np.uint8)
     front, left, *others = coarse.repeat(10, axis=2).repeat(10, axis=3)
     night = dict(zip(("front", "left"), (each[:4] for each in others), strict=True))
@@ -53,7 +53,7 @@ def pictured(tmp_path_factory):
 
 @pytest.fixture(params=WAYS)
 def way(request, layout, pictured, opener):
-    """What opens a door with all that is asked of it, and the (clip, moment) that must come."""
+    """A function that opens a loader with all options, and the expected (clip, moment)."""
     options, expected = WAYS[request.param]
     files = pictured if request.param == "pictured" else layout
 
@@ -65,8 +65,8 @@ def way(request, layout, pictured, opener):
 
 
 def by_moment(batches):
-    """Return (clip, moment) → all that is told of it but where it stood."""
-    found = {}
+    """Return (clip, moment) → its entries in the batch, without the slot."""
+    result = {}
     for batch in batches:
         names = [name for name in batch if name != "slot"]
         columns = [
@@ -74,21 +74,21 @@ def by_moment(batches):
             for value in map(batch.get, names)
         ]
         rows = zip(*columns, strict=True)
-        for place, row in zip(samples(batch, "clip", "index"), rows, strict=True):
-            assert place not in found
-            if place[0] >= 0:
-                found[place] = dict(zip(names, row, strict=True))
-    return found
+        for position, row in zip(samples(batch, "clip", "index"), rows, strict=True):
+            assert position not in result
+            if position[0] >= 0:
+                result[position] = dict(zip(names, row, strict=True))
+    return result
 
 
 def check_order(batches):
-    """Hold each slot against: clips from their first moment that comes to the last, ascending."""
+    """Check that each slot shows clips from their first delivered moment on, ascending."""
     shown = {}
     for slot, *cell in samples(batches, "slot", "clip", "index", "first_frame"):
         shown.setdefault(slot, []).append(cell)
-    for mine in shown.values():
-        assert mine[0][2] or mine[0][0] < 0
-        for (before, earlier, _), (clip, later, is_first) in pairwise(mine):
+    for moments in shown.values():
+        assert moments[0][2] or moments[0][0] < 0
+        for (before, earlier, _), (clip, later, is_first) in pairwise(moments):
             assert is_first == (clip != before and clip >= 0)
             assert clip != before or clip < 0 or later > earlier
 
@@ -97,13 +97,13 @@ def test_each_moment_comes_once_in_order_and_the_same_on_any_number_of_ranks(way
     opens, expected = way
     alone = list(opens())
     check_order(alone)
-    found = by_moment(alone)
-    assert set(found) == expected
+    result = by_moment(alone)
+    assert set(result) == expected
     ranks = [list(opens(group_num=1, rank=rank, num_replicas=2)) for rank in range(2)]
     assert len({*map(len, ranks)}) == 1
     for batches in ranks:
         check_order(batches)
-    assert by_moment([batch for batches in ranks for batch in batches]) == found
+    assert by_moment([batch for batches in ranks for batch in batches]) == result
 
 
 def test_the_rest_of_a_rank_is_what_it_would_have_been(way):
@@ -121,12 +121,14 @@ def test_the_rest_of_a_rank_is_what_it_would_have_been(way):
 def test_a_stock_dataloader_gives_the_same(way, workers, order):
     opens, _ = way
     items = opens("camera items")
-    asked = {"group_num": 2, "seed": 3, "shuffle": True, **order}
-    theirs = DataLoader(
-        items, batch_sampler=CameraStreamSampler(items, **asked), num_workers=workers
+    options = {"group_num": 2, "seed": 3, "shuffle": True, **order}
+    stock = DataLoader(
+        items, batch_sampler=CameraStreamSampler(items, **options), num_workers=workers
     )
-    ours, is_endless = opens(**order), "tail" in order
+    loaded, is_endless = opens(**order), "tail" in order
     for _ in range(1 if is_endless else 2):
-        for one, other in islice(zip(ours, theirs, strict=not is_endless), 50):
-            assert contents([other]) == contents([{name: one[name] for name in other}])
-            assert {*one} - {*other} <= {"metadata"}
+        for batch, stock_batch in islice(zip(loaded, stock, strict=not is_endless), 50):
+            assert contents([stock_batch]) == contents(
+                [{name: batch[name] for name in stock_batch}]
+            )
+            assert {*batch} - {*stock_batch} <= {"metadata"}

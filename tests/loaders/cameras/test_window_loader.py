@@ -1,4 +1,4 @@
-"""Camera windows: the right frames in any order, planned, shared out, weighed, or masked."""
+"""CameraWindowLoader: exact frames in any order, planned, sharded, weighted or masked."""
 
 from collections import Counter
 
@@ -56,7 +56,7 @@ def test_skip_leaves_out_windows_that_reach_beyond_their_clip(windows):
 
 
 def test_windows_of_chosen_moments_have_no_others(windows, plain_cameras):
-    """The 10 Hz of 30 Hz, and of these every other one as a key."""
+    """10 Hz of 30 Hz, and every other moment of these as a key."""
     chosen = {"moments": Moments.rate(10.0), "keys": Moments.every(6), "num_moments": 2}
     batches = [*windows(sampling=SequentialFrames(), batch_size=2, **chosen)]
     for batch in batches:
@@ -82,9 +82,9 @@ def test_moments_by_times_are_the_nearest_and_pads_where_there_is_none(windows, 
     assert first.is_pad[0].tolist() == [True, False, False]
 
 
-@pytest.mark.parametrize("way", ["plain", "view", "chance"])
-def test_windows_that_overlap_share_decodes(windows, way):
-    dense = {"num_moments": 8, "lookahead": 10_000, "prefetch_next_epoch": False, **WAYS[way]}
+@pytest.mark.parametrize("variant", ["plain", "view", "chance"])
+def test_windows_that_overlap_share_decodes(windows, variant):
+    dense = {"num_moments": 8, "lookahead": 10_000, "prefetch_next_epoch": False, **WAYS[variant]}
     planned, naive = windows(**dense), windows(**{**dense, "lookahead": 1})
     assert sum(len(batch) for batch in planned) == sum(len(batch) for batch in naive) == 87
     frames = sum(LENGTHS.values()) * len(CAMERAS)
@@ -99,41 +99,41 @@ def test_cameras_that_lack_frames_are_black_and_masked(windows, plain_cameras, f
     masking = windows(copied, alignment=Alignment(on_missing="mask"))
     lacking = 0
     for batch in masking:
-        for (window, place, camera), frame in np.ndenumerate(batch.frame):
-            clip, moment = int(batch.clip[window]), int(batch.index[window, place])
+        for (window, position, camera), frame in np.ndenumerate(batch.frame):
+            clip, moment = int(batch.clip[window]), int(batch.index[window, position])
             is_of_d = (clip, camera) == (2, 1)
             is_there = (clip, camera) != (1, 2) and (not is_of_d or moment < LENGTHS["d"])
-            assert bool(batch.valid[window, place, camera]) == is_there
-            assert bool(batch.pts_seconds[window, place, camera].isnan()) != is_there
+            assert bool(batch.valid[window, position, camera]) == is_there
+            assert bool(batch.pts_seconds[window, position, camera].isnan()) != is_there
             assert frame == (moment if is_there else -1)
-            picture = batch.frames[window, place, camera].numpy()
+            frame_pixels = batch.frames[window, position, camera].numpy()
             right = plain_cameras.of(3 if is_of_d else clip, camera, moment) if is_there else 0
-            assert np.array_equal(picture, np.broadcast_to(right, picture.shape))
+            assert np.array_equal(frame_pixels, np.broadcast_to(right, frame_pixels.shape))
             lacking += not is_there
     assert lacking
     assert masking.statistics.frames_delivered == len(KEYS) * 9 - lacking
 
 
-@pytest.mark.parametrize("way", ["plain", "chance"])
-def test_windows_of_a_damaged_frame_are_replaced(windows, damaged_layout, way):
-    skipping = windows(damaged_layout, on_error="skip", **WAYS[way])
+@pytest.mark.parametrize("variant", ["plain", "chance"])
+def test_windows_of_a_damaged_frame_are_replaced(windows, damaged_layout, variant):
+    skipping = windows(damaged_layout, on_error="skip", **WAYS[variant])
     batches = epochs(skipping)
     assert skipping.statistics.samples_substituted > 0
     bad = {loss.index for loss in skipping.quarantined}
     assert bad
     for clip, frames in samples(batches, "clip", "frame"):
         assert clip != 2 or not bad & set(frames[:, 1].tolist())
-    again = windows(damaged_layout, on_error="skip", **WAYS[way])
+    again = windows(damaged_layout, on_error="skip", **WAYS[variant])
     assert [len(batch) for batch in again] == [len(batch) for batch in batches[: len(again)]]
 
 
 @pytest.mark.parametrize(
     ("door", "options"),
     [
-        ("cameras", {"lookahead": 1}),  # none is kept, so that memory is used again
+        ("cameras", {"lookahead": 1}),  # batches are freed, so that memory is reused
         ("cameras", {"lookahead": 1, "decoding": KEPT}),
         ("windows", {"lookahead": 1, "decoding": KEPT}),
-        *(("windows", WAYS[way]) for way in ("plain", "chance", "flips")),
+        *(("windows", WAYS[variant]) for variant in ("plain", "chance", "flips")),
     ],
     ids=repr,
 )
@@ -171,12 +171,12 @@ def test_masks_are_the_same_with_any_list(windows, damaged_layout, tmp_path):
     def masking(**options):
         return windows(damaged_layout, on_error="mask", **options)
 
-    whole, path = contents(masking()), tmp_path / "bad.jsonl"
-    assert contents(masking(quarantine=path)) == whole
+    complete, path = contents(masking()), tmp_path / "bad.jsonl"
+    assert contents(masking(quarantine=path)) == complete
     assert f"{CAMERAS[1]}.mp4" in path.read_text()
     again = masking(quarantine=path)
     assert again.quarantined
-    assert contents(again) == whole
+    assert contents(again) == complete
 
 
 def test_a_camera_that_cannot_be_opened_is_masked_or_its_clip_left_out(windows, copied):
@@ -212,7 +212,7 @@ def test_weights_by_clip_and_by_moment_say_how_often_windows_come(windows):
 
 
 def test_weights_may_name_clips_that_are_there_and_deliver_nothing(windows, copied):
-    """Of no key moment, of no chosen moment, or damaged, as a table has them all."""
+    """Weights may cover moments that are no keys, not chosen, or damaged."""
     copied.clips[2].file(CAMERAS[1]).write_bytes(b"no video")
     moments = Moments.frames({"a": range(6), "b": range(6), "c": range(6)})
     one = {"moments": moments, "keys": Moments.frames({"a": [3]}), "on_error": "skip"}

@@ -1,4 +1,4 @@
-"""What a window shows is what a `CameraLoader` shows, resized, cropped, and by chance."""
+"""Frames of windows equal those of a `CameraLoader`, with views and augmentation."""
 
 from itertools import islice
 from math import isclose
@@ -12,7 +12,7 @@ from headrace import Alignment, CameraView, ClipAugment, Crop, Moments
 from headrace.loaders.cameras.augment import AugmentParams
 from headrace.loaders.cameras.camera_set import CameraSet
 from headrace.loaders.cameras.camera_view import CameraViews
-from headrace.loaders.cameras.window_loader import WindowFramings
+from headrace.loaders.cameras.window_loader import WindowViews
 from loaders.cameras.clips import CAMERAS, CHANCE, FLIPS, SIZE, VIEW, WAYS, WINDOW, facts
 from loaders.videos import samples
 
@@ -21,7 +21,7 @@ OTHER = CameraView(resize=(20, 40))
 
 @pytest.fixture
 def streamed(cameras):
-    """Return a function: pictures [C, 3, H, W] and matrices of each (clip, moment) of a stream."""
+    """Return a function: frames [C, 3, H, W] and matrices of each (clip, moment) of a stream."""
 
     def shown(**options):
         batches = list(cameras(num_threads=1, **options))
@@ -32,12 +32,12 @@ def streamed(cameras):
 
 
 def check(batch, right) -> int:
-    """Hold each moment of windows against those of a stream; return how many there are."""
+    """Compare each moment of windows with those of a stream; return their number."""
     rows = list(samples(batch, "clip", "index", "frames", "image_matrix"))
     for clip, moments, pictures, matrix in rows:
-        for moment, picture in zip(moments, pictures, strict=True):
+        for moment, frame_pixels in zip(moments, pictures, strict=True):
             expected, its_matrix = right[clip, moment]
-            assert torch.equal(picture, expected)
+            assert torch.equal(frame_pixels, expected)
             assert torch.equal(matrix, its_matrix)
     return sum(len(moments) for _, moments, *_ in rows)
 
@@ -75,15 +75,15 @@ def test_the_reference_moments_and_weights_are_joined_with_views_and_metadata(wi
     drawn = set()
     for batch in windows(weights=weights, num_moments=3, metadata=facts, **same):
         check(batch, right)
-        for clip, moments, said in samples(batch, "clip", "index", "metadata"):
+        for clip, moments, metadata in samples(batch, "clip", "index", "metadata"):
             drawn.add(clip)
-            assert [each["of"] for each in said] == [("abcde"[clip], each) for each in moments]
+            assert [each["of"] for each in metadata] == [("abcde"[clip], each) for each in moments]
             assert all(moment % 2 for moment in moments)
     assert drawn == {1, 2}
 
 
 def test_chance_of_a_window_is_that_of_a_clip_by_a_camera_loader(windows, streamed):
-    """The same draw, given to a CameraLoader as the only one there is."""
+    """The same draw, given to a CameraLoader as its only outcome."""
     chance = ClipAugment(scale=(0.8, 1.3), flip=0.5, rotate_degrees=(-9, 9))
     batch = next(iter(windows(view=VIEW, augment=chance, batch_size=4)))
     for window in range(4):
@@ -107,7 +107,7 @@ def views(layout, store):
 
 
 def test_each_camera_of_each_window_is_as_its_draw_says(windows, layout, views):
-    """Of plain decodes: all there is in chance, on threads, from shared decodes."""
+    """Equal to linear decodes, with all kinds of augmentation, on threads, from shared decodes."""
     viewed = views(view=VIEW)
     matrices = set()
     drawing = windows(view=VIEW, augment=CHANCE, batch_size=1)
@@ -115,23 +115,23 @@ def test_each_camera_of_each_window_is_as_its_draw_says(windows, layout, views):
         clip = int(window.clip)
         for camera, name in enumerate(CAMERAS):
             drawn = CHANCE.draw(seed=0, epoch=0, of=slot, camera=camera)
-            framing = viewed.framed(clip, camera, drawn)
+            framing = viewed.geometry(clip, camera, drawn)
             right = linear_frames(layout.clips[clip].file(name), framing.shape)
             for moment, frame in enumerate(window.frame[0, :, camera].tolist()):
-                picture = right[frame].copy()
-                framing.finish(picture)
-                found = window.frames[0, moment, camera].permute(1, 2, 0).numpy()
-                np.testing.assert_array_equal(found, picture)
+                frame_pixels = right[frame].copy()
+                framing.finish(frame_pixels)
+                result = window.frames[0, moment, camera].permute(1, 2, 0).numpy()
+                np.testing.assert_array_equal(result, frame_pixels)
             assert np.array_equal(window.image_matrix[0, camera].numpy(), framing.matrix)
             matrices.add(framing.matrix.tobytes())
     assert len(matrices) == 8 * 3
 
 
 def test_chance_is_another_in_each_epoch_and_by_another_seed(windows):
-    asked = {"view": VIEW, "augment": CHANCE, **WINDOW}
-    each, other = windows(**asked), windows(seed=1, **asked)
-    found = [batch.image_matrix for batch in (*each, *each, *other)]
-    drawn = {matrix.numpy().tobytes() for matrix in torch.cat(found).flatten(0, 1)}
+    options = {"view": VIEW, "augment": CHANCE, **WINDOW}
+    each, other = windows(**options), windows(seed=1, **options)
+    result = [batch.image_matrix for batch in (*each, *each, *other)]
+    drawn = {matrix.numpy().tobytes() for matrix in torch.cat(result).flatten(0, 1)}
     assert len(drawn) == 3 * 31 * 3
 
 
@@ -153,7 +153,7 @@ def test_ranks_together_show_what_one_alone_shows(windows, way):
 
 def test_windows_share_pictures_where_chance_only_flips(views):
     def framings(augment):
-        return WindowFramings(views=views(size=SIZE, augment=augment), seed=3, windows=50)
+        return WindowViews(views=views(size=SIZE, augment=augment), seed=3, num_windows=50)
 
     slots = np.arange(50)
     apart = ClipAugment(flip=0.5, alike=False, scale=(1.1, 1.1))

@@ -1,21 +1,14 @@
-"""AlignedClip: which frames of one clip's cameras belong together, moment by moment."""
+"""AlignedClip: one clip's cameras, matched frame by frame to the moments of its reference."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import DecodeError
-from headrace.loaders.cameras.camera_alignment import (
-    Alignment,
-    CameraClock,
-    OpenedClip,
-    Reference,
-    mismatch,
-)
+from headrace.loaders.cameras.camera_alignment import Alignment, CameraClock
 from headrace.sampling.moment_windows import MISSING, nearest, previous, repeated, same_index
 from headrace.sampling.moments import Moments
 from headrace.video.camera_layout import CameraClip
@@ -24,186 +17,270 @@ from headrace.video.stream_index import StreamIndex
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AlignedClip:
-    """One clip: its cameras' indexes, and a row of frames for each moment that is delivered."""
+    """One clip: the indexes of its cameras, and a row of frames for each delivered moment."""
 
     number: int
-    """Its place in the layout."""
+    """Position in the layout."""
     clip: CameraClip
     indexes: tuple[StreamIndex, ...]
-    """Of each camera; that of the first there is stands in for one that is not there."""
+    """One per camera. A camera that cannot be read has the index of the first that can."""
     moments: NDArray[np.int64]
-    """int64 [M], ascending: the number of each moment, which is the reference's frame."""
+    """int64 [M], ascending: number of each moment, which is the reference's frame."""
     moment_seconds: NDArray[np.float64]
-    """float64 [M], ascending: when each moment is, on the common clock."""
+    """float64 [M], ascending: time of each moment on the common clock."""
     reference_seconds: NDArray[np.float64]
-    """float64, ascending: the same of all moments that the reference has."""
+    """float64, ascending: time of every moment of the reference, delivered or not."""
     frames: NDArray[np.int64]
-    """int64 [M, cameras]: the frame of each camera; `MISSING` where there is none."""
+    """int64 [M, cameras]: frame of each camera; `MISSING` where a camera has none."""
     is_own: NDArray[np.bool_]
     """bool [M, cameras]: false where a frame is missing, or repeats another moment's."""
     seconds: tuple[NDArray[np.float64], ...]
-    """For each camera: when each of its frames was taken, on the common clock."""
+    """One array per camera: capture time of each of its frames on the common clock."""
     dropped: int
-    """Moments that were asked for and left out, for want of a frame."""
+    """Chosen moments that are left out because a camera has no frame."""
     surplus: int
-    """Frames that cameras have behind the end of the reference, where `sync` is `index`."""
+    """Frames of cameras after the end of the reference, with `sync="index"`."""
     lacking: tuple[Path, ...]
-    """Files of cameras that are not there, or cannot be opened: no moment has a frame of them."""
+    """Files of cameras that are absent or cannot be opened; no moment shows them."""
 
     def __len__(self) -> int:
         return len(self.moments)
 
 
-def align(opened: OpenedClip, alignment: Alignment, chosen: Moments | None = None) -> AlignedClip:
-    """Return which frames belong together.
-
-    Args:
-        opened: At least one camera; the reference too, if it is named.
-        alignment: What belongs together.
-        chosen: Which moments are delivered; None means all.
-
-    Raises:
-        ConfigError: moments are chosen that the clip does not have.
-        DecodeError: a camera has no frame for a moment, and that is an error.
-    """
-    table = _Table.of(opened, alignment)
-    reference, frames = table.reference, table.frames
-    rows = np.arange(len(reference.seconds))
-    if chosen is not None:
-        may_lack = alignment.on_missing == "drop"
-        rows = chosen.of(opened.clip.name, reference.seconds, may_lack=may_lack)
-    if alignment.on_missing == "raise":
-        for error in table.mismatches(alignment, rows):
-            raise error
-    is_there = frames != MISSING
-    if alignment.on_missing == "repeat":
-        frames = np.stack([repeated(each) for each in frames.T], axis=1)
-    kept = rows[is_there[rows].all(axis=1)] if alignment.on_missing == "drop" else rows
-    beyond = (max(0, len(index) - len(reference.seconds)) for index in table.indexes)
-    return AlignedClip(
-        number=opened.number,
-        clip=opened.clip,
-        indexes=table.indexes,
-        moments=kept,
-        moment_seconds=reference.seconds[kept],
-        reference_seconds=reference.seconds,
-        frames=frames[kept],
-        is_own=is_there[kept],
-        seconds=table.seconds,
-        dropped=len(rows) - len(kept),
-        surplus=sum(beyond) if alignment.sync == "index" else 0,
-        lacking=opened.lacking,
-    )
-
-
-def mismatches(opened: OpenedClip, alignment: Alignment) -> Iterator[DecodeError]:
-    """Yield why cameras do not fit the reference of their clip, whatever is done about it."""
-    yield from _Table.of(opened, alignment).mismatches(alignment)
+_POLICIES = "choose on_missing='drop', 'mask' or 'repeat' in Alignment"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Table:
-    """All moments of a clip, and what each camera shows then."""
+class MatchedClip:
+    """All moments of a clip with their frames, before `on_missing` is applied."""
 
-    is_there: tuple[bool, ...]
-    """Of each camera."""
+    number: int
+    """Position in the layout."""
+    clip: CameraClip
+    cameras: tuple[str, ...]
     indexes: tuple[StreamIndex, ...]
+    """As `AlignedClip.indexes`."""
+    is_open: NDArray[np.bool_]
+    """bool [cameras]: whether the camera can be read."""
     seconds: tuple[NDArray[np.float64], ...]
-    reference: Reference
+    """As `AlignedClip.seconds`."""
     frames: NDArray[np.int64]
     """int64 [moments, cameras]."""
+    alignment: Alignment
+    reference: int | None
+    """Position of the reference camera; None for a clock."""
+    reference_name: str
+    """For messages: "the first camera", "camera front", "clock lidar"."""
+    reference_seconds: NDArray[np.float64]
+    """float64 [moments], ascending, on the common clock."""
 
     @classmethod
-    def of(cls, opened: OpenedClip, alignment: Alignment) -> "_Table":
-        is_there = tuple(index is not None for index in opened.indexes)
-        stand_in = next(index for index in opened.indexes if index is not None)
-        indexes = tuple(index or stand_in for index in opened.indexes)
-        seconds = tuple(
-            _seconds(opened.clip.name if is_one else None, camera, index, alignment)
-            for camera, index, is_one in zip(opened.cameras, indexes, is_there, strict=True)
-        )
-        reference = _reference(opened, alignment, seconds)
-        frames = _frames(reference, seconds, alignment)
-        frames[:, ~np.array(is_there)] = MISSING
-        return cls(
-            is_there=is_there, indexes=indexes, seconds=seconds, reference=reference, frames=frames
-        )
+    def match(
+        cls,
+        number: int,
+        clip: CameraClip,
+        cameras: tuple[str, ...],
+        indexes: Sequence[StreamIndex | None],
+        alignment: Alignment,
+    ) -> "MatchedClip":
+        """Match the frames of a clip's cameras to the moments of the reference.
 
-    def mismatches(
-        self, alignment: Alignment, rows: NDArray[np.int64] | None = None
-    ) -> Iterator[DecodeError]:
-        """Yield why cameras do not fit the reference, at `rows` or at all moments.
-
-        By index all count: another number of frames means that places do not say what belongs
-        together.
+        Args:
+            number: Position of the clip in the layout.
+            clip: The clip.
+            cameras: Names of its cameras.
+            indexes: One per camera, None where it cannot be read. At least one is there, and the
+                reference if it is a camera's name.
+            alignment: Which frames belong to one moment.
         """
-        asked = None if alignment.sync == "index" else rows
-        for place, (index, is_there) in enumerate(zip(self.indexes, self.is_there, strict=True)):
-            if place == self.reference.place or not is_there:
-                continue
-            first = index if self.reference.place is None else self.indexes[self.reference.place]
-            fits = self.frames[:, place], self.seconds[place]
-            error = mismatch(self.reference, (first, index), *fits, alignment, asked)
+        is_open = np.array([index is not None for index in indexes])
+        stand_in = next(index for index in indexes if index is not None)
+        opened = tuple(stand_in if index is None else index for index in indexes)
+        seconds = tuple(
+            _frame_seconds(alignment, clip.name, camera, index, has_times=bool(has_times))
+            for camera, index, has_times in zip(cameras, opened, is_open, strict=True)
+        )
+        reference, name = _choose_reference(alignment, cameras, is_open, seconds)
+        if reference is None:
+            assert alignment.times is not None, "check_alignment refuses a reference without times"
+            times = alignment.times.of_clock(clip.name, name)
+            moments = _clock(alignment, name).of(times)
+            name = f"clock {name}"
+        else:
+            moments = seconds[reference]
+        frames = np.stack(
+            [
+                np.arange(len(moments))
+                if camera == reference
+                else _match_frames(alignment, moments, times)
+                for camera, times in enumerate(seconds)
+            ],
+            axis=1,
+        )
+        frames[:, ~is_open] = MISSING
+        return cls(
+            number=number,
+            clip=clip,
+            cameras=cameras,
+            indexes=opened,
+            is_open=is_open,
+            seconds=seconds,
+            frames=frames,
+            alignment=alignment,
+            reference=reference,
+            reference_name=name,
+            reference_seconds=moments,
+        )
+
+    def align(self, chosen: Moments | None = None) -> AlignedClip:
+        """Apply `on_missing` to the chosen moments; None means all.
+
+        Raises:
+            ConfigError: a chosen moment is not in the clip.
+            DecodeError: a camera has no frame for a moment, and `on_missing` is `raise`.
+        """
+        on_missing, frames = self.alignment.on_missing, self.frames
+        rows = np.arange(len(self.reference_seconds))
+        if chosen is not None:
+            may_lack = on_missing == "drop"
+            rows = chosen.of(self.clip.name, self.reference_seconds, may_lack=may_lack)
+        if on_missing == "raise":
+            for error in self.errors(rows):
+                raise error
+        is_own = frames != MISSING
+        if on_missing == "repeat":
+            frames = np.stack([repeated(column) for column in frames.T], axis=1)
+        delivered = rows[is_own[rows].all(axis=1)] if on_missing == "drop" else rows
+        surplus = (max(0, len(index) - len(self.reference_seconds)) for index in self.indexes)
+        return AlignedClip(
+            number=self.number,
+            clip=self.clip,
+            indexes=self.indexes,
+            moments=delivered,
+            moment_seconds=self.reference_seconds[delivered],
+            reference_seconds=self.reference_seconds,
+            frames=frames[delivered],
+            is_own=is_own[delivered],
+            seconds=self.seconds,
+            dropped=len(rows) - len(delivered),
+            surplus=sum(surplus) if self.alignment.sync == "index" else 0,
+            lacking=tuple(
+                self.clip.file(camera)
+                for camera, is_open in zip(self.cameras, self.is_open, strict=True)
+                if not is_open
+            ),
+        )
+
+    def errors(self, rows: NDArray[np.int64] | None = None) -> Iterator[DecodeError]:
+        """Yield one error for each camera that does not fit the reference at the moments `rows`.
+
+        None means all moments. With `sync="index"` all moments count anyway: another number of
+        frames means that equal indices are no longer equal moments.
+        """
+        if rows is None or self.alignment.sync == "index":
+            rows = np.arange(len(self.reference_seconds))
+        for camera in np.flatnonzero(self.is_open).tolist():
+            error = None if camera == self.reference else self._mismatch(camera, rows)
             if error is not None:
                 yield error
 
+    def _mismatch(self, camera: int, rows: NDArray[np.int64]) -> DecodeError | None:
+        index = self.indexes[camera]
+        first = index if self.reference is None else self.indexes[self.reference]
+        is_index, length = self.alignment.sync == "index", len(self.reference_seconds)
+        by_time = self._rates(first, index) if is_index else ", or raise tolerance_ms"
+        missing = rows[self.frames[rows, camera] == MISSING]
+        if len(missing):
+            moment = int(missing[0])
+            reason = (
+                f"it has {len(index)} frames, {self.reference_name} {length}"
+                if is_index
+                else self._gap(camera, moment)
+            )
+            return DecodeError(
+                f"{index.source} has no frame for {len(missing)} of {len(rows)} moments, the first "
+                f"is frame {moment} of {self.reference_name}: {reason}; {_POLICIES}{by_time}",
+                source=str(index.source),
+                pts=None if self.reference is None else int(first.pts[moment]),
+                missing=[moment],
+            )
+        if is_index and len(index) > length:
+            return DecodeError(
+                f"{first.source} ends after {length} frames, {index.source} has {len(index)}; "
+                f"{_POLICIES}{by_time}",
+                source=str(first.source),
+                pts=int(first.pts[-1]),
+            )
+        return None
 
-def _reference(
-    opened: OpenedClip, alignment: Alignment, seconds: Sequence[NDArray[np.float64]]
-) -> Reference:
-    """Return what the moments of a clip are; `seconds` are of each camera."""
-    there = [place for place, index in enumerate(opened.indexes) if index is not None]
+    def _gap(self, camera: int, moment: int) -> str:
+        """Describe the frame of a camera that is nearest to a moment it has no frame for."""
+        gaps, which = self.seconds[camera] - self.reference_seconds[moment], "nearest"
+        if self.alignment.sync == "previous":
+            gaps, which = gaps[gaps <= 0], "latest earlier"
+            if not len(gaps):
+                return "it has no frame before it"
+        gap_ms = np.abs(gaps).min() * 1000
+        return (
+            f"its {which} frame is {gap_ms:.1f} ms away, the tolerance is "
+            f"{self.alignment.tolerance_ms:g} ms"
+        )
+
+    def _rates(self, first: StreamIndex, other: StreamIndex) -> str:
+        """Suggest alignment by time where the frame rates differ by more than 1 %."""
+        rates = first.frame_rate, other.frame_rate
+        if max(rates) * 100 <= min(rates) * 101:
+            return ""
+        reference_rate, rate = (f"{float(rate):.3g}" for rate in rates)
+        return (
+            f"; or, as it has {rate} frames/s and {self.reference_name} {reference_rate}, align "
+            "them by time with sync='nearest' or 'previous'"
+        )
+
+
+def _choose_reference(
+    alignment: Alignment,
+    cameras: tuple[str, ...],
+    is_open: NDArray[np.bool_],
+    seconds: Sequence[NDArray[np.float64]],
+) -> tuple[int | None, str]:
+    """Return the position and description of the reference; None and its name for a clock."""
+    opened: list[int] = np.flatnonzero(is_open).tolist()
     if alignment.is_longest:
-        place = max(there, key=lambda each: len(seconds[each]))
+        camera = max(opened, key=lambda position: len(seconds[position]))
     elif alignment.reference is None:
-        place = there[0]
-    elif alignment.reference in opened.cameras:
-        place = opened.cameras.index(alignment.reference)
+        camera = opened[0]
+    elif alignment.reference in cameras:
+        camera = cameras.index(alignment.reference)
     else:
-        assert alignment.times is not None, "check_alignment refuses a reference without times"
-        times = alignment.times.of_clock(opened.clip.name, alignment.reference)
-        on_clock = _clock(alignment.reference, alignment).of(times)
-        return Reference(name=f"clock {alignment.reference}", place=None, seconds=on_clock)
-    is_first = place == 0 and alignment.reference is None
-    return Reference(
-        name="the first camera" if is_first else f"camera {opened.cameras[place]}",
-        place=place,
-        seconds=seconds[place],
-    )
+        return None, alignment.reference
+    is_first = camera == 0 and alignment.reference is None
+    return camera, "the first camera" if is_first else f"camera {cameras[camera]}"
 
 
-def _frames(
-    reference: Reference, seconds: Sequence[NDArray[np.float64]], alignment: Alignment
+def _match_frames(
+    alignment: Alignment, moments: NDArray[np.float64], times: NDArray[np.float64]
 ) -> NDArray[np.int64]:
-    """Return int64 [moments, cameras]: the frame that belongs to each moment of the reference."""
-    length = len(reference.seconds)
+    """Return int64 [moments]: the frame of a camera, taken at `times`, for each moment."""
     if alignment.sync == "index":
-        return np.stack([same_index(length, len(times)) for times in seconds], axis=1)
-    match = partial(
-        nearest if alignment.sync == "nearest" else previous,
-        reference.seconds,
-        tolerance=alignment.tolerance_ms / 1000,
-    )
-    found = [
-        np.arange(length) if place == reference.place else match(times)
-        for place, times in enumerate(seconds)
-    ]
-    return np.stack(found, axis=1)
+        return same_index(len(moments), len(times))
+    match = nearest if alignment.sync == "nearest" else previous
+    return match(moments, times, alignment.tolerance_ms / 1000)
 
 
-def _seconds(
-    clip: str | None, camera: str, index: StreamIndex, alignment: Alignment
+def _frame_seconds(
+    alignment: Alignment, clip: str, camera: str, index: StreamIndex, *, has_times: bool
 ) -> NDArray[np.float64]:
-    """Return when each frame of a camera was taken, on the common clock.
+    """Return the capture time of each frame of a camera on the common clock.
 
-    `clip` is None where another camera stands in for it, whose frames are not shown for it.
+    `has_times` is false for a camera that cannot be read: `index` is another camera's then.
     """
-    if clip is None or alignment.times is None:
+    if alignment.times is None or not has_times:
         seconds = index.seconds_of(np.arange(len(index)))
     else:
         seconds = alignment.times.of_frames(clip, camera, len(index))
-    return _clock(camera, alignment).of(seconds)
+    return _clock(alignment, camera).of(seconds)
 
 
-def _clock(name: str, alignment: Alignment) -> CameraClock:
+def _clock(alignment: Alignment, name: str) -> CameraClock:
     return (alignment.clocks or {}).get(name, CameraClock())

@@ -1,7 +1,8 @@
-"""ClipAugment: chance in the geometry of a clip's pictures, drawn once for each pass of it."""
+"""ClipAugment: random scale, crop, flip and rotation, drawn once for each pass of a clip."""
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Self
 
 import numpy as np
@@ -16,113 +17,112 @@ from headrace.units import check_switches, is_number
 from headrace.video.frame_format import FrameFormat
 
 
-def flipped(picture: Pixels) -> Pixels:
-    """Return a picture, uint8 [H, W, 3], with left and right in each other's place."""
-    if isinstance(picture, torch.Tensor):
-        return picture.flip(1)
-    return picture[:, ::-1].copy()
+def flip_frame(frame: Pixels) -> Pixels:
+    """Return a frame, uint8 [H, W, 3], mirrored from left to right."""
+    if isinstance(frame, torch.Tensor):
+        return frame.flip(1)
+    return frame[:, ::-1].copy()
 
 
-def rotated(picture: Pixels, degrees: float) -> Pixels:
-    """Return a picture, uint8 [H, W, 3], turned counter-clockwise about its middle, bilinear.
+def rotate_frame(frame: Pixels, degrees: float) -> Pixels:
+    """Return a frame, uint8 [H, W, 3], rotated counter-clockwise about its center, bilinear.
 
-    What is laid open is black. Arrays are turned by Pillow, tensors by its formulas, bit by bit the
-    same on the CPU; a GPU may round otherwise, which is one grey level. No GPU has run it yet.
+    Uncovered pixels are black. Pillow rotates arrays; tensors are rotated by Pillow's formulas, on
+    the CPU bit for bit the same. On a GPU rounding may differ by one grey level; this has not run
+    on a GPU yet.
     """
-    if isinstance(picture, torch.Tensor):
-        return _rotated(picture, degrees)
-    whole = Image.fromarray(np.ascontiguousarray(picture))
-    return np.asarray(whole.rotate(degrees, Image.Resampling.BILINEAR))
+    if isinstance(frame, torch.Tensor):
+        return _rotate_tensor(frame, degrees)
+    image = Image.fromarray(np.ascontiguousarray(frame))
+    return np.asarray(image.rotate(degrees, Image.Resampling.BILINEAR))
 
 
-def _rotated(picture: torch.Tensor, degrees: float) -> torch.Tensor:
-    """Return what Pillow makes of a picture, made on its device.
+def _rotate_tensor(frame: torch.Tensor, degrees: float) -> torch.Tensor:
+    """Rotate a tensor on its device as Pillow's Geometry.c does.
 
-    As in Pillow's Geometry.c: a pixel is black where its middle comes from outside the picture;
-    beyond the outermost middles the outermost pixels go on; fractions are cut off.
+    A pixel is black where its center comes from outside the frame. Beyond the centers of the border
+    pixels the border is repeated. Fractions are cut off.
     """
-    height, width = picture.shape[:2]
+    height, width = frame.shape[:2]
     angle = math.radians(degrees % 360)
     cosine, sine = round(math.cos(angle), 15), round(math.sin(angle), 15)
-    right = torch.arange(width, dtype=torch.float64, device=picture.device) + 0.5
-    down = torch.arange(height, dtype=torch.float64, device=picture.device)[:, None] + 0.5
-    # Where each pixel comes from. In float64, as Pillow: edges decide between black and not, and
-    # fractions that are cut off between one level and the next.
-    x = cosine * right - sine * down + (-width / 2 * cosine + height / 2 * sine + width / 2)
-    y = sine * right + cosine * down + (-width / 2 * sine - height / 2 * cosine + height / 2)
+    columns = torch.arange(width, dtype=torch.float64, device=frame.device) + 0.5
+    rows = torch.arange(height, dtype=torch.float64, device=frame.device)[:, None] + 0.5
+    # Source position of each pixel. float64, as in Pillow: rounding decides between black and not
+    # at borders, and between two levels where fractions are cut off.
+    x = cosine * columns - sine * rows + (-width / 2 * cosine + height / 2 * sine + width / 2)
+    y = sine * columns + cosine * rows + (-width / 2 * sine - height / 2 * cosine + height / 2)
     is_inside = (x >= 0) & (x < width) & (y >= 0) & (y < height)
-    left, right_of, across = _taps(x, width)
-    above, below, along = _taps(y, height)
-    upper = _between(picture[above, left], picture[above, right_of], across)
-    lower = _between(picture[below, left], picture[below, right_of], across)
-    return (_between(upper, lower, along) * is_inside[..., None]).to(torch.uint8)
+    left, right, x_weight = _neighbours(x, width)
+    top, bottom, y_weight = _neighbours(y, height)
+    upper = _interpolate(frame[top, left], frame[top, right], x_weight)
+    lower = _interpolate(frame[bottom, left], frame[bottom, right], x_weight)
+    return (_interpolate(upper, lower, y_weight) * is_inside[..., None]).to(torch.uint8)
 
 
-def _taps(place: torch.Tensor, side: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return the two pixels that a place lies between, and how far from the first to the second."""
-    first = (place - 0.5).floor()
-    share = (place - 0.5 - first)[..., None]
-    one, other = (each.clamp(0, side - 1).to(torch.int64) for each in (first, first + 1))
-    return one, other, share
+def _neighbours(
+    position: torch.Tensor, side: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return the two pixels on either side of a position, and the weight of the second."""
+    first = (position - 0.5).floor()
+    weight = (position - 0.5 - first)[..., None]
+    before, after = (pixel.clamp(0, side - 1).to(torch.int64) for pixel in (first, first + 1))
+    return before, after, weight
 
 
-def _between(one: torch.Tensor, other: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
-    first = one.to(torch.float64)
-    return first + (other - first) * share
+def _interpolate(before: torch.Tensor, after: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    start = before.to(torch.float64)
+    return start + (after - start) * weight
+
+
+@dataclass(frozen=True, kw_only=True)
+class AugmentParams:
+    """The drawn parameters of one camera in one pass of a clip, or in one window."""
+
+    scale: float = 1.0
+    across: float | None = None
+    """In [0, 1): position of the crop between left and right; None keeps that of its view."""
+    is_flipped: bool = False
+    degrees: float = 0.0
+    """Counter-clockwise, about the center."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Framing:
-    """Resized and cropped as it is decoded; then flipped, then rotated."""
+class FrameGeometry:
+    """A camera's frames resized and cropped while decoding, then flipped, then rotated."""
 
     shape: FrameFormat
-    """What a decoder makes of each frame."""
-    size: tuple[int, int]
-    """(height, width) of the result."""
-    is_flipped: bool
-    degrees: float
-    """Counter-clockwise, about the middle."""
+    """Output of the decoder."""
+    params: AugmentParams
+    """Flip and rotation; its scale and crop are part of `shape`."""
     matrix: NDArray[np.float64]
-    """float64 [3, 3]: from a pixel (x, y, 1) of the upright original to one of the result, where
-    whole numbers are the middles of pixels."""
+    """float64 [3, 3]: from a pixel (x, y, 1) of the upright original to a pixel of the result.
+    Integers are pixel centers."""
 
     @classmethod
-    def of(
-        cls,
-        shape: FrameFormat,
-        upright: tuple[int, int],
-        *,
-        is_flipped: bool = False,
-        degrees: float = 0.0,
-    ) -> Self:
-        """Return the framing of a picture of an upright (height, width)."""
+    def of(cls, shape: FrameFormat, upright: tuple[int, int], params: AugmentParams) -> Self:
+        """Return the geometry for frames of an upright (height, width)."""
         fitting = shape.fitting(upright)
         (height, width), (top, left) = fitting.size, fitting.offset
-        down, right = (made / side for made, side in zip(fitting.scaled, upright, strict=True))
+        down, right = (scaled / side for scaled, side in zip(fitting.scaled, upright, strict=True))
         matrix = np.array([[right, 0.0, left], [0.0, down, top], [0.0, 0.0, 1.0]])
-        if is_flipped:
+        if params.is_flipped:
             matrix = np.array([[-1.0, 0.0, width], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]) @ matrix
-        if degrees:
-            matrix = _rotation(degrees, width / 2, height / 2) @ matrix
-        return cls(
-            shape=shape,
-            size=fitting.size,
-            is_flipped=is_flipped,
-            degrees=degrees,
-            # So far whole numbers were the edges of pixels.
-            matrix=_shift(-0.5) @ matrix @ _shift(0.5),
-        )
+        if params.degrees:
+            matrix = _rotation_matrix(params.degrees, width / 2, height / 2) @ matrix
+        # So far integers are pixel edges; the shifts make them pixel centers.
+        return cls(shape=shape, params=params, matrix=_shift(-0.5) @ matrix @ _shift(0.5))
 
-    def finish(self, picture: Pixels) -> None:
-        """Flip and rotate a picture as it was decoded, uint8 [H, W, 3], in place, where it lies."""
-        if self.is_flipped:
-            picture[...] = flipped(picture)
-        if self.degrees:
-            picture[...] = rotated(picture, self.degrees)
+    def finish(self, frame: Pixels) -> None:
+        """Flip and rotate a decoded frame, uint8 [H, W, 3], in place."""
+        if self.params.is_flipped:
+            frame[...] = flip_frame(frame)
+        if self.params.degrees:
+            frame[...] = rotate_frame(frame, self.params.degrees)
 
 
-def _rotation(degrees: float, x: float, y: float) -> NDArray[np.float64]:
-    """Return a turn counter-clockwise, as it is seen, about (x, y); y counts downwards."""
+def _rotation_matrix(degrees: float, x: float, y: float) -> NDArray[np.float64]:
+    """Return a rotation about (x, y), counter-clockwise on the screen, where y points down."""
     cosine, sine = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
     return np.array(
         [
@@ -137,98 +137,94 @@ def _shift(by: float) -> NDArray[np.float64]:
     return np.array([[1.0, 0.0, by], [0.0, 1.0, by], [0.0, 0.0, 1.0]])
 
 
-_CAMERAS = 1 << 16
-_DRAWN = 8
-"""Numbers for each camera, of which some are not used yet."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class AugmentParams:
-    """What chance made of one camera in one pass of a clip."""
-
-    scale: float = 1.0
-    across: float | None = None
-    """In [0, 1): where the crop lies between left and right; None: where its view has it."""
-    is_flipped: bool = False
-    degrees: float = 0.0
-
-
 @dataclass(frozen=True, kw_only=True)
 class ClipAugment:
-    """What chance does to the pictures of a clip, in this order; the same for all its moments.
+    """Random geometry of a clip's frames, applied in the order of the fields.
 
         ClipAugment(scale=(0.94, 1.1), flip=0.5, rotate_degrees=(-5.4, 5.4))
 
-    Drawn once for each pass of a clip, from the loader's seed, the epoch and the clip; of windows
-    once for each, from its place in the epoch: so that workers, ranks and resuming change nothing.
-    `batch.image_matrix` says what was done. Sizes stay as they are without it: what a scale or a
-    rotation lays open is black.
+    Drawn once for each pass of a clip, from the loader's seed, the epoch and the clip, and used for
+    all its moments. In windows it is drawn once for each window, from its position in the epoch.
+    So workers, ranks and resuming change nothing. `batch.image_matrix` has the result. Output sizes
+    do not change: pixels that scale or rotation leave uncovered are black.
 
     Raises:
-        ConfigError: a range or a probability is none.
+        ConfigError: a range or the probability is invalid.
     """
 
     scale: tuple[float, float] = (1.0, 1.0)
-    """Lowest and highest factor that the picture is resized by, besides its view, before it is
-    cropped. At least 0.1, at most 10."""
+    """Lowest and highest factor by which the frame is resized before the crop, on top of its view.
+    From 0.1 to 10."""
     slides: bool = False
-    """Whether the crop lies anywhere between the left and the right side of the picture."""
+    """Whether the crop lies anywhere between the left and the right side of the frame."""
     flip: float = 0.0
-    """Probability that left and right change places, after the crop."""
+    """Probability of a flip from left to right, after the crop."""
     rotate_degrees: tuple[float, float] = (0.0, 0.0)
-    """Lowest and highest angle, counter-clockwise, about the middle of the crop, after the flip.
+    """Lowest and highest angle, counter-clockwise, about the center of the crop, after the flip.
     Bilinear; some 4 ms for 256x704."""
     alike: bool = True
-    """Whether all cameras of a clip are drawn alike; else each by itself."""
+    """Whether all cameras of a clip share one draw."""
 
     def __post_init__(self) -> None:
         check_switches(slides=self.slides, alike=self.alike)
-        _check_range("scale", self.scale, 0.1, 10.0)
-        _check_range("rotate_degrees", self.rotate_degrees, -360.0, 360.0)
+        for name, lowest, highest in (("scale", 0.1, 10.0), ("rotate_degrees", -360.0, 360.0)):
+            bounds = getattr(self, name)
+            _check_range(name, bounds, lowest, highest)
+            object.__setattr__(self, name, tuple(bounds))  # a list has no hash
         if not (is_number(self.flip) and 0 <= self.flip <= 1):
-            raise ConfigError(f"flip is a probability from 0 to 1, got {self.flip!r}")
+            raise ConfigError(f"flip must be a probability from 0 to 1, got {self.flip!r}")
 
     @property
     def only_flips(self) -> bool:
-        """Whether draws differ in nothing but whether they flip."""
+        """Whether the flip is all that differs between draws."""
         is_fixed = all(low == high for low, high in (self.scale, self.rotate_degrees))
         return is_fixed and not self.slides
 
     def fixed(self, *, is_flipped: bool) -> AugmentParams:
-        """Return what is done where draws only flip."""
+        """Return the parameters with a given flip, where `only_flips`."""
         scale, degrees = float(self.scale[0]), float(self.rotate_degrees[0])
         return AugmentParams(scale=scale, is_flipped=is_flipped, degrees=degrees)
 
     def draw(self, *, seed: int, epoch: int, of: int, camera: int) -> AugmentParams:
-        """Return what is done to a camera in one pass of a clip, or in a window; some 60 µs.
+        """Return the parameters of a camera in one pass of a clip, or in a window; some 60 µs.
 
         Args:
-            seed: Of the loader.
-            epoch: The one whose order the clip is of.
-            of: The clip's place in the layout; of a window, its place in the epoch.
-            camera: Its place in a batch.
+            seed: Seed of the loader.
+            epoch: Epoch whose order the clip belongs to.
+            of: Position of the clip in the layout; of a window, its position in the epoch.
+            camera: Position of the camera in a batch.
         """
-        draws = CounterRng(seed=seed, epoch=epoch, purpose=RngStream.AUGMENT)
-        first = (of * _CAMERAS + (0 if self.alike else camera)) * _DRAWN
-        scale, across, flip, turn = draws.fractions(first + np.arange(4)).tolist()
-        return AugmentParams(
-            scale=_within(self.scale, scale),
-            across=across if self.slides else None,
-            is_flipped=flip < self.flip,
-            degrees=_within(self.rotate_degrees, turn),
-        )
+        return _draw(self, seed, epoch, of, 0 if self.alike else camera)
 
 
-def _within(bounds: tuple[float, float], fraction: float) -> float:
+_MAX_CAMERAS = 1 << 16
+_NUMBERS_PER_CAMERA = 8
+"""Random numbers reserved for each camera; four are used."""
+
+
+@lru_cache(maxsize=4096)
+def _draw(augment: ClipAugment, seed: int, epoch: int, position: int, camera: int) -> AugmentParams:
+    draws = CounterRng(seed=seed, epoch=epoch, purpose=RngStream.AUGMENT)
+    first = (position * _MAX_CAMERAS + camera) * _NUMBERS_PER_CAMERA
+    scale, across, flip, rotation = draws.fractions(first + np.arange(4)).tolist()
+    return AugmentParams(
+        scale=_lerp(augment.scale, scale),
+        across=across if augment.slides else None,
+        is_flipped=flip < augment.flip,
+        degrees=_lerp(augment.rotate_degrees, rotation),
+    )
+
+
+def _lerp(bounds: tuple[float, float], fraction: float) -> float:
     low, high = bounds
     return float(low + (high - low) * fraction)
 
 
-def _check_range(name: str, bounds: object, least: float, most: float) -> None:
+def _check_range(name: str, bounds: object, lowest: float, highest: float) -> None:
     if isinstance(bounds, tuple | list) and len(bounds) == 2 and all(map(is_number, bounds)):
         low, high = bounds
-        if least <= low <= high <= most:
+        if lowest <= low <= high <= highest:
             return
     raise ConfigError(
-        f"{name} is (lowest, highest), numbers from {least:g} to {most:g}, got {bounds!r}"
+        f"{name} must be (lowest, highest), numbers from {lowest:g} to {highest:g}, got {bounds!r}"
     )

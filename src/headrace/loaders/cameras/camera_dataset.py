@@ -1,4 +1,4 @@
-"""Camera streams for a stock DataLoader: each worker keeps its slots, and decodes them once."""
+"""CameraStreamDataset: camera clips for a stock DataLoader; each worker decodes its slots once."""
 
 import os
 import warnings
@@ -16,10 +16,10 @@ from headrace.decode.job_result import read
 from headrace.errors import BackendError, ConfigError
 from headrace.loaders.cameras.augment import ClipAugment
 from headrace.loaders.cameras.camera_alignment import Alignment
-from headrace.loaders.cameras.camera_batch import CameraBatch, SlotCell
+from headrace.loaders.cameras.camera_batch import CameraBatch
 from headrace.loaders.cameras.camera_options import layout_for
-from headrace.loaders.cameras.camera_schedule import first_behind, stream_jobs
-from headrace.loaders.cameras.camera_set import CameraSet
+from headrace.loaders.cameras.camera_schedule import first_after, stream_jobs
+from headrace.loaders.cameras.camera_set import CameraSet, SlotCell
 from headrace.loaders.cameras.camera_view import CameraView, CameraViews, check_views
 from headrace.loaders.cameras.moment_table import MetadataOf, check_metadata
 from headrace.loaders.collate import Collate
@@ -32,8 +32,7 @@ from headrace.sampling.moment_windows import MISSING
 from headrace.sampling.moments import Moments
 from headrace.units import check_integers
 from headrace.video.camera_layout import CameraLayout
-from headrace.video.frame_format import Fit, FrameFormat, Interpolation
-from headrace.video.stream_index import StreamIndex
+from headrace.video.frame_format import Fit, Interpolation
 
 
 @answers_names
@@ -44,40 +43,40 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
         sampler = CameraStreamSampler(cameras, group_num=4, num_workers=2, interleaved=True)
         for batch in sampler.joined(DataLoader(cameras, batch_sampler=sampler, num_workers=2)): ...
 
-    An item is a dict of the tensors of one slot, as `CameraBatch` names them, which the DataLoader
+    An item is a dict of the tensors of one slot, named as in `CameraBatch`, which the DataLoader
     stacks: frames uint8 [C, 3, H, W], sizes, valid, first_frame, slot, clip, clip_name, index,
-    frame, pts_seconds, error_ms, image_matrix; metadata, where asked for, becomes a list. Decoders
-    are opened by the process that uses them, under fork and spawn.
+    frame, pts_seconds, error_ms, image_matrix; metadata, if given, becomes a list. The process that
+    uses a decoder opens it, under fork and spawn.
 
     Args:
         layout: The clips; or the path of an index file `{video_dir: {clip: frame_count}}`.
-        num_of_set: Clips whose decoders a process keeps open: those that its batches go round.
-            With fewer, a decoder starts again at a keyframe for each frame, with a warning.
-        num_of_file: Files that a process keeps open; None: `num_of_set` times the cameras, as far
-            as half the system's limit goes.
-        cameras: Names of the cameras to read, in this order, of an index file; None: all, by name.
-        size: (height, width) of the frames; None keeps that of the cameras, which must be one.
-        view: In place of `size`: a `CameraView`, or a dict of one for each camera, of which all
-            pictures must come out alike in size.
-        augment: What chance does to the pictures of a clip: a `ClipAugment`, drawn once for each
-            pass of it, from the seed of the sampler.
-        alignment: Which frames belong together; None means those of the same index.
-        metadata: What belongs to a moment besides its pictures: a function of the clip's name and a
-            `ClipMoment` that returns a mapping, or a `MomentTable`. Called in the worker.
-        moments: Which moments of each clip are delivered, of `Moments`; None means all.
+        num_of_set: Clips whose decoders a process keeps open: as many as its batches alternate
+            between. With fewer, a decoder seeks back to a keyframe for each frame, with a warning.
+        num_of_file: Files that a process keeps open; None: `num_of_set` times the cameras, up to
+            half the system's limit.
+        cameras: Names of the cameras to read from an index file, in the order of a batch; None:
+            all, by name.
+        size: (height, width) of the frames; None keeps that of the cameras, which must be equal.
+        view: In place of `size`: a `CameraView`, or a dict of one for each camera. All output
+            sizes must be equal.
+        augment: Random geometry of a clip's frames: a `ClipAugment`, drawn once for each pass of a
+            clip, from the seed of the sampler.
+        alignment: Which frames belong to one moment; None means those of the same index.
+        metadata: Metadata of each moment: a function of the clip's name and a `ClipMoment` that
+            returns a mapping, or a `MomentTable`. Called in the worker.
+        moments: The moments of each clip to deliver, as `Moments`; None means all.
         transform: Called with the frames of each item, or `WithSample`.
         skip_bad: Leave out clips with a camera that cannot be opened. Ranks of torch.distributed
-            then compare what they opened, here and when they make their samplers: each must make
-            both.
-        decoding: What decodes, and where; None: PyAV, on the CPU. Workers of the DataLoader must
-            be spawned for a GPU, from which frames come down to the CPU.
+            then compare what they opened, here and in their samplers: each must make both.
+        decoding: Backend and device; None: PyAV, on the CPU. For a GPU, workers of the DataLoader
+            must be spawned; its frames are copied to the CPU.
         gpu: Short for `DecoderConfig.on_gpu(gpu)`: the number of the NVIDIA GPU that decodes; its
             frames are equal bit by bit.
         index_store: Where indexes are kept; None means the user's cache folder.
 
     Raises:
-        BackendError: there is no such GPU, or it does not decode such video; or frames were to stay
-            on the device that decodes them.
+        BackendError: there is no such GPU, it does not decode such video, or `decoding` keeps
+            frames on its device.
         ConfigError: an argument is out of range, or sizes differ and none is given.
         OpenError, ScanError, DecodeError: a camera cannot be read or aligned.
     """
@@ -106,7 +105,13 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
         """Open the index of every camera; decodes nothing yet."""
         check_integers(0, gpu=gpu)
         decoding = DecoderConfig.chosen(decoding, gpu)
-        _check_comes_down(decoding)
+        if decoding.keeps_on_device:
+            raise BackendError(
+                f"decoding keeps frames on {decoding.device}, and items of a CameraStreamDataset "
+                "go through worker processes, which hold CPU memory; CameraLoader gives batches "
+                "there; or leave keeps_on_device out"
+            )
+        check_decoding(decoding)
         check_transforms(transform)
         check_metadata(metadata)
         check_integers(1, num_of_set=num_of_set, num_of_file=num_of_file)
@@ -127,66 +132,67 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
             self._size = self._views.common_size()
             opened.checksum, opened.skipped = self.cameras.checksum, self.cameras.num_lost
         files = num_of_set * len(self.cameras.cameras)
-        most = files_to_keep_open(files, num_of_file)
-        pool = DecoderPool(self._views.plain, most, keeps_codecs=True, decoding=decoding)
+        max_open = files_to_keep_open(files, num_of_file)
+        pool = DecoderPool(self._views.plain, max_open, keeps_codecs=True, decoding=decoding)
         super().__init__(pool)
         self._collate = Collate()
         self._transform = transform
         self._metadata = metadata
-        self._kept: dict[tuple[int, int], tuple[tuple[int, int, int], NDArray[np.uint8]]] = {}
+        self._last_frames: dict[
+            tuple[int, int], tuple[tuple[int, int, int], NDArray[np.uint8]]
+        ] = {}
+        """(slot, camera) → its last frame, if the next moment repeats it: (clip, epoch, frame)."""
         self._num_of_set = num_of_set
-        self._keeps_sets = most == files
-        self._at: dict[int, SlotCell] = {}
-        self._gaps = 0
+        self._keeps_sets = max_open == files
+        self._last_cells: dict[int, SlotCell] = {}
+        self._num_gaps = 0
         self._is_warned = False
         self.skips_bad = skip_bad
         """Whether clips with a camera that cannot be opened are left out."""
 
     def __len__(self) -> int:
-        """How many moments there are, over all clips."""
+        """Number of moments, over all clips."""
         return sum(map(len, self.cameras.clips))
 
     def __getitem__(self, cell: SlotCell) -> dict[str, Any]:
         """Return one slot of a batch.
 
         Raises:
-            ConfigError: it is asked for by a number.
+            ConfigError: `cell` does not come from a sampler.
             DecodeError: a frame is damaged. Names file and pts.
         """
         if not isinstance(cell, SlotCell):
             raise ConfigError(
-                f"moments of cameras are asked for by a sampler, not by number, got {cell!r}: "
+                f"items of a CameraStreamDataset come by a sampler, not by number, got {cell!r}: "
                 "DataLoader(cameras, batch_sampler=CameraStreamSampler(cameras, ...))"
             )
-        self._watch(cell)
+        self._check_order(cell)
         pixels = np.zeros((1, len(self.cameras.cameras), *self._size, 3), np.uint8)
-        if cell.clip >= 0:
-            clip = self.cameras.clips[cell.clip]
-            for camera, frame in enumerate(clip.frames[cell.row].tolist()):
-                if frame != MISSING:
-                    self._show(cell, camera, frame, pixels[0, camera])
-        sizes = np.broadcast_to(self._size if cell.clip >= 0 else (0, 0), (*pixels.shape[:2], 2))
+        for camera, frame in enumerate(self.cameras.frame[cell.row].tolist()):
+            if frame != MISSING:
+                self._read_frame(cell, camera, frame, pixels[0, camera])
+        sizes = np.empty((*pixels.shape[:2], 2), np.int64)
+        sizes[:] = self._size if cell.clip >= 0 else 0
         is_lost = np.zeros(pixels.shape[:2], bool)
-        pictures = self._collate.pictures(pixels)
-        matrices = self._views.matrices([cell])
+        frames, matrices = self._collate.pictures(pixels), self._views.matrices([cell])
         batch = CameraBatch.of(
-            self.cameras, [cell], pictures, sizes.copy(), is_lost, matrices, self._metadata
+            self.cameras, [cell], frames, sizes, is_lost, matrices, self._metadata
         )
         item = batch.sample(0)
         if self._transform is not None:
             item["frames"] = transformed_one(self._transform, item["frames"], item)
         return item
 
-    def _watch(self, cell: SlotCell) -> None:
-        """Warn, once, where slots come to this process so that frames are decoded again."""
-        last = self._at.get(cell.slot)
-        self._at[cell.slot] = cell
+    def _check_order(self, cell: SlotCell) -> None:
+        """Warn, once, if the order of slots makes this process decode frames again."""
+        last = self._last_cells.get(cell.slot)
+        self._last_cells[cell.slot] = cell
         if self._is_warned or cell.clip < 0:
             return
         goes_on = last is not None and (cell.clip, cell.row) == (last.clip, last.row + 1)
         if last is not None and not cell.is_first:
-            self._gaps += not goes_on
-        if self._gaps > len(self._at):  # each slot may have one, where training goes on
+            self._num_gaps += not goes_on
+        if self._num_gaps > len(self._last_cells):  # after a resume, each slot has one
             self._warn(
                 f"slot {cell.slot} came to this process with gaps, so the frames between are "
                 "decoded for nothing; give CameraStreamSampler the num_workers of the DataLoader"
@@ -199,11 +205,10 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
 
     def _was_closed(self, cell: SlotCell) -> bool:
         """Return whether decoders of a slot that goes on were closed for those of other slots."""
-        clip = self.cameras.clips[cell.clip]
         were_open = [
             camera
-            for camera, frame in enumerate(clip.frames[cell.row - 1].tolist())
-            if frame != MISSING and first_behind(clip.frames[cell.row :, camera], frame) is not None
+            for camera, frame in enumerate(self.cameras.frame[cell.row - 1].tolist())
+            if frame != MISSING and self._next_frame(cell, camera, frame) is not None
         ]
         return bool(were_open) and not any(
             self._pool.holds((cell.slot, camera)) for camera in were_open
@@ -213,43 +218,28 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
         self._is_warned = True
         warnings.warn(message, stacklevel=4)
 
-    def _show(self, cell: SlotCell, camera: int, frame: int, out: NDArray[np.uint8]) -> None:
-        """Write a frame to `out`; one that the slot shows again is decoded once."""
-        clip, reader = self.cameras.clips[cell.clip], (cell.slot, camera)
+    def _next_frame(self, cell: SlotCell, camera: int, frame: int) -> int | None:
+        """Return the first frame above `frame` that the rest of the clip, from `cell` on, shows."""
+        end = int(self.cameras.clip_start[cell.clip + 1])
+        return first_after(self.cameras.frame[cell.row : end, camera], frame)
+
+    def _read_frame(self, cell: SlotCell, camera: int, frame: int, out: NDArray[np.uint8]) -> None:
+        """Write a frame to `out`; one that consecutive moments repeat is decoded once."""
+        clip, stream = self.cameras.clips[cell.clip], (cell.slot, camera)
         shown = cell.clip, cell.epoch, frame
-        kept, pixels = self._kept.pop(reader, (None, out))
-        if kept == shown:
+        last, pixels = self._last_frames.pop(stream, (None, out))
+        if last == shown:
             out[...] = pixels
         else:
-            framing = self._views.framing(cell, camera)
-            following = first_behind(clip.frames[cell.row + 1 :, camera], frame)
-            self._decode(clip.indexes[camera], reader, frame, following, framing.shape, out)
-            framing.finish(out)
-        if cell.row + 1 < len(clip) and clip.frames[cell.row + 1, camera] == frame:
-            self._kept[reader] = shown, out.copy()
-
-    def _decode(
-        self,
-        index: StreamIndex,
-        reader: tuple[int, int],
-        frame: int,
-        following: int | None,
-        shape: FrameFormat,
-        out: NDArray[np.uint8],
-    ) -> None:
-        decoder = self._pool.decoder(index, reader, shape)
-        for job in stream_jobs(index, [frame], following):
-            read(decoder, job, [out]).check()
-        if following is None:
-            self._pool.drop(index, reader)
-
-
-def _check_comes_down(decoding: DecoderConfig) -> None:
-    """Refuse what decodes and is not here, or leaves frames on its device: BackendError."""
-    if decoding.keeps_on_device:
-        raise BackendError(
-            f"frames were to stay on {decoding.device}, and items of a CameraStreamDataset go "
-            "through worker processes, which are given memory of the CPU; CameraLoader gives "
-            "batches there; or leave keeps_on_device out"
-        )
-    check_decoding(decoding)
+            geometry, index = self._views.slot_geometry(cell, camera), clip.indexes[camera]
+            following = self._next_frame(cell, camera, frame)
+            decoder = self._pool.decoder(index, stream, geometry.shape)
+            for job in stream_jobs(index, [frame], following):
+                read(decoder, job, [out]).check()
+            if following is None:
+                self._pool.drop(index, stream)
+            geometry.finish(out)
+        next_row = cell.row + 1
+        is_repeated = self.cameras.frame[next_row, camera] == frame
+        if is_repeated and next_row < self.cameras.clip_start[cell.clip + 1]:
+            self._last_frames[stream] = shown, out.copy()

@@ -1,39 +1,43 @@
-"""The engine of a camera loader: lanes in, batches out, each frame decoded once."""
+"""CameraEngine: decodes the streams of a camera loader on threads, each frame once."""
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
-from typing import Generic, TypeAlias
+from typing import Any
 
-from headrace.decode.frame_outputs import Pixels
+import torch
+
+from headrace.decode.decoder_config import DecoderConfig
+from headrace.decode.device_scheduler import DeviceScheduler
 from headrace.decode.job_result import JobResult, read
+from headrace.decode.open_decoder import open_either
 from headrace.decode.protocol import DecodeCounters, Decoder
 from headrace.loaders.cameras.camera_schedule import (
     CameraSchedule,
     CameraStep,
-    LaneJob,
+    StreamJob,
     stream_jobs,
 )
 from headrace.runtime.clock import Clock
 from headrace.runtime.imap import ordered_streams
 from headrace.runtime.synchronization import CapacityLimiter, ResourcePool, Sequencer
 
-_Item: TypeAlias = LaneJob[Pixels] | CameraStep[Pixels]
-
-_ITEMS_AHEAD = 1024
-"""Jobs and batches on their way; memory is bounded by the room, not by this."""
+_MAX_ITEMS = 1024
+"""Jobs and batches in flight; memory is bounded by the batches, not by this."""
 
 
-class CameraEngine(Generic[Pixels]):
-    """One run through the steps of an epoch; it can be run once."""
+class CameraEngine:
+    """One run through the steps of an epoch; runs once."""
 
     def __init__(
         self,
-        lanes: CameraSchedule[Pixels],
+        schedule: CameraSchedule,
+        decoding: DecoderConfig,
+        chooser: DeviceScheduler | None,
         *,
-        batches: int,
+        max_batches: int,
         max_idle: int,
-        workers: int,
+        num_threads: int,
         is_strict: bool,
         stall_seconds: float | None,
         clock: Clock,
@@ -41,134 +45,132 @@ class CameraEngine(Generic[Pixels]):
         """Open nothing yet.
 
         Args:
-            lanes: What is read, into which memory.
-            batches: That may be on their way, besides those the caller has.
-            max_idle: Files that may wait open for their next job.
-            workers: Decoding threads.
-            is_strict: Whether a frame that is lost is an error; else it is marked.
-            stall_seconds: How long a worker may be at one job before it is said to hang.
-            clock: What measures waiting.
+            schedule: The jobs and batches.
+            decoding: Backend and device.
+            chooser: Device of each job, with `DecoderConfig(device="auto")`.
+            max_batches: Batches in flight, besides those of the caller.
+            max_idle: Files that stay open between two jobs.
+            num_threads: Decoding threads.
+            is_strict: Whether a lost frame is an error; otherwise it is marked.
+            stall_seconds: Longest duration of one job before its thread counts as hung.
+            clock: Measures waiting.
         """
         self._clock = clock
-        self.room = CapacityLimiter(batches, clock=clock)
-        """Batches that are being made, or wait for the caller."""
-        self._lanes: CameraSchedule[Pixels] = lanes
-        self._workers = workers
+        self.room = CapacityLimiter(max_batches, clock=clock)
+        """Batches that are being decoded, or wait for the caller."""
+        self._schedule = schedule
+        self._decoding = decoding
+        self._chooser = chooser
+        self._num_threads = num_threads
         self._is_strict = is_strict
         self._stall_seconds = stall_seconds
-        self._turns = Sequencer()
-        self._idle: ResourcePool[tuple[int, int], Decoder[Pixels]] = ResourcePool(max_idle)
-        self._kept: dict[tuple[int, int], tuple[int, Pixels]] = {}
-        self._spent: list[DecodeCounters] = []
+        self._order = Sequencer()
+        self._idle: ResourcePool[tuple[int, int], Decoder[Any]] = ResourcePool(max_idle)
+        self._last_frames: dict[tuple[int, int], tuple[int, Any]] = {}
+        self._counters: list[DecodeCounters] = []
 
     @property
     def counters(self) -> DecodeCounters:
-        """What decoding cost so far, over all workers."""
-        return sum(tuple(self._spent), DecodeCounters())
+        """Cost of decoding so far, over all threads."""
+        return sum(tuple(self._counters), DecodeCounters())
 
-    def run(self, first_step: int) -> Generator[CameraStep[Pixels], None, None]:
-        """Yield every batch from `first_step` on, in order; what is lost in it is marked.
+    def run(self, first_step: int) -> Generator[CameraStep, None, None]:
+        """Yield every batch from `first_step` on, in order, with lost frames marked.
 
         Raises:
-            MediaError: a frame is lost, and that is an error.
-            StageError: a worker hangs.
+            MediaError: a frame is lost, and `is_strict`.
+            StageError: a thread hangs.
         """
-        streams = ordered_streams(
-            self._worker,
-            self._lanes.work(first_step, self.room),
-            workers=self._workers,
+        steps = ordered_streams(
+            self._make_worker,
+            self._schedule.iterate(first_step, self.room),
+            workers=self._num_threads,
             capacity=1,
-            lookahead=_ITEMS_AHEAD,
+            lookahead=_MAX_ITEMS,
             name="cameras",
             stall_seconds=self._stall_seconds,
             clock=self._clock,
-            describe=self._describe,
+            describe=_describe,
             on_cancel=self._cancel,
         )
-        # Left from the right: threads are joined, files closed.
-        with closing(self._lanes.memory), closing(self._idle), closing(streams):
-            for step in streams:
+        memory = self._schedule.memory
+        # Closed from the right: threads are joined before files are closed.
+        with closing(memory), closing(self._idle), closing(steps):
+            for step in steps:
                 if self._is_strict and step.errors:
                     raise step.errors[0]
-                self._lanes.memory.hand_over(step.pixels)
+                memory.hand_over(step.pixels)
                 yield step
                 self.room.give(1)
 
     def _cancel(self) -> None:
         self.room.cancel()
-        self._turns.cancel()
+        self._order.cancel()
 
-    def _worker(
+    def _make_worker(
         self,
-    ) -> AbstractContextManager[Callable[[_Item[Pixels]], list[CameraStep[Pixels]]]]:
-        spent = DecodeCounters()
-        self._spent.append(spent)
+    ) -> AbstractContextManager[Callable[[StreamJob | CameraStep], list[CameraStep]]]:
+        counters = DecodeCounters()
+        self._counters.append(counters)
 
-        def work(item: _Item[Pixels]) -> list[CameraStep[Pixels]]:
+        def work(item: StreamJob | CameraStep) -> list[CameraStep]:
             if isinstance(item, CameraStep):
                 return [item]
-            with self._turns.turn(item.lane, item.turn):
-                spent.count(self._decode(item))
+            with self._order.turn(item.stream, item.number):
+                counters.count(self._decode(item))
             return []
 
         return nullcontext(work)
 
-    def _decode(self, job: LaneJob[Pixels]) -> DecodeCounters:
-        """Write the frames of a job where they belong; what cannot be decoded is marked there."""
-        (place, camera), memory = job.lane, self._lanes.memory
-        left: dict[int, list[CameraStep[Pixels]]] = dict(job.wanted)
-        last = self._kept.pop(job.lane, None)
+    def _decode(self, job: StreamJob) -> DecodeCounters:
+        """Write the frames of a job into its batches, and mark those that are lost."""
+        steps_of = dict(job.steps)
+        last = self._last_frames.pop(job.stream, None)
         if last is not None:
-            for step in left.pop(last[0], []):
-                step.picture(place, camera)[...] = last[1]
-        index = self._lanes.cameras.clips[job.clip].indexes[camera]
-        idle = self._idle.take(job.lane)
-        decoder = idle or memory.decoder(index, job.framing.shape)
+            for step in steps_of.pop(last[0], []):
+                step.frame(*job.stream)[...] = last[1]
+        decoder = self._idle.take(job.stream) or open_either(
+            job.index, job.geometry.shape, self._decoding, chooser=self._chooser
+        )
         before, stays_open = replace(decoder.counters), False
         try:
-            is_whole = True
-            for wanted in stream_jobs(index, [*left], job.next_frame):
-                out = [left[frame][0].picture(place, camera) for frame in wanted.wanted]
-                reading = read(decoder, wanted, out)
-                for frame, picture in zip(wanted.wanted, out, strict=True):
-                    if frame in reading.came:
-                        job.framing.finish(picture)
-                is_whole &= reading.error is None
-                last = wanted.wanted[-1], out[-1]
-                _show(reading, job.lane, left, out)
-            if is_whole and job.keeps_last and last is not None:
-                self._kept[job.lane] = last[0], memory.copy(last[1])
-            stays_open = is_whole and job.goes_on
+            is_complete = True
+            for decode_job in stream_jobs(job.index, [*steps_of], job.next_frame):
+                out = [steps_of[frame][0].frame(*job.stream) for frame in decode_job.wanted]
+                result = read(decoder, decode_job, out)
+                is_complete &= result.error is None
+                _deliver(result, job, out)
+                last = decode_job.wanted[-1], out[-1]
+            if is_complete and job.keeps_last and last is not None:
+                frame, pixels = last
+                copied = pixels.clone() if isinstance(pixels, torch.Tensor) else pixels.copy()
+                self._last_frames[job.stream] = frame, copied
+            stays_open = is_complete and job.goes_on
         finally:
             if stays_open:
-                self._idle.put(job.lane, decoder)
+                self._idle.put(job.stream, decoder)
             else:
                 decoder.close()
         return decoder.counters - before
 
-    def _describe(self, item: _Item[Pixels]) -> str:
-        if isinstance(item, CameraStep):
-            return "a batch"
-        clip = self._lanes.cameras.clips[item.clip]
-        first = next(iter(item.wanted), 0)
-        source = clip.indexes[item.lane[1]].source
-        return f"{len(item.wanted)} frames of {source} (from frame {first})"
+
+def _describe(item: StreamJob | CameraStep) -> str:
+    if isinstance(item, CameraStep):
+        return "a batch"
+    first = next(iter(item.steps), 0)
+    return f"{len(item.steps)} frames of {item.index.source} (from frame {first})"
 
 
-def _show(
-    reading: JobResult,
-    lane: tuple[int, int],
-    shown: dict[int, list[CameraStep[Pixels]]],
-    pictures: Sequence[Pixels],
-) -> None:
-    """Copy frames to all batches that show them; mark those that did not come, and leave black."""
-    for frame, pixels in zip(reading.wanted, pictures, strict=True):
-        steps = shown[frame]
-        if frame in reading.came:
+def _deliver(result: JobResult, job: StreamJob, frames: Sequence[Any]) -> None:
+    """Finish decoded frames and copy them to all batches that show them; mark lost ones, black."""
+    for number, pixels in zip(result.wanted, frames, strict=True):
+        steps = job.steps[number]
+        if number in result.came:
+            job.geometry.finish(pixels)
             for step in steps[1:]:
-                step.picture(*lane)[...] = pixels
-        elif reading.error is not None:
+                step.frame(*job.stream)[...] = pixels
+        elif result.error is not None:
             for step in steps:
-                step.is_lost[lane] = True
-                step.picture(*lane)[...] = 0
-                step.errors.append(reading.error)
+                step.is_lost[job.stream] = True
+                step.frame(*job.stream)[...] = 0
+                step.errors.append(result.error)

@@ -3,17 +3,13 @@
 import math
 import zlib
 from dataclasses import dataclass
-from typing import Any
-
-import torch
 
 from headrace.decode.open_decoder import check_opens
 from headrace.errors import MediaError, NoLengthError
 from headrace.loaders.cameras.camera_batch import CameraBatch
 from headrace.loaders.cameras.camera_engine import CameraEngine
-from headrace.loaders.cameras.camera_memory import memory_of
 from headrace.loaders.cameras.camera_options import CameraOptions, layout_for
-from headrace.loaders.cameras.camera_schedule import CameraSchedule, CameraStep
+from headrace.loaders.cameras.camera_schedule import BatchMemory, CameraSchedule, CameraStep
 from headrace.loaders.cameras.camera_set import CameraSet
 from headrace.loaders.cameras.camera_view import CameraViews
 from headrace.loaders.loader_options import takes
@@ -35,34 +31,34 @@ from headrace.sampling.slots import (
 
 @dataclass(frozen=True, kw_only=True)
 class CameraStatistics(DeliveryStatistics):
-    """What a camera loader did; `amplification` is 1 where each frame is decoded once."""
+    """Counts of a camera loader; `amplification` is 1 where each frame is decoded once."""
 
     frames_missing: int
-    """Pictures that a camera has no frame for: black, or another moment's."""
+    """Delivered frames that a camera does not have: black, or another moment's."""
     frames_lost: int
-    """Pictures that could not be decoded."""
+    """Delivered frames that could not be decoded: black."""
     frames_surplus: int
-    """Frames of a clip beyond the end of its reference, where `sync` is `index`."""
+    """Frames of clips after the end of their reference, with `sync="index"`."""
     moments_dropped: int
-    """Of an epoch: those that a camera has no frame for, where these are to be dropped; also of
-    clips that are left out, as none of their moments has a frame of every camera."""
+    """Moments of an epoch left out by `on_missing="drop"`, also those of clips that have no moment
+    left."""
     clips_skipped: int
     """Clips that cannot be read, or have no moment left."""
     moments_empty: int = 0
-    """Of slots that had nothing left to read, where `tail` is `pad`."""
+    """Moments of slots with nothing left to read, with `tail="pad"`."""
     moments_repeated: int = 0
-    """Read again to fill batches, where `tail` is `refill`."""
+    """Moments read again to fill batches, with `tail="refill"`."""
     moments_cut: int = 0
-    """Not read in the epochs that ended, as not all slots had as many, where `tail` is `drop`."""
+    """Moments of finished epochs that were not read, with `tail="drop"`."""
     cameras_missing: int = 0
-    """Cameras that a clip has no file of, or none that can be opened, and that are masked."""
+    """Cameras of clips that are masked: their file is absent, or cannot be opened."""
 
 
-_CHUNK = 16
+_JOB_FRAMES = 16
 """Frames of a job. With 4, processor caches lose a stream between jobs, at 8 % of the speed."""
 
 
-class CameraLoader(ResumableLoader[CameraStep[Any], CameraBatch]):
+class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
     """Batches of `group_num` clips, each seen by all cameras at one moment, in order.
 
         with CameraLoader("index_frame.json", group_num=4, size=(256, 704)) as loader:
@@ -70,29 +66,26 @@ class CameraLoader(ResumableLoader[CameraStep[Any], CameraBatch]):
                 for batch in loader:
                     train(batch.frames, batch.first_frame)
 
-    A clip stays in its slot of the batch from its first frame to its last, and so with one rank and
-    its open decoders: every frame is decoded once, however many ranks and workers there are. Clips
-    go whole to slots, the longest first; all ranks have equally many steps.
+    A clip stays in one slot of the batch from its first frame to its last, and so with one rank and
+    its open decoders: every frame is decoded once, for any number of ranks and threads. Clips are
+    assigned to slots as a whole, the longest first; all ranks have the same number of steps.
 
-    Batches are the same, bit for bit, with any memory budget, look-ahead and number of workers.
+    Batches are the same, bit for bit, with any memory budget, lookahead and number of threads.
     Iterate it once for each epoch. One thread may use a loader at a time. A state may be loaded
-    with another number of workers, another budget and look-ahead.
+    with another number of threads, another budget and lookahead.
 
     With `DecoderConfig(device="cuda:0", keeps_on_device=True)` frames stay on the GPU that decodes
-    them: `frames` is the very tensor that decoders write into, there. All work on it goes to
-    PyTorch's default stream; it is ready for what the thread that takes it asks of its own stream
-    next, for which that one waits. The memory budget is of the GPU's memory then. No GPU has run
-    this yet.
+    them: `frames` is the tensor that decoders write into. All work on it runs on PyTorch's default
+    stream; the current stream of the thread that takes it waits for that. The memory budget then
+    counts GPU memory. This has not run on a GPU yet.
 
-    Arguments are the fields of `CameraOptions`, which stands on `LoaderOptions`; `help` tells them
-    one by one.
+    Arguments are the fields of `CameraOptions` and `LoaderOptions`; `help` lists them.
 
     Raises:
-        BackendError: there is no such GPU; or frames were to stay there, and those of a camera
-            cannot.
-        ConfigError: an argument is out of range, the budget does not hold three batches, there are
-            fewer clips than the tail needs, ranks opened other clips, or sizes differ and neither
-            size nor ragged is given.
+        BackendError: there is no such GPU, or frames of a camera cannot stay on it.
+        ConfigError: an argument is out of range, the budget does not hold three batches, the tail
+            needs more clips, ranks opened other clips, or sizes differ and neither size nor ragged
+            is given.
         OpenError, ScanError, DecodeError: a camera cannot be read or aligned.
     """
 
@@ -101,13 +94,13 @@ class CameraLoader(ResumableLoader[CameraStep[Any], CameraBatch]):
     _NEEDED = "clips, order, group_num and number of ranks (slots are group_num times ranks)"
 
     _plan: SlotPlan | EndlessPlan
-    """Of the epoch that runs."""
+    """Plan of the current epoch."""
     _epoch: int
-    """The one that runs."""
+    """Current epoch."""
 
     @takes(CameraOptions)
     def __init__(self, asked: CameraOptions) -> None:
-        """Open the index of every camera; 1 ms for one that was seen before. Decodes nothing."""
+        """Open the index of every camera; 1 ms for one scanned before. Decodes nothing."""
         super().__init__(asked, prefetch_next_epoch=False)
         self._asked = asked
         self._delivered = self._missing = self._lost = 0
@@ -115,17 +108,17 @@ class CameraLoader(ResumableLoader[CameraStep[Any], CameraBatch]):
         with agreement(asked.rank is None and not asked.is_strict) as opened:
             asked.check()
             self._chooser = asked.chooser()
-            self._workers = asked.thread_count()
+            self._num_threads = asked.thread_count()
             self._collate = asked.collate()
-            share = shard_of(asked.rank, asked.num_replicas, drop_last=False)
+            shard = shard_of(asked.rank, asked.num_replicas, drop_last=False)
             self._cameras = CameraSet.open(
                 layout_for(asked.layout, asked.cameras),
                 asked.alignment,
                 moments=asked.moments,
                 skip_bad=not asked.is_strict,
                 index_store=asked.index_store,
-                rank=share.rank,
-                ranks=share.ranks,
+                rank=shard.rank,
+                ranks=shard.ranks,
             )
             self._decoding = asked.decoder()
             indexes = (index for clip in self._cameras.clips for index in clip.indexes)
@@ -140,21 +133,29 @@ class CameraLoader(ResumableLoader[CameraStep[Any], CameraBatch]):
             )
             self._ragged = asked.ragged if len(self._views.sizes) > 1 else None
             self._sequences = self._cameras.sequences(asked.seq_split)
-            self._schedule = self._scheduled(asked)
-            self._lanes = asked.group_num * len(self._cameras.cameras)
-            batch_bytes = self._lanes * math.prod(self._widest()) * 3
-            self._ahead = asked.batches_ahead(batch_bytes)
-            self._max_open = files_to_keep_open(self._lanes, asked.num_of_file)
+            self._slots = range(shard.rank * asked.group_num, (shard.rank + 1) * asked.group_num)
+            self._schedule = SlotSchedule(
+                lengths=self._sequences[:, 2] - self._sequences[:, 1],
+                slots=shard.ranks * asked.group_num,
+                group=asked.group_num,
+                tail=asked.tail,
+                shuffle=asked.shuffle,
+                seed=asked.seed,
+            )
+            self._num_streams = asked.group_num * len(self._cameras.cameras)
+            size = self._views.common_size() if self._ragged is None else self._views.max_size
+            self._ahead = asked.batches_ahead(self._num_streams * math.prod(size) * 3)
+            self._max_open = files_to_keep_open(self._num_streams, asked.num_of_file)
             opened.checksum, opened.skipped = self._identity()["checksum"], self._cameras.num_lost
 
     @property
     def cameras(self) -> tuple[str, ...]:
-        """Their names, in the order of a batch."""
+        """Names of the cameras, in the order of a batch."""
         return self._cameras.cameras
 
     @property
     def skipped_videos(self) -> tuple[MediaError, ...]:
-        """Why clips that cannot be read are left out; each error names its file."""
+        """One error for each clip that is left out; names its file."""
         return self._cameras.skipped
 
     @property
@@ -164,76 +165,57 @@ class CameraLoader(ResumableLoader[CameraStep[Any], CameraBatch]):
 
     @property
     def statistics(self) -> CameraStatistics:
-        """What the loader did so far."""
-        spent = self._totals
+        """Counts so far."""
+        totals = self._totals
         return CameraStatistics(
             frames_delivered=self._delivered,
-            frames_decoded=spent.decode_counters.frames_decoded,
-            seeks=spent.decode_counters.seeks,
-            opens=spent.decode_counters.opens,
-            bytes_read=spent.decode_counters.bytes_read,
+            frames_decoded=totals.decode_counters.frames_decoded,
+            seeks=totals.decode_counters.seeks,
+            opens=totals.decode_counters.opens,
+            bytes_read=totals.decode_counters.bytes_read,
             frames_missing=self._missing,
             frames_lost=self._lost,
             frames_surplus=sum(clip.surplus for clip in self._cameras.clips),
             moments_dropped=self._cameras.moments_dropped,
             clips_skipped=len(self._cameras.skipped),
             starved_seconds=self._starved_seconds,
-            blocked_seconds=spent.blocked_seconds,
+            blocked_seconds=totals.blocked_seconds,
             decoded_by=None if self._chooser is None else self._chooser.decoded_by,
             moments_empty=self._tail.empty,
             moments_repeated=self._tail.repeated,
             moments_cut=self._tail.dropped,
-            cameras_missing=sum(len(clip.lacking) for clip in self._cameras.clips),
+            cameras_missing=len(self._cameras.lacking),
         )
 
-    def _scheduled(self, asked: CameraOptions) -> SlotSchedule:
-        shard = shard_of(asked.rank, asked.num_replicas, drop_last=False)
-        self._slots = range(shard.rank * asked.group_num, (shard.rank + 1) * asked.group_num)
-        return SlotSchedule(
-            lengths=self._sequences[:, 2] - self._sequences[:, 1],
-            slots=shard.ranks * asked.group_num,
-            group=asked.group_num,
-            tail=asked.tail,
-            shuffle=asked.shuffle,
-            seed=asked.seed,
-        )
-
-    def _begin(self, start: Position) -> Running[CameraStep[Any]]:
+    def _begin(self, start: Position) -> Running[CameraStep]:
         asked, self._epoch = self._asked, start.epoch
         self._plan = self._schedule.plan(start.epoch)
-        lanes = CameraSchedule[Any](
-            cameras=self._cameras,
-            sequences=self._sequences,
-            plan=self._plan,
-            slots=self._slots,
-            views=self._views,
-            seed=self._schedule.seed,
-            ragged=self._ragged,
-            chunk=self._chunk(),
-            memory=memory_of(self._decoding, self._ahead + 2, self._chooser),
-        )
+        max_idle, job_frames = self._num_streams, max(1, min(_JOB_FRAMES, self._ahead // 2))
+        if self._max_open < self._num_streams:
+            # Each job seeks to its first frame, so jobs are long.
+            max_idle, job_frames = max(1, self._max_open - self._num_threads), self._ahead
         engine = CameraEngine(
-            lanes,
-            batches=self._ahead,
-            max_idle=self._max_idle(),
-            workers=self._workers if self._chooser is None else self._chooser.threads,
+            CameraSchedule(
+                cameras=self._cameras,
+                sequences=self._sequences,
+                plan=self._plan,
+                slots=self._slots,
+                views=self._views,
+                seed=self._schedule.seed,
+                ragged=self._ragged,
+                job_frames=job_frames,
+                memory=BatchMemory(self._decoding, max_reused=self._ahead + 2),
+            ),
+            self._decoding,
+            self._chooser,
+            max_batches=self._ahead,
+            max_idle=max_idle,
+            num_threads=self._num_threads if self._chooser is None else self._chooser.threads,
             is_strict=asked.is_strict,
             stall_seconds=asked.stall_seconds,
             clock=asked.clock,
         )
         return Running(engine=engine, steps=engine.run(start.place))
-
-    def _max_idle(self) -> int:
-        """Return how many files may wait open for their next job: besides those being read."""
-        if self._max_open < self._lanes:
-            return max(1, self._max_open - self._workers)
-        return self._lanes
-
-    def _chunk(self) -> int:
-        """Return how many frames a job has: long ones, where it must seek to its first."""
-        if self._max_open < self._lanes:
-            return self._ahead
-        return max(1, min(_CHUNK, self._ahead // 2))
 
     @property
     def _is_random(self) -> bool:
@@ -244,7 +226,7 @@ class CameraLoader(ResumableLoader[CameraStep[Any], CameraBatch]):
         return self._schedule.tail == "endless"
 
     def __len__(self) -> int:
-        """How many batches the next epoch has; the same for every rank.
+        """Number of batches of the next epoch; the same for every rank.
 
         Raises:
             NoLengthError: `tail` is `endless`.
@@ -253,20 +235,23 @@ class CameraLoader(ResumableLoader[CameraStep[Any], CameraBatch]):
             raise NoLengthError(f"a CameraLoader {NO_LENGTH}")
         return super().__len__()
 
-    def _after(self, step: CameraStep[Any]) -> Position:
-        """Return the next step of the epoch that runs, or the next epoch."""
-        following = step.number + 1
-        if following == self._plan.num_steps:
+    def _after(self, step: CameraStep) -> Position:
+        """Return the next step of this epoch, or the next epoch."""
+        if step.number + 1 == self._plan.num_steps:
             return Position(epoch=self._epoch + 1)
-        return Position(epoch=self._epoch, place=following)
+        return Position(epoch=self._epoch, place=step.number + 1)
 
-    def _batch(self, step: CameraStep[Any]) -> CameraBatch:
-        pictures = self._collate.pictures(step.pixels)
-        matrices, metadata = self._views.matrices(step.cells), self._asked.metadata
+    def _batch(self, step: CameraStep) -> CameraBatch:
         batch = CameraBatch.of(
-            self._cameras, step.cells, pictures, step.sizes, step.is_lost, matrices, metadata
+            self._cameras,
+            step.cells,
+            self._collate.pictures(step.pixels),
+            step.sizes,
+            step.is_lost,
+            self._views.matrices(step.cells),
+            self._asked.metadata,
         )
-        batch = self._collate.transformed(batch, lambda: self._seeds(step, batch.clip))
+        batch = self._collate.transformed(batch, lambda: self._seeds(step, batch.clip.tolist()))
         shown = int((batch.clip >= 0).sum()) * len(self._cameras.cameras)
         lost = int(step.is_lost.sum())
         self._delivered += shown
@@ -275,30 +260,26 @@ class CameraLoader(ResumableLoader[CameraStep[Any], CameraBatch]):
         self._tail += self._plan.tail(self._slots, step.number, step.number + 1)
         return batch
 
-    def _seeds(self, step: CameraStep[Any], clip: torch.Tensor) -> list[int]:
-        """Return what the transform of each sample begins from."""
-        seed, seeds = self._schedule.seed, []
-        for cell, number in zip(step.cells, clip.tolist(), strict=True):
-            draws = CounterRng(seed=seed, epoch=cell.epoch, purpose=RngStream.TRANSFORM)
-            seeds.append(int(draws.words(number + 1)))
+    def _seeds(self, step: CameraStep, clips: list[int]) -> list[int]:
+        """Return the seed of each sample's transform."""
+        seeds = []
+        for cell, clip in zip(step.cells, clips, strict=True):
+            draws = CounterRng(
+                seed=self._schedule.seed, epoch=cell.epoch, purpose=RngStream.TRANSFORM
+            )
+            seeds.append(int(draws.words(clip + 1)))
         return seeds
 
     def _steps_left(self, position: Position) -> int:
         return self._schedule.plan(position.epoch).num_steps - position.place
 
-    def _widest(self) -> tuple[int, int]:
-        """Return the (height, width) that a picture needs at most."""
-        return self._views.common_size() if self._ragged is None else self._views.widest
-
     def _identity(self) -> dict[str, int]:
         schedule = self._schedule
-        said = (
-            repr((schedule.tail, schedule.shuffle and ORDER)).encode() + self._sequences.tobytes()
-        )
+        order = repr((schedule.tail, schedule.shuffle and ORDER)).encode()
         return {
             "seed": schedule.seed,
             "slots": schedule.slots,
             "group_num": schedule.group,
             "clips": len(self._cameras.clips),
-            "checksum": zlib.crc32(said, self._cameras.checksum),
+            "checksum": zlib.crc32(order + self._sequences.tobytes(), self._cameras.checksum),
         }

@@ -1,263 +1,271 @@
-"""Lanes: every camera of every slot is read in order, a few frames at a time, into its batches."""
+"""CameraSchedule: the decode jobs of each stream, and the batches that they fill.
+
+A stream is one camera of one slot. It is read in order, a few frames in each job.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import Final, Generic
+from itertools import chain, pairwise
+from typing import Any, Final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from headrace.decode.frame_outputs import Pixels
+from headrace.decode.decoder_config import DecoderConfig
+from headrace.decode.device_scheduler import device_of
 from headrace.decode.protocol import DecodeJob
 from headrace.errors import MediaError
-from headrace.loaders.cameras.augment import Framing
-from headrace.loaders.cameras.camera_batch import Ragged, SlotCell
-from headrace.loaders.cameras.camera_memory import PictureMemory
-from headrace.loaders.cameras.camera_set import CameraSet
+from headrace.loaders.cameras.augment import FrameGeometry
+from headrace.loaders.cameras.camera_batch import Ragged
+from headrace.loaders.cameras.camera_set import CameraSet, SlotCell
 from headrace.loaders.cameras.camera_view import CameraViews
+from headrace.loaders.frame_memory import DeviceBuffers
+from headrace.runtime.buffer_pool import BatchBufferPool, mapped
 from headrace.runtime.synchronization import CapacityLimiter
 from headrace.sampling.moment_windows import MISSING
 from headrace.sampling.slots import EndlessPlan, SlotPlan
 from headrace.video.random_access import RandomAccess
 from headrace.video.stream_index import StreamIndex
 
-_SEEK: Final = 2
-"""Frames that might be decoded in the time of a seek, about: see `planning/chunks.py`."""
+_SEEK_FRAMES: Final = 2
+"""Frames decoded in about the time of a seek: see `planning/chunks.py`."""
 
 
 def stream_jobs(
     index: StreamIndex, wanted: Sequence[int], following: int | None
 ) -> Iterator[DecodeJob]:
-    """Yield jobs for frames of one camera, cut where a seek costs less than what lies between.
+    """Yield jobs for frames of one camera, split where a seek costs less than decoding on.
 
-    So a GOP of which none is wanted is not decoded, nor more than two frames behind the last one
-    that is wanted of a GOP; and the codec is left to read on only where it will.
+    So a GOP without a wanted frame is not decoded, and at most two frames of a GOP after its last
+    wanted one. The codec keeps its state only where the next job reads on.
 
     Args:
-        index: The frames there are.
-        wanted: Those to deliver, ascending, none twice.
-        following: The first that is wanted behind them, by a job that comes later; None: none is.
+        index: The frames of the camera.
+        wanted: Frames to deliver, ascending, none twice.
+        following: First frame that a later job wants; None where no job follows.
     """
     part: list[int] = []
     for frame, after in pairwise([*wanted, following]):
         assert frame is not None
         part.append(frame)
-        is_cut = after is None or _is_far(index, frame, after)
+        is_cut = after is None or _is_seek_cheaper(index, frame, after)
         if is_cut or after == following:
-            # Where no seek finds the way, whoever stands nowhere begins again at the first packet.
+            # Where no seek works, a decoder without state starts again at the first packet.
             goes_on = after is not None and not (is_cut and index.is_seekable)
             yield DecodeJob(tuple(part), goes_on=goes_on, following=None if is_cut else after)
             part = []
 
 
-def first_behind(frames: NDArray[np.int64], frame: int) -> int | None:
-    """Return the first of a camera's `frames`, int64 [moments], that is shown after `frame`."""
-    behind = frames[frames > frame]
-    return int(behind[0]) if len(behind) else None
+def first_after(frames: NDArray[np.int64], frame: int) -> int | None:
+    """Return the first of a camera's `frames`, int64 [moments], that is above `frame`."""
+    later = frames[frames > frame]
+    return int(later[0]) if len(later) else None
 
 
-def _is_far(index: StreamIndex, frame: int, after: int) -> bool:
-    """Return whether to seek from a frame to one behind it costs less than to read on."""
+def _is_seek_cheaper(index: StreamIndex, frame: int, after: int) -> bool:
+    """Return whether a seek from `frame` to `after` costs less than decoding what lies between."""
     next_gop = index.gop_of(frame) + 1
     gop = index.gop_of(after)
     if gop != next_gop:
         return gop > next_gop
     if index.gop_trust[gop] == RandomAccess.DOUBTFUL:
-        return False  # Whoever seeks there may have to go back further.
+        return False  # A seek there may have to go back further.
     start = int(index.gop_start[gop])
     between = start - frame - 1
     if index.can_skip:
         between -= int(np.count_nonzero(index.is_droppable[frame + 1 : start]))
-    return between > _SEEK
+    return between > _SEEK_FRAMES
 
 
-def cell_at(
-    plan: SlotPlan | EndlessPlan, sequences: NDArray[np.int64], slot: int, step: int, *, seed: int
-) -> SlotCell:
-    """Return what a slot shows in a step; `sequences` are int64 [n, 3]: (clip, first row, end)."""
-    sequence, offset = plan.at(slot, step)
-    if sequence < 0:
-        return SlotCell(slot=slot, clip=-1, row=-1, is_first=False)
-    clip, first, _ = sequences[sequence].tolist()
-    return SlotCell(
-        slot=slot,
-        clip=clip,
-        row=first + offset,
-        is_first=offset == 0,
-        epoch=plan.epoch_at(slot, step),
-        seed=seed,
-    )
+class BatchMemory:
+    """Memory of batches: arrays on the CPU, or tensors on the device that decodes. Thread-safe.
+
+    All work on the tensors runs on the device's default CUDA stream, which is that of the decoding
+    threads. The thread that takes batches may use another stream, which waits for it.
+    """
+
+    def __init__(self, decoding: DecoderConfig, max_reused: int) -> None:
+        """Allocate nothing yet; the memory of up to `max_reused` batches of arrays is reused."""
+        self._arrays = BatchBufferPool(max_reused)
+        self._tensors = DeviceBuffers(device_of(decoding)) if decoding.keeps_on_device else None
+
+    def take(self, shape: tuple[int, ...]) -> Any:
+        """Return uint8 of `shape`, of any content, for the frames of a batch.
+
+        Raises:
+            BackendError: the device has no memory left.
+        """
+        return (self._tensors or self._arrays).take(shape)
+
+    def black(self, size: tuple[int, int]) -> Any:
+        """Return a black frame, uint8 [height, width, 3], in memory of its own. Raises likewise."""
+        if self._tensors is not None:
+            return self._tensors.take((*size, 3)).zero_()
+        return mapped((*size, 3)) if all(size) else np.zeros((*size, 3), np.uint8)
+
+    def hand_over(self, frames: Any) -> None:
+        """Make the frames of a batch, or lists of them, ready for this thread's CUDA stream."""
+        if self._tensors is not None:
+            is_tensor = isinstance(frames, torch.Tensor)
+            self._tensors.hand_over([frames] if is_tensor else chain(*frames))
+
+    def close(self) -> None:
+        """Free unused memory, and the rest when the batches are freed."""
+        self._arrays.close()
 
 
 @dataclass(kw_only=True, eq=False)
-class CameraStep(Generic[Pixels]):
-    """A batch that is being made: decoders write its pixels where they belong."""
+class CameraStep:
+    """The batch of one step while decoders write its frames."""
 
     number: int
+    """Position in the epoch."""
     cells: tuple[SlotCell, ...]
-    pixels: Pixels | list[list[Pixels]]
-    """uint8 [N, C, H, W, 3], or N lists of C pictures [H, W, 3]; of any content until they are
-    decoded, black where nothing will be."""
+    pixels: Any
+    """uint8 [N, C, H, W, 3], or N lists of C frames [H, W, 3], as arrays or tensors. Undefined
+    until decoded; black where no decoder writes."""
     sizes: NDArray[np.int64]
     """int64 [N, C, 2]."""
     is_lost: NDArray[np.bool_]
-    """bool [N, C]: could not be decoded."""
+    """bool [N, C]: frames that could not be decoded."""
     errors: list[MediaError] = field(default_factory=list)
-    """Why; none where nothing is lost."""
+    """One for each lost frame."""
 
-    def picture(self, place: int, camera: int) -> Pixels:
-        """Return where the pixels of one camera belong, uint8 [H, W, 3]."""
-        height, width = self.sizes[place, camera].tolist()
-        whole: Pixels = self.pixels[place][camera]
-        return whole[:height, :width]
+    def frame(self, position: int, camera: int) -> Any:
+        """Return the memory of one camera's frame at a position, uint8 [H, W, 3]."""
+        height, width = self.sizes[position, camera].tolist()
+        return self.pixels[position][camera][:height, :width]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class LaneJob(Generic[Pixels]):
-    """Some frames of one camera of one slot, one after the other."""
+class StreamJob:
+    """Some consecutive frames of one stream."""
 
-    lane: tuple[int, int]
-    """(place of the slot in this rank's batch, camera)."""
-    turn: int
-    """How many jobs of the lane come before."""
-    clip: int
-    framing: Framing
-    """What becomes of its pictures."""
-    wanted: dict[int, list[CameraStep[Pixels]]]
-    """Frame → the batches that show it, at the lane's place; ascending."""
+    stream: tuple[int, int]
+    """(position of the slot in this rank's batch, camera)."""
+    number: int
+    """Jobs of the stream before this one."""
+    index: StreamIndex
+    geometry: FrameGeometry
+    steps: dict[int, list[CameraStep]]
+    """Frame → the batches that show it; frames ascending."""
     goes_on: bool
-    """Whether the next job of the lane is of this sequence."""
+    """Whether the next job of the stream belongs to the same sequence."""
     next_frame: int | None
-    """The first that the sequence may want of this camera behind these; None: it wants none."""
+    """First later frame that the sequence wants of this camera; None if there is none."""
     keeps_last: bool
-    """Whether it begins with the frame that this one ends with."""
+    """Whether the next job starts with the last frame of this one."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class CameraSchedule(Generic[Pixels]):
-    """What one rank reads in an epoch, as jobs and batches."""
+class CameraSchedule:
+    """The work of one rank in an epoch, as jobs and batches."""
 
     cameras: CameraSet
     sequences: NDArray[np.int64]
-    """int64 [sequences, 3]: (clip, first row, end row)."""
+    """int64 [sequences, 3]: (clip, first moment, end)."""
     plan: SlotPlan | EndlessPlan
     slots: range
-    """Those of this rank."""
+    """Slots of this rank."""
     views: CameraViews
-    """What becomes of pictures."""
     seed: int
-    """What chance in them follows from."""
+    """Seed of augmentation."""
     ragged: Ragged | None
-    """What becomes of cameras of different sizes; None where there are none."""
-    chunk: int
+    """Batches of cameras of different sizes; None where sizes are equal."""
+    job_frames: int
     """Frames of a job, at most."""
-    memory: PictureMemory[Pixels]
-    """Of batches, and what decodes into it."""
+    memory: BatchMemory
 
-    def cells(self, step: int) -> tuple[SlotCell, ...]:
-        """Return what each slot shows in a step."""
-        return tuple(
-            cell_at(self.plan, self.sequences, slot, step, seed=self.seed) for slot in self.slots
-        )
+    def iterate(self, first_step: int, room: CapacityLimiter) -> Iterator[StreamJob | CameraStep]:
+        """Yield, for every step, its missing jobs, then the batch.
 
-    def work(
-        self, first_step: int, room: CapacityLimiter
-    ) -> Iterator[LaneJob[Pixels] | CameraStep[Pixels]]:
-        """Yield, for every step, the jobs that it still needs, then the batch itself.
-
-        A job is asked for when the first of its frames is due, and fills the batches behind as
-        well. Every batch takes a place in `room`.
+        A job comes when its first frame is due, and fills the following batches too. Every batch
+        takes one place of `room`.
         """
         covered = [first_step] * len(self.slots)
-        turns = [0] * len(self.slots)
-        begun: dict[int, CameraStep[Pixels]] = {}
-        for step in range(first_step, self.plan.num_steps):
-            for place in range(len(self.slots)):
-                if covered[place] > step:
+        numbers = [0] * len(self.slots)
+        started: dict[int, CameraStep] = {}
+        for number in range(first_step, self.plan.num_steps):
+            for position in range(len(self.slots)):
+                if covered[position] > number:
                     continue
-                until = self._covered_until(self.slots[place], step)
-                for number in range(step, until):
-                    if number not in begun:
+                end = covered[position] = self._job_end(self.slots[position], number)
+                for later in range(number, end):
+                    if later not in started:
                         room.take(1)
-                        begun[number] = self._begin(number)
-                covered[place] = until
-                if begun[step].cells[place].clip >= 0:
-                    steps = [begun[k] for k in range(step, until)]
-                    yield from self._jobs(place, steps, turns[place])
-                    turns[place] += 1
-            yield begun.pop(step)
+                        started[later] = self._start_step(later)
+                if started[number].cells[position].clip >= 0:
+                    steps = [started[later] for later in range(number, end)]
+                    yield from self._stream_jobs(position, steps, numbers[position])
+                    numbers[position] += 1
+            yield started.pop(number)
 
-    def _covered_until(self, slot: int, step: int) -> int:
-        """Return the step that a job which begins at `step` does not reach."""
+    def _job_end(self, slot: int, step: int) -> int:
+        """Return the end of the steps [step, end) that one job of a slot covers."""
         sequence, offset = self.plan.at(slot, step)
         if sequence < 0:
             return step + 1
         length = int(self.sequences[sequence, 2] - self.sequences[sequence, 1])
-        return min(step + self.chunk, step + length - offset, self.plan.num_steps)
+        return min(step + self.job_frames, step + length - offset, self.plan.num_steps)
 
-    def _jobs(
-        self, place: int, steps: Sequence[CameraStep[Pixels]], turn: int
-    ) -> Iterator[LaneJob[Pixels]]:
+    def _stream_jobs(
+        self, position: int, steps: Sequence[CameraStep], number: int
+    ) -> Iterator[StreamJob]:
         """Yield a job for each camera of a slot, for consecutive steps of one sequence."""
-        cells = [each.cells[place] for each in steps]
-        clip = self.cameras.clips[cells[0].clip]
-        following = steps[-1].number + 1
-        reads_on = following < self.plan.num_steps
-        goes_on = reads_on and not self._is_border(self.slots[place], following)
-        behind = clip.frames[cells[-1].row + 1 :] if goes_on else clip.frames[:0]
-        for camera in range(len(self.cameras.cameras)):
-            wanted: dict[int, list[CameraStep[Pixels]]] = {}
+        cells = [step.cells[position] for step in steps]
+        first, next_row = cells[0], cells[-1].row + 1
+        next_step = steps[-1].number + 1
+        goes_on = next_step < self.plan.num_steps and not self._is_start(
+            self.slots[position], next_step
+        )
+        end = int(self.cameras.clip_start[first.clip + 1]) if goes_on else next_row
+        later = self.cameras.frame[next_row:end]
+        for camera, index in enumerate(self.cameras.clips[first.clip].indexes):
+            steps_of: dict[int, list[CameraStep]] = {}
             for cell, step in zip(cells, steps, strict=True):
-                frame = int(clip.frames[cell.row, camera])
+                frame = int(self.cameras.frame[cell.row, camera])
                 if frame != MISSING:
-                    wanted.setdefault(frame, []).append(step)
-            yield LaneJob(
-                lane=(place, camera),
-                turn=turn,
-                clip=cells[0].clip,
-                framing=self.views.framing(cells[0], camera),
-                wanted=wanted,
+                    steps_of.setdefault(frame, []).append(step)
+            yield StreamJob(
+                stream=(position, camera),
+                number=number,
+                index=index,
+                geometry=self.views.slot_geometry(first, camera),
+                steps=steps_of,
                 goes_on=goes_on,
-                next_frame=first_behind(behind[:, camera], max(wanted, default=MISSING)),
-                keeps_last=goes_on and int(behind[0, camera]) in wanted,
+                next_frame=first_after(later[:, camera], max(steps_of, default=MISSING)),
+                keeps_last=goes_on and int(later[0, camera]) in steps_of,
             )
 
-    def _is_border(self, slot: int, step: int) -> bool:
-        """Return whether another sequence begins, or none goes on, in a step."""
+    def _is_start(self, slot: int, step: int) -> bool:
+        """Return whether a step starts another sequence, or has none."""
         return self.plan.at(slot, step)[1] <= 0
 
-    def _begin(self, step: int) -> CameraStep[Pixels]:
-        cells = self.cells(step)
+    def _start_step(self, number: int) -> CameraStep:
+        cells = tuple(
+            self.cameras.cell_at(self.plan, self.sequences, slot, number, seed=self.seed)
+            for slot in self.slots
+        )
         sizes = np.array([self._sizes(cell) for cell in cells], np.int64)
-        count = len(self.cameras.cameras)
-        pixels: Pixels | list[list[Pixels]]
         if self.ragged == "list":
             black = self.memory.black
             pixels = [[black((height, width)) for height, width in row] for row in sizes.tolist()]
         else:
-            height, width = self.views.widest
-            pixels = self.memory.batch((len(cells), count, height, width, 3))
-            is_uncovered = self._is_uncovered(cells, (sizes != (height, width)).any(-1))
-            for place, camera in np.argwhere(is_uncovered).tolist():
-                pixels[place, camera] = 0
+            height, width = self.views.max_size
+            pixels = self.memory.take((*sizes.shape[:2], height, width, 3))
+            # Frames of which no decoder writes every pixel. Those of an empty slot have no size.
+            is_missing = self.cameras.frame[[cell.row for cell in cells]] == MISSING
+            is_padded = (sizes != (height, width)).any(-1)
+            for position, camera in np.argwhere(is_missing | is_padded).tolist():
+                pixels[position, camera] = 0
         return CameraStep(
-            number=step,
+            number=number,
             cells=cells,
             pixels=pixels,
             sizes=sizes,
-            is_lost=np.zeros((len(cells), count), bool),
+            is_lost=np.zeros(sizes.shape[:2], bool),
         )
-
-    def _is_uncovered(
-        self, cells: tuple[SlotCell, ...], is_padded: NDArray[np.bool_]
-    ) -> NDArray[np.bool_]:
-        """Return bool [N, C]: pictures of which decoders do not write every pixel."""
-        uncovered = is_padded.copy()
-        for place, cell in enumerate(cells):
-            if cell.clip >= 0:
-                uncovered[place] |= self.cameras.clips[cell.clip].frames[cell.row] == MISSING
-        return uncovered
 
     def _sizes(self, cell: SlotCell) -> list[tuple[int, int]]:
         count = len(self.cameras.cameras)

@@ -1,43 +1,65 @@
-"""CameraSet: the clips of a layout, opened far enough to know which frames belong together."""
+"""CameraSet: the clips of a layout, opened and aligned, with one table of all their moments."""
 
 import itertools
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.decode.index_store import IndexStore
 from headrace.decode.parallel_scan import OpenIndex, scan_ahead
-from headrace.errors import ConfigError, MediaError, OpenError
-from headrace.loaders.cameras.aligned_clip import AlignedClip, align
-from headrace.loaders.cameras.camera_alignment import (
-    Alignment,
-    OpenedClip,
-    check_alignment,
-    no_moment_left,
-)
-from headrace.loaders.cameras.layout_check import disagreement, unread
+from headrace.errors import ConfigError, DecodeError, MediaError, OpenError
+from headrace.loaders.cameras.aligned_clip import AlignedClip, MatchedClip
+from headrace.loaders.cameras.camera_alignment import Alignment, check_alignment
+from headrace.loaders.cameras.layout_check import check_length, describe_unread
 from headrace.loaders.video_set import raise_all, warn_skipped
+from headrace.sampling.moment_windows import MISSING
 from headrace.sampling.moments import Moments
+from headrace.sampling.slots import EMPTY, EndlessPlan, SlotPlan
 from headrace.units import check_integers
 from headrace.video.camera_layout import CameraClip, CameraLayout
 from headrace.video.stream_index import StreamIndex
 
 
+@dataclass(frozen=True, kw_only=True)
+class SlotCell:
+    """The content of one slot of a batch: a moment of a clip, or nothing."""
+
+    slot: int
+    """Counted over all ranks."""
+    clip: int
+    """Position in the set's clips; `EMPTY` where the slot has nothing left to read."""
+    row: int
+    """Row of the moment in the set's table of moments; `EMPTY` likewise."""
+    is_first: bool
+    """Whether a sequence starts here."""
+    epoch: int = 0
+    """Epoch whose order the sequence belongs to; augmentation is drawn from it."""
+    seed: int = 0
+    """Seed of the sampler; augmentation is drawn from it."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CameraSet:
-    """Clips whose cameras were aligned. Holds no open file."""
+    """Clips whose cameras are aligned. Holds no open file.
+
+    `frame`, `is_own`, `seconds`, `index` and `moment_seconds` are one table of the moments of all
+    clips, in their order: M moments, C cameras, 26 bytes for each frame. A last row, which is row
+    -1 too, stands for an empty slot: no frame, no time.
+    """
 
     layout: CameraLayout
-    """What there is, with the clips that deliver nothing."""
+    """All clips, also those that deliver nothing."""
     clips: tuple[AlignedClip, ...]
     skipped: tuple[MediaError, ...]
-    """Why the others cannot be read."""
+    """One error for each clip that is not among `clips`."""
     moments_dropped: int
-    """For want of a frame of every camera, over all clips, also of those of which none is left."""
+    """Moments without a frame of every camera, over all clips, also those with no moment left."""
 
     @classmethod
     def open(
@@ -51,142 +73,227 @@ class CameraSet:
         rank: int = 0,
         ranks: int = 1,
     ) -> "CameraSet":
-        """Open every camera of every clip and align them; a file seen before is not read.
+        """Open every camera of every clip and align them; a file scanned before is not read.
 
         The first rank warns of clips that are left out.
 
         Args:
-            layout: What there is.
+            layout: The clips.
             alignment: None means frames of the same index, all of which must be there.
-            moments: Which of them are delivered; None means all.
-            skip_bad: Leave out clips with a camera that cannot be opened, instead of raising. With
-                on_missing="mask" the clip is kept, without that camera, unless it is the reference.
+            moments: The moments to deliver; None means all.
+            skip_bad: Leave out clips with a camera that cannot be opened, in place of raising. With
+                on_missing="mask" the clip stays without that camera, unless it is the reference.
             index_store: Where indexes are kept; None means the user's cache folder.
             rank: This process among `ranks` that open the same files now, and share the work.
-            ranks: Their number.
+            ranks: Number of processes.
 
         Raises:
-            ConfigError: the index file disagrees with the files, no clip is left, or moments are
-                asked for that are not there.
-            OpenError, ScanError: a camera cannot be read, and is not to be skipped; with
-                on_missing="mask", one that has no file is missing, unless it is the reference.
-            DecodeError: a camera has no frame for a moment, and that is an error.
+            ConfigError: the index file disagrees with the files, no clip is left, or `moments`
+                names a clip or moment that does not exist.
+            OpenError, ScanError: a camera cannot be read, and `skip_bad` is false. With
+                on_missing="mask" a file may be missing, except that of the reference.
+            DecodeError: a camera has no frame for a moment, and `on_missing` is `raise`.
         """
         alignment = alignment or Alignment()
         check_alignment(alignment, layout)
         index_store = index_store or IndexStore()
         open_one = scan_ahead(layout.sources, index_store, raises=False, rank=rank, ranks=ranks)
-        clips, bad, dropped = list[AlignedClip](), list[MediaError](), 0
-        unusable: list[MediaError] = []
-        asked = _asked_for(layout, moments)
-        for number, clip in asked:
+        clips, skipped, dropped = list[AlignedClip](), list[MediaError](), 0
+        errors: list[MediaError] = []
+        chosen = _choose_clips(layout, moments)
+        for number, clip in chosen:
             try:
-                opened = _opened(number, clip, layout.cameras, alignment, skip_bad, open_one)
-                found = align(opened, alignment, moments)
+                matched = _open_clip(number, clip, layout.cameras, alignment, skip_bad, open_one)
+                aligned = matched.align(moments)
             except MediaError as error:
-                (bad if skip_bad else unusable).append(error)
+                (skipped if skip_bad else errors).append(error)
                 continue
-            dropped += found.dropped
-            if len(found):
-                clips.append(found)
+            dropped += aligned.dropped
+            if len(aligned):
+                clips.append(aligned)
             else:
-                bad.append(no_moment_left(found.indexes[0], found.dropped))
-        raise_all(unusable, f"{len(asked)} clips")
+                skipped.append(_no_moment_error(aligned))
+        raise_all(errors, f"{len(chosen)} clips")
         if not clips:
-            raise ConfigError(f"no clip of {len(bad)} has a frame to deliver; the first: {bad[0]}")
+            raise ConfigError(
+                f"no clip of {len(skipped)} has a frame to deliver; the first: {skipped[0]}"
+            )
         if rank == 0:
-            warn_skipped(bad, f"{len(asked)} clips")
-        return cls(layout=layout, clips=tuple(clips), skipped=tuple(bad), moments_dropped=dropped)
+            warn_skipped(skipped, f"{len(chosen)} clips")
+        return cls(
+            layout=layout, clips=tuple(clips), skipped=tuple(skipped), moments_dropped=dropped
+        )
 
     @property
     def cameras(self) -> tuple[str, ...]:
-        """Their names, in the order of a batch."""
+        """Names of the cameras, in the order of a batch."""
         return self.layout.cameras
 
     @property
     def lacking(self) -> tuple[Path, ...]:
-        """Files of cameras that a clip does without; only where `on_missing` is `mask`."""
+        """Files of masked cameras, over all clips; only with on_missing="mask"."""
         return tuple(path for clip in self.clips for path in clip.lacking)
 
     @property
     def num_lost(self) -> int:
-        """Clips that are left out, and cameras that others do without."""
+        """Number of clips that are left out and cameras that are masked."""
         return len(self.skipped) + len(self.lacking)
 
     @cached_property
+    def clip_start(self) -> NDArray[np.int64]:
+        """int64 [clips + 1]: row of the first moment of each clip; the last entry is M."""
+        return np.cumsum([0, *map(len, self.clips)])
+
+    @cached_property
+    def frame(self) -> NDArray[np.int64]:
+        """int64 [M + 1, C]: frame of each camera in its file; `MISSING` where it has none."""
+        return self._column([clip.frames for clip in self.clips], MISSING)
+
+    @cached_property
+    def is_own(self) -> NDArray[np.bool_]:
+        """bool [M + 1, C]: false where a frame is missing, or repeats another moment's."""
+        return self._column([clip.is_own for clip in self.clips], False)
+
+    @cached_property
+    def seconds(self) -> NDArray[np.float64]:
+        """float64 [M + 1, C]: capture time on the common clock; NaN where there is no frame."""
+        return self._column([_capture_seconds(clip) for clip in self.clips], np.nan)
+
+    @cached_property
+    def index(self) -> NDArray[np.int64]:
+        """int64 [M + 1]: number of the moment in its clip; -1 in the last row."""
+        return self._column([clip.moments for clip in self.clips], -1)
+
+    @cached_property
+    def moment_seconds(self) -> NDArray[np.float64]:
+        """float64 [M + 1]: time of the moment on the common clock; NaN in the last row."""
+        return self._column([clip.moment_seconds for clip in self.clips], np.nan)
+
+    @staticmethod
+    def _column(parts: Sequence[NDArray[Any]], nothing: object) -> NDArray[Any]:
+        """Join one array per clip, and append the row of an empty slot."""
+        return np.concatenate([*parts, np.full_like(parts[0][:1], nothing)])
+
+    @cached_property
     def checksum(self) -> int:
-        """Of which frames of which clips there are to deliver."""
+        """CRC-32 of the clips, the cameras and their frames."""
         clips = [(clip.number, clip.clip.name) for clip in self.clips]
         frames = b"".join(clip.frames.tobytes() for clip in self.clips)
         return zlib.crc32(frames, zlib.crc32(repr((self.cameras, clips)).encode()))
 
     @cached_property
     def sizes(self) -> frozenset[tuple[int, int]]:
-        """Each (height, width) that a camera has."""
+        """Each upright (height, width) of the cameras."""
         return frozenset(index.info.upright_size for clip in self.clips for index in clip.indexes)
 
     def common_size(self) -> tuple[int, int]:
-        """Return the (height, width) that all cameras have.
+        """Return the upright (height, width) of all cameras.
 
         Raises:
             ConfigError: they differ.
         """
         if len(self.sizes) > 1:
-            found = ", ".join(f"{height}x{width}" for height, width in sorted(self.sizes))
+            sizes = ", ".join(f"{height}x{width}" for height, width in sorted(self.sizes))
             raise ConfigError(
-                f"frames of one size are needed for one tensor, cameras have {found} "
+                f"frames of one size are needed for one tensor, cameras have {sizes} "
                 "(height x width); give a size, or ragged='pad' or 'list'"
             )
         return next(iter(self.sizes))
 
     def sequences(self, split: int) -> NDArray[np.int64]:
-        """Return int64 [sequences, 3]: (clip, first moment, end) of each clip's `split` parts."""
+        """Return int64 [sequences, 3]: (clip, first moment, end) of each clip's `split` parts.
+
+        Moments count from 0 in each clip.
+        """
         check_integers(1, seq_split=split)
         parts = []
-        for place, clip in enumerate(self.clips):
-            edges = np.arange(split + 1) * len(clip) // split
-            parts += [(place, a, b) for a, b in itertools.pairwise(edges) if a < b]
+        for clip, aligned in enumerate(self.clips):
+            edges = np.arange(split + 1) * len(aligned) // split
+            parts += [(clip, a, b) for a, b in itertools.pairwise(edges) if a < b]
         return np.array(parts, np.int64)
 
+    def cell_at(
+        self,
+        plan: SlotPlan | EndlessPlan,
+        sequences: NDArray[np.int64],
+        slot: int,
+        step: int,
+        *,
+        seed: int,
+    ) -> SlotCell:
+        """Return the content of a slot in a step; `sequences` are those of `plan`."""
+        sequence, offset = plan.at(slot, step)
+        if sequence < 0:
+            return SlotCell(slot=slot, clip=EMPTY, row=EMPTY, is_first=False)
+        clip, first, _ = sequences[sequence].tolist()
+        return SlotCell(
+            slot=slot,
+            clip=clip,
+            row=int(self.clip_start[clip]) + first + offset,
+            is_first=offset == 0,
+            epoch=plan.epoch_at(slot, step),
+            seed=seed,
+        )
 
-def _asked_for(layout: CameraLayout, moments: object) -> list[tuple[int, CameraClip]]:
-    """Return the clips of which moments are asked for, and their places.
+
+def _capture_seconds(clip: AlignedClip) -> NDArray[np.float64]:
+    columns = [
+        np.where(frames != MISSING, times[frames.clip(0)], np.nan)
+        for times, frames in zip(clip.seconds, clip.frames.T, strict=True)
+    ]
+    return np.stack(columns, axis=1)
+
+
+def _no_moment_error(clip: AlignedClip) -> DecodeError:
+    """Return the reason that a clip without a moment is left out."""
+    source = clip.indexes[0].source
+    if not clip.dropped:
+        message = f"{source}: it has none of the chosen moments; check moments="
+    else:
+        message = (
+            f"{source}: none of its {clip.dropped} moments has a frame of every camera; check the "
+            "clocks, or raise the tolerance"
+        )
+    return DecodeError(message, source=str(source))
+
+
+def _choose_clips(layout: CameraLayout, moments: object) -> list[tuple[int, CameraClip]]:
+    """Return the clips that `moments` names, with their positions in the layout.
 
     Raises:
-        ConfigError: it is no choice of moments, or one of clips that are not there.
+        ConfigError: the value is no Moments, or names a clip that the layout does not have.
     """
-    numbered = list(enumerate(layout.clips))
-    if moments is None:
-        return numbered
-    if not isinstance(moments, Moments):
+    if not isinstance(moments, Moments | None):
         raise ConfigError(f"moments must be of Moments, such as Moments.every(6), got {moments!r}")
-    asked = moments.clips
-    if asked is None:
-        return numbered
-    layout.check_clips("moments", asked)
-    return [(number, clip) for number, clip in numbered if clip.name in asked]
+    names = None if moments is None else moments.clips
+    layout.check_clips("moments", names)
+    return [
+        (number, clip)
+        for number, clip in enumerate(layout.clips)
+        if names is None or clip.name in names
+    ]
 
 
-def _opened(
+def _open_clip(
     number: int,
     clip: CameraClip,
     cameras: tuple[str, ...],
     alignment: Alignment,
     skip_bad: bool,
     open_one: OpenIndex,
-) -> OpenedClip:
-    """Open each camera of a clip; those that may be masked need not be there, but one.
+) -> MatchedClip:
+    """Open the cameras of a clip. Cameras may be absent where `on_missing` masks them, all but one.
 
     Raises:
-        ConfigError: the index file disagrees.
-        MediaError: a camera cannot be read that must be.
+        ConfigError: the index file disagrees with the files.
+        MediaError: a camera cannot be read, and is not masked.
     """
     indexes: list[StreamIndex | None] = []
     errors: list[MediaError] = []
     for camera in cameras:
         is_needed = camera == alignment.reference
         try:
-            indexes.append(_open(clip, camera, open_one, is_needed=is_needed))
+            indexes.append(_open_camera(clip, camera, open_one, is_needed=is_needed))
         except MediaError as error:
             may_lack = skip_bad or not clip.file(camera).exists()
             if is_needed or alignment.on_missing != "mask" or not may_lack:
@@ -195,19 +302,22 @@ def _opened(
             indexes.append(None)
     if len(errors) == len(cameras):
         raise errors[0]
-    found = {camera: each for camera, each in zip(cameras, indexes, strict=True) if each}
     if not errors:
-        wrong = disagreement(clip, found, open_one)
-        if wrong is not None:
-            raise wrong
-    return OpenedClip(number=number, clip=clip, cameras=cameras, indexes=tuple(indexes))
+        opened = {name: index for name, index in zip(cameras, indexes, strict=True) if index}
+        error_of_length = check_length(clip, opened, open_one)
+        if error_of_length is not None:
+            raise error_of_length
+    return MatchedClip.match(number, clip, cameras, indexes, alignment)
 
 
-def _open(clip: CameraClip, camera: str, open_one: OpenIndex, *, is_needed: bool) -> StreamIndex:
+def _open_camera(
+    clip: CameraClip, camera: str, open_one: OpenIndex, *, is_needed: bool
+) -> StreamIndex:
     file = clip.file(camera)
     try:
         return open_one(clip.source(camera))
     except OpenError as error:
         if file.exists():
             raise
-        raise OpenError(unread(file, error, is_needed=is_needed), source=str(file)) from error
+        message = describe_unread(file, error, is_needed=is_needed)
+        raise OpenError(message, source=str(file)) from error

@@ -1,4 +1,4 @@
-"""CameraTimes: when each frame of each camera was taken, from a file that knows it."""
+"""CameraTimes: capture times of each camera's frames, from a file beside the videos."""
 
 import json
 import math
@@ -14,54 +14,70 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError, reason_of
-from headrace.loaders.manifest_rows import named_path, read_rows
+from headrace.loaders.manifest_rows import is_missing, named_path, read_rows
 
 TimeUnit = Literal["s", "ms", "us", "ns"]
 
 PER_SECOND: Mapping[str, int] = MappingProxyType({"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9})
-"""Unit → how many make a second."""
-_WORDS = {"seconds": "s", "milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
-_UNITS: Mapping[str, Any] = MappingProxyType(
-    _WORDS | {f"timestamp_{unit}": unit for unit in PER_SECOND}
+"""Ticks of each unit per second."""
+_LONG_NAMES = {"seconds": "s", "milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
+_COLUMN_UNITS: Mapping[str, Any] = MappingProxyType(
+    _LONG_NAMES | {f"timestamp_{unit}": unit for unit in PER_SECOND}
 )
-_UNSAID = "timestamp"
+"""Column of times → its unit. The column `timestamp` has the unit that the caller gives."""
+CLIP_COLUMNS = ("clip", "scene")
+_CAMERA_COLUMNS = ("camera", "channel")
 
 
-def has_time(heads: Iterable[str]) -> bool:
-    """Return whether one of the columns is called as times are."""
-    return any(head == _UNSAID or head in _UNITS for head in heads)
-
-
-def time_column(heads: Iterable[str], unit: TimeUnit | None, where: str) -> tuple[str, TimeUnit]:
-    """Return the column of times among `heads`, and their unit.
+def column_named(headers: Iterable[str], names: tuple[str, ...], where: str) -> str:
+    """Return the one column that has one of the `names`.
 
     Raises:
-        ConfigError: there is none, or two; or nothing says the unit, or two things do.
+        ConfigError: no column has, or several have.
     """
-    names = list(heads)
-    found = [name for name in names if name == _UNSAID or name in _UNITS]
-    if len(found) != 1:
+    columns = [*headers]
+    matches = [name for name in names if name in columns]
+    if len(matches) != 1:
         raise ConfigError(
-            f"{where} must have one column of times, called {', '.join(_UNITS)}, or timestamp with "
-            f"a unit given; it has {', '.join(found) or ', '.join(map(str, names))[:100]}"
+            f"{where} must have one column called {' or '.join(names)}; it has "
+            f"{', '.join(map(str, columns))[:100] or 'no column'}"
         )
-    name = found[0]
-    said: TimeUnit | None = _UNITS.get(name, unit)
-    if said is None:
-        raise ConfigError(
-            f"{where} has times in the column timestamp, which does not say their unit; give "
-            f"unit=, one of {', '.join(PER_SECOND)}"
-        )
-    if unit not in (None, said):
-        raise ConfigError(f"{where} has times in {name}, and unit={unit!r} was given; leave it out")
-    return name, said
+    return matches[0]
 
 
-def seconds_of(value: object, unit: TimeUnit, where: str) -> float:
-    """Return a time as it is written, in seconds: the nearest float64.
+def time_column(headers: Iterable[str], unit: TimeUnit | None, where: str) -> tuple[str, TimeUnit]:
+    """Return the column of times among `headers`, and its unit.
 
     Raises:
-        ConfigError: it is no finite number; `where` says which.
+        ConfigError: there is no such column, or two; or the unit is unknown, or given twice.
+    """
+    columns = [*headers]
+    matches = [name for name in columns if name == "timestamp" or name in _COLUMN_UNITS]
+    if len(matches) != 1:
+        raise ConfigError(
+            f"{where} must have one column of times, called {', '.join(_COLUMN_UNITS)}, or "
+            f"timestamp with a unit given; it has "
+            f"{', '.join(matches) or ', '.join(map(str, columns))[:100]}"
+        )
+    column = matches[0]
+    column_unit: TimeUnit | None = _COLUMN_UNITS.get(column, unit)
+    if column_unit is None:
+        raise ConfigError(
+            f"{where} has times in the column timestamp, whose unit is unknown; give unit=, one of "
+            f"{', '.join(PER_SECOND)}"
+        )
+    if unit not in (None, column_unit):
+        raise ConfigError(
+            f"{where} has times in {column}, and unit={unit!r} was given; leave it out"
+        )
+    return column, column_unit
+
+
+def parse_time(value: object, unit: TimeUnit, where: str) -> float:
+    """Return a written time in seconds: the nearest float64.
+
+    Raises:
+        ConfigError: the value, described by `where`, is no finite number.
     """
     try:
         if isinstance(value, str):
@@ -77,11 +93,11 @@ def seconds_of(value: object, unit: TimeUnit, where: str) -> float:
     return seconds
 
 
-def frame_number(value: Any, where: str) -> int:
-    """Return the number of a frame as it is written.
+def parse_frame_number(value: Any, where: str) -> int:
+    """Return a written frame number.
 
     Raises:
-        ConfigError: it is no whole number from 0 on; `where` says whose it is.
+        ConfigError: the value, of the row `where`, is no integer >= 0.
     """
     try:
         number = int(float(value))
@@ -89,56 +105,64 @@ def frame_number(value: Any, where: str) -> int:
             raise ValueError
         return number
     except (TypeError, ValueError, OverflowError) as error:
-        raise ConfigError(
-            f"frame of {where} must be a whole number from 0 on, got {value!r}"
-        ) from error
+        raise ConfigError(f"frame of {where} must be an integer >= 0, got {value!r}") from error
 
 
-_LARGEST_BYTES = 1 << 28
-_CLIP_COLUMNS = ("clip", "scene")
-_CAMERA_COLUMNS = ("camera", "channel")
-_WANTS = '{"clip": {"camera": [0.0, 0.083, ...]}}'
+def name_in(row: Mapping[str, Any], column: str, where: str) -> str:
+    """Return the name that a row has in a column, without blanks around it.
+
+    Raises:
+        ConfigError: it is empty.
+    """
+    if is_missing(row.get(column)):
+        raise ConfigError(f"{where} has no {column}; fill it in, or remove the row")
+    return str(row[column]).strip()
+
+
+_MAX_BYTES = 1 << 28
+_EXAMPLE = '{"clip": {"camera": [0.0, 0.083, ...]}}'
 
 Kind = Literal["camera", "clock"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CameraTimes:
-    """When frames were taken, where the videos do not say: `Alignment(times=CameraTimes.read(p))`.
+    """Capture times that replace those of the videos: `Alignment(times=CameraTimes.read(path))`.
 
-    A video that was written at a constant rate has lost the times of its frames. A file may have
-    kept them: of each clip, for each camera, and for clocks besides, such as a lidar's, which may
-    be what moments are counted by.
+    A video written at a constant rate has lost the capture times of its frames. A file may hold
+    them: by clip, for each camera, and for other clocks, such as a lidar's, which can be the
+    reference.
     """
 
     seconds: Mapping[str, Mapping[str, NDArray[np.float64]]] = field(repr=False)
-    """Clip → camera or clock → float64 [frames], on one clock, finite, never going back."""
+    """Clip → camera or clock → float64 [frames], on one clock, finite, never decreasing."""
     name: str = "the times"
-    """What to call them in messages: the file."""
+    """Name in messages: the path of the file."""
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], *, unit: TimeUnit | None = None) -> "CameraTimes":
         """Read the times of a file. Reads all of it; float64 keeps microseconds since 1970.
 
-        JSON (`.json`): `{clip: {camera: [time of each frame]}}`, in seconds if no unit is given.
-        CSV, .tsv, JSON lines and Parquet: a row for each frame, with the columns clip (or scene),
-        camera (or channel), one of time: seconds, milliseconds, microseconds, nanoseconds, or
-        timestamp_s, _ms, _us, _ns, or timestamp with a unit given; and, unless rows stand in the
-        order of frames, frame: its number, from 0. Other columns are passed over.
+        JSON (`.json`): `{clip: {camera: [time of each frame]}}`, by default in seconds.
+        CSV, .tsv, JSON lines and Parquet: one row per frame, with the columns clip (or scene),
+        camera (or channel) and one of time: seconds, milliseconds, microseconds, nanoseconds,
+        timestamp_s, _ms, _us, _ns, or timestamp with `unit`. A column frame holds the frame's
+        number from 0; without it, rows are in the order of frames. Other columns are ignored.
 
         Args:
-            path: Of the file.
-            unit: Of its times: `s`, `ms`, `us` or `ns`, where no column says so.
+            path: Path of the file.
+            unit: Unit of the times: `s`, `ms`, `us` or `ns`, where no column names it.
 
         Raises:
-            ConfigError: it cannot be read, or says no such thing; names clip, camera and frame.
-            BackendError: it is Parquet, and pyarrow is not installed.
+            ConfigError: the file cannot be read, or holds no valid times; names clip, camera and
+                frame.
+            BackendError: the file is Parquet, and pyarrow is not installed.
         """
         _check_unit(unit)
         file = named_path(path, "times")
         if file.suffix.lower() == ".json":
-            return cls.of(_json(file), name=str(file), unit=unit or "s")
-        return cls.of(*_table(file, unit))
+            return cls.of(_read_json(file), name=str(file), unit=unit or "s")
+        return cls.of(_read_table(file, unit), name=str(file))
 
     @classmethod
     def of(
@@ -147,18 +171,21 @@ class CameraTimes:
         name: str = "the times",
         unit: TimeUnit = "s",
     ) -> "CameraTimes":
-        """Return times that are given: of each clip, camera or clock → the time of each frame.
+        """Return times given as clip → camera or clock → time of each frame.
 
         Raises:
-            ConfigError: they are no finite numbers by clip and camera, or go back.
+            ConfigError: a time is no finite number, times decrease, or the nesting is wrong.
         """
         _check_unit(unit)
-        if not _is_nested(clips):
-            raise ConfigError(f"{name} must read like {_WANTS}, got {clips!r:.60}")
+        is_nested = isinstance(clips, Mapping) and all(
+            isinstance(cameras, Mapping) for cameras in clips.values()
+        )
+        if not is_nested or not clips:
+            raise ConfigError(f"{name} must read like {_EXAMPLE}, got {clips!r:.60}")
         return cls(
             seconds={
                 str(clip): {
-                    str(camera): _checked(times, unit, f"{camera} of clip {clip!r} in {name}")
+                    str(camera): _parse_times(times, unit, f"{camera} of clip {clip!r} in {name}")
                     for camera, times in cameras.items()
                 }
                 for clip, cameras in clips.items()
@@ -167,41 +194,41 @@ class CameraTimes:
         )
 
     def of_frames(self, clip: str, camera: str, count: int) -> NDArray[np.float64]:
-        """Return when each of the `count` frames of a camera was taken: float64 [count], seconds.
+        """Return the capture time of each of a camera's `count` frames: float64 [count], seconds.
 
         Raises:
-            ConfigError: there are none for it, or another number.
+            ConfigError: the camera has no times, or another number of them.
         """
         times = self.of_clock(clip, camera, "camera")
         if len(times) != count:
             raise ConfigError(
-                f"{self.name} has {len(times)} times for {camera} of clip {clip!r}, and there are "
-                f"{count} frames; each frame needs one: write the times of the frames that were "
-                "kept, or the video anew"
+                f"{self.name} has {len(times)} times for {camera} of clip {clip!r}, which has "
+                f"{count} frames; each frame needs one: write the times of the frames in the "
+                "video, or make the video anew"
             )
         return times
 
     def of_clock(self, clip: str, clock: str, kind: Kind = "clock") -> NDArray[np.float64]:
-        """Return all times of a clock, or camera: float64 [times], seconds.
+        """Return all times of a clock or camera: float64 [times], seconds.
 
         Raises:
-            ConfigError: there are none.
+            ConfigError: it has none.
         """
-        found = self.seconds.get(clip)
-        if found is None:
+        cameras = self.seconds.get(clip)
+        if cameras is None:
             raise ConfigError(
-                f"{self.name} has no times of clip {clip!r}; it has {_some(self.seconds)}"
+                f"{self.name} has no times of clip {clip!r}; it has {_list_names(self.seconds)}"
             )
-        if clock not in found:
+        if clock not in cameras:
             raise ConfigError(
                 f"{self.name} has no times of the {kind} {clock!r} of clip {clip!r}; it has "
-                f"{_some(found)}"
+                f"{_list_names(cameras)}"
             )
-        return found[clock]
+        return cameras[clock]
 
     @property
     def clocks(self) -> frozenset[str]:
-        """The names of all cameras and clocks that any clip has times of."""
+        """Names of all cameras and clocks that have times in any clip."""
         return frozenset(name for cameras in self.seconds.values() for name in cameras)
 
 
@@ -210,103 +237,80 @@ def _check_unit(unit: object) -> None:
         raise ConfigError(f"unit must be one of {', '.join(PER_SECOND)}, got {unit!r}")
 
 
-def _is_nested(clips: object) -> bool:
-    if not (isinstance(clips, Mapping) and clips):
-        return False
-    return all(isinstance(each, Mapping) for each in clips.values())
-
-
-def _checked(times: Any, unit: TimeUnit, where: str) -> NDArray[np.float64]:
+def _parse_times(times: Any, unit: TimeUnit, where: str) -> NDArray[np.float64]:
     if isinstance(times, np.ndarray):
         times = times.tolist()
     if not isinstance(times, list | tuple) or not times:
         raise ConfigError(f"the times of {where} must be a list of numbers, not empty")
-    found = np.array([seconds_of(each, unit, f"a time of {where}") for each in times])
-    back = np.flatnonzero(np.diff(found) < 0)
-    if len(back):
-        frame = int(back[0]) + 1
+    seconds = np.array([parse_time(time, unit, f"a time of {where}") for time in times])
+    decreases = np.flatnonzero(np.diff(seconds) < 0)
+    if len(decreases):
+        frame = int(decreases[0]) + 1
         raise ConfigError(
-            f"the times of {where} go back at frame {frame}, from {found[frame - 1]!s} to "
-            f"{found[frame]!s} s; frames must be in the order in which they were taken"
+            f"the times of {where} decrease at frame {frame}, from {seconds[frame - 1]!s} to "
+            f"{seconds[frame]!s} s; frames must be in the order in which they were taken"
         )
-    found.flags.writeable = False
-    return found
+    seconds.flags.writeable = False
+    return seconds
 
 
-def _json(path: Path) -> Mapping[str, Mapping[str, Any]]:
+def _read_json(path: Path) -> Any:
     try:
         with path.open("rb") as file:
-            text = file.read(_LARGEST_BYTES + 1)
-        if len(text) > _LARGEST_BYTES:
+            text = file.read(_MAX_BYTES + 1)
+        if len(text) > _MAX_BYTES:
             raise ConfigError(
-                f"{path} is larger than {_LARGEST_BYTES >> 20} MiB; write the times as Parquet"
+                f"{path} is larger than {_MAX_BYTES >> 20} MiB; write the times as Parquet"
             )
-        content = json.loads(text)
+        return json.loads(text)
     except OSError as error:
         reason = reason_of(error)
         raise ConfigError(f"cannot read the times {path}: {reason}; give a file") from error
     except (ValueError, RecursionError) as error:
         raise ConfigError(
-            f"{path} holds no times, which read like {_WANTS}: {str(error)[:100]}"
+            f"{path} must read like {_EXAMPLE}; it is no JSON: {str(error)[:100]}"
         ) from error
-    if not _is_nested(content):
-        raise ConfigError(f"{path} holds no times, which read like {_WANTS}")
-    return MappingProxyType(content)
 
 
-def _table(path: Path, unit: TimeUnit | None) -> tuple[dict[str, dict[str, list[float]]], str]:
-    """Return clip → camera → seconds in the order of frames, and the name of the file."""
+def _read_table(path: Path, unit: TimeUnit | None) -> dict[str, dict[str, list[float]]]:
+    """Return clip → camera → seconds in the order of frames."""
     rows, places = read_rows(path, "table of times")
     if not rows:
         raise ConfigError(f"{path} holds no row; give one for each frame")
-    heads = list(dict.fromkeys(head for row in rows for head in row))
-    clip = _column(heads, _CLIP_COLUMNS, path)
-    camera = _column(heads, _CAMERA_COLUMNS, path)
-    time, of_time = time_column(heads, unit, str(path))
-    found: dict[str, dict[str, list[tuple[int, float]]]] = {}
+    headers = list(dict.fromkeys(header for row in rows for header in row))
+    clip_column = column_named(headers, CLIP_COLUMNS, str(path))
+    camera_column = column_named(headers, _CAMERA_COLUMNS, str(path))
+    column, column_unit = time_column(headers, unit, str(path))
+    times: dict[str, dict[str, list[tuple[int, float]]]] = {}
     for number, row in enumerate(rows):
         where = places.where(number)
-        seconds = seconds_of(row.get(time), of_time, f"{time} of {where}")
-        frames = found.setdefault(_said(row, clip, where), {}).setdefault(
-            _said(row, camera, where), []
-        )
-        frame = frame_number(row["frame"], where) if "frame" in heads else len(frames)
+        seconds = parse_time(row.get(column), column_unit, f"{column} of {where}")
+        cameras = times.setdefault(name_in(row, clip_column, where), {})
+        frames = cameras.setdefault(name_in(row, camera_column, where), [])
+        is_counted = "frame" in headers
+        frame = parse_frame_number(row["frame"], where) if is_counted else len(frames)
         frames.append((frame, seconds))
     return {
-        clip: {camera: _in_order(frames, clip, camera, path) for camera, frames in cameras.items()}
-        for clip, cameras in found.items()
-    }, str(path)
+        clip: {
+            camera: _sort_frames(frames, f"{camera} of clip {clip!r} in {path}")
+            for camera, frames in cameras.items()
+        }
+        for clip, cameras in times.items()
+    }
 
 
-def _in_order(frames: list[tuple[int, float]], clip: str, camera: str, path: Path) -> list[float]:
-    frames.sort(key=lambda each: each[0])
+def _sort_frames(frames: list[tuple[int, float]], where: str) -> list[float]:
+    """Return the times of (frame, time) in the order of frames, which must be 0, 1, 2, ..."""
+    frames.sort(key=lambda pair: pair[0])
     for number, (frame, _) in enumerate(frames):
         if frame != number:
-            what = "is there twice" if frame < number else f"follows, and {number} is missing"
+            problem = "is there twice" if frame < number else f"follows, and {number} is missing"
             raise ConfigError(
-                f"{camera} of clip {clip!r} in {path}: frame {frame} {what}; each frame needs one "
-                "time, counted from 0"
+                f"{where}: frame {frame} {problem}; each frame needs one time, counted from 0"
             )
     return [seconds for _, seconds in frames]
 
 
-def _column(heads: list[str], names: tuple[str, ...], path: Path) -> str:
-    found = [name for name in names if name in heads]
-    if len(found) != 1:
-        raise ConfigError(
-            f"{path} must have one column called {' or '.join(names)}; it has "
-            f"{', '.join(map(str, heads))[:100]}"
-        )
-    return found[0]
-
-
-def _said(row: Mapping[str, Any], column: str, where: str) -> str:
-    value = row.get(column)
-    if value is None or not str(value).strip():
-        raise ConfigError(f"{where} has no {column}; give it one, or leave it out")
-    return str(value).strip()
-
-
-def _some(names: Mapping[str, object]) -> str:
+def _list_names(names: Mapping[str, object]) -> str:
     shown = sorted(names)[:6]
     return ", ".join(shown) + (f" and {len(names) - 6} more" if len(names) > 6 else "") or "none"

@@ -1,4 +1,4 @@
-"""CameraViews: what becomes of every picture of a camera set, asked by clip and camera."""
+"""CameraView and CameraViews: resize, crop and augmentation of each camera's frames."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,39 +11,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
-from headrace.loaders.cameras.augment import AugmentParams, ClipAugment, Framing
-from headrace.loaders.cameras.camera_batch import SlotCell
-from headrace.loaders.cameras.camera_set import CameraSet
+from headrace.loaders.cameras.augment import AugmentParams, ClipAugment, FrameGeometry
+from headrace.loaders.cameras.camera_set import CameraSet, SlotCell
 from headrace.units import one_of
 from headrace.video.frame_format import Crop, Fit, FrameFormat, Interpolation, Layout, ResizeFit
 from headrace.video.timebase import exact_number
 
 Anchor = Literal["center", "bottom", "top"]
-"""Where a crop lies that has only a size; from left to right always in the middle."""
+"""Vertical position of a crop given by its size; horizontally it is always centered."""
 
-_MOST_PIXELS = 1 << 14
-"""Of a side of what a picture is resized to."""
+_MAX_SIDE = 1 << 14
+"""Pixels of a resized frame's longer side, at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CameraView:
-    """What becomes of a camera's picture: resized as a whole, then cropped.
+    """Resize and crop of a camera's frames: the full frame is resized, then cropped.
 
         CameraView(resize=0.44, crop=(256, 704), anchor="bottom")
 
-    makes 396x704 of 900x1600 and keeps the lower 256 rows, as StreamPETR and BEVDet do. Every pixel
-    is that of the whole picture, resized and then cut, so a crop costs as much as the whole.
+    makes 396x704 of 900x1600 and keeps the lower 256 rows, as StreamPETR and BEVDet do. Pixels
+    equal those of the full resized frame, so a crop costs as much as the full frame.
 
     Raises:
-        ConfigError: there is no such resize, crop or anchor.
+        ConfigError: resize, crop or anchor is invalid.
     """
 
     resize: float | tuple[int | None, int | None] | None = None
-    """A factor, as it is written (0.44 is 11/25); or (height, width), where the side that is None
-    follows from the aspect ratio. Sides are rounded down, as recipes do. None keeps the size."""
+    """A factor, taken as written (0.44 is 11/25); or (height, width), where None keeps the aspect
+    ratio. Sides are rounded down, as recipes do. None keeps the size."""
     crop: Crop | tuple[int, int] | None = None
-    """A `Crop` of the resized picture, or the (height, width) of one that `anchor` places; None
-    keeps all of it."""
+    """A `Crop` of the resized frame, or a (height, width) placed by `anchor`; None keeps the full
+    frame."""
     anchor: Anchor = "center"
 
     def __post_init__(self) -> None:
@@ -52,109 +51,102 @@ class CameraView:
         if isinstance(self.crop, Crop) or self.crop is None:
             if self.anchor != "center":
                 raise ConfigError(
-                    f"anchor={self.anchor!r} places a crop of a size, got crop={self.crop}; give "
-                    "crop=(height, width)"
+                    f"anchor={self.anchor!r} places a crop given by its size, got "
+                    f"crop={self.crop}; give crop=(height, width)"
                 )
         elif not (_is_pair(self.crop) and all(_is_side(side) for side in self.crop)):
             raise ConfigError(
-                "crop is a Crop(top=, left=, height=, width=), or (height, width), both integers "
-                f">= 1, got {self.crop!r}"
+                "crop must be a Crop(top=, left=, height=, width=), or (height, width), both "
+                f"integers >= 1, got {self.crop!r}"
             )
 
     def _check_resize(self) -> None:
-        asked = self.resize
-        if asked is None:
-            return
-        if isinstance(asked, tuple | list):
-            sides = [side for side in asked if side is not None]
-            if not _is_pair(asked) or not sides or not all(_is_side(side) for side in sides):
+        if isinstance(self.resize, tuple | list):
+            sides = [side for side in self.resize if side is not None]
+            if not _is_pair(self.resize) or not sides or not all(map(_is_side, sides)):
                 raise ConfigError(
-                    "resize is a factor, or (height, width), integers >= 1 of which one may be "
-                    f"None, got {asked!r}"
+                    "resize must be a factor, or (height, width), integers >= 1 of which one may "
+                    f"be None, got {self.resize!r}"
                 )
-        elif exact_number("resize", asked) <= 0:
-            raise ConfigError(f"resize must be above 0, got {asked!r}")
+        elif self.resize is not None and exact_number("resize", self.resize) <= 0:
+            raise ConfigError(f"resize must be above 0, got {self.resize!r}")
 
     def resized(self, upright: tuple[int, int]) -> tuple[int, int]:
-        """Return the (height, width) that a picture of an upright (height, width) is resized to.
+        """Return the (height, width) after the resize of a frame of an upright (height, width).
 
         Raises:
-            ConfigError: a side is longer than 16384, or shorter than 1.
+            ConfigError: a side is not from 1 to 16384.
         """
         height, width = self._resized(upright)
-        if not all(1 <= side <= _MOST_PIXELS for side in (height, width)):
+        if not all(1 <= side <= _MAX_SIDE for side in (height, width)):
             raise ConfigError(
-                f"resize={self.resize} makes {height}x{width} (height x width) of a picture of "
-                f"{upright[0]}x{upright[1]}; sides of 1 to {_MOST_PIXELS} are possible"
+                f"resize={self.resize} makes {height}x{width} (height x width) of a frame of "
+                f"{upright[0]}x{upright[1]}; sides must be from 1 to {_MAX_SIDE}"
             )
         return height, width
 
     def _resized(self, upright: tuple[int, int]) -> tuple[int, int]:
-        tall, wide = upright
+        upright_height, upright_width = upright
         if self.resize is None:
             return upright
         if not isinstance(self.resize, tuple | list):
             factor = exact_number("resize", self.resize)
-            return int(tall * factor), int(wide * factor)
+            return int(upright_height * factor), int(upright_width * factor)
         height, width = self.resize
         if height is None:
             assert width is not None
-            return int(Fraction(tall * width, wide)), int(width)
+            return int(Fraction(upright_height * width, upright_width)), int(width)
         if width is None:
-            return int(height), int(Fraction(wide * height, tall))
+            return int(height), int(Fraction(upright_width * height, upright_height))
         return int(height), int(width)
 
     def size(self, upright: tuple[int, int]) -> tuple[int, int]:
-        """Return the (height, width) that comes of a picture of an upright (height, width).
+        """Return the output (height, width) for a frame of an upright (height, width).
 
         Raises:
-            ConfigError: the crop does not lie inside what the picture is resized to.
+            ConfigError: the crop does not lie inside the resized frame.
         """
         height, width = self.resized(upright)
         if self.crop is None:
             return height, width
-        top, left, tall, wide = 0, 0, *self._cropped()
         if isinstance(self.crop, Crop):
             top, left = self.crop.top, self.crop.left
-        if top + tall > height or left + wide > width:
-            where = f" at {top}, {left}" if top or left else ""
+            crop_height, crop_width = self.crop.height, self.crop.width
+        else:
+            top, left = 0, 0
+            crop_height, crop_width = map(int, self.crop)
+        if top + crop_height > height or left + crop_width > width:
+            corner = f" at {top}, {left}" if top or left else ""
             raise ConfigError(
-                f"a crop of {tall}x{wide}{where} was asked of a picture of "
-                f"{upright[0]}x{upright[1]}, resized to {height}x{width} (height x width); resize "
+                f"a crop of {crop_height}x{crop_width}{corner} reaches beyond a frame of "
+                f"{upright[0]}x{upright[1]} resized to {height}x{width} (height x width); resize "
                 "it to more, or crop less"
             )
-        return tall, wide
+        return crop_height, crop_width
 
     def fitting(
         self, upright: tuple[int, int], *, scale: float = 1.0, across: float | None = None
     ) -> ResizeFit:
-        """Return where the resized picture lies in the result, whose size is that of `size`.
+        """Return the position of the resized frame in the output, whose size is that of `size`.
 
         Args:
-            upright: (height, width) of the picture.
-            scale: What it is resized by besides; what this lays open is black.
-            across: In [0, 1): where the crop lies between the left and the right side of the
-                picture; None: as `crop` and `anchor` have it.
+            upright: (height, width) of the frame.
+            scale: Further resize factor; uncovered pixels are black.
+            across: In [0, 1): position of the crop between the left and the right side of the
+                frame; None keeps that of `crop` and `anchor`.
         """
-        size, whole = self.size(upright), self.resized(upright)
-        height, width = (max(1, int(side * scale)) for side in whole) if scale != 1.0 else whole
+        size, full = self.size(upright), self.resized(upright)
+        height, width = (max(1, int(side * scale)) for side in full) if scale != 1.0 else full
         top, left = round((height - size[0]) / 2), round((width - size[1]) / 2)
         if isinstance(self.crop, Crop):
             crop = self.crop
-            top = round((crop.top + crop.height / 2) * height / whole[0] - crop.height / 2)
-            left = round((crop.left + crop.width / 2) * width / whole[1] - crop.width / 2)
+            top = round((crop.top + crop.height / 2) * height / full[0] - crop.height / 2)
+            left = round((crop.left + crop.width / 2) * width / full[1] - crop.width / 2)
         elif self.anchor != "center":
             top = height - size[0] if self.anchor == "bottom" else 0
         if across is not None and width > size[1]:
             left = int(across * (width - size[1] + 1))
         return ResizeFit(size=size, scaled=(height, width), offset=(-top, -left))
-
-    def _cropped(self) -> tuple[int, int]:
-        if isinstance(self.crop, Crop):
-            return self.crop.height, self.crop.width
-        assert self.crop is not None
-        height, width = self.crop
-        return int(height), int(width)
 
 
 def _is_pair(value: object) -> bool:
@@ -165,29 +157,24 @@ def _is_side(side: object) -> bool:
     return not isinstance(side, bool) and isinstance(side, Integral) and int(side) >= 1
 
 
-_INSTEAD = {
-    "stretch": ": CameraView(resize=(height, width)) is what size= does",
-    "cover": ": CameraView(resize=(None, width), crop=(height, width)) cuts what reaches beyond",
-    "contain": ", or view=: no view puts pictures on black",
-}
-"""What to give in place of a fit, beside a view."""
+_MAX_GEOMETRIES = 4096
+"""Geometries remembered by `CameraViews`, some 500 bytes each."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CameraViews:
-    """Views and chance together: a `Framing` for each camera and pass of a clip.
+    """The views of a camera set with its augmentation: a `FrameGeometry` per camera and draw.
 
-    Threads may share it: what it remembers is only what follows from what it is asked.
+    Thread-safe: it remembers nothing but results that follow from their arguments.
     """
 
     cameras: CameraSet
     plain: FrameFormat
-    """What becomes of pictures, where there is no view."""
+    """Format of frames without a view."""
     views: tuple[CameraView, ...] | None
-    """Of each camera."""
+    """One per camera."""
     augment: ClipAugment | None
-    _made: dict[tuple[int, int], tuple[tuple[int, int], Framing]] = field(default_factory=dict)
-    """(clip, camera) → the (seed, epoch) that it was framed for last, and how."""
+    _geometries: dict[tuple[int, int, AugmentParams], FrameGeometry] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -201,60 +188,61 @@ class CameraViews:
         augment: ClipAugment | None,
         layout: Layout = "rgb",
     ) -> "CameraViews":
-        """Return what becomes of the pictures of `cameras`; without a view they wait in `layout`.
+        """Return the views of a set; frames without a view are decoded to `layout`.
 
         Raises:
-            ConfigError: views are of other cameras, or do not fit the pictures.
+            ConfigError: `view` names other cameras, or a crop does not lie inside a frame; names
+                its file.
         """
-        made = cls(
+        views = cls(
             cameras=cameras,
             plain=FrameFormat(
-                size=tuple(size) if isinstance(size, list) else size,  # as YAML has it
+                size=tuple(size) if isinstance(size, list) else size,  # YAML has lists
                 fit=fit,
                 interpolation=interpolation,
                 layout=layout,
             ),
-            views=None if view is None else _of_each(view, cameras.cameras),
+            views=None if view is None else _view_per_camera(view, cameras.cameras),
             augment=augment,
         )
-        assert made.sizes
-        return made
+        assert views.sizes
+        return views
 
     @cached_property
     def sizes(self) -> frozenset[tuple[int, int]]:
-        """Each (height, width) that comes out.
+        """Each output (height, width).
 
         Raises:
-            ConfigError: a crop does not lie inside a picture; names its file.
+            ConfigError: a crop does not lie inside a frame; names its file.
         """
-        return frozenset(self._sizes())
+        return frozenset(self._iterate_sizes())
 
-    def _sizes(self) -> Iterator[tuple[int, int]]:
-        for place, clip in enumerate(self.cameras.clips):
-            for camera, index in enumerate(clip.indexes):
+    def _iterate_sizes(self) -> Iterator[tuple[int, int]]:
+        for clip, aligned in enumerate(self.cameras.clips):
+            for camera, index in enumerate(aligned.indexes):
                 try:
-                    yield self.size(place, camera)
+                    yield self.size(clip, camera)
                 except ConfigError as error:
                     raise ConfigError(f"{index.source}: {error}") from error
 
     def size(self, clip: int, camera: int) -> tuple[int, int]:
-        """Return the (height, width) of what a camera of a clip becomes."""
+        """Return the output (height, width) of a camera of a clip."""
         upright = self.cameras.clips[clip].indexes[camera].info.upright_size
         if self.views is None:
             return self.plain.output_size(upright)
         return self.views[camera].size(upright)
 
     @property
-    def widest(self) -> tuple[int, int]:
-        """The (height, width) that holds each picture."""
+    def max_size(self) -> tuple[int, int]:
+        """The (height, width) that holds each output frame."""
         height, width = np.max([*self.sizes], axis=0).tolist()
         return height, width
 
-    def common_size(self, instead: str = ", or choose ragged='pad' or 'list'") -> tuple[int, int]:
-        """Return the (height, width) that all pictures come to have.
+    def common_size(self, fix: str = ", or choose ragged='pad' or 'list'") -> tuple[int, int]:
+        """Return the output (height, width) of all cameras.
 
         Args:
-            instead: What else can be done where they differ, in words.
+            fix: End of the message where they differ.
 
         Raises:
             ConfigError: they differ.
@@ -262,90 +250,105 @@ class CameraViews:
         if len(self.sizes) > 1 and self.views is None:
             return self.cameras.common_size()
         if len(self.sizes) > 1:
-            found = ", ".join(f"{height}x{width}" for height, width in sorted(self.sizes))
+            sizes = ", ".join(f"{height}x{width}" for height, width in sorted(self.sizes))
             raise ConfigError(
-                f"frames of one size are needed for one tensor, views make {found} (height x "
-                f"width) of cameras; crop all to one size{instead}"
+                f"frames of one size are needed for one tensor, views make {sizes} (height x "
+                f"width) of cameras; crop all to one size{fix}"
             )
-        return self.widest
+        return self.max_size
 
-    def framing(self, cell: SlotCell, camera: int) -> Framing:
-        """Return how a camera's pictures are framed in the pass that `cell` is of."""
-        chance = (cell.seed, cell.epoch) if self.augment is not None else (0, 0)
-        of, found = self._made.get((cell.clip, camera), (None, None))
-        if found is None or of != chance:
-            found = self.framed(cell.clip, camera, self._drawn(cell, camera))
-            self._made[cell.clip, camera] = chance, found
-        return found
+    def geometry(
+        self, clip: int, camera: int, params: AugmentParams | None = None
+    ) -> FrameGeometry:
+        """Return the geometry of a camera of a clip with drawn parameters; None: without any."""
+        key = clip, camera, params or AugmentParams()
+        geometry = self._geometries.get(key)
+        if geometry is None:
+            if len(self._geometries) >= _MAX_GEOMETRIES:
+                self._geometries.clear()
+            geometry = self._geometries[key] = self._make_geometry(*key)
+        return geometry
 
-    def framed(self, clip: int, camera: int, drawn: AugmentParams) -> Framing:
-        """Return how pictures of a camera of a clip are framed, with what chance made of them."""
+    def _make_geometry(self, clip: int, camera: int, params: AugmentParams) -> FrameGeometry:
         upright = self.cameras.clips[clip].indexes[camera].info.upright_size
         shape = self.plain
-        if self.views is not None or drawn.scale != 1.0:
+        if self.views is not None or params.scale != 1.0:
             view = CameraView(resize=shape.size) if self.views is None else self.views[camera]
-            fitting = view.fitting(upright, scale=drawn.scale, across=drawn.across)
+            fitting = view.fitting(upright, scale=params.scale, across=params.across)
             shape = FrameFormat(size=fitting.size, fit=fitting, interpolation=shape.interpolation)
-        return Framing.of(shape, upright, is_flipped=drawn.is_flipped, degrees=drawn.degrees)
+        return FrameGeometry.of(shape, upright, params)
+
+    def slot_geometry(self, cell: SlotCell, camera: int) -> FrameGeometry:
+        """Return the geometry of a camera in the pass of a clip that a slot shows."""
+        if self.augment is None:
+            return self.geometry(cell.clip, camera)
+        number = self.cameras.clips[cell.clip].number
+        params = self.augment.draw(seed=cell.seed, epoch=cell.epoch, of=number, camera=camera)
+        return self.geometry(cell.clip, camera, params)
 
     def matrices(self, cells: Sequence[SlotCell]) -> NDArray[np.float64]:
-        """Return float64 [N, C, 3, 3], as `CameraBatch.image_matrix` has them of N cells."""
-        found = np.empty((len(cells), len(self.cameras.cameras), 3, 3))
-        for place, cell in enumerate(cells):
-            for camera in range(len(self.cameras.cameras)):
-                is_there = cell.clip >= 0
-                found[place, camera] = self.framing(cell, camera).matrix if is_there else np.eye(3)
-        return found
+        """Return float64 [N, C, 3, 3]: `CameraBatch.image_matrix` of N cells."""
+        cameras = range(len(self.cameras.cameras))
+        return np.array(
+            [
+                [
+                    self.slot_geometry(cell, camera).matrix if cell.clip >= 0 else np.eye(3)
+                    for camera in cameras
+                ]
+                for cell in cells
+            ]
+        )
 
-    def _drawn(self, cell: SlotCell, camera: int) -> AugmentParams:
-        if self.augment is None:
-            return AugmentParams()
-        number = self.cameras.clips[cell.clip].number
-        return self.augment.draw(seed=cell.seed, epoch=cell.epoch, of=number, camera=camera)
+
+_FIT_AS_VIEW = {
+    "stretch": ": CameraView(resize=(height, width)) does the same as size=",
+    "cover": ": CameraView(resize=(None, width), crop=(height, width)) cuts what reaches beyond",
+    "contain": ", or view=: no view adds black borders",
+}
+"""The view that does the same as a fit."""
 
 
 def check_views(view: object, augment: object, *, size: object, fit: object) -> None:
-    """Refuse what is no view or no chance in it, and what would contradict it.
+    """Check a view and an augmentation, together with `size` and `fit`.
 
     Raises:
-        ConfigError: it is so.
+        ConfigError: one has the wrong type, or contradicts another.
     """
     views = [*view.values()] if isinstance(view, Mapping) else [view]
-    if view is not None and not (views and all(isinstance(each, CameraView) for each in views)):
-        raise ConfigError(
-            "view must be a CameraView, such as CameraView(resize=0.44, crop=(256, 704)), or a "
-            f"dict with one for each camera, got {view!r}"
-        )
     if view is not None:
-        _check_only_view(size=size, fit=fit)
+        if not views or not all(isinstance(value, CameraView) for value in views):
+            raise ConfigError(
+                "view must be a CameraView, such as CameraView(resize=0.44, crop=(256, 704)), or a "
+                f"dict with one for each camera, got {view!r}"
+            )
+        _check_only_view(size, fit)
     if augment is None:
         return
     if not isinstance(augment, ClipAugment):
-        raise ConfigError(f"augment must be a ClipAugment, such as flip=0.5 in it, got {augment!r}")
+        raise ConfigError(
+            f"augment must be a ClipAugment, such as ClipAugment(flip=0.5), got {augment!r}"
+        )
     if (augment.scale != (1.0, 1.0) or augment.slides) and fit != "stretch":
         raise ConfigError(
-            f"augment scales or slides what is cropped, got fit={fit!r}; say by "
-            "view=CameraView(resize=..., crop=...) what is cropped"
+            f"augment scales or slides a crop, got fit={fit!r}; give the crop by "
+            "view=CameraView(resize=..., crop=...)"
         )
 
 
-def _check_only_view(*, size: object, fit: object) -> None:
+def _check_only_view(size: object, fit: object) -> None:
     """Refuse a size or a fit beside a view: ConfigError."""
-    given = []
-    if size is not None:
-        given.append(f"size={size}")
+    given = [f"size={size}"] if size is not None else []
     if fit != "stretch":
         given.append(f"fit={fit!r}")
-    if not given:
-        return
-    does, them = ("does", "it") if len(given) == 1 else ("do", "them")
-    raise ConfigError(
-        f"view= says what becomes of pictures, and so {does} {' and '.join(given)}; leave {them} "
-        f"out{_INSTEAD.get(str(fit), '')}"
-    )
+    if given:
+        pronoun = "it" if len(given) == 1 else "them"
+        raise ConfigError(
+            f"view= excludes {' and '.join(given)}; leave {pronoun} out"
+            f"{_FIT_AS_VIEW.get(str(fit), '')}"
+        )
 
 
-def _of_each(
+def _view_per_camera(
     view: CameraView | Mapping[str, CameraView], cameras: tuple[str, ...]
 ) -> tuple[CameraView, ...]:
     if isinstance(view, CameraView):

@@ -1,4 +1,4 @@
-"""What is wrong with the files of a camera layout, and what to do about it."""
+"""Checks of the files of a camera layout, each finding with its fix."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -7,8 +7,8 @@ from pathlib import Path
 from headrace.decode.index_store import IndexStore
 from headrace.decode.parallel_scan import OpenIndex, scan_ahead
 from headrace.errors import ConfigError, MediaError
-from headrace.loaders.cameras.aligned_clip import mismatches
-from headrace.loaders.cameras.camera_alignment import Alignment, OpenedClip, check_alignment
+from headrace.loaders.cameras.aligned_clip import MatchedClip
+from headrace.loaders.cameras.camera_alignment import Alignment, check_alignment
 from headrace.video.camera_layout import CameraClip, CameraLayout
 from headrace.video.stream_index import StreamIndex
 
@@ -20,99 +20,99 @@ def camera_problems(
     index_store: IndexStore | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> Iterator[str]:
-    """Yield, a line for each, what is wrong with the files of a layout, and what to do about it.
+    """Yield one line for each problem with the files of a layout, with its fix.
 
-    Cameras that are missing or cannot be opened; frames that do not fit those of the reference;
-    clips of another length than the index file says; folders no camera of which can be read.
-    Decodes nothing; a file seen before is not read.
+    Problems are: cameras that are missing or cannot be opened, frames that do not fit those of the
+    reference, clips of another length than in the index file, and folders without a readable
+    camera. Decodes nothing; a file scanned before is not read.
 
     Args:
-        layout: What should be there.
-        alignment: What fits, whatever its `on_missing`; None means frames of the same index. By
-            time, cameras may have frame rates of their own.
+        layout: The expected clips and cameras.
+        alignment: Which frames belong to one moment; its `on_missing` is ignored. None means
+            frames of the same index. By time, cameras may have different frame rates.
         index_store: Where indexes are kept; None means the user's cache folder.
-        on_progress: Called after each clip with how many are done.
+        on_progress: Called after each clip with the number of finished clips.
 
     Raises:
-        ConfigError: a clock is set for a camera that the layout does not name, or it does not name
-            the reference.
+        ConfigError: `alignment` names a camera or reference that the layout does not have.
     """
     alignment = alignment or Alignment()
     check_alignment(alignment, layout)
     strict = replace(alignment, on_missing="raise")
     open_one = scan_ahead(layout.sources, index_store or IndexStore(), raises=False, holds=False)
     for number, clip in enumerate((*layout.clips, *layout.left_out)):
-        yield from _problems(number, clip, layout.cameras, strict, open_one)
+        yield from _clip_problems(number, clip, layout.cameras, strict, open_one)
         if on_progress is not None:
             on_progress(number + 1)
 
 
-def unread(file: Path, error: MediaError, *, is_needed: bool) -> str:
-    """Return what is to be done about a camera that cannot be read.
+def describe_unread(file: Path, error: MediaError, *, is_needed: bool) -> str:
+    """Return a message about a camera that cannot be read, with its fix.
 
     Args:
-        file: Where it should be.
-        error: Why it cannot be read.
-        is_needed: Whether the reference is of its name, so that no moment is known without it.
+        file: Its expected path.
+        error: The reason.
+        is_needed: Whether it is the reference, without which no moment is known.
     """
     policy = "on_error='mask', which leaves out the clip"
     if not file.exists():
         if not is_needed:
-            policy = "on_missing='mask', which leaves its pictures black"
+            policy = "on_missing='mask', which leaves its frames black"
         return f"{file} is missing; add it, or choose {policy}"
-    rest = "" if is_needed else ", or only this camera with on_missing='mask' as well"
-    return f"{error}; or choose {policy}{rest}"
+    camera_only = "" if is_needed else ", or only this camera with on_missing='mask' as well"
+    return f"{error}; or choose {policy}{camera_only}"
 
 
-def disagreement(
-    clip: CameraClip, found: Mapping[str, StreamIndex], open_one: OpenIndex
+def check_length(
+    clip: CameraClip, indexes: Mapping[str, StreamIndex], open_one: OpenIndex
 ) -> ConfigError | None:
-    """Return why a clip is not what the index file says; None where a camera has as many frames.
+    """Return an error if no camera of a clip has the number of frames of the index file.
 
     Args:
-        clip: With its number of frames; that of one of its cameras, whether or not it is read.
-        found: The indexes of all its cameras that are read.
-        open_one: Opens others.
+        clip: The clip as the index file has it.
+        indexes: By name of the camera: the cameras that are read.
+        open_one: Opens the other cameras of the clip, which may be the one that was counted.
     """
-    if any(len(index) == clip.num_frames for index in found.values()):
+    if any(len(index) == clip.num_frames for index in indexes.values()):
         return None
-    for camera in sorted(clip.found() - found.keys()):
+    for camera in sorted(clip.found() - indexes.keys()):
         try:
             if len(open_one(clip.source(camera))) == clip.num_frames:
                 return None
-        except MediaError:  # it is not asked for
+        except MediaError:  # this camera is not read
             continue
-    first = next(iter(found.values()))
+    first = next(iter(indexes.values()))
     return ConfigError(
         f"the index file says {clip.num_frames} frames, {first.source} has {len(first)}; write it "
         f"anew: headrace index --layout cameras {clip.video_dir} --out FILE"
     )
 
 
-def _problems(
+def _clip_problems(
     number: int,
     clip: CameraClip,
     cameras: tuple[str, ...],
     alignment: Alignment,
     open_one: OpenIndex,
 ) -> Iterator[str]:
-    found: dict[str, StreamIndex] = {}
+    opened: dict[str, StreamIndex] = {}
     for camera in cameras:
         try:
-            found[camera] = open_one(clip.source(camera))
+            opened[camera] = open_one(clip.source(camera))
         except MediaError as error:
-            yield unread(clip.file(camera), error, is_needed=camera == alignment.reference)
-    if not found:
+            is_needed = camera == alignment.reference
+            yield describe_unread(clip.file(camera), error, is_needed=is_needed)
+    if not opened:
         if clip.num_frames:
             yield f"{clip.folder}: none of its cameras can be read; take it out of the index file"
         else:
             yield f"{clip.folder} is not in the index: none of its cameras can be read"
         return
-    if len(found) == len(cameras):
-        wrong = disagreement(clip, found, open_one)
-        if wrong is not None:
-            yield str(wrong)
-    if alignment.reference not in cameras or alignment.reference in found:
-        indexes = tuple(found.get(camera) for camera in cameras)
-        opened = OpenedClip(number=number, clip=clip, cameras=cameras, indexes=indexes)
-        yield from map(str, mismatches(opened, alignment))
+    if len(opened) == len(cameras):
+        error_of_length = check_length(clip, opened, open_one)
+        if error_of_length is not None:
+            yield str(error_of_length)
+    if alignment.reference not in cameras or alignment.reference in opened:
+        indexes = [opened.get(camera) for camera in cameras]
+        matched = MatchedClip.match(number, clip, cameras, indexes, alignment)
+        yield from map(str, matched.errors())

@@ -1,4 +1,4 @@
-"""MomentTable: a table whose rows belong to moments, joined by clip and frame, or time."""
+"""MomentTable: metadata rows of a table, joined to moments by frame number or time."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,99 +11,94 @@ from numpy.typing import NDArray
 from torch.utils.data._utils.collate import default_collate_fn_map
 
 from headrace.errors import ConfigError, HeadraceError, in_words
-from headrace.loaders.cameras.aligned_clip import AlignedClip
+from headrace.loaders.cameras.camera_set import CameraSet
 from headrace.loaders.cameras.camera_times import (
+    CLIP_COLUMNS,
     TimeUnit,
-    frame_number,
-    has_time,
-    seconds_of,
+    column_named,
+    name_in,
+    parse_frame_number,
+    parse_time,
     time_column,
 )
-from headrace.loaders.manifest_rows import (
-    RowPlaces,
-    column_of,
-    is_missing,
-    named_path,
-    read_rows,
-    table_of,
-)
+from headrace.loaders.manifest_rows import RowPlaces, column_of, named_path, read_rows, table_of
 from headrace.sampling.moment_windows import MISSING
 from headrace.units import check_numbers
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClipMoment:
-    """The moment that metadata is asked for."""
+    """The moment whose metadata is requested."""
 
     number: int
-    """In the reference's own count: `index` of a batch."""
+    """Number of the reference's frame; `index` of a batch."""
     seconds: float
-    """When it is, on the common clock."""
+    """Time of the moment on the common clock."""
     frames: Mapping[str, int]
-    """Camera → the number of the frame that is shown for it; cameras without one are not in it. In
-    the order of the batch."""
+    """Camera → number of its frame, in the order of the batch. Cameras without a frame are not
+    in it."""
     cameras: tuple[str, ...]
     """All cameras, in the order of the batch."""
 
 
 MetadataOf = Callable[[str, ClipMoment], Mapping[str, Any]]
-"""(name of the clip, moment) → what belongs to it. A table, `MomentTable`, is one; so is
+"""Function of (clip name, moment) that returns the moment's metadata, such as a `MomentTable` or
 `NuScenes.metadata`. Called in the worker that decodes, or in the thread that takes batches."""
 
 
 class MomentMetadata(dict[str, Any]):
-    """What belongs to a moment, by name. A stock DataLoader makes a list of those of a batch.
+    """Metadata of one moment by name. A stock DataLoader collates it to a list, not to tensors.
 
-    A plain dict it would take apart, and stack what it finds under each name, for which slots that
-    have run out of clips, and moments that lack something, have nothing.
+    The default collate of a dict would stack each entry, and fail where empty slots or moments
+    without metadata lack it.
     """
 
 
-def _as_list(
+def _collate_to_list(
     batch: Sequence[MomentMetadata], *, collate_fn_map: object = None
 ) -> list[MomentMetadata]:
     return list(batch)
 
 
-# What PyTorch offers for types of one's own: torch.utils.data.default_collate, "Option 2".
-default_collate_fn_map[MomentMetadata] = _as_list
+# The registry for custom types: torch.utils.data.default_collate, "Option 2".
+default_collate_fn_map[MomentMetadata] = _collate_to_list
 
 
-def metadata_of(
-    metadata: MetadataOf, of: AlignedClip, row: int, cameras: tuple[str, ...]
-) -> MomentMetadata:
-    """Return what belongs to a moment of a clip, row of it, whose cameras are called `cameras`.
+def call_metadata(metadata: MetadataOf, cameras: CameraSet, clip: int, row: int) -> MomentMetadata:
+    """Return the metadata of a row of the set's moments, which is of a clip; row -1 has none.
 
     Raises:
         ConfigError: `metadata` failed, or returned no mapping; names clip and moment.
     """
-    frames = zip(cameras, of.frames[row].tolist(), strict=True)
+    if row < 0:
+        return MomentMetadata()
+    frames = zip(cameras.cameras, cameras.frame[row].tolist(), strict=True)
     moment = ClipMoment(
-        number=int(of.moments[row]),
-        seconds=float(of.moment_seconds[row]),
+        number=int(cameras.index[row]),
+        seconds=float(cameras.moment_seconds[row]),
         frames={camera: frame for camera, frame in frames if frame != MISSING},
-        cameras=cameras,
+        cameras=cameras.cameras,
     )
-    clip = of.clip.name
-    where = f"metadata of clip {clip!r}, moment {moment.number} ({moment.seconds:.6f} s)"
+    name = cameras.clips[clip].clip.name
+    where = f"metadata of clip {name!r}, moment {moment.number} ({moment.seconds:.6f} s)"
     try:
-        found = metadata(clip, moment)
+        result = metadata(name, moment)
     except HeadraceError:
         raise
-    except Exception as error:  # Whatever it is; StopIteration would end the epoch in silence.
+    except Exception as error:  # StopIteration, for one, would end the epoch silently.
         raise ConfigError(
             f"{where} failed: {in_words(error)}; it is called with the name of a clip, and a "
             "moment with number, seconds and frames"
         ) from error
-    if not isinstance(found, Mapping):
+    if not isinstance(result, Mapping):
         raise ConfigError(
-            f"{where} must be a mapping by name, such as {{}}, got {type(found).__name__}"
+            f"{where} must be a mapping by name, such as {{}}, got {type(result).__name__}"
         )
-    return MomentMetadata(found)
+    return MomentMetadata(result)
 
 
 def check_metadata(metadata: object) -> None:
-    """Raise ConfigError if `metadata` is neither None nor something that can be called."""
+    """Raise ConfigError if `metadata` is neither None nor callable."""
     if metadata is not None and not callable(metadata):
         raise ConfigError(
             "metadata must be a function of (clip name, moment), or a MomentTable, got "
@@ -111,25 +106,26 @@ def check_metadata(metadata: object) -> None:
         )
 
 
-_CLIP_COLUMNS = ("clip", "scene")
 _SLACK_SECONDS = 1e-6
+"""Rounding error of float64 seconds since 1970."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MomentTable:
     """Metadata from a table: `CameraLoader(..., metadata=MomentTable.read("poses.csv"))`.
 
-    The row of a moment comes as a dict of its other columns, of numbers where a column has nothing
-    else; {} where a moment has none, as between key frames.
+    The metadata of a moment is a dict of the other columns of its row, as numbers where a column
+    holds nothing else; {} for a moment without a row, as between key frames.
     """
 
     rows: Mapping[str, tuple[NDArray[np.float64], tuple[Mapping[str, Any], ...]]]
     """Clip → float64 [rows], ascending: numbers of moments, or seconds; and the rows."""
     by_time: bool
-    """Whether rows are joined by time: else by the moment's number."""
+    """Whether rows are joined by time, not by the moment's number."""
     tolerance_ms: float
-    """How far a row may be from its moment in time."""
+    """Largest distance of a row from its moment in time, in milliseconds."""
     name: str
+    """Name in messages: the path of the file."""
 
     @classmethod
     def read(
@@ -142,18 +138,18 @@ class MomentTable:
         """Read a CSV, .tsv, JSON lines or Parquet file. Reads all of it.
 
         Args:
-            path: Of the file. Columns: clip (or scene); frame, the moment's number as `index` of
-                a batch has it; or, without it, a time: seconds, timestamp_us, ... as
-                `CameraTimes.read` has them.
-            unit: Of a column called timestamp.
-            tolerance_ms: How far a time may be from that of the moment; the nearest row counts.
+            path: Path of the file. Its columns are clip (or scene), and frame, the moment's number
+                as `index` of a batch; or, without it, a time: seconds, timestamp_us, ... as for
+                `CameraTimes.read`.
+            unit: Unit of a column called timestamp.
+            tolerance_ms: Largest distance of a row's time from the moment; the nearest row counts.
 
         Raises:
-            ConfigError: it cannot be read, lacks such columns, or has two rows for a moment.
-            BackendError: it is Parquet, and pyarrow is not installed.
+            ConfigError: the file cannot be read, lacks a column, or has two rows for a moment.
+            BackendError: the file is Parquet, and pyarrow is not installed.
         """
         rows, places = read_rows(named_path(path, "a table of moments"), "table of moments")
-        return cls._of(rows, places, unit, tolerance_ms)
+        return cls._join(rows, places, unit, tolerance_ms)
 
     @classmethod
     def of_rows(
@@ -164,12 +160,12 @@ class MomentTable:
         tolerance_ms: float = 1.0,
         name: str = "the table of moments",
     ) -> "MomentTable":
-        """Return the table of rows that are dicts; arguments as for `read`."""
-        found = table_of(rows, name)
-        return cls._of(found, RowPlaces.of_rows(len(found), name), unit, tolerance_ms)
+        """Return the table of rows given as dicts; arguments and errors as for `read`."""
+        table = table_of(rows, name)
+        return cls._join(table, RowPlaces.of_rows(len(table), name), unit, tolerance_ms)
 
     @classmethod
-    def _of(
+    def _join(
         cls,
         rows: list[dict[str, Any]],
         places: RowPlaces,
@@ -177,55 +173,50 @@ class MomentTable:
         tolerance_ms: float,
     ) -> "MomentTable":
         check_numbers(0, tolerance_ms=tolerance_ms)
-        heads = list(dict.fromkeys(head for row in rows for head in row))
-        clips = [name for name in _CLIP_COLUMNS if name in heads]
-        if len(clips) != 1 or not ("frame" in heads or has_time(heads)):
-            raise ConfigError(
-                f"{places.name} must have a column called {' or '.join(_CLIP_COLUMNS)}, and frame, "
-                f"or one of times; it has {', '.join(map(str, heads))[:100] or 'no column'}"
-            )
-        by_time = "frame" not in heads
-        key, of_key = time_column(heads, unit, places.name) if by_time else ("frame", "s")
-        found: dict[str, list[tuple[float, int]]] = {}
+        headers = list(dict.fromkeys(header for row in rows for header in row))
+        clip_column = column_named(headers, CLIP_COLUMNS, places.name)
+        by_time, key, key_unit = "frame" not in headers, "frame", None
+        if by_time:
+            key, key_unit = time_column(headers, unit, f"{places.name} without a column frame")
+        keys: dict[str, list[tuple[float, int]]] = {}
         for number, row in enumerate(rows):
             where = places.where(number)
-            if is_missing(row.get(clips[0])):
-                raise ConfigError(f"{where} has no {clips[0]}; give it one, or leave it out")
-            at = (
-                seconds_of(row.get(key), of_key, f"{key} of {where}")
-                if by_time
-                else frame_number(row.get(key), where)
+            clip = name_in(row, clip_column, where)
+            value = (
+                parse_frame_number(row.get(key), where)
+                if key_unit is None
+                else parse_time(row.get(key), key_unit, f"{key} of {where}")
             )
-            found.setdefault(str(row[clips[0]]).strip(), []).append((at, number))
-        rest = [head for head in heads if head not in (clips[0], key)]
-        columns = {head: _values(head, rows, places) for head in rest}
+            keys.setdefault(clip, []).append((value, number))
+        others = [header for header in headers if header not in (clip_column, key)]
+        columns = {header: _column_values(header, rows, places) for header in others}
         return cls(
-            rows={clip: _joined(keys, columns, places) for clip, keys in found.items()},
+            rows={clip: _sort_rows(pairs, columns, places) for clip, pairs in keys.items()},
             by_time=by_time,
             tolerance_ms=tolerance_ms,
             name=places.name,
         )
 
     def __call__(self, clip: str, moment: ClipMoment) -> Mapping[str, Any]:
-        """Return the row of a moment; {} if there is none.
+        """Return the row of a moment; {} where it has none.
 
         Raises:
-            ConfigError: the table has nothing of the whole clip.
+            ConfigError: the table has no row of the clip.
         """
         if clip not in self.rows:
-            some = ", ".join(sorted(self.rows)[:6])
-            raise ConfigError(f"{self.name} has no row of clip {clip!r}; it has {some}")
+            names = ", ".join(sorted(self.rows)[:6])
+            raise ConfigError(f"{self.name} has no row of clip {clip!r}; it has {names}")
         keys, rows = self.rows[clip]
-        at = moment.seconds if self.by_time else moment.number
-        place = int(np.abs(keys - at).argmin())
-        within = self.tolerance_ms / 1000 + _SLACK_SECONDS if self.by_time else 0.0
-        return rows[place] if abs(keys[place] - at) <= within else {}
+        key = moment.seconds if self.by_time else moment.number
+        nearest = int(np.abs(keys - key).argmin())
+        tolerance = self.tolerance_ms / 1000 + _SLACK_SECONDS if self.by_time else 0.0
+        return rows[nearest] if abs(keys[nearest] - key) <= tolerance else {}
 
 
-def _joined(
+def _sort_rows(
     keys: list[tuple[float, int]], columns: Mapping[str, Sequence[Any]], places: RowPlaces
 ) -> tuple[NDArray[np.float64], tuple[Mapping[str, Any], ...]]:
-    """Return the keys of a clip's rows, ascending, and the rest of each row."""
+    """Return the keys of a clip's rows, ascending, and the other columns of each row."""
     keys.sort()
     for (before, first), (after, second) in pairwise(keys):
         if before == after:
@@ -233,14 +224,16 @@ def _joined(
                 f"{places.where(first)} and {places.where(second)} are of one moment of a clip; "
                 "make them one row, or give metadata= a function"
             )
-    kept = tuple({name: values[number] for name, values in columns.items()} for _, number in keys)
-    return np.array([at for at, _ in keys], np.float64), kept
+    rows = tuple({name: values[number] for name, values in columns.items()} for _, number in keys)
+    return np.array([key for key, _ in keys], np.float64), rows
 
 
-def _values(name: str, rows: Sequence[Mapping[str, Any]], places: RowPlaces) -> Sequence[Any]:
-    """Return the values of a column; as numbers, where a text file has nothing else in it."""
+def _column_values(
+    name: str, rows: Sequence[Mapping[str, Any]], places: RowPlaces
+) -> Sequence[Any]:
+    """Return the values of a column, as numbers where a text file holds nothing else in it."""
     values = [row.get(name) for row in rows]
     if all(value is None or isinstance(value, str) for value in values):
-        found: list[Any] = column_of(name, values, places).tolist()
-        return found
+        column: list[Any] = column_of(name, values, places).tolist()
+        return column
     return values

@@ -1,7 +1,7 @@
-"""NuScenes: a set in nuScenes' form as clips, times and metadata."""
+"""NuScenes: a set in nuScenes' format as clips, times and metadata."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,198 +16,193 @@ from headrace.loaders.cameras.moment_table import ClipMoment
 from headrace.loaders.cameras.nuscenes_tables import (
     NuScenesTables,
     Row,
-    Shot,
-    link_pictures,
+    SampleData,
+    link_images,
     read_tables,
 )
 from headrace.loaders.manifest_rows import named_path
 from headrace.video.camera_layout import CameraClip, CameraLayout
 
-PICTURES_PER_SECOND = 12
-"""Of nuScenes' cameras; when each was taken, `NuScenes.times` says."""
+_FRAME_RATE = 12
+"""Frames per second of nuScenes' cameras; `NuScenes.times` has the exact times."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NuScenes:
-    """What nuScenes' tables say of scenes, for loaders of cameras.
+    """Scenes of nuScenes for loaders of cameras.
 
         nuscenes = NuScenes.read("/data/nuscenes", "v1.0-mini")
         layout = nuscenes.link_pictures("links")
         alignment = Alignment(sync="nearest", times=nuscenes.times)
         with CameraLoader(layout, alignment=alignment, metadata=nuscenes.metadata) as loader: ...
 
-    A clip is a scene, called by its name. Frame k of a camera is the k-th that it took in the
-    scene, key frames and sweeps together in the order of time; videos made of a scene must hold
-    just these.
+    A clip is a scene, with the scene's name. Frame k of a camera is its k-th frame in the scene, in
+    the order of time, key frames and sweeps together. Videos made of a scene must hold just these
+    frames.
     """
 
     folder: Path
-    """Where `samples/` and `sweeps/` lie (`dataroot`)."""
+    """The folder of `samples/` and `sweeps/` (`dataroot`)."""
     tables: NuScenesTables
 
     @classmethod
     def read(cls, folder: str | os.PathLike[str], version: str = "v1.0-mini") -> "NuScenes":
-        """Read the tables in `folder/version`; no picture is looked at.
+        """Read the tables in `folder/version`; opens no image.
 
-        The mini set takes a second. The whole one needs some 10 GB of memory, as nuScenes' own
-        development kit does.
+        The mini set takes a second. The full set needs some 10 GB of memory, as with nuScenes'
+        development kit.
 
         Raises:
-            ConfigError: a table is missing, cannot be read, or does not go together with others.
+            ConfigError: a table is missing, cannot be read, or contradicts another one.
         """
         path = named_path(folder, "a set in the form of nuScenes")
         return cls(folder=path, tables=read_tables(path, version))
 
     @property
     def scenes(self) -> tuple[str, ...]:
-        """The names of all scenes, sorted."""
-        return tuple(sorted(self.tables.shots))
+        """Names of all scenes, sorted."""
+        return tuple(sorted(self.tables.frames))
 
     @property
     def cameras(self) -> tuple[str, ...]:
-        """The names of all cameras, sorted."""
+        """Names of all cameras, sorted."""
         return self.tables.cameras
 
     @property
     def times(self) -> CameraTimes:
-        """When each frame of each camera, and each sweep of the lidar, was taken, since 1970."""
+        """Capture times of each frame of each camera and lidar, since 1970."""
         return CameraTimes.of(
             {
                 scene: {
-                    channel: [shot.timestamp_us for shot in shots]
-                    for channel, shots in channels.items()
+                    channel: [frame.timestamp_us for frame in frames]
+                    for channel, frames in channels.items()
                 }
-                for scene, channels in self.tables.shots.items()
+                for scene, channels in self.tables.frames.items()
             },
             name="nuScenes' tables",
             unit="us",
         )
 
     def key_frames(self, sensor: str, scenes: Iterable[str] | None = None) -> dict[str, list[int]]:
-        """Return scene → the frames of a camera, or sweeps of a lidar, that are key frames.
+        """Return scene → the key frames of a camera or lidar, as frame numbers.
 
-        They come at 2 Hz, and boxes are given for them: `Moments.frames(key_frames("CAM_FRONT"))`
-        chooses them where CAM_FRONT is the reference.
+        They come at 2 Hz and have boxes. `Moments.frames(key_frames("CAM_FRONT"))` selects them
+        where CAM_FRONT is the reference.
 
         Args:
-            sensor: Its channel.
-            scenes: Names of those wanted; None: all.
+            sensor: Channel of the sensor.
+            scenes: Names of scenes; None: all.
 
         Raises:
-            ConfigError: there is no such sensor, or scene.
+            ConfigError: the sensor or a scene does not exist.
         """
-        sensors = sorted({name for channels in self.tables.shots.values() for name in channels})
-        if sensor not in sensors:
-            raise ConfigError(f"there is no sensor {sensor}; there is {', '.join(sensors)}")
+        channels = sorted({name for scene in self.tables.frames.values() for name in scene})
+        if sensor not in channels:
+            raise ConfigError(f"there is no sensor {sensor}; there is {', '.join(channels)}")
         return {
-            scene: [number for number, shot in enumerate(shots) if shot.is_key_frame]
-            for scene in self._chosen(scenes)
-            if (shots := self.tables.shots[scene].get(sensor))
+            scene: [number for number, frame in enumerate(frames) if frame.is_key_frame]
+            for scene in self._check_scenes(scenes)
+            if (frames := self.tables.frames[scene].get(sensor))
         }
 
     def link_pictures(
         self, folder: str | os.PathLike[str], scenes: Iterable[str] | None = None
     ) -> CameraLayout:
-        """Write links to the pictures, `<scene>/<camera>/00000.jpg`, and return their layout.
+        """Write links to the images, `<scene>/<camera>/00000.jpg`, and return their layout.
 
-        nuScenes keeps pictures of all scenes together, key frames apart from sweeps; links bring
-        them into the layout that loaders read, without a copy. Links that are there already are
-        kept. The mini set has 14,000 pictures, and takes about a second.
+        nuScenes keeps images of all scenes in one folder, key frames apart from sweeps. Links
+        arrange them as loaders read them, without a copy. Existing links are kept. The mini set has
+        14,000 images, and takes about a second.
 
         Args:
-            folder: Where the links go; made if need be.
-            scenes: Names of those wanted; None: all.
+            folder: Folder of the links; created if needed.
+            scenes: Names of scenes; None: all.
 
         Raises:
-            ConfigError: there is no such scene, a picture is missing, or something else is in the
-                way.
+            ConfigError: a scene does not exist, an image is missing, or the folder holds other
+                files.
         """
         clips = []
-        for name in self._chosen(scenes):
-            channels = self.tables.shots[name]
-            taken = [camera for camera in self.cameras if camera in channels]
-            for camera in taken:
-                files = [self.folder / shot.filename for shot in channels[camera]]
-                link_pictures(files, Path(folder) / name / camera)
+        for name in self._check_scenes(scenes):
+            channels = self.tables.frames[name]
+            cameras = [camera for camera in self.cameras if camera in channels]
+            for camera in cameras:
+                files = [self.folder / frame.filename for frame in channels[camera]]
+                link_images(files, Path(folder) / name / camera)
             clips.append(
                 CameraClip(
                     video_dir=Path(folder),
                     name=name,
-                    num_frames=len(channels[taken[0]]) if taken else 0,
-                    picture_rate=PICTURES_PER_SECOND,
+                    num_frames=len(channels[cameras[0]]) if cameras else 0,
+                    picture_rate=_FRAME_RATE,
                 )
             )
         return CameraLayout(clips=tuple(clips), cameras=self.cameras)
 
     def metadata(self, clip: str, moment: ClipMoment) -> dict[str, Any]:
-        """Return what the tables have of a moment, cameras in the order of the batch.
+        """Return calibration, poses and boxes of a moment, cameras in the order of the batch.
 
         - `intrinsics` float64 [C, 3, 3], `sensor_to_ego` and `ego_to_global` float64 [C, 4, 4]: NaN
           where a camera has no frame; the car's pose is that at the time of each frame.
-        - `filename`, a list of C; "" where there is none.
-        - `sample_token` and `annotations`: of the key frame that the moment shows, "" and [] where
-          it shows none. An annotation is a row of `sample_annotation` with its `category`.
+        - `filename`, a list of C; "" where a camera has no frame.
+        - `sample_token` and `annotations` of the moment's key frame; "" and [] without one. An
+          annotation is a row of `sample_annotation` with its `category`.
+
+        Raises:
+            ConfigError: the scene does not exist, or has fewer frames than the moment shows.
         """
-        channels = self.tables.shots.get(clip)
-        if channels is None:
+        if clip not in self.tables.frames:
             raise ConfigError(
                 f"nuScenes' tables have no scene {clip!r}; they have {', '.join(self.scenes[:6])}"
             )
-        shown = [_shot(clip, camera, channels, moment) for camera in moment.cameras]
-        keys = [shot.sample_token for shot in shown if shot is not None and shot.is_key_frame]
+        frames = [self._frame(clip, camera, moment) for camera in moment.cameras]
+        keys = [frame.sample_token for frame in frames if frame is not None and frame.is_key_frame]
         sample = keys[0] if keys else ""
-        calibrated = [self._row(shot, "calibrated_sensor") for shot in shown]
+        tables = self.tables
+        calibrated = [
+            None if frame is None else tables.calibrated_sensor[frame.calibrated_sensor_token]
+            for frame in frames
+        ]
+        poses = [
+            None if frame is None else tables.ego_pose[frame.ego_pose_token] for frame in frames
+        ]
+        intrinsics = [
+            None if row is None else np.array(row["camera_intrinsic"], np.float64)
+            for row in calibrated
+        ]
         return {
-            "intrinsics": _stacked(
-                [
-                    np.array(row["camera_intrinsic"], np.float64) if row else None
-                    for row in calibrated
-                ],
-                3,
-            ),
-            "sensor_to_ego": _stacked([_pose(row) for row in calibrated], 4),
-            "ego_to_global": _stacked([_pose(self._row(shot, "ego_pose")) for shot in shown], 4),
-            "filename": [shot.filename if shot is not None else "" for shot in shown],
+            "intrinsics": _stack(intrinsics, 3),
+            "sensor_to_ego": _stack([_pose_matrix(row) for row in calibrated], 4),
+            "ego_to_global": _stack([_pose_matrix(row) for row in poses], 4),
+            "filename": ["" if frame is None else frame.filename for frame in frames],
             "sample_token": sample,
-            "annotations": list(self.tables.annotations.get(sample, ())),
+            "annotations": list(tables.annotations.get(sample, ())),
         }
 
-    def _chosen(self, scenes: Iterable[str] | None) -> tuple[str, ...]:
+    def _check_scenes(self, scenes: Iterable[str] | None) -> tuple[str, ...]:
         if isinstance(scenes, str):
             raise ConfigError(f"scenes must be a list of names, such as [{scenes!r}], got a text")
         names = self.scenes if scenes is None else tuple(map(str, scenes))
-        unknown = [name for name in names if name not in self.tables.shots]
+        unknown = [name for name in names if name not in self.tables.frames]
         if unknown or not names:
             raise ConfigError(
-                f"there is no scene {', '.join(unknown)}; there is {', '.join(self.scenes[:6])} "
-                f"({len(self.scenes)} in all), and scenes is a list of such"
+                f"scenes must be a list of scenes of the set, {', '.join(self.scenes[:6])} "
+                f"({len(self.scenes)} in all); got {', '.join(unknown) or 'none'}"
             )
         return names
 
-    def _row(self, shot: Shot | None, table: str) -> Row | None:
-        if shot is None:
-            return None
-        if table == "ego_pose":
-            return self.tables.ego_pose[shot.ego_pose_token]
-        return self.tables.calibrated_sensor[shot.calibrated_sensor_token]
+    def _frame(self, clip: str, camera: str, moment: ClipMoment) -> SampleData | None:
+        """Return the row of the frame that a moment shows of a camera."""
+        number, frames = moment.frames.get(camera), self.tables.frames[clip].get(camera, ())
+        if number is not None and number >= len(frames):
+            raise ConfigError(
+                f"nuScenes' tables have {len(frames)} frames of {camera} in {clip!r}, and its "
+                f"video has frame {number}; make videos of just the frames that the tables list"
+            )
+        return None if number is None else frames[number]
 
 
-def _shot(
-    clip: str, camera: str, channels: Mapping[str, Sequence[Shot]], moment: ClipMoment
-) -> Shot | None:
-    frame = moment.frames.get(camera)
-    if frame is None:
-        return None
-    shots = channels.get(camera, ())
-    if frame >= len(shots):
-        raise ConfigError(
-            f"nuScenes' tables have {len(shots)} frames of {camera} in {clip!r}, and frame {frame} "
-            "was shown; make videos of just the frames that the tables list"
-        )
-    return shots[frame]
-
-
-def _pose(row: Row | None) -> NDArray[np.float64] | None:
+def _pose_matrix(row: Row | None) -> NDArray[np.float64] | None:
     """Return float64 [4, 4] of a row with rotation (quaternion w, x, y, z) and translation."""
     if row is None:
         return None
@@ -222,7 +217,9 @@ def _pose(row: Row | None) -> NDArray[np.float64] | None:
     return matrix
 
 
-def _stacked(matrices: Sequence[NDArray[np.float64] | None], side: int) -> torch.Tensor:
-    """Return float64 [cameras, side, side]; NaN where there is none."""
-    nothing = np.full((side, side), np.nan)
-    return torch.from_numpy(np.stack([nothing if each is None else each for each in matrices]))
+def _stack(matrices: Sequence[NDArray[np.float64] | None], side: int) -> torch.Tensor:
+    """Return float64 [cameras, side, side]; NaN for None."""
+    missing = np.full((side, side), np.nan)
+    return torch.from_numpy(
+        np.stack([missing if matrix is None else matrix for matrix in matrices])
+    )

@@ -1,6 +1,6 @@
-"""nuScenes' own tables, read as far as pictures, times and poses need them.
+"""NuScenesTables: nuScenes' own tables, as far as frames, times and poses need them.
 
-The form is told at https://github.com/nutonomy/nuscenes-devkit, docs/schema_nuscenes.md.
+The format: https://github.com/nutonomy/nuscenes-devkit, docs/schema_nuscenes.md.
 """
 
 import json
@@ -13,55 +13,49 @@ from typing import Any, NamedTuple
 from headrace.errors import ConfigError, file_errors, reason_of
 
 
-def link_pictures(pictures: Sequence[Path], folder: Path) -> None:
-    """Make `folder` hold links to `pictures`, numbered in their order: all of them, or none.
+def link_images(images: Sequence[Path], folder: Path) -> None:
+    """Fill `folder` with links to `images`, numbered in their order: all of them, or none.
 
-    A folder that does so already is left as it is.
+    A folder with just these links is left as it is.
 
     Raises:
-        ConfigError: a picture is missing, the folder holds something else, or cannot be written.
+        ConfigError: an image is missing, or the folder holds other files or cannot be written.
     """
     targets = {
-        f"{number:05d}{picture.suffix}": picture.absolute()
-        for number, picture in enumerate(pictures)
+        f"{number:05d}{image.suffix}": image.absolute() for number, image in enumerate(images)
     }
     missing = [path for path in targets.values() if not path.is_file()]
     if missing:
         raise ConfigError(
-            f"{len(missing)} of {len(targets)} pictures are not there, the first is {missing[0]}; "
+            f"{len(missing)} of {len(targets)} images are missing, the first is {missing[0]}; "
             "unpack the rest of the set, or choose scenes= that are complete"
         )
     with file_errors(
-        f"cannot link pictures in {folder}",
+        f"cannot link images in {folder}",
         "give another folder, on a file system that has symbolic links",
     ):
         if folder.exists():
-            _check_same(folder, targets)
+            _check_links(folder, targets)
             return
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as begun:
-            links = Path(begun) / folder.name
+        with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
+            links = Path(temporary) / folder.name
             links.mkdir()
             for name, target in targets.items():
                 (links / name).symlink_to(target)
-            _rename(links, folder)
-        _check_same(folder, targets)
+            try:
+                links.rename(folder)
+            except OSError:
+                if not folder.exists():  # else another process, such as another rank, was faster
+                    raise
+        _check_links(folder, targets)
 
 
-def _rename(links: Path, folder: Path) -> None:
-    """Move links where they belong, unless another process was quicker, such as another rank."""
-    try:
-        links.rename(folder)
-    except OSError:
-        if not folder.exists():
-            raise
-
-
-def _check_same(folder: Path, targets: dict[str, Path]) -> None:
-    found = {each.name: each.readlink() for each in folder.iterdir() if each.is_symlink()}
-    if found != targets or len(found) != len(list(folder.iterdir())):
+def _check_links(folder: Path, targets: dict[str, Path]) -> None:
+    links = {path.name: path.readlink() for path in folder.iterdir() if path.is_symlink()}
+    if links != targets or len(links) != len(list(folder.iterdir())):
         raise ConfigError(
-            f"{folder} holds other files than links to these pictures; give an empty folder"
+            f"{folder} holds other files than links to these images; give an empty folder"
         )
 
 
@@ -69,9 +63,9 @@ Row = dict[str, Any]
 Table = dict[str, Row]
 """Token → row."""
 
-_LARGEST_BYTES = 1 << 32
-"""sample_data.json of the whole set (v1.0-trainval) has 1.3 GB."""
-_NEEDED: Mapping[str, Mapping[str, type]] = {
+_MAX_BYTES = 1 << 32
+"""Bytes of a table, at most; sample_data.json of the full set (v1.0-trainval) has 1.3 GB."""
+_FIELDS: Mapping[str, Mapping[str, type]] = {
     "scene": {"name": str},
     "sample": {"timestamp": int, "scene_token": str},
     "sensor": {"channel": str, "modality": str},
@@ -100,16 +94,17 @@ _NEEDED: Mapping[str, Mapping[str, type]] = {
         "rotation": list,
     },
 }
-_OF_LABELS = ("category", "instance", "sample_annotation")
-"""Which the test set does not have."""
+"""Table → its required fields and their types."""
+_LABEL_TABLES = ("category", "instance", "sample_annotation")
+"""Tables that the test set does not have."""
 
 
-class Shot(NamedTuple):
-    """One frame of one sensor."""
+class SampleData(NamedTuple):
+    """One frame of one sensor: a row of sample_data. Sorted by time."""
 
     timestamp_us: int
     filename: str
-    """Below the set's folder."""
+    """Relative to the set's folder."""
     is_key_frame: bool
     sample_token: str
     ego_pose_token: str
@@ -120,10 +115,10 @@ class Shot(NamedTuple):
 class NuScenesTables:
     """Rows by token, and the frames of each sensor of each scene in the order of time."""
 
-    shots: Mapping[str, Mapping[str, tuple[Shot, ...]]]
-    """Name of the scene → channel → frames; of cameras and lidars."""
+    frames: Mapping[str, Mapping[str, tuple[SampleData, ...]]]
+    """Name of the scene → channel → frames, of cameras and lidars."""
     cameras: tuple[str, ...]
-    """Channels that are cameras, sorted."""
+    """Channels of cameras, sorted."""
     ego_pose: Table
     calibrated_sensor: Table
     annotations: Mapping[str, tuple[Row, ...]]
@@ -131,49 +126,48 @@ class NuScenesTables:
 
 
 def read_tables(folder: Path, version: str) -> NuScenesTables:
-    """Read the tables in `folder/version`: a second for the mini set, minutes for the whole one.
+    """Read the tables in `folder/version`: a second for the mini set, minutes for the full one.
 
     Raises:
-        ConfigError: a table is missing, cannot be read, or does not go together with the others.
+        ConfigError: a table is missing, cannot be read, or contradicts another one.
     """
     if not (folder / version).is_dir():
-        found = sorted(each.parent.name for each in folder.glob("*/sample_data.json"))
+        versions = sorted(path.parent.name for path in folder.glob("*/sample_data.json"))
         raise ConfigError(
             f"there is no folder {folder / version} of nuScenes' tables; the versions in {folder} "
-            f"are: {', '.join(found) or 'none'}"
+            f"are: {', '.join(versions) or 'none'}"
         )
-    tables = {name: _table(folder / version, name) for name in _NEEDED}
-    names = {token: row["name"] for token, row in tables["scene"].items()}
+    tables = {name: _read_table(folder / version, name) for name in _FIELDS}
+    sensors = tables["sensor"].values()
     return NuScenesTables(
-        shots=_shots(tables, names),
-        cameras=tuple(
-            sorted(e["channel"] for e in tables["sensor"].values() if e["modality"] == "camera")
-        ),
+        frames=_sensor_frames(tables),
+        cameras=tuple(sorted(row["channel"] for row in sensors if row["modality"] == "camera")),
         ego_pose=tables["ego_pose"],
         calibrated_sensor=tables["calibrated_sensor"],
         annotations=_annotations(tables),
     )
 
 
-def _shots(
-    tables: Mapping[str, Table], names: Mapping[str, str]
-) -> dict[str, dict[str, tuple[Shot, ...]]]:
-    found: dict[str, dict[str, list[Shot]]] = {name: {} for name in names.values()}
+def _sensor_frames(
+    tables: Mapping[str, Table],
+) -> dict[str, dict[str, tuple[SampleData, ...]]]:
+    scenes: dict[str, dict[str, list[SampleData]]] = {
+        row["name"]: {} for row in tables["scene"].values()
+    }
     for token, row in tables["sample_data"].items():
-        at = "sample_data", token
-        calibrated = _of(tables["calibrated_sensor"], row, "calibrated_sensor_token", *at)
-        sensor = _of(tables["sensor"], calibrated, "sensor_token", *at)
+        where = f"sample_data {token}"
+        calibrated = _follow(tables, "calibrated_sensor", row, where)
+        sensor = _follow(tables, "sensor", calibrated, where)
         if sensor["modality"] not in ("camera", "lidar"):
             continue
-        sample = _of(tables["sample"], row, "sample_token", *at)
-        scene = _of(names, sample, "scene_token", *at)
-        _of(tables["ego_pose"], row, "ego_pose_token", *at)
-        parts = PurePosixPath(row["filename"])
-        if parts.is_absolute() or ".." in parts.parts or "\0" in row["filename"]:
+        scene = _follow(tables, "scene", _follow(tables, "sample", row, where), where)
+        _follow(tables, "ego_pose", row, where)
+        path = PurePosixPath(row["filename"])
+        if path.is_absolute() or ".." in path.parts or "\0" in row["filename"]:
             raise ConfigError(
-                f"sample_data {token} names a file {row['filename']!r}, which is not inside the set"
+                f"{where} names a file {row['filename']!r}, which is not inside the set"
             )
-        shot = Shot(
+        frame = SampleData(
             timestamp_us=row["timestamp"],
             filename=row["filename"],
             is_key_frame=row["is_key_frame"],
@@ -181,41 +175,42 @@ def _shots(
             ego_pose_token=row["ego_pose_token"],
             calibrated_sensor_token=row["calibrated_sensor_token"],
         )
-        found[scene].setdefault(sensor["channel"], []).append(shot)
+        scenes[scene["name"]].setdefault(sensor["channel"], []).append(frame)
     return {
-        scene: {channel: tuple(sorted(shots)) for channel, shots in channels.items()}
-        for scene, channels in found.items()
+        scene: {channel: tuple(sorted(frames)) for channel, frames in channels.items()}
+        for scene, channels in scenes.items()
     }
 
 
 def _annotations(tables: Mapping[str, Table]) -> dict[str, tuple[Row, ...]]:
-    found: dict[str, list[Row]] = {}
+    samples: dict[str, list[Row]] = {}
     for token, row in tables["sample_annotation"].items():
-        at = "sample_annotation", token
-        instance = _of(tables["instance"], row, "instance_token", *at)
-        category = _of(tables["category"], instance, "category_token", *at)
-        found.setdefault(row["sample_token"], []).append({**row, "category": category["name"]})
-    return {token: tuple(rows) for token, rows in found.items()}
+        where = f"sample_annotation {token}"
+        instance = _follow(tables, "instance", row, where)
+        category = _follow(tables, "category", instance, where)
+        samples.setdefault(row["sample_token"], []).append({**row, "category": category["name"]})
+    return {token: tuple(rows) for token, rows in samples.items()}
 
 
-def _of(table: Mapping[str, Any], row: Row, field: str, name: str, token: str) -> Any:
-    """Return what a row refers to. `name` and `token` say whose row it is, for the message."""
-    found = table.get(row[field])
-    if found is None:
+def _follow(tables: Mapping[str, Table], table: str, row: Row, where: str) -> Row:
+    """Return the row of `table` whose token `row` has; `where` is the origin, for the message."""
+    token = row[f"{table}_token"]
+    target = tables[table].get(token)
+    if target is None:
         raise ConfigError(
-            f"{name} {token} refers to {field} {row[field]!r}, which its table does not have; are "
-            "all tables of one version?"
+            f"{where} refers to {table}_token {token!r}, which its table does not have; are all "
+            "tables of one version?"
         )
-    return found
+    return target
 
 
-def _table(folder: Path, name: str) -> Table:
+def _read_table(folder: Path, name: str) -> Table:
     path = folder / f"{name}.json"
-    if name in _OF_LABELS and not path.exists():
+    if name in _LABEL_TABLES and not path.exists():
         return {}
     try:
-        if path.stat().st_size > _LARGEST_BYTES:
-            raise ConfigError(f"{path} is larger than {_LARGEST_BYTES >> 30} GiB; is it a table?")
+        if path.stat().st_size > _MAX_BYTES:
+            raise ConfigError(f"{path} is larger than {_MAX_BYTES >> 30} GiB; is it a table?")
         rows = json.loads(path.read_bytes())
     except OSError as error:
         reason = reason_of(error)
@@ -226,7 +221,7 @@ def _table(folder: Path, name: str) -> Table:
         raise ConfigError(f"{path} is no table of nuScenes: {str(error)[:100]}") from error
     if not isinstance(rows, list):
         raise ConfigError(f"{path} is no table of nuScenes, which is a list of rows")
-    fields = {"token": str, **_NEEDED[name]}
+    fields = {"token": str, **_FIELDS[name]}
     for number, row in enumerate(rows):
         for field, kind in fields.items():
             if not isinstance(row, dict) or type(row.get(field)) is not kind:

@@ -1,4 +1,4 @@
-"""What a loader of camera windows hands to the training loop."""
+"""CameraWindowBatch: windows of several moments, each seen by all cameras."""
 
 from collections.abc import Sequence
 from typing import Self
@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from headrace.loaders.cameras.moment_table import MetadataOf, MomentMetadata, metadata_of
+from headrace.loaders.cameras.moment_table import MetadataOf, MomentMetadata, call_metadata
 from headrace.loaders.cameras.window_plan import WindowPlan
 from headrace.loaders.contact_sheet.camera_sheet import sheet_of_windows
 from headrace.loaders.contact_sheet.contact_sheet import ContactSheet
@@ -17,53 +17,55 @@ from headrace.sampling.moment_windows import MISSING
 
 
 class CameraWindowBatch(NamedTensors):
-    """N windows of T moments, each seen by C cameras; the order of `delta_seconds`, or of time."""
+    """N windows of T moments, each seen by C cameras.
+
+    Moments are in the order of `delta_seconds`, if given, or of time.
+    """
 
     frames: torch.Tensor
-    """uint8 [N, T, C, 3, H, W] in [0, 255], RGB, upright, colour innermost in memory, on the
-    loader's device; what `transform` and `batch_transform` made of it, where there are any. Black
-    where a camera has no frame, or it is lost. Owned by the caller."""
+    """uint8 [N, T, C, 3, H, W] in [0, 255], RGB, upright, channels innermost in memory, on the
+    loader's device; after `transform` and `batch_transform`, if given. Black where a frame is
+    missing or lost. Owned by the caller."""
     valid: torch.Tensor
-    """bool [N, T, C]: false where there is no such frame (black), it cannot be decoded (black; only
-    with `on_error="mask"`), or another moment's is repeated by the alignment. Frames of a moment
-    that stands in for another (`is_pad`) are valid."""
+    """bool [N, T, C]: false where a frame is missing (black), cannot be decoded (black; only with
+    `on_error="mask"`), or repeats another moment's by the alignment. True for frames of a moment
+    that replaces another (`is_pad`)."""
     is_pad: torch.Tensor
-    """bool [N, T]: the moment stands in for one that the clip does not have."""
+    """bool [N, T]: whether the moment replaces one that the clip does not have."""
     is_concealed: torch.Tensor
-    """bool [N, T, C]: the frame is damaged, and shown as FFmpeg shows it."""
+    """bool [N, T, C]: whether the frame is damaged, and shown as FFmpeg shows it."""
     is_repeated: torch.Tensor
-    """bool [N]: the window was given before in this epoch, as its first ones come again at its end
-    so that all ranks have equally many."""
+    """bool [N]: whether the window was delivered before in this epoch: the first windows come again
+    at its end, so that all ranks have equally many."""
     clip: torch.Tensor
-    """int64 [N]: place of the clip in the layout."""
+    """int64 [N]: position of the clip in the layout."""
     clip_name: list[str]
-    """Of each of the N clips."""
+    """N names of clips."""
     index: torch.Tensor
-    """int64 [N, T]: the number of each moment: the reference's frame."""
+    """int64 [N, T]: number of each moment, which is the reference's frame."""
     frame: torch.Tensor
-    """int64 [N, T, C]: frame of each camera, also of one that is lost; -1 where there is none."""
+    """int64 [N, T, C]: number of each camera's frame, also of a lost one; -1 where missing."""
     pts_seconds: torch.Tensor
-    """float64 [N, T, C]: presentation time of each frame on the common clock; NaN where none, or
-    it is lost."""
+    """float64 [N, T, C]: presentation time of each frame on the common clock; NaN where it is
+    missing or lost."""
     error_ms: torch.Tensor
-    """float64 [N, T, C]: how much later than its moment it was taken; NaN likewise."""
+    """float64 [N, T, C]: capture time minus that of the moment; NaN likewise."""
     delta_seconds: torch.Tensor
-    """float64 [N, T]: how much later than the key moment this moment was; below 0: before it."""
+    """float64 [N, T]: time of each moment minus that of the key moment; below 0: before it."""
     image_matrix: torch.Tensor
-    """float64 [N, C, 3, 3]: takes a pixel (x, y, 1) of the camera's upright picture to that of
-    `frames`, before any `transform`, at all T moments alike; whole numbers are the middles of
-    pixels, (0, 0, 1) that of the upper left one. So `image_matrix @ intrinsics` are the intrinsics
-    of `frames`."""
+    """float64 [N, C, 3, 3]: takes a pixel (x, y, 1) of the camera's upright frame to that of
+    `frames`, before any `transform`, for all T moments. Integers are pixel centers, (0, 0, 1) is
+    that of the upper left pixel. So `image_matrix @ intrinsics` are the intrinsics of `frames`."""
     metadata: list[list[MomentMetadata]]
-    """Of N windows, of T moments each, what `metadata=` has of the moment, as it was made; of one
-    that stands in for another, its own. Only where `metadata=` is given."""
+    """N lists of T results of `metadata=`; a moment that replaces another has its own. Only if
+    `metadata=` is given."""
 
     @classmethod
     def of(
         cls,
         plan: WindowPlan,
         keys: NDArray[np.int64],
-        pictures: torch.Tensor,
+        frames: torch.Tensor,
         *,
         is_concealed: NDArray[np.bool_],
         is_lost: NDArray[np.bool_],
@@ -71,39 +73,37 @@ class CameraWindowBatch(NamedTensors):
         matrices: NDArray[np.float64],
         metadata: MetadataOf | None = None,
     ) -> Self:
-        """Return the batch of the windows of `keys`, int64 [N], as `pictures`.
+        """Return the batch of the windows `keys`, int64 [N], of a plan.
 
         Raises:
             ConfigError: `metadata` fails.
         """
-        table, rows = plan.table, plan.rows[keys]
-        clips, seconds = plan.clip[keys], np.where(is_lost, np.nan, table.seconds[rows])
-        moments = table.moment_seconds[rows]
-        numbers = np.array([clip.number for clip in table.cameras.clips], np.int64)
-        names = [table.clip_names[clip] for clip in clips.tolist()]
-        made = cls(
-            frames=pictures,
-            valid=torch.from_numpy(table.is_own[rows] & ~is_lost),
+        cameras, rows, clips = plan.cameras, plan.rows[keys], plan.clip[keys].tolist()
+        names = [cameras.clips[clip].clip.name for clip in clips]
+        seconds = np.where(is_lost, np.nan, cameras.seconds[rows])
+        moments = cameras.moment_seconds[rows]
+        deltas = moments - cameras.moment_seconds[plan.key_row[keys]][:, None]
+        batch = cls(
+            frames=frames,
+            valid=torch.from_numpy(cameras.is_own[rows] & ~is_lost),
             is_pad=torch.from_numpy(plan.is_pad[keys]),
-            is_concealed=torch.from_numpy(is_concealed & (table.frame[rows] != MISSING)),
+            is_concealed=torch.from_numpy(is_concealed & (cameras.frame[rows] != MISSING)),
             is_repeated=torch.from_numpy(is_repeated),
-            clip=torch.from_numpy(numbers[clips]),
+            clip=torch.tensor([cameras.clips[clip].number for clip in clips]),
             clip_name=names,
-            index=torch.from_numpy(table.index[rows]),
-            frame=torch.from_numpy(table.frame[rows]),
+            index=torch.from_numpy(cameras.index[rows]),
+            frame=torch.from_numpy(cameras.frame[rows]),
             pts_seconds=torch.from_numpy(seconds),
             error_ms=torch.from_numpy((seconds - moments[..., None]) * 1000),
-            delta_seconds=torch.from_numpy(
-                moments - table.moment_seconds[plan.key_row[keys]][:, None]
-            ),
+            delta_seconds=torch.from_numpy(deltas),
             image_matrix=torch.from_numpy(matrices),
         )
         if metadata is not None:
-            made["metadata"] = [
-                [_metadata(metadata, plan, clip, row) for row in window]
-                for clip, window in zip(clips.tolist(), rows.tolist(), strict=True)
+            batch["metadata"] = [
+                [call_metadata(metadata, cameras, clip, row) for row in window]
+                for clip, window in zip(clips, rows.tolist(), strict=True)
             ]
-        return made.tell(BatchNames(videos=tuple(names), cameras=table.cameras.cameras))
+        return batch.tell(BatchNames(videos=tuple(names), cameras=cameras.cameras))
 
     def show(
         self,
@@ -113,26 +113,20 @@ class CameraWindowBatch(NamedTensors):
         mean: Sequence[float] | None = None,
         std: Sequence[float] | None = None,
     ) -> ContactSheet:
-        """Return the pictures in a grid: of each window a row for each camera, its moments in time.
+        """Return the frames as a grid: for each window one row per camera, one column per moment.
 
-        As `Batch.show`; moments that are padded, and cameras whose frame is missing, lost, repeated
-        or concealed, are marked.
+        As `Batch.show`. Padded moments and cameras whose frame is missing, lost, repeated or
+        concealed are marked.
 
         Args:
-            samples: How many windows, from the first on, or which; None: 2.
-            frames: Moments of each, at most 16: evenly from its first to its last.
-            mean: Of each channel, of pictures in [0, 1], if they were normalised.
-            std: Likewise.
+            samples: Number of windows, from the first on, or a list of windows; None: 2.
+            frames: Moments of each window, at most 16, evenly from the first to the last.
+            mean: Mean of each channel, of frames in [0, 1], if they were normalised.
+            std: Standard deviation of each channel, likewise.
 
         Raises:
-            ConfigError: there are no such windows, or transforms have made of `frames` what is no
-                picture of 1 or 3 channels.
+            ConfigError: a window does not exist, or `frames` are no longer images of 1 or 3
+                channels.
         """
-        look = SheetOptions(samples=samples, frames=frames, mean=mean, std=std)
-        return sheet_of_windows(self, self._told, look)
-
-
-def _metadata(metadata: MetadataOf, plan: WindowPlan, clip: int, row: int) -> MomentMetadata:
-    """Return what belongs to a row of the table, which is of a clip."""
-    cameras, first = plan.table.cameras, int(plan.table.clip_start[clip])
-    return metadata_of(metadata, cameras.clips[clip], row - first, cameras.cameras)
+        options = SheetOptions(samples=samples, frames=frames, mean=mean, std=std)
+        return sheet_of_windows(self, self._told, options)

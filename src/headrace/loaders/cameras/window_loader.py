@@ -1,22 +1,21 @@
-"""CameraWindowLoader: batches of windows of camera clips, in any order, decoded by a plan."""
+"""CameraWindowLoader: batches of windows of camera clips in any order, decoded by a plan."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
-from headrace.loaders.cameras.augment import AugmentParams, Framing
+from headrace.loaders.cameras.augment import AugmentParams, FrameGeometry
 from headrace.loaders.cameras.camera_options import layout_for
 from headrace.loaders.cameras.camera_set import CameraSet
 from headrace.loaders.cameras.camera_view import CameraViews
 from headrace.loaders.cameras.window_batch import CameraWindowBatch
 from headrace.loaders.cameras.window_options import CameraWindowOptions
-from headrace.loaders.cameras.window_plan import MomentRows, WindowPlan
-from headrace.loaders.cameras.window_weights import by_class, by_weight
+from headrace.loaders.cameras.window_plan import WindowPlan
+from headrace.loaders.cameras.window_weights import sample_by_class, sample_by_weight
 from headrace.loaders.decode_engine import StepSamples
 from headrace.loaders.loader_options import takes
 from headrace.loaders.loader_statistics import LoaderStatistics
@@ -29,112 +28,102 @@ from headrace.sampling.sampler import Sampler, SamplerContext, bind_sampler, che
 
 @dataclass(frozen=True, kw_only=True)
 class CameraWindowStatistics(LoaderStatistics):
-    """What a loader of camera windows did; `frames_delivered` has neither of the two below."""
+    """Counts of a loader of camera windows; `frames_delivered` excludes the two below."""
 
     frames_missing: int
-    """Pictures that a camera has no frame for: black."""
+    """Frames that a camera does not have: black."""
     frames_lost: int
-    """Pictures that could not be decoded: black, with `on_error="mask"`."""
+    """Frames that could not be decoded: black, with `on_error="mask"`."""
 
 
-_MOST_FLIPS = 16
-"""Cameras that flip each by itself, at most, for windows to share pictures."""
-_MADE = 4096
-"""Framings that are kept, at some 500 bytes."""
+_MAX_SHARED_FLIPS = 16
+"""Independently flipped cameras, up to which windows with equal flips share frames."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class WindowFramings:
-    """Views of each camera, and chance drawn once for each window; a `Framings`.
+class WindowViews:
+    """`SampleViews` of windows: the views of each camera, with one augmentation per window.
 
-    The number of a window says what chance made of it: where it stands among the windows of all
-    epochs; where chance does nothing but flip, which cameras are flipped; and 0 without chance.
+    A window's number encodes its augmentation: 0 without any; a bit for each camera where only
+    flips differ; otherwise the window's position among those of all epochs.
 
-    Pictures wait as they are delivered, each window's by itself, not as they were decoded, for all:
-    frames of 1600x900 take four times the memory of 256x704. Rehearsed for 1 GiB and windows of 8
-    moments of 6 cameras, 2.3 frames are decoded for each that is delivered, and it would be 3.6.
+    Frames wait in their final geometry, separately for each augmentation. Waiting as decoded would
+    take four times the memory for 1600x900 against 256x704: simulated for 1 GiB and windows of 8
+    moments of 6 cameras, 3.6 decoded frames per delivered frame, and 2.3 as it is.
     """
 
     views: CameraViews
     seed: int
-    windows: int
-    """Of an epoch."""
+    num_windows: int
+    """Windows of an epoch."""
 
     @property
     def size(self) -> tuple[int, int]:
-        """(height, width) of all pictures.
+        """(height, width) of all frames.
 
         Raises:
             ConfigError: they differ.
         """
-        return self.views.common_size(instead="")
+        return self.views.common_size(fix="")
 
     @property
     def is_by_sample(self) -> bool:
-        """Whether each window shows frames in its own way."""
+        """Whether each window has its own geometry."""
         return self.views.augment is not None and not self._shares_flips
 
     def numbers(self, epoch: int, slots: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the number of each window, int64 [N]: windows of one show a frame alike."""
+        """Return int64 [N]: number of each window; windows of equal number share frames."""
         if self.views.augment is None:
             return np.zeros(len(slots), np.int64)
         if self._shares_flips:
-            return np.array([self._flips(epoch, slot) for slot in slots.tolist()], np.int64)
-        return epoch * self.windows + slots
+            flips = [
+                sum(
+                    self._draw(epoch, slot, camera).is_flipped << camera
+                    for camera in range(self._num_draws)
+                )
+                for slot in slots.tolist()
+            ]
+            return np.array(flips, np.int64)
+        return epoch * self.num_windows + slots
 
-    def framing(self, video: int, number: int) -> Framing:
-        """Return how frames of a video, of all cameras clip by clip, are framed in a window."""
-        return self._kept(video, number)
+    def framing(self, video: int, number: int) -> FrameGeometry:
+        """Return the geometry of a camera's file, counted clip by clip, in windows of a number."""
+        clip, camera = divmod(video, len(self.views.cameras.cameras))
+        return self.views.geometry(clip, camera, self._params(number, camera))
 
-    def matrices(self, clips: Sequence[int], numbers: Sequence[int]) -> NDArray[np.float64]:
-        """Return float64 [N, C, 3, 3], `image_matrix` of windows of clips in the set."""
-        cameras = len(self._cameras)
+    def matrices(self, clips: list[int], numbers: list[int]) -> NDArray[np.float64]:
+        """Return float64 [N, C, 3, 3]: `image_matrix` of windows of clips in the set."""
+        cameras = range(len(self.views.cameras.cameras))
         return np.array(
             [
-                [self.framing(clip * cameras + each, number).matrix for each in range(cameras)]
+                [self.framing(clip * len(cameras) + camera, number).matrix for camera in cameras]
                 for clip, number in zip(clips, numbers, strict=True)
             ]
         )
 
-    @property
-    def _cameras(self) -> tuple[str, ...]:
-        return self.views.cameras.cameras
-
     @cached_property
     def _shares_flips(self) -> bool:
         augment = self.views.augment
-        return augment is not None and augment.only_flips and self._drawn_apart <= _MOST_FLIPS
+        return augment is not None and augment.only_flips and self._num_draws <= _MAX_SHARED_FLIPS
 
     @property
-    def _drawn_apart(self) -> int:
-        """How many cameras are drawn each by itself."""
-        return 1 if self.views.augment is None or self.views.augment.alike else len(self._cameras)
-
-    def _flips(self, epoch: int, slot: int) -> int:
-        """Return a bit for each camera that is drawn by itself: whether it is flipped."""
-        drawn = (self._draw(epoch, slot, camera) for camera in range(self._drawn_apart))
-        return sum(each.is_flipped << camera for camera, each in enumerate(drawn))
+    def _num_draws(self) -> int:
+        """Independent draws of a window: one per camera, or one for all."""
+        augment = self.views.augment
+        return 1 if augment is None or augment.alike else len(self.views.cameras.cameras)
 
     def _draw(self, epoch: int, slot: int, camera: int) -> AugmentParams:
         assert self.views.augment is not None
         return self.views.augment.draw(seed=self.seed, epoch=epoch, of=slot, camera=camera)
 
-    @cached_property
-    def _kept(self) -> Callable[[int, int], Framing]:
-        return lru_cache(maxsize=_MADE)(self._made)
-
-    def _made(self, video: int, number: int) -> Framing:
-        clip, camera = divmod(video, len(self._cameras))
-        return self.views.framed(clip, camera, self._drawn(number, camera))
-
-    def _drawn(self, number: int, camera: int) -> AugmentParams:
+    def _params(self, number: int, camera: int) -> AugmentParams | None:
         augment = self.views.augment
         if augment is None:
-            return AugmentParams()
+            return None
         if self._shares_flips:
-            place = camera if self._drawn_apart > 1 else 0
-            return augment.fixed(is_flipped=bool(number >> place & 1))
-        return self._draw(*divmod(number, self.windows), camera)
+            bit = camera if self._num_draws > 1 else 0
+            return augment.fixed(is_flipped=bool(number >> bit & 1))
+        return self._draw(*divmod(number, self.num_windows), camera)
 
 
 class CameraWindowLoader(PlannedLoader[CameraWindowBatch]):
@@ -146,25 +135,25 @@ class CameraWindowLoader(PlannedLoader[CameraWindowBatch]):
             for batch in loader:
                 train(batch.frames)        # [N, T, C, 3, H, W]
 
-    For models that are shown a clip's history, such as BEVFormer, in random order. Windows that
-    overlap, and all others that need frames of the same GOP, share one decoding, for as many
-    batches as fit the memory. They share the pictures too, but where `augment` draws something else
-    for each: then each picture waits by itself, and fewer batches fit. Batches are the same, bit
-    for bit, with any memory budget, look-ahead and number of workers. Steps are dealt to ranks so
-    that all ranks together deliver the same in a step, whatever their number.
+    For models that take a clip's history, such as BEVFormer, in random order. Windows that need
+    frames of the same GOP share one decoding, for as many batches as fit the memory. They share the
+    decoded frames too, unless `augment` draws another geometry for each window: then each window's
+    frames take memory of their own, and fewer batches fit. Batches are the same, bit for bit, with
+    any memory budget, lookahead and number of threads. All ranks together deliver the same windows
+    in a step, whatever their number.
 
     Threads start with the first batch, stay for the next epoch, and end with `close`, with the
     `with` block, or with the loader. One thread may use a loader at a time. A state may be loaded
-    with another number of workers or ranks, another budget, batch size and look-ahead.
+    with another number of threads or ranks, another budget, batch size and lookahead.
 
-    Arguments are the fields of `CameraWindowOptions`, which stands on `PlannedOptions` and
-    `LoaderOptions`; `help` tells them one by one.
+    Arguments are the fields of `CameraWindowOptions`, `PlannedOptions` and `LoaderOptions`; `help`
+    lists them.
 
     Raises:
         ConfigError: an argument is out of range, the budget does not hold three batches, no window
-            fits into a clip, or pictures of cameras come to have different sizes; or ranks under
-            torch.distributed leave out different clips.
-        BackendError: the device is not here.
+            fits into a clip, output sizes of cameras differ, or ranks under torch.distributed
+            leave out different clips.
+        BackendError: the device is not available.
         OpenError, ScanError, DecodeError: a camera cannot be read or aligned.
     """
 
@@ -173,28 +162,28 @@ class CameraWindowLoader(PlannedLoader[CameraWindowBatch]):
 
     @takes(CameraWindowOptions)
     def __init__(self, asked: CameraWindowOptions) -> None:
-        """Open the index of every camera; 1 ms for one that was seen before. Decodes nothing."""
+        """Open the index of every camera; 1 ms for one scanned before. Decodes nothing."""
         self._metadata, self._missing, self._lost = asked.metadata, 0, 0
-        super().__init__(asked, lambda shard: self._opened(asked, shard))
+        super().__init__(asked, lambda shard: self._open_windows(asked, shard))
 
     @property
     def cameras(self) -> tuple[str, ...]:
-        """Their names, in the order of a batch."""
-        return self._plan.table.cameras.cameras
+        """Names of the cameras, in the order of a batch."""
+        return self._plan.cameras.cameras
 
     @property
     def num_windows(self) -> int:
-        """Windows there are to draw from."""
+        """Number of windows to draw from."""
         return len(self._plan)
 
     @property
     def statistics(self) -> CameraWindowStatistics:
-        """What the loader did so far."""
+        """Counts so far."""
         return CameraWindowStatistics(
             **vars(super().statistics), frames_missing=self._missing, frames_lost=self._lost
         )
 
-    def _opened(self, asked: CameraWindowOptions, shard: Shard) -> SampledFrom:
+    def _open_windows(self, asked: CameraWindowOptions, shard: Shard) -> SampledFrom:
         cameras = CameraSet.open(
             layout_for(asked.layout, asked.cameras),
             asked.alignment,
@@ -204,41 +193,49 @@ class CameraWindowLoader(PlannedLoader[CameraWindowBatch]):
             rank=shard.rank,
             ranks=shard.ranks,
         )
-        self._plan = plan = WindowPlan.of(MomentRows.of(cameras), asked.shape_of_windows())
+        self._plan = plan = WindowPlan.of(cameras, asked)
         sampler = WindowSampler(
-            sampler=_sampler(asked, plan, shard),
+            sampler=_choose_sampler(asked, plan, shard),
             keys=plan.keys,
             rows=plan.rows,
-            frames=plan.table.frame_id,
+            frames=plan.frame_id,
         )
-        # Of which epoch does not matter: all are of one length.
-        self._shown = shown = WindowFramings(
-            views=_views(asked, plan),
+        needs_size = asked.size is None and asked.view is None
+        self._views = WindowViews(
+            views=CameraViews.of(
+                cameras,
+                size=plan.videos.common_size() if needs_size else asked.size,
+                fit=asked.fit,
+                interpolation=asked.interpolation,
+                view=asked.view,
+                augment=asked.augment,
+                layout=asked.hold,
+            ),
             seed=sampler.traits.seed_or(asked.seed or 0),
-            windows=len(sampler.order(plan.keys, 0)),
+            num_windows=len(sampler.order(plan.keys, 0)),  # equal in all epochs
         )
         return SampledFrom(
-            videos=plan.table.videos,
+            videos=plan.videos,
             sampler=sampler,
             gop_lengths=plan.gop_lengths(),
             skipped=cameras.skipped,
-            framings=shown if asked.has_framings else None,
+            framings=self._views if asked.has_views else None,
         )
 
     def _batch(self, step: StepSamples[Any]) -> CameraWindowBatch:
-        plan, keys_at = self._plan, self._epochs.order(step.step.epoch).rows_at
-        assert keys_at is not None
-        keys = keys_at(step.drawn)
-        is_missing = plan.table.frame[plan.rows[keys]] == MISSING
+        plan, rows_at = self._plan, self._epochs.order(step.step.epoch).rows_at
+        assert rows_at is not None
+        keys = rows_at(step.drawn)
+        is_missing = plan.cameras.frame[plan.rows[keys]] == MISSING
         pixels = step.pixels.reshape(*is_missing.shape, *step.pixels.shape[-3:])
-        for place in np.argwhere(is_missing).tolist():
-            pixels[tuple(place)] = 0
+        for position in np.argwhere(is_missing).tolist():
+            pixels[tuple(position)] = 0
         is_lost = step.is_lost.reshape(is_missing.shape) & ~is_missing
         missing, lost = int(is_missing.sum()), int(is_lost.sum())
         self._missing += missing
         self._lost += lost
         self._count(step, is_missing.size - missing - lost)
-        shown = self._shown.numbers(step.step.epoch, step.step.slots)
+        numbers = self._views.numbers(step.step.epoch, step.step.slots)
         batch = CameraWindowBatch.of(
             plan,
             keys,
@@ -246,49 +243,33 @@ class CameraWindowLoader(PlannedLoader[CameraWindowBatch]):
             is_concealed=step.is_concealed.reshape(is_missing.shape),
             is_lost=is_lost,
             is_repeated=step.step.is_repeated,
-            matrices=self._shown.matrices(plan.clip[keys].tolist(), shown.tolist()),
+            matrices=self._views.matrices(plan.clip[keys].tolist(), numbers.tolist()),
             metadata=self._metadata,
         )
         return self._collate.transformed(batch, lambda: self._seeds(step.step))
 
 
-def _views(asked: CameraWindowOptions, plan: WindowPlan) -> CameraViews:
-    """Return what becomes of the pictures of each camera."""
-    size = asked.size
-    if size is None and asked.view is None:
-        size = plan.table.videos.common_size()
-    return CameraViews.of(
-        plan.table.cameras,
-        size=size,
-        fit=asked.fit,
-        interpolation=asked.interpolation,
-        view=asked.view,
-        augment=asked.augment,
-        layout=asked.hold,
-    )
-
-
-def _sampler(asked: CameraWindowOptions, plan: WindowPlan, shard: Shard) -> Sampler:
-    """Return what chooses key moments."""
-    clips = plan.table.cameras.clips
-    use = SamplerContext(
-        videos=np.array([clips[each].number for each in plan.key_clips.tolist()], np.int64),
-        videos_given=len(clips) + len(plan.table.cameras.skipped),
-        paths=tuple(plan.keys.name(each) for each in range(plan.keys.num_videos)),
+def _choose_sampler(asked: CameraWindowOptions, plan: WindowPlan, shard: Shard) -> Sampler:
+    """Return the sampler of key moments."""
+    clips = plan.cameras.clips
+    context = SamplerContext(
+        videos=np.array([clips[clip].number for clip in plan.key_clips.tolist()], np.int64),
+        videos_given=len(clips) + len(plan.cameras.skipped),
+        paths=tuple(plan.keys.name(video) for video in range(plan.keys.num_videos)),
         seed=asked.seed,
         batch_size=asked.batch_size,
         ranks=shard.ranks,
     )
     if asked.weights is not None:
-        chosen: Sampler = by_weight(plan, asked.weights, asked.seed or 0)
+        sampler: Sampler = sample_by_weight(plan, asked.weights, asked.seed or 0)
     elif asked.class_balance is not None:
-        chosen = by_class(plan, asked.class_balance, asked.seed or 0)
+        sampler = sample_by_class(plan, asked.class_balance, asked.seed or 0)
     else:
-        chosen = ShuffledFrames() if asked.sampling is None else asked.sampling
-    instead = "give one such as ShuffledFrames() or UniformFrames(over='videos')"
-    check_kind(chosen, "single frames", taker="CameraWindowLoader", instead=instead)
-    if chosen.traits.needs_durations:
+        sampler = ShuffledFrames() if asked.sampling is None else asked.sampling
+    fix = "give one such as ShuffledFrames() or UniformFrames(over='videos')"
+    check_kind(sampler, "single frames", taker="CameraWindowLoader", instead=fix)
+    if sampler.traits.needs_durations:
         raise ConfigError(
-            f"windows cannot be sampled over seconds, got {chosen.traits.identity}; {instead}"
+            f"windows cannot be sampled over seconds, got {sampler.traits.identity}; {fix}"
         )
-    return bind_sampler(chosen, use)
+    return bind_sampler(sampler, context)

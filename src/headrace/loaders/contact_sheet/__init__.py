@@ -1,1 +1,1 @@
-"""What a batch looks like: its pictures in a grid, with what the batch says of each."""
+"""Contact sheets: the frames of a batch as a grid of images, with captions and marks."""

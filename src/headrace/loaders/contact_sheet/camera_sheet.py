@@ -1,4 +1,4 @@
-"""The contact sheet of windows of cameras: a strip for each camera of a window, moments in time."""
+"""Contact sheets of camera batches: strips of slots side by side, or of a window's moments."""
 
 from collections.abc import Mapping
 from pathlib import PurePath
@@ -7,148 +7,145 @@ from typing import Any, Final
 import torch
 
 from headrace.errors import ConfigError
-from headrace.loaders.contact_sheet.contact_sheet import Cell, ContactSheet, Mark, Strip
+from headrace.loaders.contact_sheet.contact_sheet import ContactSheet, Mark
 from headrace.loaders.contact_sheet.sheet_options import (
+    Caption,
+    Position,
     SheetOptions,
-    fitting,
-    most_strips,
-    room_for,
+    build_sheet,
     spread,
 )
-from headrace.loaders.contact_sheet.value_range import fitted, levels_of, pictures_of, size_in
+from headrace.loaders.contact_sheet.value_range import images_of
 from headrace.loaders.named_tensors import BatchNames
 
-SLOTS: Final = 4
-"""Samples that are shown, unless others are asked for."""
-_MOST_SLOTS: Final = 8
+_SLOTS: Final = 4
+"""Slots shown by default."""
+_MAX_SLOTS: Final = 8
+_WINDOWS: Final = 2
+"""Windows shown by default."""
 
 
 def sheet_of_cameras(
-    batch: Mapping[str, Any], told: BatchNames, look: SheetOptions
+    batch: Mapping[str, Any], names: BatchNames, options: SheetOptions
 ) -> ContactSheet:
-    """Return the sheet of a batch of cameras.
+    """Return the sheet of a batch of cameras: one strip per camera.
 
     Raises:
-        ConfigError: what is asked for is not there, or `frames` are no pictures (any more).
+        ConfigError: a slot does not exist, or `frames` are no images (any more).
     """
-    rows = _camera_images(batch.get("frames"))
-    chosen = look.places(len(rows), SLOTS)[:_MOST_SLOTS]
-    room, cameras = room_for(len(chosen)), range(len(rows[0]))
-    shown = [[fitted(rows[slot][camera], room) for slot in chosen] for camera in cameras]
-    every = [each for row in shown for each in row]
-    levels = levels_of(every, rows[0][0].dtype, look.mean, look.std)
-    strips = [
-        Strip(
-            heading=told.cameras[camera] if told.cameras else f"camera {camera}",
-            cells=tuple(
-                _camera_cell(batch, told, slot, camera, levels.picture(picture, room))
-                for slot, picture in zip(chosen, row, strict=True)
-            ),
-        )
-        for camera, row in enumerate(shown)
+    images = _camera_images(batch.get("frames"))
+    slots = options.choose(len(images), _SLOTS)[:_MAX_SLOTS]
+    rows: list[tuple[str, list[Position]]] = [
+        (_camera_name(names, camera), [(slot, camera) for slot in slots])
+        for camera in range(len(images[0]))
     ]
-    kept = fitting(strips)
-    what = f"{len(chosen)} of {len(rows)} slots, {len(kept)} of {len(shown)} cameras"
-    return ContactSheet(title=(what, *filter(None, [levels.note])), strips=kept)
 
+    def caption_at(position: Position) -> Caption:
+        slot, _ = position
+        if int(batch["clip"][slot]) < 0:
+            return (), ["empty"]
+        time, is_there = _time(batch, slot, position)
+        is_valid = bool(batch["valid"][position])
+        marks: list[Mark] = [] if is_valid else ["repeated" if is_there else "missing"]
+        return [_clip_name(names, slot, "slot"), time], marks
 
-def _camera_images(frames: Any) -> list[list[torch.Tensor]]:
-    """Return one picture for each slot and camera."""
-    if isinstance(frames, list):
-        # Of a camera that is not there a list has no pixel.
-        there = [[e if e.numel() else e.new_zeros(3, 1, 1) for e in row] for row in frames]
-        return [[pictures_of(each[None], False)[0] for each in row] for row in there]
-    found = pictures_of(frames, None)
-    if found.ndim != 5:
-        raise ConfigError(f"frames of cameras are [N, C, 3, H, W], got {[*frames.shape]}")
-    return [list(row) for row in found]
-
-
-def _camera_cell(
-    batch: Mapping[str, Any], told: BatchNames, slot: int, camera: int, picture: Any
-) -> Cell:
-    seconds = float(batch["pts_seconds"][slot, camera])
-    is_there = seconds == seconds
-    name = "/".join(PurePath(told.videos[slot]).parts[-2:]) if told.videos else f"slot {slot}"
-    when = f"#{int(batch['index'][slot])}" + (f", {seconds:.2f} s" if is_there else "")
-    marks: list[Mark] = []
-    if int(batch["clip"][slot]) < 0:
-        name, when, marks = "", "", ["empty"]
-    elif not bool(batch["valid"][slot, camera]):
-        marks = ["repeated" if is_there else "missing"]
-    return Cell(picture=picture, lines=tuple(filter(None, [name, when])), marks=tuple(marks))
-
-
-WINDOWS: Final = 2
-"""Samples that are shown, unless others are asked for."""
+    return build_sheet(
+        rows,
+        lambda position: images[position[0]][position[1]],
+        caption_at,
+        lambda strips: f"{len(slots)} of {len(images)} slots, {len(strips)} of {len(rows)} cameras",
+        options,
+    )
 
 
 def sheet_of_windows(
-    batch: Mapping[str, Any], told: BatchNames, look: SheetOptions
+    batch: Mapping[str, Any], names: BatchNames, options: SheetOptions
 ) -> ContactSheet:
-    """Return the sheet of a batch of windows.
+    """Return the sheet of a batch of windows: one strip per window and camera.
 
     Raises:
-        ConfigError: what is asked for is not there, or `frames` are no pictures (any more).
+        ConfigError: a window does not exist, or `frames` are no images (any more).
     """
-    pictures = _window_images(batch.get("frames"), batch["frame"].shape[1:])
-    windows, moments, cameras = pictures.shape[:3]
-    chosen, steps = look.places(windows, WINDOWS), spread(moments, look.frames)
-    room = room_for(len(steps))
-    rows = [(window, camera) for window in chosen for camera in range(cameras)]
-    rows = rows[: most_strips(size_in(room, pictures[0, 0, 0]))]
-    shown = [
-        fitted(pictures[window, step, camera], room) for window, camera in rows for step in steps
+    images = _window_images(batch.get("frames"), batch["frame"].shape[1:])
+    num_windows, moments, cameras = images.shape[:3]
+    windows, steps = options.choose(num_windows, _WINDOWS), spread(moments, options.frames)
+    rows: list[tuple[str, list[Position]]] = [
+        (
+            f"{_clip_name(names, window, 'window')}, {_camera_name(names, camera)}",
+            [(window, step, camera) for step in steps],
+        )
+        for window in windows
+        for camera in range(cameras)
     ]
-    levels = levels_of(shown, pictures.dtype, look.mean, look.std)
-    drawn = iter([levels.picture(each, room) for each in shown])
-    kept = fitting(
-        [
-            Strip(
-                heading=_heading(told, window, camera),
-                cells=tuple(
-                    _window_cell(batch, window, step, camera, next(drawn)) for step in steps
-                ),
-            )
-            for window, camera in rows
+
+    def caption_at(position: Position) -> Caption:
+        window, step, _ = position
+        time, is_there = _time(batch, (window, step), position)
+        marks: list[Mark] = ["pad"] if bool(batch["is_pad"][window, step]) else []
+        if bool(batch["is_concealed"][position]):
+            marks.append("concealed")
+        if not bool(batch["valid"][position]):
+            marks.append("repeated" if is_there else "missing")
+        elif bool(batch["is_repeated"][window]):
+            marks.append("repeated")
+        return [time], marks
+
+    return build_sheet(
+        rows,
+        lambda position: images[position],
+        caption_at,
+        lambda strips: (
+            f"{len(windows)} of {num_windows} windows, {len(steps)} of {moments} moments of each, "
+            f"{len(strips)} of {len(rows)} rows of cameras"
+        ),
+        options,
+    )
+
+
+def _camera_images(frames: Any) -> list[list[torch.Tensor]]:
+    """Return one image for each slot and camera."""
+    if isinstance(frames, list):
+        # Ragged lists hold empty tensors for empty slots.
+        return [
+            [
+                images_of((image if image.numel() else image.new_zeros(3, 1, 1))[None], False)[0]
+                for image in row
+            ]
+            for row in frames
         ]
-    )
-    what = (
-        f"{len(chosen)} of {windows} windows, {len(steps)} of {moments} moments of each, "
-        f"{len(kept)} of {len(chosen) * cameras} rows of cameras"
-    )
-    return ContactSheet(title=(what, *filter(None, [levels.note])), strips=kept)
+    images = images_of(frames, None)
+    if images.ndim != 5:
+        raise ConfigError(f"frames of cameras must be [N, C, 3, H, W], got {[*frames.shape]}")
+    return [list(row) for row in images]
 
 
 def _window_images(frames: Any, expected: tuple[int, ...]) -> torch.Tensor:
     """Return [N, T, C, 3, H, W]; `expected` are T and C."""
-    is_one = isinstance(frames, torch.Tensor) and frames.ndim == 6
-    if not is_one or tuple(frames.shape[1:3]) != tuple(expected):
-        found = [*frames.shape] if isinstance(frames, torch.Tensor) else type(frames).__name__
+    is_windows = isinstance(frames, torch.Tensor) and frames.ndim == 6
+    if not is_windows or tuple(frames.shape[1:3]) != tuple(expected):
+        shape = [*frames.shape] if isinstance(frames, torch.Tensor) else type(frames).__name__
         raise ConfigError(
-            f"frames of windows are [N, T, C, 3, H, W], here with T and C {[*expected]}, got "
-            f"{found}; show them before the transform"
+            f"frames of windows must be [N, T, C, 3, H, W], here with T and C {[*expected]}, got "
+            f"{shape}; show them before the transform"
         )
-    shown = pictures_of(frames.flatten(1, 2), True)
-    return shown.reshape(len(shown), *expected, *shown.shape[2:])
+    images = images_of(frames.flatten(1, 2), True)
+    return images.reshape(len(images), *expected, *images.shape[2:])
 
 
-def _heading(told: BatchNames, window: int, camera: int) -> str:
-    name = "/".join(PurePath(told.videos[window]).parts[-2:]) if told.videos else f"window {window}"
-    return f"{name}, {told.cameras[camera] if told.cameras else f'camera {camera}'}"
+def _camera_name(names: BatchNames, camera: int) -> str:
+    return names.cameras[camera] if names.cameras else f"camera {camera}"
 
 
-def _window_cell(
-    batch: Mapping[str, Any], window: int, step: int, camera: int, picture: Any
-) -> Cell:
-    seconds = float(batch["pts_seconds"][window, step, camera])
-    is_there = seconds == seconds
-    when = f"#{int(batch['index'][window, step])}" + (f", {seconds:.2f} s" if is_there else "")
-    marks: list[Mark] = ["pad"] if bool(batch["is_pad"][window, step]) else []
-    if bool(batch["is_concealed"][window, step, camera]):
-        marks.append("concealed")
-    if not bool(batch["valid"][window, step, camera]):
-        marks.append("repeated" if is_there else "missing")
-    elif bool(batch["is_repeated"][window]):
-        marks.append("repeated")
-    return Cell(picture=picture, lines=(when,), marks=tuple(marks))
+def _clip_name(names: BatchNames, sample: int, kind: str) -> str:
+    if not names.videos:
+        return f"{kind} {sample}"
+    return "/".join(PurePath(names.videos[sample]).parts[-2:])
+
+
+def _time(
+    batch: Mapping[str, Any], moment: int | tuple[int, int], position: Position
+) -> tuple[str, bool]:
+    """Return a moment's number and a frame's time, and whether the camera has the frame."""
+    seconds = float(batch["pts_seconds"][position])
+    is_there = seconds == seconds  # NaN if not
+    return f"#{int(batch['index'][moment])}" + (f", {seconds:.2f} s" if is_there else ""), is_there

@@ -1,4 +1,4 @@
-"""Draws strips of pictures with their captions."""
+"""ContactSheet: strips of images with captions, drawn as one image."""
 
 import io
 import os
@@ -15,134 +15,135 @@ from headrace.atomic_file import write_bytes_whole
 from headrace.errors import ConfigError
 
 Mark = Literal["pad", "repeated", "concealed", "missing", "empty"]
-"""What a reader must not take a picture for: a frame of its own, a sample that counts, a whole one,
-one that was there, one of a clip at all."""
+"""Reason why an image is not a frame of its own: it replaces one beyond the clip, repeats another,
+is damaged, is missing, or its slot has no clip."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Cell:
-    """One picture."""
+    """One image with its caption."""
 
-    picture: NDArray[np.uint8]
-    """uint8 [h, w, 3], RGB, as large as it is drawn."""
+    image: NDArray[np.uint8]
+    """uint8 [h, w, 3], RGB, in the size in which it is drawn."""
     lines: tuple[str, ...]
-    """Below it, one line each."""
+    """Lines of the caption."""
     marks: tuple[Mark, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Strip:
-    """Pictures side by side: frames in time, or samples next to each other."""
+    """Images side by side: frames in time, or samples next to each other."""
 
     cells: tuple[Cell, ...]
     """At least one."""
     heading: str = ""
-    """Above them, for all; empty: there is none."""
+    """Line above the images; empty for none."""
 
 
 GAP: Final = 10
-LINE: Final = 15
-_LETTER: Final = 12
+"""Pixels between images, and at the border."""
+_LINE: Final = 15
+"""Pixels of a line of text."""
+_FONT_SIZE: Final = 12
 _BORDER: Final = 3
-_NARROWEST: Final = 480
-"""Pixels that a title has at least."""
+"""Pixels of the border of a marked image."""
+_MIN_WIDTH: Final = 480
+"""Pixels of a sheet from left to right, at least, for its title."""
 _INK, _HEADING_INK, _PAPER = "#444444", "#000000", "#ffffff"
-_COLOURS: Final[dict[Mark, str]] = {
+_COLORS: Final[dict[Mark, str]] = {
     "pad": "#1f6fd0",
     "repeated": "#c05a00",
     "concealed": "#c81e1e",
     "missing": "#c81e1e",
     "empty": "#767676",
 }
-_MORE: Final = "…"
-
-
-def drawn(title: Sequence[str], strips: Sequence[Strip]) -> Image.Image:
-    """Return an RGB picture: the lines of a title, then strips, at least one, under each other.
-
-    Captions are shortened in the middle where they are longer than their picture; marked pictures
-    have a border and the words of their marks.
-    """
-    font = ImageFont.load_default(size=_LETTER)
-    column = max(cell.picture.shape[1] for strip in strips for cell in strip.cells)
-    width = max(_NARROWEST, GAP + max(len(strip.cells) for strip in strips) * (column + GAP))
-    head = [line for text in title for line in _wrapped(text, width - 2 * GAP, font)]
-    height = 2 * GAP + LINE * len(head) + sum(map(strip_height, strips))
-    whole = Image.new("RGB", (width, height), _PAPER)
-    canvas = ImageDraw.Draw(whole)
-    top = GAP
-    for line in head:
-        canvas.text((GAP, top), line, fill=_HEADING_INK, font=font)
-        top += LINE
-    for strip in strips:
-        below = top + GAP
-        if strip.heading:
-            heading = _shortened(strip.heading, width - 2 * GAP, font)
-            canvas.text((GAP, below), heading, fill=_HEADING_INK, font=font)
-            below += LINE + _BORDER
-        for place, cell in enumerate(strip.cells):
-            _draw(cell, whole, canvas, (GAP + place * (column + GAP), below), column, font)
-        top += strip_height(strip)
-    return whole
+_ELLIPSIS: Final = "…"
+_Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
 
 def strip_height(strip: Strip) -> int:
-    """Return how many pixels a strip takes, with the gap above it."""
-    heading = LINE + _BORDER if strip.heading else 0
-    cells = [
-        len(cell.picture) + LINE * (len(cell.lines) + bool(cell.marks)) for cell in strip.cells
-    ]
+    """Return the pixels of a strip from top to bottom, with the gap above it."""
+    heading = _LINE + _BORDER if strip.heading else 0
+    cells = [len(cell.image) + _LINE * (len(cell.lines) + bool(cell.marks)) for cell in strip.cells]
     return GAP + heading + max(cells) + _BORDER
 
 
-def _draw(
+def _draw_sheet(title: Sequence[str], strips: Sequence[Strip]) -> Image.Image:
+    """Return an RGB image: the title, then the strips, at least one, from top to bottom.
+
+    Captions longer than their image are shortened in the middle. Marked images have a border and
+    their marks as text.
+    """
+    font = ImageFont.load_default(size=_FONT_SIZE)
+    column = max(cell.image.shape[1] for strip in strips for cell in strip.cells)
+    width = max(_MIN_WIDTH, GAP + max(len(strip.cells) for strip in strips) * (column + GAP))
+    title_lines = [line for text in title for line in _wrap(text, width - 2 * GAP, font)]
+    height = 2 * GAP + _LINE * len(title_lines) + sum(map(strip_height, strips))
+    sheet = Image.new("RGB", (width, height), _PAPER)
+    canvas = ImageDraw.Draw(sheet)
+    top = GAP
+    for line in title_lines:
+        canvas.text((GAP, top), line, fill=_HEADING_INK, font=font)
+        top += _LINE
+    for strip in strips:
+        cell_top = top + GAP
+        if strip.heading:
+            heading = _shorten(strip.heading, width - 2 * GAP, font)
+            canvas.text((GAP, cell_top), heading, fill=_HEADING_INK, font=font)
+            cell_top += _LINE + _BORDER
+        for number, cell in enumerate(strip.cells):
+            corner = (GAP + number * (column + GAP), cell_top)
+            _draw_cell(cell, sheet, canvas, corner, column, font)
+        top += strip_height(strip)
+    return sheet
+
+
+def _draw_cell(
     cell: Cell,
-    whole: Image.Image,
+    sheet: Image.Image,
     canvas: ImageDraw.ImageDraw,
     corner: tuple[int, int],
-    width: int,
-    font: ImageFont.FreeTypeFont | ImageFont.ImageFont,
+    column: int,
+    font: _Font,
 ) -> None:
     left, top = corner
-    height, across = cell.picture.shape[:2]
+    height, width = cell.image.shape[:2]
     for mark in cell.marks[:1]:
-        box = (left - _BORDER, top - _BORDER, left + across + _BORDER - 1, top + height + 2)
-        canvas.rectangle(box, outline=_COLOURS[mark], width=_BORDER)
-    whole.paste(Image.fromarray(cell.picture), corner)
-    below = top + height + _BORDER
+        box = (left - _BORDER, top - _BORDER, left + width + _BORDER - 1, top + height + 2)
+        canvas.rectangle(box, outline=_COLORS[mark], width=_BORDER)
+    sheet.paste(Image.fromarray(cell.image), corner)
+    top += height + _BORDER
     for line in cell.lines:
-        canvas.text((left, below), _shortened(line, width, font), fill=_INK, font=font)
-        below += LINE
+        canvas.text((left, top), _shorten(line, column, font), fill=_INK, font=font)
+        top += _LINE
     if cell.marks:
-        words = _shortened(", ".join(cell.marks), width, font)
-        canvas.text((left, below), words, fill=_COLOURS[cell.marks[0]], font=font)
+        text = _shorten(", ".join(cell.marks), column, font)
+        canvas.text((left, top), text, fill=_COLORS[cell.marks[0]], font=font)
 
 
-def _shortened(text: str, room: float, font: ImageFont.FreeTypeFont | ImageFont.ImageFont) -> str:
-    """Return a text in one line of `room` pixels: its beginning and its end, if not all of it."""
+def _shorten(text: str, width: float, font: _Font) -> str:
+    """Return a text in one line of `width` pixels, with an ellipsis in the middle if needed."""
     text = " ".join(text.encode("utf-8", "replace").decode().split())[:400]
-    if font.getlength(text) <= room:
+    if font.getlength(text) <= width:
         return text
-    kept = len(text) - 1
-    while kept > 0 and font.getlength(_ends(text, kept)) > room:
-        kept -= 1
-    return _ends(text, kept)
+    count = len(text) - 1
+    while count > 0 and font.getlength(_cut_middle(text, count)) > width:
+        count -= 1
+    return _cut_middle(text, count)
 
 
-def _ends(text: str, kept: int) -> str:
-    return text[: kept // 2] + _MORE + text[len(text) - (kept - kept // 2) :]
+def _cut_middle(text: str, count: int) -> str:
+    return text[: count // 2] + _ELLIPSIS + text[len(text) - (count - count // 2) :]
 
 
-def _wrapped(
-    text: str, room: float, font: ImageFont.FreeTypeFont | ImageFont.ImageFont
-) -> list[str]:
+def _wrap(text: str, width: float, font: _Font) -> list[str]:
     lines: list[str] = []
     for word in text.split():
         longer = f"{lines[-1]} {word}" if lines else word
-        if lines and font.getlength(longer) <= room:
+        if lines and font.getlength(longer) <= width:
             lines[-1] = longer
         else:
-            lines.append(_shortened(word, room, font))
+            lines.append(_shorten(word, width, font))
     return lines
 
 
@@ -151,20 +152,20 @@ _FORMATS: Final = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEB
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ContactSheet:
-    """What `batch.show()` returns: a notebook shows it, `save` writes it, `image` is it."""
+    """The result of `batch.show()`: a notebook displays it, `save` writes it."""
 
     title: tuple[str, ...]
-    """What is shown, what was left out, and how values became colours; a line each."""
+    """Lines about the shown samples, and about the range of values."""
     strips: tuple[Strip, ...]
     """From top to bottom."""
 
     @property
     def image(self) -> Image.Image:
-        """The picture, RGB, drawn anew each time it is asked for: some 10 ms."""
-        return drawn(self.title, self.strips)
+        """The sheet as an RGB image, drawn on each access: some 10 ms."""
+        return _draw_sheet(self.title, self.strips)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the picture, whole or not at all; PNG keeps every pixel.
+        """Write the image, completely or not at all; PNG keeps every pixel.
 
         Raises:
             ConfigError: the path does not end in .png, .jpg, .jpeg or .webp, or cannot be written.
@@ -177,17 +178,17 @@ class ContactSheet:
                 f"a contact sheet is saved as {', '.join(_FORMATS)}, got {os.fspath(path)!r}; "
                 'give a name such as "batch.png"'
             )
-        write_bytes_whole(Path(path), self._encoded(kind))
+        write_bytes_whole(Path(path), self._encode(kind))
 
     def __repr__(self) -> str:
         shown = sum(len(strip.cells) for strip in self.strips)
-        return f"ContactSheet({shown} pictures: {'; '.join(self.title)})"
+        return f"ContactSheet({shown} images: {'; '.join(self.title)})"
 
     def _repr_png_(self) -> bytes:
-        """Return what a notebook shows."""
-        return self._encoded("PNG")
+        """Return the image for a notebook."""
+        return self._encode("PNG")
 
-    def _encoded(self, kind: str) -> bytes:
+    def _encode(self, kind: str) -> bytes:
         file = io.BytesIO()
         self.image.save(file, kind)
         return file.getvalue()
