@@ -32,7 +32,7 @@ from benchmarks.record import Result, origin
 from benchmarks.worker import ROOT
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.session import Session
-from headrace.report.totals import drops_of
+from headrace.report.totals import count_drops
 from headrace.testing.rtsp import RtspServer, can_serve_rtsp
 
 STEP_BYTES = 200
@@ -115,7 +115,7 @@ def told(session: Session) -> dict[str, Any]:
         "frames_per_second": metrics.fps_mean,
         "latency_ms": latency,
         **{name: getattr(items, name, 0) for name in ("arrived", "delivered", "in_flight")},
-        "drops": dict(drops_of(session)),
+        "drops": dict(count_drops(session)),
         "others_share": session.others_cpu_share,
     }
 

@@ -43,7 +43,7 @@ def bench(ended: Ended, *, name: str) -> Reading:
         raise UnreadError(f"it printed no record of bench {name}") from error
     page = benchmark.page(record)
     answer, *_ = page.findings
-    return Reading(said=answer.headline, heads=page.table.heads, rows=page.table.rows)
+    return Reading(said=answer.headline, heads=page.table.headers, rows=page.table.rows)
 
 
 def tests(ended: Ended, *, junit: Path) -> Reading:

@@ -113,7 +113,7 @@ def _table(made: Plan) -> str:
     drawn = RichTable(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for column in columns:
         is_name = column is columns[0]
-        drawn.add_column(column.head, no_wrap=is_name, justify="left" if is_name else "right")
+        drawn.add_column(column.header, no_wrap=is_name, justify="left" if is_name else "right")
     shown = table(columns, made.strategies, "")
     for row, cells in zip(made.strategies, shown.rows, strict=True):
         is_best = row is made.recommendation.strategy

@@ -143,5 +143,5 @@ def test_no_difference_is_told_where_other_programs_took_the_processor(which):
     (quiet,), (busy,) = compare(runs).runs, compare(sessions).runs
     assert quiet.disturbances == ()
     assert {each.verdict for each in quiet.differences} >= {"worse"}
-    assert busy.disturbances == (f"Other programs took 99 % of the processor time during {which}.",)
+    assert busy.disturbances == (f"Other programs used 99 % of the CPU time during {which}.",)
     assert {each.verdict for each in busy.differences} <= {"cannot be told", "not known"}

@@ -165,7 +165,8 @@ def _run(session: Session) -> dict[str, str]:
 
 
 def _digests(session: Session) -> list[str | None]:
-    return [_shorten(item.content) for item in (*session.inputs, *session.sources)]
+    videos = [video.content for video in session.inputs]
+    return [_shorten(digest) for digest in (*videos, *(s.content for s in session.sources))]
 
 
 def _shorten(digest: str | None) -> str | None:
