@@ -23,11 +23,11 @@ from headrace.errors import CacheError as CacheError
 from headrace.errors import ConfigError as ConfigError
 from headrace.errors import DecodeError as DecodeError
 from headrace.errors import HeadraceError as HeadraceError
-from headrace.errors import SkippedVideosWarning as SkippedVideosWarning
 from headrace.errors import MediaError as MediaError
 from headrace.errors import NoLengthError as NoLengthError
 from headrace.errors import OpenError as OpenError
 from headrace.errors import ScanError as ScanError
+from headrace.errors import SkippedVideosWarning as SkippedVideosWarning
 from headrace.errors import StageError as StageError
 from headrace.extraction.features.feature_set import read_features as read_features
 from headrace.extraction.frame_reader import FrameReader as FrameReader
