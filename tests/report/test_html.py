@@ -162,7 +162,7 @@ def test_thousands_of_damaged_frames_are_counted_not_listed():
         ("a video that was not opened", "in the video"),
     ],
 )
-def test_what_did_not_go_well_is_said(name, words):
+def test_failures_are_on_the_page(name, words):
     assert words in Reader(render_html(CASES[name])).text
 
 

@@ -143,7 +143,7 @@ CAUSES = [
 """Lost videos, and frames; a file of a run of pictures is a picture."""
 
 
-def test_what_is_lost_is_counted_by_kind_and_told_by_cause_and_video(holds):
+def test_losses_are_counted_by_kind_and_listed_by_cause_and_video(holds):
     lines = [lost_words(lost(0, 3, inputs=()))]
     for found in (lost(62, 56), lost(1, 1), lost(0, 2), lost(7, 0)):
         lines.append(lost_words(found))
