@@ -26,7 +26,7 @@ def test_importing_all_hides_nothing_of_python_and_brings_the_loop():
 
 def test_every_public_name_loads_from_the_home_its_type_is_declared_in():
     declared = {}
-    for node in ast.walk(ast.parse(Path(headrace.__file__).read_text())):
+    for node in ast.walk(ast.parse(Path(headrace.__file__).with_suffix(".pyi").read_text())):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("headrace."):
             declared |= {alias.name: node.module for alias in node.names}
     assert sorted(declared) == PUBLIC

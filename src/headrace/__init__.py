@@ -6,14 +6,15 @@ The layers, top to bottom; a file imports only from what stands above it (docs/d
     -> models -> cache -> profiling -> loaders -> extraction -> live -> sinks -> runs -> report
     -> instrumentation -> bench -> cli; testing may use them all
 
-Names are loaded when they are first used: `import headrace` loads neither torch nor FFmpeg.
+A public name is imported at its first use: `import headrace` loads neither torch nor FFmpeg.
+`__init__.pyi` lists the public names, for type checkers and for this file.
 """
 
 import sys
 from importlib import import_module
 from importlib.metadata import version as _version
+from pathlib import Path as _Path
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from headrace.decode.decoder_config import DecoderConfig
@@ -85,201 +86,15 @@ if TYPE_CHECKING:
     from headrace.video.stream_index import StreamIndex
 
 __version__ = _version("headrace")
-
-_HOMES = {
-    "Alignment": "loaders.cameras.camera_alignment",
-    "BackendError": "errors",
-    "Batch": "loaders.batch",
-    "BindableSampler": "sampling.sampler",
-    "Bursts": "sampling.bursts",
-    "CacheError": "errors",
-    "CameraBatch": "loaders.cameras.camera_batch",
-    "CameraClock": "loaders.cameras.camera_alignment",
-    "CameraLayout": "video.camera_layout",
-    "CameraLoader": "loaders.cameras.camera_loader",
-    "CameraStatistics": "loaders.cameras.camera_loader",
-    "CameraStreamDataset": "loaders.cameras.camera_dataset",
-    "CameraStreamSampler": "loaders.cameras.stream_sampler",
-    "CameraTimes": "loaders.cameras.camera_times",
-    "CameraView": "loaders.cameras.camera_view",
-    "CameraWindowBatch": "loaders.cameras.window_batch",
-    "CameraWindowLoader": "loaders.cameras.window_loader",
-    "CameraWindowStatistics": "loaders.cameras.window_loader",
-    "Clip": "video.frames",
-    "ClipAugment": "loaders.cameras.augment",
-    "ClipLoader": "loaders.frame_loader",
-    "ClipMoment": "loaders.cameras.moment_table",
-    "ConfigError": "errors",
-    "ContactSheet": "loaders.contact_sheet.contact_sheet",
-    "Crop": "video.frame_format",
-    "DecodeCounters": "decode.protocol",
-    "DecodeError": "errors",
-    "DecodeJob": "decode.protocol",
-    "Decoder": "decode.protocol",
-    "DecoderConfig": "decode.decoder_config",
-    "DeltaFrames": "sampling.delta_frames",
-    "DeviceCounters": "decode.device_scheduler",
-    "DeviceTotals": "decode.device_scheduler",
-    "EpochOrder": "sampling.epoch_order",
-    "EpochSampler": "loaders.epoch_sampler",
-    "FrameBatch": "video.frames",
-    "FrameDataset": "loaders.datasets",
-    "FrameFormat": "video.frame_format",
-    "FrameLoader": "loaders.frame_loader",
-    "FrameLoss": "video.frame_loss",
-    "FrameReader": "extraction.frame_reader",
-    "HeadraceError": "errors",
-    "ImageSequence": "video.image_sequence",
-    "IndexStore": "decode.index_store",
-    "LiveResult": "runs.live.loop",
-    "LoaderStatistics": "loaders.loader_statistics",
-    "LoopProfile": "instrumentation.loop_profile",
-    "Manifest": "loaders.manifest",
-    "MediaError": "errors",
-    "MomentTable": "loaders.cameras.moment_table",
-    "Moments": "sampling.moments",
-    "NoLengthError": "errors",
-    "NuScenes": "loaders.cameras.nuscenes",
-    "OpenError": "errors",
-    "Population": "sampling.population",
-    "Proxies": "decode.proxies",
-    "RandomClips": "sampling.clip_samplers",
-    "ResultBatch": "sinks.own_sink",
-    "Sampler": "sampling.sampler",
-    "SamplerContext": "sampling.sampler",
-    "SamplerTraits": "sampling.sampler",
-    "ScanError": "errors",
-    "SegmentClips": "sampling.clip_samplers",
-    "SequentialFrames": "sampling.frame_samplers",
-    "Session": "profiling.session",
-    "ShuffledFrames": "sampling.frame_samplers",
-    "Sink": "sinks.own_sink",
-    "SinkContext": "sinks.own_sink",
-    "SkippedVideosWarning": "errors",
-    "SlotMemory": "loaders.cameras.slot_memory",
-    "Source": "video.source",
-    "StageError": "errors",
-    "StreamIndex": "video.stream_index",
-    "UniformClips": "sampling.clip_samplers",
-    "UniformFrames": "sampling.frame_samplers",
-    "VideoDataset": "loaders.datasets",
-    "VideoMetadata": "video.metadata",
-    "VideoReader": "decode.video_reader",
-    "WithSample": "loaders.transforms",
-    "camera_problems": "loaders.cameras.layout_check",
-    "find_videos": "video.find_videos",
-    "live": "runs.live.loop",
-    "load_clip": "decode.read_clip",
-    "open": "decode.video_reader",
-    "open_decoder": "decode.open_decoder",
-    "open_device_decoder": "decode.open_decoder",
-    "open_index": "decode.open_decoder",
-    "profile_loader": "instrumentation.loop_profile",
-    "read_clip": "decode.read_clip",
-    "read_features": "extraction.features.feature_set",
-    "read_frames": "extraction.frame_reader",
-}
-
-# `from headrace import *` hides nothing of Python: `open` is `headrace.open` only.
-__all__ = [
-    "Alignment",
-    "BackendError",
-    "Batch",
-    "BindableSampler",
-    "Bursts",
-    "CacheError",
-    "CameraBatch",
-    "CameraClock",
-    "CameraLayout",
-    "CameraLoader",
-    "CameraStatistics",
-    "CameraStreamDataset",
-    "CameraStreamSampler",
-    "CameraTimes",
-    "CameraView",
-    "CameraWindowBatch",
-    "CameraWindowLoader",
-    "CameraWindowStatistics",
-    "Clip",
-    "ClipAugment",
-    "ClipLoader",
-    "ClipMoment",
-    "ConfigError",
-    "ContactSheet",
-    "Crop",
-    "DecodeCounters",
-    "DecodeError",
-    "DecodeJob",
-    "Decoder",
-    "DecoderConfig",
-    "DeltaFrames",
-    "DeviceCounters",
-    "DeviceTotals",
-    "EpochOrder",
-    "EpochSampler",
-    "FrameBatch",
-    "FrameDataset",
-    "FrameFormat",
-    "FrameLoader",
-    "FrameLoss",
-    "FrameReader",
-    "HeadraceError",
-    "ImageSequence",
-    "IndexStore",
-    "LiveResult",
-    "LoaderStatistics",
-    "LoopProfile",
-    "Manifest",
-    "MediaError",
-    "MomentTable",
-    "Moments",
-    "NoLengthError",
-    "NuScenes",
-    "OpenError",
-    "Population",
-    "Proxies",
-    "RandomClips",
-    "ResultBatch",
-    "Sampler",
-    "SamplerContext",
-    "SamplerTraits",
-    "ScanError",
-    "SegmentClips",
-    "SequentialFrames",
-    "Session",
-    "ShuffledFrames",
-    "Sink",
-    "SinkContext",
-    "SkippedVideosWarning",
-    "SlotMemory",
-    "Source",
-    "StageError",
-    "StreamIndex",
-    "UniformClips",
-    "UniformFrames",
-    "VideoDataset",
-    "VideoMetadata",
-    "VideoReader",
-    "WithSample",
-    "camera_problems",
-    "find_videos",
-    "live",
-    "load_clip",
-    "open_decoder",
-    "open_device_decoder",
-    "open_index",
-    "profile_loader",
-    "read_clip",
-    "read_features",
-    "read_frames",
-]
+# `from headrace import *` replaces no built-in: `open` is `headrace.open` only.
+__all__ = sorted(_MODULES.keys() - {"open"})
 
 
 class _Root(ModuleType):
-    """Keeps its public names: importing the folder `headrace.live` must not hide `live`."""
+    """Module that keeps its public names: an import of `headrace.live` does not replace `live`."""
 
     def __setattr__(self, name: str, value: object) -> None:
-        if not (name in _HOMES and isinstance(value, ModuleType)):
+        if not (name in _MODULES and isinstance(value, ModuleType)):
             super().__setattr__(name, value)
 
 
@@ -287,16 +102,16 @@ sys.modules[__name__].__class__ = _Root
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'headrace' has no attribute {name!r}")
     try:
-        found = getattr(import_module(f"headrace.{_HOMES[name]}"), name)
+        value = getattr(import_module(_MODULES[name]), name)
     except ImportError:
         import_module("headrace.extras").check_extra("run", f"headrace.{name}")
         raise
-    globals()[name] = found
-    return found
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:
-    return [*_HOMES, "__version__"]
+    return [*_MODULES, "__version__"]

@@ -21,7 +21,7 @@ def runs(tmp_path):
     return write
 
 
-def test_what_differs_is_told_before_the_figures_in_80_columns(call, runs, tmp_path):
+def test_environment_differences_stand_before_the_figures_in_80_columns(call, runs, tmp_path):
     made = session(1).provenance
     newer = made.model_copy(update={"versions": {**made.versions, "torch": "2.16.0"}})
     folders = runs(before=session(1), after=session(2, model_ms=120.0, provenance=newer))
@@ -41,7 +41,7 @@ def test_what_differs_is_told_before_the_figures_in_80_columns(call, runs, tmp_p
 def test_the_same_twice_is_called_no_difference_and_json_is_alone_on_stdout(call, runs):
     a, b, c = runs(a=session(1), b=session(3), c=session(3))
     code, out, _ = call("compare", a, b)
-    assert (code, "Nothing differs around b and a" in out) == (0, True)
+    assert (code, "Environment differences of b and a: none" in out) == (0, True)
     assert "No difference shown between b and a." in out
     code, out, _ = call("compare", a, b, c, "--json")
     found = json.loads(out)
@@ -49,7 +49,7 @@ def test_the_same_twice_is_called_no_difference_and_json_is_alone_on_stdout(call
     assert {run["name"] for run in found["runs"]} == {"b", "c"}
 
 
-def test_runs_of_one_name_are_told_apart_by_their_paths(call, runs, tmp_path):
+def test_runs_of_one_name_are_named_by_their_paths(call, runs, tmp_path):
     (tmp_path / "other").mkdir()
     folder, other = runs(a=session(1), **{"other/a": session(2)})
     code, out, _ = call("compare", folder / "session.json", other)

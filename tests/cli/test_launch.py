@@ -118,7 +118,7 @@ def test_the_example_runs_as_it_is_and_is_compared(call, tmp_path):
     file.write_text(text.replace("seconds=4", "seconds=1"))
     code, said, err = call("launch", file, "--out", out)
     assert code == 0, err
-    assert "2 workers came to the end: " in said
+    assert "2 workers completed: " in said
     assert max(map(len, said.splitlines())) <= max(100, len(str(out)) + 24)
     assert err.splitlines()[-3] == "all are ready and begin"
     rows = list(csv.DictReader((out / "workers.csv").read_text().splitlines()))

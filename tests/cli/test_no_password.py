@@ -15,7 +15,7 @@ DOORS = [
         "annotate {0}",
         "index {0}",
     ),
-    *("index {0} --json", "clip {0}", "plan {0}", "proxy {0} -o proxies", "watch -- {0}"),
+    *("index {0} --json", "clip {0}", "plan {0}", "proxy {0} -o proxies", "profile -- {0}"),
     *("extract frames {0} -o frames --fps 1", "doctor --parity {0}", "doctor --parity {0} --json"),
     *("report {0}", "compare {0} elsewhere", "models {0}", "launch {0}"),
     *("run {0} --framerate 3 --debug", "plan {0} --debug"),

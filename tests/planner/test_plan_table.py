@@ -37,7 +37,7 @@ def made(tmp_path_factory):
 def cells(made, name):
     """Return the cells of one strategy by their heads, on one line."""
     row = next(row for row in made.strategies if row.name == name)
-    return {" ".join(column.head.split()): column.cell(row) for column in columns_of(made)}
+    return {" ".join(column.header.split()): column.cell(row) for column in columns_of(made)}
 
 
 def test_measured_speed_memory_and_noise_are_in_the_row(made):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from headrace.profiling.findings.overload import keeping_up
-from headrace.profiling.findings.time_shares import extraction, training
+from headrace.profiling.findings.overload import find_overload
+from headrace.profiling.findings.time_shares import find_extraction_bound, find_training_bound
 from headrace.profiling.findings.utilization import stage_loads
 from headrace.profiling.findings.verdict import busy_banner, find
 from headrace.profiling.input_records import GopLengths
@@ -145,7 +145,7 @@ LIVE = {
     ("kind", "sessions"),
     [("runs", RUNS), ("extractions", EXTRACTIONS), ("trainings", TRAININGS), ("live", LIVE)],
 )
-def test_what_bound_a_session_and_what_to_try_is_said_like_this(holds, kind, sessions):
+def test_findings_of_each_kind_of_session_word_for_word(holds, kind, sessions):
     lines = []
     for name, session in sessions.items():
         lines.append(f"# {name}")
@@ -156,14 +156,14 @@ def test_what_bound_a_session_and_what_to_try_is_said_like_this(holds, kind, ses
     holds(f"findings_of_{kind}.txt", "\n".join(lines) + "\n")
 
 
-@pytest.mark.parametrize("question", [extraction, training, keeping_up])
+@pytest.mark.parametrize("question", [find_extraction_bound, find_training_bound, find_overload])
 def test_a_session_of_another_kind_has_no_such_finding(question):
     assert question(record()) is None
 
 
-def test_a_machine_that_was_busy_is_said_above_the_verdict():
+def test_a_busy_machine_has_a_warning_above_the_verdict():
     assert busy_banner(0.04) is busy_banner(None) is None
-    assert str(busy_banner(0.38)).startswith("Other programs used 38 % of the processor time")
+    assert str(busy_banner(0.38)).startswith("Other programs used 38 % of the CPU time")
 
 
 def test_several_workers_share_the_time():

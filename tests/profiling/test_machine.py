@@ -86,13 +86,13 @@ def test_the_cores_that_may_be_used_and_what_sets_their_clock_are_named(monkeypa
     assert describe_machine().governor is None
 
 
-def test_the_driver_of_a_gpu_is_told_as_its_module_tells_it(monkeypatch, tmp_path):
+def test_the_driver_of_a_gpu_is_read_from_its_module(monkeypatch, tmp_path):
     told = tmp_path / "version"
     told.write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.10  Wed Jan 29\n")
     monkeypatch.setattr(machine, "_NVIDIA", told)
-    assert machine._driver() == "570.86.10"
+    assert machine._read_driver() == "570.86.10"
     monkeypatch.setattr(machine, "_NVIDIA", tmp_path / "none")
-    assert machine._driver() is None
+    assert machine._read_driver() is None
 
 
 def test_a_child_counts_while_it_lives_and_after_it():

@@ -81,7 +81,7 @@ def figures(metrics: Metrics, names: Sequence[str]) -> dict[str, Any]:
         pytest.param([1, 2], {}, {"service_ms.mean": 15}, id="work without waiting"),
     ],
 )
-def test_a_figure_of_outputs_is_what_it_says(ends, options, expected):
+def test_figures_of_outputs_follow_their_definitions(ends, options, expected):
     found = figures(Metrics.of(session_with_outputs(ends, **options)), list(expected))
     assert found == {name: pytest.approx(value) for name, value in expected.items()}
 
@@ -143,7 +143,7 @@ def test_a_run_of_a_few_steps_has_no_figure_it_cannot_have(steps):
         ),
     ],
 )
-def test_stalls_and_the_bases_of_latency_are_told_apart(session, expected):
+def test_stalls_and_the_bases_of_latency_are_separate(session, expected):
     found = figures(Metrics.of(session), list(expected))
     assert found == {name: pytest.approx(value) for name, value in expected.items()}
 
@@ -163,11 +163,11 @@ def test_what_goes_to_the_cpu_came_down_and_all_else_went_up():
         brought_down=500,
     )
     frames = sum(session.steps.frames)
-    assert Copies.of(session) == Copies(up_bytes=7000 / frames, down_bytes=2500 / frames)
+    assert Copies.of(session) == Copies(h2d_bytes=7000 / frames, d2h_bytes=2500 / frames)
 
 
 @pytest.mark.parametrize("decode", ["pyav:cpu", "torchcodec:cpu"])
-def test_where_no_gpu_is_used_nothing_is_said(decode):
+def test_without_a_gpu_there_are_no_copies(decode):
     session = copying(
         stage_record("transfer", "transfer", moved_bytes=0, moved_to="cpu"), decode=decode
     )
@@ -175,7 +175,7 @@ def test_where_no_gpu_is_used_nothing_is_said(decode):
     assert "Copied" not in [row.label for row in totals(session, Metrics.of(session))]
 
 
-def test_that_nothing_was_copied_is_said_where_a_gpu_decodes():
+def test_zero_copies_are_reported_where_a_gpu_decodes():
     session = copying(decode="pyav:cuda:0")
     (row,) = (row for row in totals(session, Metrics.of(session)) if row.label == "Copied")
     assert (row.value, row.reading) == (

@@ -1,6 +1,6 @@
-"""Bottlenecks that were planted are found, and what the advice predicts is what then happens.
+"""Planted bottlenecks are found, and the advised change has the predicted gain.
 
-After each verdict its change is made in the simulator, and the gain is held against the prediction.
+After each verdict the change is simulated, and its gain is compared with the prediction.
 """
 
 import re
@@ -18,7 +18,7 @@ from profiling.pipelines import Pipeline, simulate, step_ms
 from report.recorded import changed
 
 TOLERANCE = 0.2
-"""Of a gain, by which the prediction may differ from what the simulator gives."""
+"""Relative error of a predicted gain against the simulated gain."""
 
 
 def even(**changes: float) -> Pipeline:
@@ -26,14 +26,14 @@ def even(**changes: float) -> Pipeline:
 
 
 NOTHING = 0.0
-"""A stage that takes no time is left out: the most that a change of it can bring."""
+"""Milliseconds of a stage that is left out: the largest gain of any change of it."""
 SHORT_GOPS = "Re-encode the video with a keyframe every 30 frames"
-"""Where more is decoded than is wanted: as much more as it then takes less."""
+"""Advice where more frames are decoded than wanted; decoding gets faster by that factor."""
 SMALLER = "Re-encode the video at a smaller size"
 LARGER_COPIES = "--batch-size 32: fewer, larger copies"
-FEWER_HAND_OVERS = "--batch-size 32: fewer hand-overs"
+FEWER_TRANSFERS = "--batch-size 32: fewer queue transfers"
 TRIED = "--batch-size 8"
-"""Where another batch size ran for a moment after the run, as the run with the change does."""
+"""Advice where another batch size was measured after the run, as fast as with the change."""
 TWO_DECODE = {"decode": 40, "workers": {"decode": 2}}
 LIGHT = Pipeline(decode=0.5, preprocess=0.5, model=0.5, sink=0.5, overhead=2.0)
 PYTHON = "Python overhead"
@@ -69,33 +69,33 @@ RUNS = [
         *("sink", "--no-video", NOTHING),
     ),
     ("short queues", even(sink=20, capacity=1), "sink", "--no-video", NOTHING),
-    ("Python between the stages", LIGHT, PYTHON, FEWER_HAND_OVERS, 1),
-    ("between many light ones", even(transfer=4, overhead=6), PYTHON, FEWER_HAND_OVERS, 3),
+    ("Python between the stages", LIGHT, PYTHON, FEWER_TRANSFERS, 1),
+    ("between many light ones", even(transfer=4, overhead=6), PYTHON, FEWER_TRANSFERS, 3),
     ("a source that gives no more", even(source=30), "source", "None", None),
 ]
-"""Name, run, what bounds it, how the change begins, and the milliseconds that part then takes;
-None: the change brings nothing that a figure tells."""
+"""Name, run, its bottleneck, start of the advice, and the milliseconds of that part after the
+change; None: no figure predicts the gain."""
 
 
 def a_moment_ms(plan: Pipeline) -> float:
-    """Milliseconds per frame of a few steps, as a rehearsal of them tells."""
+    """Milliseconds per frame of a short run."""
     rate = Metrics.of(simulate(plan.with_(steps=12))).fps_mean
     assert rate is not None
     return 1e3 / rate
 
 
 @pytest.mark.parametrize(
-    ("name", "plan", "bound_by", "says", "after_ms"), RUNS, ids=[case[0] for case in RUNS]
+    ("name", "plan", "bound_by", "words", "after_ms"), RUNS, ids=[case[0] for case in RUNS]
 )
 def test_a_planted_bottleneck_of_a_run_is_found_with_its_gain(
-    name: str, plan: Pipeline, bound_by: str, says: str, after_ms: float | None
+    name: str, plan: Pipeline, bound_by: str, words: str, after_ms: float | None
 ) -> None:
     session, part = simulate(plan), bound_by.removeprefix("Python ")
     after = None if after_ms is None else plan.with_(**{part: after_ms})
-    wasted = getattr(plan, part) / after_ms if says == SHORT_GOPS and after_ms else 1
+    wasted = getattr(plan, part) / after_ms if words == SHORT_GOPS and after_ms else 1
     decode = changed(session.decode, frames_delivered=1000, frames_decoded=round(1000 * wasted))
     session = changed(session, decode=decode)
-    if says == TRIED and after:
+    if words == TRIED and after:
         other = Alternative(
             option="--batch-size 8",
             options={"batch_size": 8},
@@ -105,7 +105,7 @@ def test_a_planted_bottleneck_of_a_run_is_found_with_its_gain(
         session = changed(session, alternatives=(other,))
     finding = find(session)[-1]
     assert finding.bound_by == (bound_by,)
-    assert str(finding.change).startswith(says)
+    assert str(finding.change).startswith(words)
     if after:
         gain = step_ms(plan) / step_ms(after)
         assert predicted(finding) == pytest.approx(gain, rel=TOLERANCE)
@@ -140,27 +140,27 @@ LOOPS = [
     (
         "tiny batches",
         Loop(fetch=0.02, collate=0.02, step=0.05, workers=2, handover=0.9, batch_bytes=32),
-        "hand-over",
+        "queue transfer",
     ),
     (
         "tiny batches, two cores",
         Loop(fetch=0.05, collate=0.02, step=0.3, workers=4, handover=2, cores=2, batch_bytes=32),
-        "hand-over",
+        "queue transfer",
     ),
     (
         "small uneven batches",
         Loop(fetch=0.1, collate=0.02, step=0.1, workers=2, handover=1, noise=1, batch_bytes=32),
-        "hand-over",
+        "queue transfer",
     ),
     (
         "large batches that cost little",
         Loop(fetch=5, step=10, workers=1, handover=60, batch_bytes=1_000_000),
-        "hand-over",
+        "queue transfer",
     ),
     (
         "large batches that cost much",
         Loop(fetch=90, step=5, workers=8, handover=20, batch_bytes=10_000_000),
-        "hand-over",
+        "queue transfer",
     ),
     ("epochs of few steps", Loop(fetch=10, step=10, workers=2, epochs=20, start=800), "start-up"),
 ]
@@ -185,35 +185,35 @@ def planted(kind: str) -> list[ParameterSet]:
 
 @pytest.mark.parametrize("plan", planted("step"))
 def test_work_between_batches_is_not_answered_with_settings_of_the_loader(plan: Loop) -> None:
-    """What they would bring at most is said, and no more comes."""
+    """The finding has the upper bound of their gain, and no gain is larger."""
     first, *others = find(simulate_loop(plan))
     assert first.advice.words.startswith("A cheaper step")
     best = max([each.advice.gain or 0.0 for each in others if each.advice], default=1.0)
-    said = re.search(r"no setting of the loader brings more than ([0-9.]+) times", str(first))
-    assert said is not None
-    assert best <= float(said[1]) * 1.01
+    bound = re.search(r"settings of the loader gain at most ([0-9.]+) times", str(first))
+    assert bound is not None
+    assert best <= float(bound[1]) * 1.01
 
 
-@pytest.mark.parametrize("plan", planted("hand-over"))
-def test_hand_over_is_never_answered_with_more_workers_or_batches_ahead(plan: Loop) -> None:
+@pytest.mark.parametrize("plan", planted("queue transfer"))
+def test_queue_transfer_is_never_answered_with_more_workers_or_batches_ahead(plan: Loop) -> None:
     first = find(simulate_loop(plan))[0]
-    assert first.advice.words.startswith(("num_workers=0", "Let the workers give uint8"))
+    assert first.advice.words.startswith(("num_workers=0", "Return uint8 from the workers"))
     assert (first.advice.gain or 0.0) > 1
-    # What was advised before, applied: it brings nothing.
+    # More workers and a deeper prefetch gain nothing.
     for other in (plan.with_(prefetch=16), plan.with_(workers=plan.workers + 2)):
         assert loop_ms(plan) / loop_ms(other) < 1.05
 
 
 def predicted(finding: Finding) -> float:
-    """The gain, or the most that it can be where no figure tells."""
+    """Return the predicted gain, or its upper bound."""
     assert finding.advice is not None
-    found = finding.advice.gain or finding.advice.most
-    assert found is not None
-    return found
+    gain = finding.advice.gain or finding.advice.most
+    assert gain is not None
+    return gain
 
 
 def changed_loop(plan: Loop, advice: Change) -> Loop | None:
-    """The loop with the change that was advised; None where it brings nothing."""
+    """Return the loop with the advised change; None for a change outside the loader."""
     name, _, value = advice.words.partition("=")
     match name:
         case "num_workers":
@@ -226,7 +226,7 @@ def changed_loop(plan: Loop, advice: Change) -> Loop | None:
             return plan.with_(fetch=plan.fetch / 2)
         case "Half of the work in collate_fn":
             return plan.with_(collate=plan.collate / 2)
-    if advice.words.startswith("Let the workers give uint8"):
+    if advice.words.startswith("Return uint8 from the workers"):
         return plan.with_(handover=plan.handover / 4, batch_bytes=plan.batch_bytes // 4)
     assert advice.words.startswith("A cheaper step")
     return None
@@ -235,7 +235,7 @@ def changed_loop(plan: Loop, advice: Change) -> Loop | None:
 def test_every_kind_of_bottleneck_is_planted() -> None:
     assert {case[2] for case in [*RUNS, *LOOPS]} == {
         *("decode", "preprocess", "transfer", "model", "sink", "Python overhead", "source"),
-        *("step", "loading", "loader workers", "hand-over", "start-up"),
+        *("step", "loading", "loader workers", "queue transfer", "start-up"),
     }
 
 
@@ -261,7 +261,7 @@ def test_batches_ahead_even_out_what_is_uneven() -> None:
     assert many == pytest.approx(11.0, rel=0.05)
 
 
-def test_what_the_loop_does_to_take_a_batch_over_is_no_shorter_with_more_ahead() -> None:
+def test_a_deeper_prefetch_does_not_shorten_the_transfer_of_a_batch() -> None:
     times = ([5.0] * 50, [60.0] * 50)
     few, many = (simulate_ms(*times, workers=1, prefetch=n) for n in (2, 16))
     assert few == many == pytest.approx(60.0)

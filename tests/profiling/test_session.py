@@ -59,7 +59,7 @@ def test_saving_replaces_the_file_and_leaves_nothing_else(tmp_path):
 @pytest.mark.parametrize(
     ("place", "said"), [(".", r".*session\.json: .*; give a folder"), ("missing", ".*no such file")]
 )
-def test_a_failed_save_keeps_what_was_there_and_says_why(tmp_path, place, said):
+def test_a_failed_save_keeps_the_old_file_and_names_the_reason(tmp_path, place, said):
     (tmp_path / "session.json").mkdir()
     with pytest.raises(ConfigError, match=f"cannot write {said}"):
         record(steps=1).save(tmp_path / place / "session.json")
@@ -80,8 +80,8 @@ def _text(**changes: object) -> str:
             '{"version": 1, "headrace": "0.1.0"}',
             "version 1, this headrace reads version 2; read it",
         ),
-        ("[1, 2]", "no headrace session; give the session.json of a run folder"),
-        ('{"name": "x", "lockfileVersion": 3, "version": 7}', "no headrace session"),
+        ("[1, 2]", "not a headrace session; give the session.json of a run folder"),
+        ('{"name": "x", "lockfileVersion": 3, "version": 7}', "not a headrace session"),
         (_text(version=1, gpu_clocks=[]), "version 1, this headrace reads version 2; read it with"),
         (_text(version="soon"), "version 'soon', this headrace reads version 2"),
         (_text(outcome="fine"), "outcome: input should be .* or 'failed', found 'fine'"),
@@ -90,14 +90,14 @@ def _text(**changes: object) -> str:
         (_text(steps={"step": [0]}), "steps: .*one entry per step"),
     ],
 )
-def test_a_file_that_is_no_session_says_what_it_is(tmp_path, text, found):
+def test_an_error_of_loading_names_the_fault_of_the_file(tmp_path, text, found):
     file = tmp_path / "session.json"
     file.write_text(text)
     with pytest.raises(ConfigError, match=f"(?s)^cannot read .*session.json: .*{found}"):
         Session.load(file)
 
 
-def test_a_missing_file_says_which_file_to_give(tmp_path):
+def test_an_error_of_a_missing_file_names_the_file_to_give(tmp_path):
     with pytest.raises(ConfigError, match=r"no such file .*give the session.json of a run folder"):
         Session.load(tmp_path / "session.json")
 
@@ -117,7 +117,7 @@ def test_a_session_cannot_be_changed():
         record(steps=1).outcome = "failed"  # type: ignore[misc]
 
 
-def test_every_field_says_what_it_means_where_its_name_does_not():
+def test_fields_have_descriptions_where_their_names_need_one():
     fields = Session.model_json_schema()["properties"]
     described = {name for name, field in fields.items() if "description" in field}
     assert {"provenance", "pace", "wall_seconds", "warmup_steps", "outputs"} <= described

@@ -42,7 +42,7 @@ def test_each_step_is_there_with_its_figures(tmp_path):
     }
 
 
-def test_what_cannot_be_written_is_said_in_a_line():
+def test_an_error_of_writing_the_log_is_one_line():
     class Full:
         def add_scalar(self, tag, value, step):
             raise OSError(28, "No space left on device")

@@ -125,7 +125,7 @@ def test_a_trace_that_is_not_finished_leaves_no_file(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_trace_that_cannot_be_written_is_said_in_a_line(tmp_path):
+def test_an_error_of_writing_a_trace_is_one_line(tmp_path):
     with pytest.raises(ConfigError, match=r"cannot write .*no such file or directory; give"):
         write_trace(tmp_path / "none" / "trace.json.gz", [])
 

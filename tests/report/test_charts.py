@@ -114,7 +114,7 @@ def test_decoded_frames_stand_beside_delivered_ones():
 
 def test_parts_that_follow_each_other_are_charted_as_such():
     found = drawn(extracted(10, 85, 5))
-    assert "in each worker they follow each other" in found["stage-use"].reading
+    assert "In each worker the parts follow each other" in found["stage-use"].reading
     assert "They follow each other" in found["stage-times"].reading
     found = drawn(trained(1, 1, 5, 2, 1))
     assert list(found)[:3] == ["loss", "stage-use", "stage-times"]

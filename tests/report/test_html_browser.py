@@ -136,7 +136,7 @@ def test_the_annotated_video_is_played_beside_its_report(page, tmp_path):
     assert set(page.requested) == {file.as_uri(), (tmp_path / "annotated.mp4").as_uri()}
 
 
-def test_a_video_that_is_no_longer_there_is_said_to_be_missing(page, tmp_path):
+def test_a_missing_video_has_a_message(page, tmp_path):
     file = written(record(outputs=("annotated.mp4",)), tmp_path)
     page.show(file, width=480)
     assert page.loaded_video()[0]

@@ -143,7 +143,7 @@ CAUSES = [
 """Lost videos, and frames; a file of a run of pictures is a picture."""
 
 
-def test_what_is_lost_is_counted_by_kind_and_told_by_cause_and_video(holds):
+def test_losses_are_counted_by_kind_and_listed_by_cause_and_video(holds):
     lines = [lost_words(lost(0, 3, inputs=()))]
     for found in (lost(62, 56), lost(1, 1), lost(0, 2), lost(7, 0)):
         lines.append(lost_words(found))
@@ -159,7 +159,7 @@ def test_what_is_lost_is_counted_by_kind_and_told_by_cause_and_video(holds):
     holds("losses.txt", "\n".join(lines) + "\n")
 
 
-def test_what_happened_is_on_the_page_and_on_the_chart_of_latency():
+def test_events_are_on_the_page_and_on_the_chart_of_latency():
     session = happened()
     door = "rtsp://***@door/1"
     assert [(row.at, row.what, row.where, row.words) for row in timeline(session)] == [
@@ -169,7 +169,7 @@ def test_what_happened_is_on_the_page_and_on_the_chart_of_latency():
         ("3.0 s", "failed", "", "<b>disk</b> full"),
     ]
     page = render_html(session)
-    for words in ("What happened", "Latency over time", "Latency from arrival"):
+    for words in ("<h2>Events</h2>", "Latency over time", "Latency from arrival"):
         assert words in page
         assert words not in render_html(record())
     assert "<b>disk" not in page
@@ -269,6 +269,6 @@ def test_names_and_commands_of_a_comparison_are_shown_and_never_run():
 
 def test_that_a_machine_was_busy_stands_above_all_else_on_a_page():
     page = render_comparison(compare(COMPARISONS["busy"]))
-    assert page.index("Other programs took 99") < page.index("<h1") < page.index("Cannot be told")
+    assert page.index("Other programs used 99") < page.index("<h1") < page.index("Cannot be told")
     launch = render_benchmark(launch_page(LAUNCHES["busy"]))
     assert launch.index("Other programs used 37") < launch.index("<h1")

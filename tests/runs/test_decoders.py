@@ -236,7 +236,7 @@ def test_kept_frames_come_down_for_the_annotated_video_and_are_counted(good, tmp
     names = ["decode", "preprocess", "transfer to the sinks", "model", "sink"]
     assert [stage.name for stage in session.stages] == names
     assert (session.stages[2].role, session.stages[2].moved_to) == ("transfer", "cpu")
-    assert Copies.of(session) == Copies(up_bytes=0, down_bytes=96 * 128 * 3)
+    assert Copies.of(session) == Copies(h2d_bytes=0, d2h_bytes=96 * 128 * 3)
     assert apart_videos(tmp_path / "run", good, tmp_path / "plain") < 4, "lossy, twice"
 
 
@@ -288,7 +288,7 @@ def test_what_came_down_from_a_decoder_is_in_the_record(good, tmp_path, monkeypa
     session = tiny_runner(good, tmp_path, decode="cuda", video=False, clock=SYSTEM_CLOCK).run()
     assert session.error is None
     assert session.decode.brought_down_bytes >= 3000
-    assert Copies.of(session).up_bytes == 0
+    assert Copies.of(session).h2d_bytes == 0
     assert Copies.of(session).down_bytes == session.decode.brought_down_bytes / 30
 
 
@@ -323,8 +323,8 @@ def test_a_run_on_frames_of_the_gpu_that_stay_there_copies_nothing_up(ready, vid
     session = ready(real_clip(BIKES), "kept", video=video, stride=5, **on_gpu).run()
     assert session.outcome == "complete"
     copies = Copies.of(session)
-    assert copies.up_bytes == 0
-    assert (copies.down_bytes >= 3 * 272 * 640) == video
+    assert copies.h2d_bytes == 0
+    assert (copies.d2h_bytes >= 3 * 272 * 640) == video
 
 
 @needs_gpu

@@ -31,7 +31,7 @@ KINDS = {
     "frames": "extract",
     "features": "extract",
     "proxies": "extract",
-    "watched": "loader",
+    "profiled": "loader",
     "annotate": "run",
 }
 

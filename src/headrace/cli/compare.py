@@ -31,7 +31,7 @@ def _find_run(path: Path) -> Path:
     runs = sorted(session.parent for session in path.glob(f"*/{SESSION}"))
     if runs:
         names = " ".join(map(str, runs[:_MAX_NAMED])) + (" ..." if len(runs) > _MAX_NAMED else "")
-        raise ConfigError(f"{path} is a folder of {len(runs)} runs; give the runs: {names}")
+        raise ConfigError(f"{path} is not a run, but a folder of runs; give the runs: {names}")
     for benchmark in BENCHMARKS:
         name = f"{benchmark.name}.json"
         if path.name == name or (path / name).is_file():

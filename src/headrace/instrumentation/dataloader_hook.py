@@ -13,10 +13,18 @@ from headrace.instrumentation.timed_worker import IN_LOOP, TimedBatch, TimedFetc
 Batch = TypeVar("Batch")
 
 
-def record_iterable(loader: Iterable[Batch], recorder: LoopRecorder) -> Iterator[Batch]:
-    """Yield the batches of any iterable; record each request, batch and end."""
+def record_iterable(
+    loader: Iterable[Batch], recorder: LoopRecorder, iterate: Callable[[Any], Any] = iter
+) -> Iterator[Batch]:
+    """Yield the batches of any iterable; record each request, batch and end.
+
+    Args:
+        loader: The iterable.
+        recorder: Record of the loop.
+        iterate: Returns an iterator of `loader`.
+    """
     recorder.start_epoch()
-    batches = iter(loader)
+    batches = iterate(loader)
     while True:
         recorder.request()
         try:

@@ -14,6 +14,8 @@ _MAX_DEPTH: Final = 4
 """Levels of a nested batch that are searched for tensors."""
 _MAX_WIDTH: Final = 64
 """Entries of each list that are searched for tensors."""
+_OPTIONS = ("batch_size", "num_workers", "prefetch_factor", "persistent_workers", "pin_memory")
+"""Arguments of a DataLoader that are recorded."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,11 +84,7 @@ def describe_loader(loader: Any) -> LoaderInfo:
         configuration=(
             ("loader", name),
             ("dataset", dataset),
-            ("batch_size", loader.batch_size),
-            ("num_workers", loader.num_workers),
-            ("prefetch_factor", loader.prefetch_factor),
-            ("persistent_workers", bool(loader.persistent_workers)),
-            ("pin_memory", bool(loader.pin_memory)),
+            *((option, getattr(loader, option)) for option in _OPTIONS),
             ("multiprocessing_context", None if context is None else context.get_start_method()),
         ),
     )

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 from headrace.instrumentation.loader_info import LoaderInfo
 from headrace.instrumentation.loop_recorder import LoopRecorder, LoopStep
 from headrace.instrumentation.timed_worker import IN_LOOP, BatchCost
+from headrace.profiling.provenance import record_of
 from headrace.profiling.recorder import Recorder
 from headrace.profiling.run_records import LoaderRecord, Setup
 from headrace.profiling.session import Session
@@ -178,21 +179,15 @@ def _build_loader(
     measured = [step for step in steps if not step.is_first]
     costs = _costs(measured)
     loop_cpu_ms = fmean(step.cpu_ns for step in measured) / 1e6 if measured else None
-    batch_cpu_ms = None
-    if costs and len(costs) == len(measured):
-        batch_cpu_ms = fmean(cost.cpu_ns for cost in costs) / 1e6
+    is_known = bool(costs) and len(costs) == len(measured)
+    batch_cpu_ms = fmean(cost.cpu_ns for cost in costs) / 1e6 if is_known else None
     if loop_cpu_ms is not None and not loader.workers:
         loop_cpu_ms = max(0.0, loop_cpu_ms - (batch_cpu_ms or 0.0))
-    transfers = [(step, step.cost.ready_ns) for step in measured if step.cost]
-    if not loader.workers:
-        transfers = []
-    return LoaderRecord(
-        name=loader.name,
-        kind=loader.kind,
-        dataset=loader.dataset,
-        workers=loader.workers,
-        prefetch_factor=loader.prefetch_factor,
-        has_persistent_workers=loader.has_persistent_workers,
+    from_workers = measured if loader.workers else []
+    transfers = [(step, step.cost.ready_ns) for step in from_workers if step.cost]
+    return record_of(
+        LoaderRecord,
+        loader,
         epochs=len(loop.start_seconds),
         first_steps=tuple(index for index, step in enumerate(steps) if step.is_first),
         start_seconds=tuple(loop.start_seconds),

@@ -1,7 +1,7 @@
 """Records of every loop in a process, over DataLoaders and headrace's loaders."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -61,18 +61,7 @@ def record_loader(loader: Any, iterate: Callable[[Any], Any]) -> Any:
     recorder = LOOPS.add(loader)
     if isinstance(loader, DataLoader):
         return record_iterator(loader, lambda: iterate(loader), recorder)
-    return record_iterable(_PlainLoader(loader, iterate), recorder)
-
-
-@dataclass(frozen=True)
-class _PlainLoader:
-    """A loader with its method from before the patch."""
-
-    loader: Any
-    iterate: Any
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.iterate(self.loader))
+    return record_iterable(loader, recorder, iterate)
 
 
 def _find_user_line() -> str:

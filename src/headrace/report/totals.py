@@ -29,7 +29,7 @@ _MIN_PART: Final = 0.02
 """Share of the start-up from which a part is listed."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Total:
     """One line of the totals."""
 
@@ -63,16 +63,16 @@ def _item_totals(session: Session) -> Iterator[Total]:
     if items is None:
         return
     yield Total(
-        label="Arrived",
-        value=counted(items.arrived, "frame"),
-        reading=f"= {count(items.delivered)} delivered + {count(items.dropped)} dropped + "
+        "Arrived",
+        counted(items.arrived, "frame"),
+        f"= {count(items.delivered)} delivered + {count(items.dropped)} dropped + "
         f"{count(items.in_flight)} in flight",
     )
     drops = count_drops(session)
     yield Total(
-        label="Dropped",
-        value=percent(items.dropped / items.arrived) if items.arrived else "0 %",
-        reading=", ".join(f"{count(n)} {place}" for place, n in drops.most_common()) or "none",
+        "Dropped",
+        percent(items.dropped / items.arrived) if items.arrived else "0 %",
+        ", ".join(f"{count(n)} {place}" for place, n in drops.most_common()) or "none",
     )
 
 
@@ -80,25 +80,25 @@ def _latency_totals(metrics: Metrics) -> Iterator[Total]:
     if metrics.latency is not None:
         latency, oldest = metrics.latency.ms, metrics.latency.oldest_ms
         yield Total(
-            label="Latency",
-            value=milliseconds(latency.p50),
-            reading=f"median from {metrics.latency.base}, of {counted(latency.count, 'step')}; "
+            "Latency",
+            milliseconds(latency.p50),
+            f"median from {metrics.latency.base}, of {counted(latency.count, 'step')}; "
             f"p95 {milliseconds(latency.p95)}, p99 {milliseconds(latency.p99)}",
         )
         if oldest is not None:
             yield Total(
-                label="Oldest frame",
-                value=milliseconds(oldest.p50),
-                reading="median age of the oldest frame of a clip or batch; "
+                "Oldest frame",
+                milliseconds(oldest.p50),
+                "median age of the oldest frame of a clip or batch; "
                 f"p95 {milliseconds(oldest.p95)}",
             )
     if metrics.capture_ms is not None:
         capture = metrics.capture_ms
         clocks = "; below 0: the two clocks differ" if capture.minimum < 0 else ""
         yield Total(
-            label="Capture latency",
-            value=milliseconds(capture.p50),
-            reading=f"median from capture by the sender's clock, of "
+            "Capture latency",
+            milliseconds(capture.p50),
+            f"median from capture by the sender's clock, of "
             f"{counted(capture.count, 'step')}; p95 {milliseconds(capture.p95)}{clocks}",
         )
 
@@ -108,9 +108,9 @@ def _interruptions(session: Session, metrics: Metrics) -> Iterator[Total]:
     if metrics.stalls is not None:
         duration = f", {seconds(metrics.stalls.seconds)} in total" if metrics.stalls.count else ""
         yield Total(
-            label="Stalls",
-            value=count(metrics.stalls.count),
-            reading=f"of 2 s or more without output{duration}; of sources: "
+            "Stalls",
+            count(metrics.stalls.count),
+            f"of 2 s or more without output{duration}; of sources: "
             f"{counted(kinds['stalled'], 'stall')}, {counted(kinds['reconnected'], 'reconnect')}",
         )
 
@@ -157,9 +157,9 @@ def cost_ratio(metrics: Metrics) -> Total | None:
     roles: tuple[Role, ...] = ("decode", "preprocess", "model")
     parts = " : ".join(decimal(cost.roles.get(role, 0.0)) for role in roles)
     return Total(
-        label="L_dec : L_prep : L_inf",
-        value=ratio(metrics.cost.ratio),
-        reading=f"mean {parts} ms per step; the smallest is 1",
+        "L_dec : L_prep : L_inf",
+        ratio(metrics.cost.ratio),
+        f"mean {parts} ms per step; the smallest is 1",
     )
 
 
@@ -167,9 +167,9 @@ def _frames(session: Session) -> Total:
     steps = session.steps
     delivered = sum(steps.frames)
     return Total(
-        label="Samples" if session.loader else "Frames",
-        value=count(delivered),
-        reading=f"in {counted(len(steps), 'step')}{_of_videos(session)}",
+        "Samples" if session.loader else "Frames",
+        count(delivered),
+        f"in {counted(len(steps), 'step')}{_of_videos(session)}",
     )
 
 
@@ -186,7 +186,7 @@ def _wall_time(session: Session, metrics: Metrics) -> Total:
     reading = f"{seconds(metrics.startup_seconds)} of it until the first measured step"
     if warmup:
         reading = f"{seconds(metrics.startup_seconds)} of it warm-up, {counted(warmup, 'step')}"
-    return Total(label="Run", value=seconds(session.wall_seconds), reading=reading)
+    return Total("Run", seconds(session.wall_seconds), reading)
 
 
 def _startup(session: Session) -> Iterator[Total]:
@@ -194,7 +194,7 @@ def _startup(session: Session) -> Iterator[Total]:
         total = sum(part.seconds for part in session.startup)
         listed = [part for part in session.startup if part.seconds >= _MIN_PART * total]
         parts = ", ".join(f"{part.name} {seconds(part.seconds)}" for part in listed)
-        yield Total(label="Start-up", value=seconds(total), reading=f"before the run: {parts}")
+        yield Total("Start-up", seconds(total), f"before the run: {parts}")
 
 
 def _throughput(session: Session, metrics: Metrics) -> Iterator[Total]:
@@ -206,9 +206,9 @@ def _throughput(session: Session, metrics: Metrics) -> Iterator[Total]:
         factor = metrics.fps_mean / float(rates.pop()) * session.setup.stride
         speed = f"; {decimal(factor)} × playback speed"
     yield Total(
-        label="Throughput",
-        value=f"{decimal(metrics.fps_mean)} {'samples' if session.loader else 'frames'}/s",
-        reading=f"after start-up{speed}",
+        "Throughput",
+        f"{decimal(metrics.fps_mean)} {'samples' if session.loader else 'frames'}/s",
+        f"after start-up{speed}",
     )
 
 
@@ -220,9 +220,7 @@ def _service(session: Session, metrics: Metrics) -> Iterator[Total]:
     if session.kind == "retrain":
         work = "time of a step, the wait for its batch included"
     yield Total(
-        label="Service time",
-        value=milliseconds(service.p50),
-        reading=f"median {work}; p95 {milliseconds(service.p95)}",
+        "Service time", milliseconds(service.p50), f"median {work}; p95 {milliseconds(service.p95)}"
     )
 
 
@@ -233,17 +231,17 @@ def _steadiness(session: Session, metrics: Metrics) -> Iterator[Total]:
     note = f"; a step adds {batch} frames at once" if batch > 1 else ""
     length = len(metrics.per_second.counts)
     yield Total(
-        label="FPS CV",
-        value=TOO_SMALL if metrics.fps_cv is None else decimal(metrics.fps_cv),
-        reading=f"below 0.05 is steady{note}"
+        "FPS CV",
+        TOO_SMALL if metrics.fps_cv is None else decimal(metrics.fps_cv),
+        f"below 0.05 is steady{note}"
         if metrics.fps_cv is not None
         else f"{counted(length, 'whole second')}, {STABILITY_SECONDS} are needed",
     )
     if metrics.jitter_ms is not None and metrics.interval_ms and metrics.interval_cv is not None:
         yield Total(
-            label="Latency jitter",
-            value=milliseconds(metrics.jitter_ms),
-            reading=f"std between outputs, {percent(metrics.interval_cv)} of the mean "
+            "Latency jitter",
+            milliseconds(metrics.jitter_ms),
+            f"std between outputs, {percent(metrics.interval_cv)} of the mean "
             f"{milliseconds(metrics.interval_ms.mean)}",
         )
 
@@ -252,32 +250,28 @@ def _decoding(session: Session, metrics: Metrics) -> Iterator[Total]:
     decode = session.decode
     if metrics.amplification is not None:
         yield Total(
-            label="Decoded ÷ delivered",
-            value=f"{metrics.amplification:.2f}",
-            reading=f"1 is ideal; {counted(decode.frames_decoded, 'frame')} decoded",
+            "Decoded ÷ delivered",
+            f"{metrics.amplification:.2f}",
+            f"1 is ideal; {counted(decode.frames_decoded, 'frame')} decoded",
         )
     if decode.packets_read or decode.opens:
         yield Total(
-            label="Read",
-            value=megabytes(decode.bytes_read),
-            reading=f"{counted(decode.packets_read, 'packet')}, {counted(decode.seeks, 'seek')}, "
+            "Read",
+            megabytes(decode.bytes_read),
+            f"{counted(decode.packets_read, 'packet')}, {counted(decode.seeks, 'seek')}, "
             f"{counted(decode.opens, 'open')}",
         )
     if session.lost:
-        yield Total(
-            label="Damaged",
-            value=lost_words(session),
-            reading="requested and not decodable",
-        )
+        yield Total("Damaged", lost_words(session), "requested and not decodable")
 
 
 def _copies(session: Session) -> Iterator[Total]:
     copies = Copies.of(session)
     if copies is not None:
         yield Total(
-            label="Copied",
-            value=f"{megabytes(copies.h2d_bytes)} H2D, {megabytes(copies.d2h_bytes)} D2H",
-            reading="per frame, between CPU and GPU; 0 is best",
+            "Copied",
+            f"{megabytes(copies.h2d_bytes)} H2D, {megabytes(copies.d2h_bytes)} D2H",
+            "per frame, between CPU and GPU; 0 is best",
         )
 
 
@@ -286,15 +280,15 @@ def _usage(session: Session) -> Iterator[Total]:
         return
     usage, wall = session.usage, session.wall_seconds
     cores = f", {decimal(usage.cpu_seconds / wall)} cores busy on average" if wall else ""
-    yield Total(label="CPU time", value=seconds(usage.cpu_seconds), reading=f"of this run{cores}")
+    yield Total("CPU time", seconds(usage.cpu_seconds), f"of this run{cores}")
     if usage.peak_memory_bytes is not None:
         gpu = ""
         if usage.peak_gpu_bytes is not None:
             gpu = f"; tensors on the GPU {gibibytes(usage.peak_gpu_bytes)}"
         yield Total(
-            label="Peak memory",
-            value=gibibytes(usage.peak_memory_bytes),
-            reading=f"of its process, imports and warm-up included{gpu}",
+            "Peak memory",
+            gibibytes(usage.peak_memory_bytes),
+            f"of its process, imports and warm-up included{gpu}",
         )
 
 
@@ -308,16 +302,16 @@ def training_totals(session: Session) -> Iterator[Total]:
         ends = max(1, len(losses) // 10)
         first, last = (sum(part) / ends for part in (losses[:ends], losses[-ends:]))
         yield Total(
-            label="Loss",
-            value=f"{decimal(first)} → {decimal(last)}",
-            reading=f"mean of the first and the last {counted(ends, 'step')}; a random guess among "
+            "Loss",
+            f"{decimal(first)} → {decimal(last)}",
+            f"mean of the first and the last {counted(ends, 'step')}; a random guess among "
             f"{len(training.classes)} classes has {decimal(math.log(len(training.classes)))}",
         )
     yield _accuracy(training)
     yield Total(
-        label="Trained",
-        value=counted(training.trained_parameters, "parameter"),
-        reading=f"of {count(session.setup.parameters or training.trained_parameters)}, on "
+        "Trained",
+        counted(training.trained_parameters, "parameter"),
+        f"of {count(session.setup.parameters or training.trained_parameters)}, on "
         f"{_trained_frames(session, training)} of {counted(training.videos, 'video')}",
     )
 
@@ -333,11 +327,11 @@ def _accuracy(training: TrainingRecord) -> Total:
     accuracy = training.accuracy
     if accuracy is None:
         reason = training.not_measured or "reason not recorded"
-        return Total(label="Accuracy", value="not measured", reading=reason)
+        return Total("Accuracy", "not measured", reason)
     return Total(
-        label="Accuracy",
-        value=percent(accuracy.right / accuracy.frames),
-        reading=f"on {counted(accuracy.frames, 'frame')} of "
+        "Accuracy",
+        percent(accuracy.right / accuracy.frames),
+        f"on {counted(accuracy.frames, 'frame')} of "
         f"{counted(training.held_out_videos, 'held-out video')}; always predicting the most "
         f"frequent class has {percent(accuracy.most_frequent / accuracy.frames)}",
     )

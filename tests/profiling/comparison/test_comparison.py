@@ -62,7 +62,7 @@ def test_one_number_a_run_has_no_interval():
     assert (cpu.first, cpu.change) == (10.0, 1.0)
 
 
-def test_what_differs_around_the_runs_is_told_but_not_the_folder():
+def test_environment_differences_leave_out_the_output_folder():
     made = session(1).provenance
     other = made.model_copy(
         update={
@@ -105,7 +105,7 @@ def test_other_inputs_are_refused_unless_asked_for():
         ({"count": 50}, "b has 50 steps: below 100"),
     ],
 )
-def test_what_makes_a_comparison_doubtful_is_told(changes, words):
+def test_a_doubtful_comparison_has_a_warning(changes, words):
     first = session(1, inputs=video("sha256:1"))
     given = {"inputs": video("sha256:1"), "count": 200, **changes}
     other = session(2, steps=given.pop("count"), **given)
@@ -132,7 +132,7 @@ def test_what_a_paced_source_took_is_not_held_against_one_at_full_speed():
 
 
 @pytest.mark.parametrize("which", ["a", "b"])
-def test_no_difference_is_told_where_other_programs_took_the_processor(which):
+def test_no_difference_is_shown_where_other_programs_used_the_cpu(which):
     shares = {name: 0.99 if name == which else 0.02 for name in "ab"}
     first, other = session(1), session(3, model_ms=150.0)
     runs = {"a": first, "b": other}
@@ -143,5 +143,5 @@ def test_no_difference_is_told_where_other_programs_took_the_processor(which):
     (quiet,), (busy,) = compare(runs).runs, compare(sessions).runs
     assert quiet.disturbances == ()
     assert {each.verdict for each in quiet.differences} >= {"worse"}
-    assert busy.disturbances == (f"Other programs took 99 % of the processor time during {which}.",)
+    assert busy.disturbances == (f"Other programs used 99 % of the CPU time during {which}.",)
     assert {each.verdict for each in busy.differences} <= {"cannot be told", "not known"}

@@ -39,7 +39,7 @@ def median(values, seed):
 
 @pytest.mark.parametrize("likeness", [0.0, 0.6])
 @pytest.mark.parametrize("estimate", [per_frame, median])
-def test_an_interval_holds_the_true_difference_about_as_often_as_it_says(estimate, likeness):
+def test_an_interval_holds_the_true_difference_about_as_often_as_its_level(estimate, likeness):
     assert 0.89 <= held(estimate, likeness, truth=1.1) <= 1.0
 
 
