@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from headrace.decode.decoder_config import DecoderConfig, in_option_words
+from headrace.decode.decoder_config import DecoderConfig, to_option_words
 from headrace.decode.image_files import ImageFile
 from headrace.decode.index_store import IndexStore
 from headrace.errors import BackendError, HeadraceError, first_line
@@ -182,7 +182,7 @@ class Runner(AnyRunner["FileFeed"]):
     def _words(self, failure: HeadraceError) -> str:
         """Return the first line of what went wrong; where memory ran out, also what to do."""
         advice = "; use a smaller --batch-size" if is_out_of_memory(failure.__cause__) else ""
-        return in_option_words(first_line(failure)) + advice
+        return to_option_words(first_line(failure)) + advice
 
     def _whole(self, on_step: Callable[[Step], None]) -> Session:
         """Run until it fits into memory, then try other settings; return the record.

@@ -10,7 +10,7 @@ from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.image_files import (
     SUFFIXES,
     ImageFile,
-    find_pictures,
+    find_images,
     upright_size,
 )
 from headrace.decode.index_store import IndexStore
@@ -139,7 +139,7 @@ def sort_sources(
 ) -> tuple[tuple[str, ...], list[tuple[Path, str]]]:
     """Return the videos that sources name, and the pictures; one of both is empty.
 
-    What is a picture `find_pictures` says. Each comes with the name of its annotated copy: that
+    What is a picture `find_images` says. Each comes with the name of its annotated copy: that
     below the folder that was given; where two would be the same, the later one gets a number.
 
     Args:
@@ -174,7 +174,7 @@ def _pictures(sources: Sequence[str], results: Path) -> Iterator[tuple[Path, str
     """Yield each picture once, with the name it has below the folder that was given."""
     seen: set[Path] = set()
     for source in map(Path, sources):
-        for path in find_pictures(source):
+        for path in find_images(source):
             whole = path.absolute()
             if whole in seen or (whole.is_relative_to(results.absolute()) and source.is_dir()):
                 continue

@@ -89,11 +89,11 @@ class InputOptions:
     ] = "raise"
     """Those left out or concealed are counted and listed."""
     decode: Annotated[str, DECODE_OPTION] = "cpu"
-    """As `DecoderConfig.named` takes it: `cuda`, `torchcodec`, ..."""
+    """As `DecoderConfig.parse` takes it: `cuda`, `torchcodec`, ..."""
 
     def __post_init__(self) -> None:
         check_options(self)
-        DecoderConfig.named(self.decode)
+        DecoderConfig.parse(self.decode)
         if not self.sources:
             raise ConfigError("a run needs a source, got none; give the path of a video")
 
@@ -324,7 +324,7 @@ class RunOptions:
 
     def decoding(self) -> DecoderConfig:
         """Return what decodes, and where; frames stay on a GPU that preprocesses them, too."""
-        decoding = DecoderConfig.named(self.input.decode)
+        decoding = DecoderConfig.parse(self.input.decode)
         is_there = decoding.can_keep and decoding.gpu is not None
         return replace(decoding, keeps_on_device=is_there and self.compute.execution.prep_on_gpu)
 

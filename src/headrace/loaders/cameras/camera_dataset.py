@@ -12,7 +12,7 @@ from headrace.argument_names import answers_names
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.decoder_pool import DecoderPool
 from headrace.decode.index_store import IndexStore
-from headrace.decode.job_result import read
+from headrace.decode.job_result import run_job
 from headrace.errors import BackendError, ConfigError
 from headrace.loaders.cameras.augment import ClipAugment
 from headrace.loaders.cameras.camera_alignment import Alignment
@@ -105,7 +105,7 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
     ) -> None:
         """Open the index of every camera; decodes nothing yet."""
         check_integers(0, gpu=gpu)
-        decoding = DecoderConfig.chosen(decoding, gpu)
+        decoding = DecoderConfig.resolve(decoding, gpu)
         _check_comes_down(decoding)
         check_transforms(transform)
         check_metadata(metadata)
@@ -239,7 +239,7 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
     ) -> None:
         decoder = self._pool.decoder(index, reader, shape)
         for job in stream_jobs(index, [frame], following):
-            read(decoder, job, [out]).check()
+            run_job(decoder, job, [out]).check()
         if following is None:
             self._pool.drop(index, reader)
 

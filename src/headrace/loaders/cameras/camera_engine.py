@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Generic, TypeAlias
 
 from headrace.decode.frame_outputs import Pixels
-from headrace.decode.job_result import JobResult, read
+from headrace.decode.job_result import JobResult, run_job
 from headrace.decode.protocol import DecodeCounters, Decoder
 from headrace.loaders.cameras.camera_schedule import (
     CameraSchedule,
@@ -129,9 +129,9 @@ class CameraEngine(Generic[Pixels]):
             is_whole = True
             for wanted in stream_jobs(index, [*left], job.next_frame):
                 out = [left[frame][0].picture(place, camera) for frame in wanted.wanted]
-                reading = read(decoder, wanted, out)
+                reading = run_job(decoder, wanted, out)
                 for frame, picture in zip(wanted.wanted, out, strict=True):
-                    if frame in reading.came:
+                    if frame in reading.decoded:
                         job.framing.finish(picture)
                 is_whole &= reading.error is None
                 last = wanted.wanted[-1], out[-1]
@@ -164,7 +164,7 @@ def _show(
     """Copy frames to all batches that show them; mark those that did not come, and leave black."""
     for frame, pixels in zip(reading.wanted, pictures, strict=True):
         steps = shown[frame]
-        if frame in reading.came:
+        if frame in reading.decoded:
             for step in steps[1:]:
                 step.picture(*lane)[...] = pixels
         elif reading.error is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from headrace.decode.open_decoder import check_opens
+from headrace.decode.open_decoder import check_can_decode
 from headrace.errors import MediaError, NoLengthError
 from headrace.loaders.cameras.camera_batch import CameraBatch
 from headrace.loaders.cameras.camera_engine import CameraEngine
@@ -114,7 +114,7 @@ class CameraLoader(ResumableLoader[CameraStep[Any], CameraBatch]):
         self._tail = TailCounts()
         with agreement(asked.rank is None and not asked.is_strict) as opened:
             asked.check()
-            self._chooser = asked.chooser()
+            self._scheduler = asked.scheduler()
             self._workers = asked.thread_count()
             self._collate = asked.collate()
             share = shard_of(asked.rank, asked.num_replicas, drop_last=False)
@@ -129,7 +129,7 @@ class CameraLoader(ResumableLoader[CameraStep[Any], CameraBatch]):
             )
             self._decoding = asked.decoder()
             indexes = (index for clip in self._cameras.clips for index in clip.indexes)
-            check_opens(indexes, None, self._decoding)
+            check_can_decode(indexes, None, self._decoding)
             self._views = CameraViews.of(
                 self._cameras,
                 size=asked.size,
@@ -179,7 +179,7 @@ class CameraLoader(ResumableLoader[CameraStep[Any], CameraBatch]):
             clips_skipped=len(self._cameras.skipped),
             starved_seconds=self._starved_seconds,
             blocked_seconds=spent.blocked_seconds,
-            decoded_by=None if self._chooser is None else self._chooser.decoded_by,
+            decoded_by=None if self._scheduler is None else self._scheduler.decoded_by,
             moments_empty=self._tail.empty,
             moments_repeated=self._tail.repeated,
             moments_cut=self._tail.dropped,
@@ -210,13 +210,13 @@ class CameraLoader(ResumableLoader[CameraStep[Any], CameraBatch]):
             seed=self._schedule.seed,
             ragged=self._ragged,
             chunk=self._chunk(),
-            memory=memory_of(self._decoding, self._ahead + 2, self._chooser),
+            memory=memory_of(self._decoding, self._ahead + 2, self._scheduler),
         )
         engine = CameraEngine(
             lanes,
             batches=self._ahead,
             max_idle=self._max_idle(),
-            workers=self._workers if self._chooser is None else self._chooser.threads,
+            workers=self._workers if self._scheduler is None else self._scheduler.threads,
             is_strict=asked.is_strict,
             stall_seconds=asked.stall_seconds,
             clock=asked.clock,

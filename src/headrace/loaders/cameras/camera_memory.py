@@ -53,11 +53,11 @@ class ArrayPictures:
     """Arrays on the CPU."""
 
     def __init__(
-        self, decoding: DecoderConfig, most: int, chooser: DeviceScheduler | None = None
+        self, decoding: DecoderConfig, most: int, scheduler: DeviceScheduler | None = None
     ) -> None:
-        """Take no memory yet; `most` batches are used again, `chooser` is for decoders."""
+        """Take no memory yet; `most` batches are used again, `scheduler` is for decoders."""
         self._decoding = decoding
-        self._chooser = chooser
+        self._scheduler = scheduler
         self._buffers = BatchBufferPool(most)
 
     def batch(self, shape: tuple[int, ...]) -> Array:
@@ -74,7 +74,7 @@ class ArrayPictures:
 
     def decoder(self, index: StreamIndex, shape: FrameFormat) -> Decoder[Array]:
         """Return a decoder whose frames come down to the CPU."""
-        return open_decoder(index, shape, self._decoding, chooser=self._chooser)
+        return open_decoder(index, shape, self._decoding, scheduler=self._scheduler)
 
     def hand_over(self, pixels: Array | list[list[Array]]) -> None:
         """Do nothing: they are."""
@@ -91,10 +91,10 @@ class TensorPictures:
     decode. A thread that takes batches may have a stream of its own: it waits for that one.
     """
 
-    def __init__(self, decoding: DecoderConfig, chooser: DeviceScheduler | None = None) -> None:
-        """Touch no device yet; `chooser` is for decoders."""
+    def __init__(self, decoding: DecoderConfig, scheduler: DeviceScheduler | None = None) -> None:
+        """Touch no device yet; `scheduler` is for decoders."""
         self._decoding = decoding
-        self._chooser = chooser
+        self._scheduler = scheduler
         self._buffers = DeviceBuffers(device_of(decoding))
 
     def batch(self, shape: tuple[int, ...]) -> torch.Tensor:
@@ -111,7 +111,7 @@ class TensorPictures:
 
     def decoder(self, index: StreamIndex, shape: FrameFormat) -> Decoder[torch.Tensor]:
         """Return a decoder whose frames stay on the device."""
-        return open_device_decoder(index, shape, self._decoding, chooser=self._chooser)
+        return open_device_decoder(index, shape, self._decoding, scheduler=self._scheduler)
 
     def hand_over(self, pixels: torch.Tensor | list[list[torch.Tensor]]) -> None:
         """Let the CUDA stream of this thread wait for the default one, and keep their memory."""
@@ -123,12 +123,12 @@ class TensorPictures:
 
 
 def memory_of(
-    decoding: DecoderConfig, most: int, chooser: DeviceScheduler | None = None
+    decoding: DecoderConfig, most: int, scheduler: DeviceScheduler | None = None
 ) -> PictureMemory[Any]:
     """Return the memory of what is decoded that way, of which `most` batches are used again.
 
-    `chooser` sends its jobs, where there is a choice.
+    `scheduler` sends its jobs, where there is a choice.
     """
     if decoding.keeps_on_device:
-        return TensorPictures(decoding, chooser)
-    return ArrayPictures(decoding, most, chooser)
+        return TensorPictures(decoding, scheduler)
+    return ArrayPictures(decoding, most, scheduler)

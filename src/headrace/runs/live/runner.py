@@ -338,7 +338,7 @@ def _check(options: RunOptions) -> None:
     """Raise ConfigError where something is asked for that only files at full speed have."""
     execution = options.compute.execution
     asked = {
-        f"--decode {options.input.decode}": DecoderConfig.named(options.input.decode) != ON_CPU,
+        f"--decode {options.input.decode}": DecoderConfig.parse(options.input.decode) != ON_CPU,
         "--batch-size auto": execution.fit_batch,
         "--prep-on-gpu": execution.prep_on_gpu,
         "--split-point": execution.split_point is not None,
