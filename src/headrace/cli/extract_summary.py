@@ -50,7 +50,7 @@ def conclude(
 
     session = result.session
     # Without a report, the run that made the last output ended before it wrote one.
-    is_new = result.decoded > result.were_there or not (out / REPORT).exists()
+    is_new = result.came > result.were_there or not (out / REPORT).exists()
     if session.outcome == "complete" and not is_new and result.were_there:
         if as_json:
             print(session.model_dump_json())
@@ -59,7 +59,7 @@ def conclude(
             print(f"Nothing to do: {counted(result.were_there, nouns.noun)} {are} in {out} already")
     else:
         _write_record(result, out, nouns, as_json=as_json, details=details)
-    state = f"{result.decoded} of {result.wanted} {nouns.noun}s are done in {out}"
+    state = f"{result.came} of {result.wanted} {nouns.noun}s are done in {out}"
     advice = "run the same command again to go on"
     if session.outcome == "interrupted":
         print(f"headrace: interrupted; {state}; {advice}", file=sys.stderr)
@@ -97,7 +97,7 @@ def _write_record(
         print(render_text(session))
     else:
         print("\n".join(session.notes))
-    print(f"{nouns.noun.title()}s: {result.decoded} in {out}")
+    print(f"{nouns.noun.title()}s: {result.came} in {out}")
     for line in details:
         print(line)
     for name in session.outputs:
@@ -113,7 +113,7 @@ def _print_losses(result: "ExtractionResult", nouns: OutputNouns) -> None:
 
     losses = [loss for loss in result.session.lost if not loss.is_concealed]
     videos = sum(loss.index is None for loss in losses)
-    missing = result.wanted - result.decoded
+    missing = result.wanted - result.came
     parts = (
         f"{counted(missing, nouns.sample)} of {result.wanted:,} did not come" if missing else "",
         f"{counted(videos, 'video')} {nouns.none}" if videos else "",

@@ -91,7 +91,7 @@ def _record_totals(
     if result.session.outcome != "complete":
         return []
     # Without a record, the run that made the last proxy ended before it wrote one.
-    is_recorded = (making.options.out / RECORD).exists() and result.decoded == result.were_there
+    is_recorded = (making.options.out / RECORD).exists() and result.came == result.were_there
     rows = [] if is_recorded else list(read_rows(making.options.out))
     totals = ProxyTotals.of(rows)
     if totals is None:
