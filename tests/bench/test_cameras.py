@@ -20,7 +20,7 @@ from headrace.bench.camera_rank import (
 )
 from headrace.bench.cameras import CamerasConfig, measure_cameras
 from headrace.decode.index_store import IndexStore
-from headrace.decode.pyav_baseline import plain_frames
+from headrace.decode.pyav_baseline import pyav_frames
 from headrace.errors import DecodeError
 from headrace.loaders.cameras.camera_alignment import Alignment
 from headrace.loaders.cameras.camera_set import CameraSet
@@ -86,21 +86,21 @@ def test_a_bare_loop_brings_every_frame(folder):
     layout = layout_of(folder / "videos")
     plain, store = PlainCameras(layout), IndexStore(folder / "store")
     index = CameraSet.open(layout, index_store=store).clips[0].indexes[2]
-    for number, frame in enumerate(plain_frames(index, SIZE)):
+    for number, frame in enumerate(pyav_frames(index, SIZE)):
         assert np.array_equal(frame, plain.frames[0][2][number])
     assert number == 9
 
 
 def test_a_pixel_that_differs_is_named_before_anything_is_timed(folder, monkeypatch):
     def off_by_one(index, size):
-        for number, frame in enumerate(plain_frames(index, size)):
+        for number, frame in enumerate(pyav_frames(index, size)):
             frame[3, 4, 1] += number == 2 and "front" in str(index.source)
             yield frame
 
     part, store = whole(folder), IndexStore(folder / "store")
     clip = part.open(store).clips[0]
     assert check_equal_cameras(part, clip, store, SIZE) == 48
-    monkeypatch.setattr(camera_rank, "plain_frames", off_by_one)
+    monkeypatch.setattr(camera_rank, "pyav_frames", off_by_one)
     with pytest.raises(DecodeError, match=r"frame 2 of .*a/front\.mp4 is not the same"):
         check_equal_cameras(part, clip, store, SIZE)
 

@@ -11,7 +11,7 @@ from bench.shown import check_shown, made
 from headrace.bench.stages import STAGES, Bound, StagesRecord, StagesRepetition, rows_of
 from headrace.bench.stages_line import SequentialStages
 from headrace.decode.open_decoder import open_index
-from headrace.decode.pyav_baseline import plain_frames
+from headrace.decode.pyav_baseline import pyav_frames
 from headrace.errors import DecodeError
 from headrace.measuring.interleaved import MedianRange
 from headrace.preprocess.levels import build_preprocess
@@ -54,7 +54,7 @@ def test_the_model_sees_every_frame_in_order_and_the_first_again_after_the_last(
     with opened(index, model, batch_size=batch_size) as line:
         for _ in range(4):
             line.take()
-    frames = np.stack(list(plain_frames(index, None)))
+    frames = np.stack(list(pyav_frames(index, None)))
     wanted = build_preprocess("medium", model.input)(frames)
     numbers = torch.arange(4 * batch_size) % len(index)
     assert torch.equal(torch.cat(seen.batches), wanted[numbers])

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from headrace.decode import device_scheduler as chooser
+from headrace.decode import device_scheduler
 from headrace.decode import open_decoder as open
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.pyav import PyavDecoder
@@ -55,6 +55,6 @@ def stands_in(monkeypatch: pytest.MonkeyPatch, double: Callable = Double) -> lis
         one = PyavDecoder if decoding.gpu is None else double
         return one(index, shape, decoding, *converter)
 
-    monkeypatch.setattr(chooser, "why_cpu_alone", lambda _: None)
+    monkeypatch.setattr(device_scheduler, "cpu_only_reason", lambda _: None)
     monkeypatch.setattr(open, "PyavDecoder", open_one)
     return made

@@ -42,5 +42,7 @@ def reported_damage(good):
 def with_junk(good, at):
     """Return the index of a copy of a clip of VP9 with a packet that gives nothing."""
     junk, bad = b"\x86\xff\xff\xff" * 4, good.with_name(f"bad{good.suffix}")
-    damage.rewrite_packets(good, bad, lambda ordinal, payload: [junk if ordinal == at else payload])
+    damage.rewrite_packets(
+        good, bad, lambda packet_index, payload: [junk if packet_index == at else payload]
+    )
     return StreamIndex.scan(bad, count_by="packets")

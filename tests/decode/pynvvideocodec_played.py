@@ -145,7 +145,7 @@ def plays(monkeypatch: pytest.MonkeyPatch, decoder: type[PyNvDecoder] = PyNvDeco
     monkeypatch.setattr(by_pynvvideocodec, "DecoderStream", PlayedStream)
     resting = CodecPool()
     for each in (by_pynvvideocodec, gpu_frames):
-        monkeypatch.setattr(each, "RESTING", resting)
-    monkeypatch.setattr(nvdec, "context_of_torch", nullcontext)
+        monkeypatch.setattr(each, "IDLE_CODECS", resting)
+    monkeypatch.setattr(nvdec, "torch_cuda_context", nullcontext)
     monkeypatch.setattr(nvdec, "_DECODER", None)  # any library that is there
     return made

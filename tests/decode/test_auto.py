@@ -13,15 +13,15 @@ import headrace
 from decode.doubles_of_gpu import GPU, Fails, PassesOver, stands_in
 from decode.gpus import needs_no_gpu, want_backend_of_gpu
 from decode.kit import frames_of, reported_damage
-from headrace.decode import device_scheduler as chooser
+from headrace.decode import device_scheduler
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.device_scheduler import (
-    AT_ONCE,
     CPU,
+    GPU_DECODERS,
     DeviceCounters,
     DeviceScheduler,
     DeviceTotals,
-    why_cpu_alone,
+    cpu_only_reason,
 )
 from headrace.decode.frame_outputs import StackedOutput
 from headrace.decode.open_decoder import open_decoder, open_device_decoder
@@ -39,25 +39,25 @@ BOTH = (CPU, GPU)
 
 @pytest.fixture
 def choosing(monkeypatch):
-    """A chooser of two cores and a GPU."""
-    monkeypatch.setattr(chooser, "why_cpu_alone", lambda _: None)
+    """A scheduler of two cores and a GPU."""
+    monkeypatch.setattr(device_scheduler, "cpu_only_reason", lambda _: None)
     found = DeviceScheduler(cores=2)
-    assert (found.gpu, found.num_ways, found.threads > 2) == (GPU, 2, True)
+    assert (found.gpu, found.num_devices, found.threads > 2) == (GPU, 2, True)
     return found
 
 
-def do(choosing, seconds, codec="h264", ways=BOTH, frames=3):
+def do(choosing, seconds, codec="h264", devices=BOTH, frames=3):
     """Do a job of ten million pixels that takes `seconds[way]`; return its way."""
-    sent = choosing.send(codec, 10.0, ways)
-    end(choosing, sent, seconds[sent.way], frames)
-    return sent.way
+    sent = choosing.schedule(codec, 10.0, devices)
+    end(choosing, sent, seconds[sent.device], frames)
+    return sent.device
 
 
 def end(choosing, sent, seconds, frames=3):
-    choosing.done(
-        sent, frames=frames, megapixels=10.0, spent_ns=round(seconds * 1e9), is_whole=True
+    choosing.record(
+        sent, frames=frames, megapixels=10.0, spent_ns=round(seconds * 1e9), is_complete=True
     )
-    choosing.forget(sent)
+    choosing.finish(sent)
 
 
 @pytest.mark.parametrize(("seconds", "better"), [({CPU: 1, GPU: 3}, CPU), ({CPU: 3, GPU: 1}, GPU)])
@@ -78,20 +78,20 @@ def test_what_starting_cuda_takes_is_not_taken_for_its_rate(choosing):
     seconds = iter([5.0, *[0.1] * 40])
     went = []
     for _ in range(30):
-        sent = choosing.send("h264", 10.0, BOTH)
-        went.append(sent.way)
-        end(choosing, sent, 1.0 if sent.way == CPU else next(seconds))
+        sent = choosing.schedule("h264", 10.0, BOTH)
+        went.append(sent.device)
+        end(choosing, sent, 1.0 if sent.device == CPU else next(seconds))
     assert went[6:] == [GPU] * 24
 
 
 def test_while_a_way_is_busy_the_next_job_goes_where_it_is_done_sooner(choosing):
     for _ in range(10):
         do(choosing, {CPU: 2.5, GPU: 1})
-    sent = [choosing.send("h264", 10.0, BOTH) for _ in range(2 * AT_ONCE + 6)]
-    assert [each.way for each in sent[:AT_ONCE]] == [GPU] * AT_ONCE
-    ways = [each.way for each in sent]
+    sent = [choosing.schedule("h264", 10.0, BOTH) for _ in range(2 * GPU_DECODERS + 6)]
+    assert [each.device for each in sent[:GPU_DECODERS]] == [GPU] * GPU_DECODERS
+    devices = [each.device for each in sent]
     # In the 2.5 s of a core the GPU does two jobs in each of its places, and then both take turns.
-    assert ways[: 2 * AT_ONCE + 2] == [GPU] * 2 * AT_ONCE + [CPU] * 2
+    assert devices[: 2 * GPU_DECODERS + 2] == [GPU] * 2 * GPU_DECODERS + [CPU] * 2
     for each in sent:
         end(choosing, each, 1.0)
 
@@ -99,56 +99,56 @@ def test_while_a_way_is_busy_the_next_job_goes_where_it_is_done_sooner(choosing)
 def test_of_jobs_that_read_on_what_is_left_of_them_counts(choosing):
     for _ in range(10):
         do(choosing, {CPU: 2.5, GPU: 1})
-    on_cpu = [choosing.send("h264", 10.0, (CPU,)) for _ in range(2)]
-    for _ in range(2 * AT_ONCE):
-        choosing.send("h264", 10.0, (GPU,))
-    assert choosing.send("h264", 10.0, BOTH).way == GPU
+    on_cpu = [choosing.schedule("h264", 10.0, (CPU,)) for _ in range(2)]
+    for _ in range(2 * GPU_DECODERS):
+        choosing.schedule("h264", 10.0, (GPU,))
+    assert choosing.schedule("h264", 10.0, BOTH).device == GPU
     for each in on_cpu:
-        choosing.done(each, frames=3, megapixels=9.0, spent_ns=2_400_000_000, is_whole=False)
-    assert choosing.send("h264", 10.0, BOTH).way == CPU
+        choosing.record(each, frames=3, megapixels=9.0, spent_ns=2_400_000_000, is_complete=False)
+    assert choosing.schedule("h264", 10.0, BOTH).device == CPU
 
 
 def test_a_way_is_tried_by_one_job_at_a_time(choosing):
-    sent = [choosing.send("hevc", 10.0, BOTH) for _ in range(2)]
-    assert {each.way for each in sent} == {CPU, GPU}
+    sent = [choosing.schedule("hevc", 10.0, BOTH) for _ in range(2)]
+    assert {each.device for each in sent} == {CPU, GPU}
     for each in sent:
         end(choosing, each, 1.0)
 
 
 def test_who_reads_one_file_tries_nothing(monkeypatch):
-    monkeypatch.setattr(chooser, "why_cpu_alone", lambda _: None)
-    found = DeviceScheduler(cores=1, tries=False)
+    monkeypatch.setattr(device_scheduler, "cpu_only_reason", lambda _: None)
+    found = DeviceScheduler(cores=1, explores=False)
     assert found.gpu == GPU
-    assert [found.send("h264", 10.0, BOTH).way for _ in range(3)] == [CPU] * 3
-    assert found.send("h264", 10_000.0, BOTH).way == GPU
+    assert [found.schedule("h264", 10.0, BOTH).device for _ in range(3)] == [CPU] * 3
+    assert found.schedule("h264", 10_000.0, BOTH).device == GPU
 
 
 def test_a_way_that_is_not_named_is_never_taken(choosing):
-    assert {do(choosing, {CPU: 9, GPU: 0.1}, ways=(CPU,)) for _ in range(200)} == {CPU}
+    assert {do(choosing, {CPU: 9, GPU: 0.1}, devices=(CPU,)) for _ in range(200)} == {CPU}
 
 
 def test_jobs_frames_and_seconds_are_told_by_way(choosing):
     for _ in range(20):
         do(choosing, {CPU: 2, GPU: 1})
     told = choosing.decoded_by
-    assert sum(each.jobs for each in told.ways.values()) == 20
+    assert sum(each.jobs for each in told.devices.values()) == 20
     for way, seconds in ((CPU, 2), (GPU, 1)):
-        jobs = told.ways[way].jobs
+        jobs = told.devices[way].jobs
         assert jobs
-        assert told.ways[way] == DeviceTotals(jobs=jobs, frames=3 * jobs, seconds=seconds * jobs)
+        assert told.devices[way] == DeviceTotals(jobs=jobs, frames=3 * jobs, seconds=seconds * jobs)
     assert (told.no_gpu, told.on_cpu) == (None, {})
 
 
 def test_threads_lose_no_count(choosing):
     def some(_):
         for _ in range(200):
-            sent = choosing.send("h264", 1.0, BOTH)
-            with choosing.place(sent):
+            sent = choosing.schedule("h264", 1.0, BOTH)
+            with choosing.slot(sent):
                 end(choosing, sent, 0.001, frames=1)
 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(some, range(8)))
-    told = choosing.decoded_by.ways.values()
+    told = choosing.decoded_by.devices.values()
     assert sum(each.jobs for each in told) == sum(each.frames for each in told) == 1600
 
 
@@ -157,14 +157,14 @@ def test_no_more_jobs_are_done_at_once_than_there_are_cores():
     lock = threading.Lock()
 
     def one(_):
-        sent = found.send("h264", 1.0, (CPU,))
-        with found.place(sent):
+        sent = found.schedule("h264", 1.0, (CPU,))
+        with found.slot(sent):
             with lock:
                 now.append(sent)
                 most[0] = max(most[0], len(now))
             with lock:
                 now.remove(sent)
-        found.forget(sent)
+        found.finish(sent)
 
     with ThreadPoolExecutor(6) as threads:
         list(threads.map(one, range(300)))
@@ -173,9 +173,9 @@ def test_no_more_jobs_are_done_at_once_than_there_are_cores():
 
 def test_a_gpu_that_fails_on_the_first_files_is_given_up(choosing):
     for name in ("a", "a", "b"):
-        choosing.fail(name, BackendError("no libnvcuvid; leave gpu out"))
+        choosing.mark_failed(name, BackendError("no libnvcuvid; leave gpu out"))
         assert choosing.gpu == GPU
-    choosing.fail("c", BackendError("no libnvcuvid; leave gpu out"))
+    choosing.mark_failed("c", BackendError("no libnvcuvid; leave gpu out"))
     assert choosing.gpu is None
     assert choosing.decoded_by.no_gpu == (
         "cuda:0 failed on the first 3 files that it was tried on, as on the last: no libnvcuvid"
@@ -183,9 +183,9 @@ def test_a_gpu_that_fails_on_the_first_files_is_given_up(choosing):
 
 
 def test_a_gpu_that_decodes_is_not_given_up_for_files_that_it_fails_on(choosing):
-    end(choosing, choosing.send("h264", 1.0, (GPU,)), 1.0)
+    end(choosing, choosing.schedule("h264", 1.0, (GPU,)), 1.0)
     for name in "abcdef":
-        choosing.fail(name, "out of memory")
+        choosing.mark_failed(name, "out of memory")
     assert choosing.gpu == GPU
     assert len(choosing.decoded_by.on_cpu) == 6
 
@@ -193,10 +193,10 @@ def test_a_gpu_that_decodes_is_not_given_up_for_files_that_it_fails_on(choosing)
 @needs_no_gpu
 def test_without_a_gpu_all_goes_to_the_cpu_and_it_is_said_once_why():
     found = DeviceScheduler(cores=3)
-    assert (found.gpu, found.threads, found.num_ways) == (None, 3, 1)
+    assert (found.gpu, found.threads, found.num_devices) == (None, 3, 1)
     assert not found.may_use_gpu("a.mp4")
     assert found.decoded_by == DeviceCounters(
-        ways={CPU: DeviceTotals()}, no_gpu=f"PyTorch finds no GPU 0: {why_no_gpu()}"
+        devices={CPU: DeviceTotals()}, no_gpu=f"PyTorch finds no GPU 0: {why_no_gpu()}"
     )
     assert "the CPU alone, as PyTorch" in str(found.decoded_by)
 
@@ -205,14 +205,19 @@ def test_without_a_gpu_all_goes_to_the_cpu_and_it_is_said_once_why():
     ("place", "name", "value", "why"),
     [
         (forks, "_torch_knows_of_a_bad_fork", lambda: True, "forked from one that uses CUDA"),
-        (chooser, "hwdevices_available", lambda: ["drm"], "PyAV's FFmpeg is built without CUDA"),
+        (
+            device_scheduler,
+            "hwdevices_available",
+            lambda: ["drm"],
+            "PyAV's FFmpeg is built without CUDA",
+        ),
     ],
     ids=["fork", "ffmpeg"],
 )
 def test_what_cannot_use_cuda_does_not_try_and_says_why(monkeypatch, place, name, value, why):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(place, name, value)
-    assert why in (why_cpu_alone(0) or "")
+    assert why in (cpu_only_reason(0) or "")
 
 
 AUTO = DecoderConfig(device="auto")
@@ -227,8 +232,8 @@ FEW = DecodeJob((0, 1, 2, 3, 7), goes_on=False)
 class Sends(DeviceScheduler):
     """Sends each job to the GPU, as long as it can be."""
 
-    def send(self, codec, megapixels, ways):
-        return super().send(codec, megapixels, ways[-1:])
+    def schedule(self, codec, megapixels, devices):
+        return super().schedule(codec, megapixels, devices[-1:])
 
 
 def is_right(index, job, found):
@@ -241,8 +246,8 @@ def is_right(index, job, found):
 @pytest.mark.parametrize("where", ["doubled", "on the gpu"])
 def test_jobs_go_both_ways_and_frames_are_the_same(index, monkeypatch, where):
     stands_in(monkeypatch) if where == "doubled" else want_backend_of_gpu("pyav")
-    chooser, chance = DeviceScheduler(cores=1), random.Random(5)
-    with closing(open_decoder(index, SHAPE, AUTO, chooser=chooser)) as decoder:
+    scheduler, chance = DeviceScheduler(cores=1), random.Random(5)
+    with closing(open_decoder(index, SHAPE, AUTO, scheduler=scheduler)) as decoder:
         delivered = 0
         for _ in range(12):
             wanted = sorted(chance.sample(range(len(index)), 4))
@@ -251,21 +256,21 @@ def test_jobs_go_both_ways_and_frames_are_the_same(index, monkeypatch, where):
             delivered += 4
             decoder.rest()
         assert decoder.counters.frames_delivered == delivered
-    told = chooser.decoded_by
-    assert all(each.jobs for each in told.ways.values()), str(told)
-    assert sum(each.jobs for each in told.ways.values()) == 12
-    assert sum(each.frames for each in told.ways.values()) == delivered
+    told = scheduler.decoded_by
+    assert all(each.jobs for each in told.devices.values()), str(told)
+    assert sum(each.jobs for each in told.devices.values()) == 12
+    assert sum(each.frames for each in told.devices.values()) == delivered
     assert (told.no_gpu, told.on_cpu) == (None, {})
 
 
 def test_jobs_that_read_on_stay_where_the_first_went(index, monkeypatch):
     stands_in(monkeypatch)
-    chooser = DeviceScheduler(cores=1)
-    with closing(open_decoder(index, SHAPE, AUTO, chooser=chooser)) as decoder:
+    scheduler = DeviceScheduler(cores=1)
+    with closing(open_decoder(index, SHAPE, AUTO, scheduler=scheduler)) as decoder:
         for number in range(10):
             list(decoder.run(DecodeJob((number,))))
         assert decoder.counters.seeks == 0
-    assert sorted(each.jobs for each in chooser.decoded_by.ways.values()) == [0, 10]
+    assert sorted(each.jobs for each in scheduler.decoded_by.devices.values()) == [0, 10]
 
 
 @pytest.mark.parametrize("into", ["memory of each", "an array", "a list", "a stack"])
@@ -274,10 +279,10 @@ def test_what_the_gpu_does_not_do_the_cpu_does_and_nothing_comes_twice(
     index, monkeypatch, double, into
 ):
     stands_in(monkeypatch, double)
-    chooser = Sends()
+    scheduler = Sends()
     memory = np.empty((len(FEW.wanted), 32, 48, 3), np.uint8)
     out = {"an array": memory, "a list": [*memory], "a stack": StackedOutput(len(memory))}.get(into)
-    with closing(open_decoder(index, SHAPE, AUTO, chooser=chooser)) as decoder:
+    with closing(open_decoder(index, SHAPE, AUTO, scheduler=scheduler)) as decoder:
         assert is_right(index, FEW, list(decoder.run(FEW, out)))
         if out is not None:
             found = out.frames if isinstance(out, StackedOutput) else memory
@@ -285,9 +290,9 @@ def test_what_the_gpu_does_not_do_the_cpu_does_and_nothing_comes_twice(
         assert decoder.concealed == frozenset()
         decoder.rest()
         assert is_right(index, FEW, list(decoder.run(FEW)))
-    told = chooser.decoded_by
+    told = scheduler.decoded_by
     came = 2 if double is Fails else 3
-    found = {way: (each.jobs, each.frames) for way, each in told.ways.items()}
+    found = {way: (each.jobs, each.frames) for way, each in told.devices.items()}
     assert found == {CPU: (2, 10 - came), GPU: (0, came)}
     assert f"gave no frame {came}" in told.on_cpu[str(index.source)]
     assert "leave gpu out" not in str(told)
@@ -295,9 +300,9 @@ def test_what_the_gpu_does_not_do_the_cpu_does_and_nothing_comes_twice(
 
 def test_a_gpu_that_fails_on_a_file_is_not_opened_for_it_again(index, monkeypatch):
     made = stands_in(monkeypatch, Fails)
-    chooser = Sends()
+    scheduler = Sends()
     for _ in range(3):
-        with closing(open_decoder(index, SHAPE, AUTO, chooser=chooser)) as decoder:
+        with closing(open_decoder(index, SHAPE, AUTO, scheduler=scheduler)) as decoder:
             list(decoder.run(FEW))
     assert [each.gpu for each in made].count(0) == 1
 
@@ -305,17 +310,17 @@ def test_a_gpu_that_fails_on_a_file_is_not_opened_for_it_again(index, monkeypatc
 def test_a_file_that_the_gpu_does_not_decode_goes_to_the_cpu_with_the_reason(scanned, monkeypatch):
     index = scanned("odd_size_444")
     made = stands_in(monkeypatch)
-    chooser = Sends()
-    with closing(open_decoder(index, SHAPE, AUTO, chooser=chooser)) as decoder:
+    scheduler = Sends()
+    with closing(open_decoder(index, SHAPE, AUTO, scheduler=scheduler)) as decoder:
         assert is_right(index, FEW, list(decoder.run(FEW)))
     assert 0 not in [each.gpu for each in made]
-    told = chooser.decoded_by
+    told = scheduler.decoded_by
     name = str(index.source)
     assert "h264 in yuv444p" in told.on_cpu[name]
     assert f"1 of the files by the CPU alone, as {name}: GPU 0" in str(told)
     assert "leave gpu out" not in str(told)
-    assert [chooser.may_use_gpu(each) for each in (name, "b.mp4")] == [False, True]
-    assert told.ways[GPU] == DeviceTotals()
+    assert [scheduler.may_use_gpu(each) for each in (name, "b.mp4")] == [False, True]
+    assert told.devices[GPU] == DeviceTotals()
 
 
 def test_a_damaged_file_is_not_the_fault_of_the_gpu(tmp_path, monkeypatch):
@@ -324,8 +329,8 @@ def test_a_damaged_file_is_not_the_fault_of_the_gpu(tmp_path, monkeypatch):
     everything = DecodeJob(tuple(range(48)))
     outcomes = []
     for decoding in (DecoderConfig(), AUTO):
-        index, chooser = StreamIndex.scan(bad), Sends()
-        with closing(open_decoder(index, SHAPE, decoding, chooser=chooser)) as decoder:
+        index, scheduler = StreamIndex.scan(bad), Sends()
+        with closing(open_decoder(index, SHAPE, decoding, scheduler=scheduler)) as decoder:
             came = []
             with pytest.raises(DecodeError) as caught:
                 came.extend(decoder.run(everything))
@@ -333,19 +338,19 @@ def test_a_damaged_file_is_not_the_fault_of_the_gpu(tmp_path, monkeypatch):
             outcomes.append(([*caught.value.missing], sorted(decoder.concealed), [*shown]))
         assert len(came) + len(outcomes[-1][0]) == 48
     assert outcomes[0] == outcomes[1]
-    assert chooser.decoded_by.on_cpu == {}
+    assert scheduler.decoded_by.on_cpu == {}
 
 
 def test_who_leaves_early_leaves_nothing_under_way(index, monkeypatch):
     stands_in(monkeypatch)
-    chooser = Sends()
-    with closing(open_decoder(index, SHAPE, AUTO, chooser=chooser)) as decoder:
+    scheduler = Sends()
+    with closing(open_decoder(index, SHAPE, AUTO, scheduler=scheduler)) as decoder:
         with closing(decoder.run(FEW)) as frames:
             next(frames)
         decoder.rest()
         assert is_right(index, FEW, list(decoder.run(FEW)))
-    assert chooser.decoded_by.ways[GPU].jobs == 1
-    assert chooser.decoded_by.ways[GPU].frames == 6
+    assert scheduler.decoded_by.devices[GPU].jobs == 1
+    assert scheduler.decoded_by.devices[GPU].frames == 6
 
 
 @needs_no_gpu
@@ -363,36 +368,36 @@ def test_a_job_counts_from_its_keyframe_on_and_one_that_reads_on_to_the_end(inde
     class Notes(DeviceScheduler):
         asked = ()
 
-        def send(self, codec, megapixels, ways):
+        def schedule(self, codec, megapixels, devices):
             self.asked += ((codec, round(megapixels * 1e6)),)
-            return super().send(codec, megapixels, ways)
+            return super().schedule(codec, megapixels, devices)
 
-    chooser, pixels = Notes(), index.info.height * index.info.width
+    scheduler, pixels = Notes(), index.info.height * index.info.width
     first, stop = index.gop_range(1)
-    with closing(open_decoder(index, SHAPE, AUTO, chooser=chooser)) as decoder:
+    with closing(open_decoder(index, SHAPE, AUTO, scheduler=scheduler)) as decoder:
         for goes_on in (False, True):
             list(decoder.run(DecodeJob((stop - 2,), goes_on=goes_on)))
             decoder.rest()
     frames = stop - 1 - first, len(index) - first
-    assert chooser.asked == tuple(("h264", each * pixels) for each in frames)
+    assert scheduler.asked == tuple(("h264", each * pixels) for each in frames)
 
 
 def test_tensors_are_made_in_one_place_whoever_decodes(index, monkeypatch):
     stands_in(monkeypatch)
     kept, auto = (DecoderConfig(device=each, keeps_on_device=True) for each in ("cpu", "auto"))
-    chooser = DeviceScheduler(cores=1)
-    assert chooser.gpu == GPU
+    scheduler = DeviceScheduler(cores=1)
+    assert scheduler.gpu == GPU
     monkeypatch.setattr("headrace.decode.device_scheduler._gpu_or_cpu", lambda: "cpu")
     with (
         closing(open_device_decoder(index, SHAPE, kept)) as there,
-        closing(open_device_decoder(index, SHAPE, auto, chooser=chooser)) as here,
+        closing(open_device_decoder(index, SHAPE, auto, scheduler=scheduler)) as here,
     ):
         for first in range(0, 40, 4):
             job = DecodeJob((first, first + 2), goes_on=False)
             for (_, expected), (_, found) in zip(there.run(job), here.run(job), strict=True):
                 assert bool((expected == found).all())
             here.rest()
-    assert all(each.jobs for each in chooser.decoded_by.ways.values())
+    assert all(each.jobs for each in scheduler.decoded_by.devices.values())
 
 
 @needs_no_gpu

@@ -148,8 +148,10 @@ def test_of_a_frame_nothing_refers_to_damage_costs_that_frame_alone(tmp_path, ch
     """Packets that are gone are frames that do not exist."""
     good = write_clip(tmp_path / "good", SynthClip(b_frames=2))
     index = StreamIndex.scan(good)
-    victim = int(np.flatnonzero(index.is_droppable)[10])
-    bad = getattr(damage, change)(good, tmp_path / "bad.mp4", ordinals=[int(index.ordinal[victim])])
+    victim = int(np.flatnonzero(index.is_disposable)[10])
+    bad = getattr(damage, change)(
+        good, tmp_path / "bad.mp4", ordinals=[int(index.packet_index[victim])]
+    )
     expected = linear_frames(good)
     if is_gone:
         del expected[victim]
@@ -264,7 +266,7 @@ def test_what_is_shown_when_a_seek_leads_to_other_packets_is_the_same(tmp_path):
         concealed = decoder.concealed
     # The packet two behind the entry is not the one that reading in order has found there.
     signature = index.signature.copy()
-    signature[int(index.gop_ordinal[index.gop_of(80)]) + 2] += 1 << 32
+    signature[int(index.gop_packet[index.gop_of(80)]) + 2] += 1 << 32
     with closing(PyavDecoder(replace(index, signature=signature))) as decoder:
         got = dict(decoder.run(wanted))
         assert 80 in decoder.concealed == concealed
@@ -314,12 +316,12 @@ JOBS = {
 @pytest.mark.parametrize("case", CASES)
 def test_frames_behind_damage_are_those_that_were_encoded(case, count_by, tmp_path):
     """Every way names the same frames, and gives the others as they are in the undamaged clip."""
-    clip, ordinals, seeds = CASES[case]
+    clip, packet_indices, seeds = CASES[case]
     good = write_clip(tmp_path / "good", replace(clip, num_frames=COUNT, size=(48, 64)))
     expected = linear_frames(good)
     for seed in seeds:
         bad = tmp_path / f"bad{seed}{good.suffix}"
-        damage.damage_packets(good, bad, ordinals=ordinals, seed=seed)
+        damage.damage_packets(good, bad, ordinals=packet_indices, seed=seed)
         named = set()
         for way, jobs in JOBS.items():
             with closing(PyavDecoder(StreamIndex.scan(bad, count_by=count_by))) as decoder:

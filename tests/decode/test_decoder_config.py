@@ -15,7 +15,7 @@ from decode.linear import linear_frames
 from headrace.decode import torchcodec_decoder as by_torchcodec
 from headrace.decode import torchcodec_decoder as torchcodec_file
 from headrace.decode.capabilities import Capabilities, PixelDifference
-from headrace.decode.decoder_config import ON_CPU, DecoderConfig, saying_option
+from headrace.decode.decoder_config import ON_CPU, DecoderConfig, use_option_words
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open_decoder import capabilities_of, open_decoder, open_index
 from headrace.decode.protocol import DecodeJob
@@ -44,15 +44,15 @@ ON_GPU = DecoderConfig(device="cuda:0")
     ],
 )
 def test_a_command_line_names_it(way, decoding):
-    assert DecoderConfig.named(way) == decoding == DecoderConfig.named(decoding.name)
-    assert DecoderConfig.named(way, keeps_on_device=True) == replace(decoding, keeps_on_device=True)
+    assert DecoderConfig.parse(way) == decoding == DecoderConfig.parse(decoding.name)
+    assert DecoderConfig.parse(way, keeps_on_device=True) == replace(decoding, keeps_on_device=True)
     plain = replace(decoding, backend="pyav")
     assert DecoderConfig.on_gpu(decoding.gpu) == plain
 
 
 def test_what_a_backend_declares_is_accepted_and_the_cpu_refuses_nothing(index):
     codecs, formats = ("h264",), ("yuv420p",)
-    Capabilities(codecs=codecs, pixel_formats=formats, largest=(96, 128)).check(ON_GPU, index)
+    Capabilities(codecs=codecs, pixel_formats=formats, max_size=(96, 128)).check(ON_GPU, index)
     interlaced = replace(index, info=replace(index.info, is_interlaced=True))
     kept = DecoderConfig(device="cuda:0", keeps_on_device=True)
     for decoding, of in ((ON_CPU, interlaced), (kept, index)):
@@ -80,10 +80,10 @@ def test_opening_touches_no_video_until_a_job_runs(tmp_path):
 @pytest.mark.parametrize("what", ["gpu", "backend"])
 def test_the_cure_is_the_option_the_cause_stays_and_other_errors_are_left_alone(what):
     cause, said = MemoryError(), "^none; leave --decode out, or encode it$"
-    with pytest.raises(BackendError, match=said) as caught, saying_option():
+    with pytest.raises(BackendError, match=said) as caught, use_option_words():
         raise BackendError(f"none; leave {what} out, or encode it") from cause
     assert caught.value.__cause__ is cause
-    with pytest.raises(ConfigError, match="leave gpu out"), saying_option():
+    with pytest.raises(ConfigError, match="leave gpu out"), use_option_words():
         raise ConfigError("leave gpu out")
 
 
@@ -100,7 +100,7 @@ def test_each_gop_is_looked_through_once_whoever_asks(index):
         assert decoder.counters.packets_read == 0
         list(decoder.run(DecodeJob((15,))))
         assert decoder.counters.packets_read >= 12
-    assert index.verdicts.table is None, "PyAV would hold every picture against a checksum"
+    assert index.frame_status.table is None, "PyAV would hold every picture against a checksum"
 
 
 @needs_torchcodec
@@ -128,15 +128,15 @@ def test_frames_before_a_fault_that_was_found_later_still_come(tmp_path):
 
 @needs_torchcodec
 def test_another_picture_than_that_of_pyav_is_refused(index, monkeypatch):
-    right = torchcodec_file.TorchcodecFile.picture
+    right = torchcodec_file.TorchcodecFile.read_frame
     monkeypatch.setattr(
-        torchcodec_file.TorchcodecFile, "picture", lambda self, number: 255 - right(self, number)
+        torchcodec_file.TorchcodecFile, "read_frame", lambda self, number: 255 - right(self, number)
     )
     with pytest.raises(
         BackendError, match=r"another picture of frame 5 .* levels apart in the mea"
     ):
         frames_of(index, None, TORCHCODEC, [5])
-    assert index.verdicts.sound == {}
+    assert index.frame_status.verified == {}
 
 
 @needs_torchcodec
@@ -161,7 +161,7 @@ def test_decoding_on_the_cpu_instead_of_the_gpu_is_told(index, monkeypatch):
     file._needs_check = True
     monkeypatch.setattr(type(file._decoder), "cpu_fallback", "NVcuvid unavailable")
     with pytest.raises(BackendError, match=r"decodes on the CPU instead \(NVcuvid unavailable\)"):
-        file.picture(3)
+        file.read_frame(3)
     with closing(by_torchcodec.TorchcodecDecoder(index, None, TORCHCODEC)) as decoder:
         assert decoder.concealed == frozenset()
 
@@ -172,7 +172,7 @@ def test_resized_pictures_of_a_real_clip_are_the_same():
     index, expected = StreamIndex.scan(path), linear_frames(path, shape)
     wanted = (3, 70, 140)
     for number, frame in zip(wanted, frames_of(index, shape, TORCHCODEC, wanted), strict=True):
-        assert PixelDifference.between(frame, expected[number]).is_same
+        assert PixelDifference.between(frame, expected[number]).is_equal
 
 
 @needs_torchcodec
@@ -181,15 +181,15 @@ def test_frames_of_the_gpu_are_those_of_the_index(index):
     expected = linear_frames(index.source.path)
     for number, frame in enumerate(frames_of(index, None, ON_GPU_BY_TORCHCODEC)):
         assert read_number(frame) == number
-        assert PixelDifference.between(frame, expected[number]).is_same
+        assert PixelDifference.between(frame, expected[number]).is_equal
 
 
 def test_pictures_are_told_apart_by_mean_and_by_far_numbers():
     grey = np.full((4, 5, 3), 100, np.uint8)
     assert PixelDifference.between(grey, grey) == PixelDifference(mean=0.0, most=0, far_share=0.0)
-    assert PixelDifference.between(grey + 2, grey).is_same
-    assert not PixelDifference.between(grey + 3, grey).is_same
+    assert PixelDifference.between(grey + 2, grey).is_equal
+    assert not PixelDifference.between(grey + 3, grey).is_equal
     edge = grey.copy()
     edge[0, 0] = 120
-    assert not PixelDifference.between(edge, grey).is_same
+    assert not PixelDifference.between(edge, grey).is_equal
     assert PixelDifference.between(grey, grey[:2]) is None

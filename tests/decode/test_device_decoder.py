@@ -14,7 +14,7 @@ from decode.linear import linear_frames
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.frame_outputs import device_memory
 from headrace.decode.gpu_frames import GpuFrames
-from headrace.decode.job_result import read_whole
+from headrace.decode.job_result import decode_stacked
 from headrace.decode.open_decoder import open_decoder, open_device_decoder
 from headrace.decode.protocol import DecodeJob
 from headrace.errors import BackendError, DecodeError
@@ -63,7 +63,7 @@ def test_tensors_made_on_the_cpu_are_the_frames_that_come_as_arrays(scanned, kin
 def test_they_are_found_after_seeks_and_stacked(scanned):
     index = scanned("h264_open_gop")
     with closing(open_device_decoder(index, decoding=ON_CPU)) as decoder:
-        frames, _ = read_whole(decoder, [DecodeJob((41, 43)), DecodeJob((3, 4, 20))])
+        frames, _ = decode_stacked(decoder, [DecodeJob((41, 43)), DecodeJob((3, 4, 20))])
     assert isinstance(frames, torch.Tensor)
     assert [read_number(each.numpy()) for each in frames] == [41, 43, 3, 4, 20]
 
@@ -110,9 +110,9 @@ def test_one_keyframe_is_brought_down_to_be_checked_and_no_other(scanned, monkey
     container, gpu._stream = open_container(index.source)
     with container:
         codec, came = FfmpegCodec(new_codec(gpu._stream)), 0
-        for ordinal, packet in enumerate(packets_of(container, gpu._stream, "clip")):
-            shown = codec.decode(ordinal, packet).shown
-            gpu.check(ordinal, packet, shown)
+        for packet_index, packet in enumerate(packets_of(container, gpu._stream, "clip")):
+            shown = codec.decode(packet_index, packet).shown
+            gpu.check(packet_index, packet, shown)
             came += len(shown)
     assert came == len(index)
     assert [frame.key_frame for frame in brought_down] == [True]

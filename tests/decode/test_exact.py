@@ -25,7 +25,7 @@ from headrace.testing.synth_containers import CODECS_IN
 from headrace.testing.synth_outside import can_encode
 from headrace.video import nal
 from headrace.video.content_digest import digest_of
-from headrace.video.random_access import BELIEVED, RandomAccess, trust
+from headrace.video.random_access import KEYFRAME_RULES, RandomAccess, classify_keyframe
 from media import real_clips
 from tests.kit.rewrite_streams import strip_index
 from tests.kit.synth_draw_clip import FIXED_SIZES
@@ -189,11 +189,11 @@ def decoded(path: Path, start: int, *, lies: bool) -> dict[int, tuple[int, bool]
         stream = container.streams.video[0]
         context = stream.codec_context
         context.thread_count, context.copy_opaque = 1, True
-        for ordinal, packet in enumerate(container.demux(stream)):
-            if packet.size and ordinal < start:
+        for packet_index, packet in enumerate(container.demux(stream)):
+            if packet.size and packet_index < start:
                 continue
             if packet.size:
-                packet.opaque = (ordinal,)
+                packet.opaque = (packet_index,)
                 packet.is_keyframe |= lies
             try:
                 frames = context.decode(packet if packet.size else None)
@@ -201,12 +201,12 @@ def decoded(path: Path, start: int, *, lies: bool) -> dict[int, tuple[int, bool]
                 continue  # It refuses to begin here.
             for frame in frames:
                 is_marked = frame.key_frame and frame.pict_type == PictureType.I
-                at = frame.opaque[0] if isinstance(frame.opaque, tuple) else ordinal
+                at = frame.opaque[0] if isinstance(frame.opaque, tuple) else packet_index
                 found[at] = digest_of(frame), is_marked
     return found
 
 
-@pytest.mark.parametrize("clip", clips(*BELIEVED), ids=name)
+@pytest.mark.parametrize("clip", clips(*KEYFRAME_RULES), ids=name)
 @pytest.mark.parametrize("lies", [False, True])
 def test_decoding_from_each_keyframe_that_is_believed_gives_the_frames_of_all(clip, lies, tmp_path):
     """Whatever the container calls a keyframe: with `lies` each packet."""
@@ -219,18 +219,18 @@ def test_decoding_from_each_keyframe_that_is_believed_gives_the_frames_of_all(cl
     whole = decoded(path, 0, lies=lies)
     entries = 0
     for start, packet in enumerate(packets):
-        found = trust(codec, memoryview(packet), length, is_intra_only=False)
+        found = classify_keyframe(codec, memoryview(packet), length, is_intra_only=False)
         from_here = decoded(path, start, lies=lies) if found else {}
         _, is_marked = from_here.get(start, (0, False))
-        if found and (found == RandomAccess.CERTAIN or is_marked):
+        if found and (found == RandomAccess.GUARANTEED or is_marked):
             entries += 1
             assert from_here == {at: frame for at, frame in whole.items() if at >= start}
     assert entries >= 2
 
 
 def test_every_believed_codec_is_shown_wherever_there_is_an_encoder():
-    shown = {clip.codec for clip in clips(*BELIEVED)}
-    assert set(BELIEVED) - shown <= {"theora"}, "theora needs the ffmpeg of the system"
+    shown = {clip.codec for clip in clips(*KEYFRAME_RULES)}
+    assert set(KEYFRAME_RULES) - shown <= {"theora"}, "theora needs the ffmpeg of the system"
 
 
 def test_a_codec_is_believed_certain_or_checked():
@@ -242,14 +242,16 @@ def test_a_codec_is_believed_certain_or_checked():
             continue
     videos = {c.canonical_name: c for c in codecs if c.type == "video"}
     found = {
-        codec: trust(codec, memoryview(b""), 0, is_intra_only=bool(described.intra_only))
+        codec: classify_keyframe(
+            codec, memoryview(b""), 0, is_intra_only=bool(described.intra_only)
+        )
         for codec, described in videos.items()
-        if codec not in BELIEVED
+        if codec not in KEYFRAME_RULES
     }
-    checked = {codec for codec, how_far in found.items() if how_far == RandomAccess.DOUBTFUL}
+    checked = {codec for codec, how_far in found.items() if how_far == RandomAccess.UNVERIFIED}
     between = {codec for codec in found if not videos[codec].intra_only}
     assert checked == between | ({"fraps", "mscc", "mss2", "srgc"} & set(videos))
-    assert set(found.values()) == {RandomAccess.DOUBTFUL, RandomAccess.CERTAIN}
+    assert set(found.values()) == {RandomAccess.UNVERIFIED, RandomAccess.GUARANTEED}
     assert set(UNMARKED) <= checked
 
 
@@ -264,7 +266,7 @@ def test_a_frame_of_a_codec_that_is_not_believed_is_right(clip, tmp_path):
 def assert_right(path: Path) -> None:
     [found] = check_parity(path, num_frames=FRAMES)
     assert (found.mismatches, found.refused, found.undecodable) == ((), (), ())
-    assert (StreamIndex.scan(path).gop_trust[1:] == RandomAccess.DOUBTFUL).all()
+    assert (StreamIndex.scan(path).gop_random_access[1:] == RandomAccess.UNVERIFIED).all()
 
 
 @pytest.mark.parametrize("codec", ["msrle", "rawvideo"])

@@ -15,7 +15,7 @@ from decode.linear import linear_frames
 from forked import in_a_fork
 from headrace.decode.codec_pool import CodecPool
 from headrace.decode.decoder_pool import DecoderPool
-from headrace.decode.job_result import read, read_whole
+from headrace.decode.job_result import decode_stacked, run_job
 from headrace.decode.open_decoder import open_decoder
 from headrace.decode.protocol import DecodeCounters, DecodeJob
 from headrace.decode.pyav import PyavDecoder
@@ -46,18 +46,18 @@ def memory(count):
 
 def test_frames_are_written_where_they_belong(decoder):
     frames, wanted = memory(3), (1, 7, 20)
-    reading = read(decoder, DecodeJob(wanted), frames)
+    reading = run_job(decoder, DecodeJob(wanted), frames)
     assert [read_number(frame) for frame in frames] == list(wanted)
-    assert reading.came == set(wanted)
+    assert reading.decoded == set(wanted)
     assert (reading.lost, reading.losses(), reading.error) == ((), [], None)
     reading.check()
 
 
 def test_what_is_damaged_is_lost_and_the_others_come(decoder, bad):
     frames, wanted = memory(4), (28, 29, 31, 40)
-    reading = read(decoder, DecodeJob(wanted), frames)
+    reading = run_job(decoder, DecodeJob(wanted), frames)
     assert [read_number(frames[k]) for k in (0, 1, 3)] == [28, 29, 40]
-    assert (reading.came, reading.lost) == ({28, 29, 40}, (31,))
+    assert (reading.decoded, reading.lost) == ({28, 29, 40}, (31,))
     [loss] = reading.losses()
     assert (loss.source, loss.index, loss.is_concealed) == (str(bad.source), 31, False)
     assert (loss.pts, loss.time_base) == (bad.pts[31], bad.info.time_base)
@@ -69,8 +69,8 @@ def test_what_is_damaged_is_lost_and_the_others_come(decoder, bad):
 
 def test_what_is_concealed_came_and_is_listed_in_its_place(decoder):
     wanted = (28, 30, 31, 40)
-    reading = read(decoder, DecodeJob(wanted, conceals=True), memory(4))
-    assert (reading.came, reading.concealed, reading.lost) == (set(wanted), {30, 31}, ())
+    reading = run_job(decoder, DecodeJob(wanted, conceals=True), memory(4))
+    assert (reading.decoded, reading.concealed, reading.lost) == (set(wanted), {30, 31}, ())
     losses = reading.losses()
     assert [(loss.index, loss.is_concealed) for loss in losses] == [(30, True), (31, True)]
     assert all("what FFmpeg shows instead" in loss.cause for loss in losses)
@@ -78,21 +78,21 @@ def test_what_is_concealed_came_and_is_listed_in_its_place(decoder):
 
 def test_a_file_that_is_gone_loses_all(decoder, bad):
     bad.source.path.unlink()
-    reading = read(decoder, DecodeJob((3, 4)), memory(2))
-    assert (reading.came, reading.lost) == (frozenset(), (3, 4))
+    reading = run_job(decoder, DecodeJob((3, 4)), memory(2))
+    assert (reading.decoded, reading.lost) == (frozenset(), (3, 4))
     with pytest.raises(OpenError, match="no such file"):
         reading.check()
 
 
 def test_each_job_tells_what_it_cost_itself(decoder):
-    first, second = (read(decoder, DecodeJob((n,)), memory(1)).cost for n in (0, 1))
+    first, second = (run_job(decoder, DecodeJob((n,)), memory(1)).cost for n in (0, 1))
     assert (first.frames_delivered, second.frames_delivered) == (1, 1)
     assert (first.opens, second.opens) == (1, 0)
 
 
 def test_what_must_be_whole_and_is_not_is_an_error_that_names_all_of_its_job(decoder):
     with pytest.raises(DecodeError) as caught:
-        read_whole(decoder, [DecodeJob((2, 5)), DecodeJob((29, 30, 33))])
+        decode_stacked(decoder, [DecodeJob((2, 5)), DecodeJob((29, 30, 33))])
     assert caught.value.missing == (30, 33)
 
 
@@ -126,9 +126,9 @@ def test_frames_nobody_asked_for_and_none_refers_to_are_not_decoded(bikes):
     index = bikes.index
     start, stop = index.gop_range(1)
     run(bikes, [stop - 1])
-    between = int((~index.is_droppable[start:stop]).sum())
+    between = int((~index.is_disposable[start:stop]).sum())
     assert between <= bikes.counters.frames_decoded <= between + 4
-    assert index.is_droppable[start:stop].sum() > 10
+    assert index.is_disposable[start:stop].sum() > 10
 
 
 def test_a_job_that_nothing_follows_decodes_no_frame_behind_its_last(bikes):
@@ -275,7 +275,7 @@ def test_the_one_that_was_used_last_is_given_and_none_twice(codec):
 
 
 def test_those_that_rest_longest_make_room(codec):
-    resting = CodecPool(most_bytes=10)
+    resting = CodecPool(max_bytes=10)
     for look, num_bytes in (("a", 4), ("b", 4), ("c", 5), ("d", 11)):
         resting.put(look, codec(), num_bytes)
         if look == "c":

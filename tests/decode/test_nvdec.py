@@ -46,8 +46,8 @@ from headrace.video.frame_format import Orientation
 from media import read_frames
 
 NVDEC = DecoderConfig.on_gpu(0)
-PYNVVIDEOCODEC = DecoderConfig.named("pynvvideocodec:cuda:0")
-TORCHCODEC = DecoderConfig.named("torchcodec:cuda:0")
+PYNVVIDEOCODEC = DecoderConfig.parse("pynvvideocodec:cuda:0")
+TORCHCODEC = DecoderConfig.parse("torchcodec:cuda:0")
 KEPT, KEPT_BY_NVDEC = (replace(way, keeps_on_device=True) for way in (PYNVVIDEOCODEC, NVDEC))
 KEPT_ON_CPU = DecoderConfig(keeps_on_device=True)
 DECODED = (
@@ -73,7 +73,7 @@ def test_frames_as_gpus_store_them_become_those_of_the_cpu(scanned, kind, shape)
     for frame in read_frames(index.source.path)[:4]:
         expected, found = (
             ArrayConverter(shape, Orientation(), "clip").convert(each, None)
-            for each in (frame, gpu.planar(semiplanar(frame)))
+            for each in (frame, gpu.to_planar(semiplanar(frame)))
         )
         assert np.array_equal(found, expected)
 
@@ -126,17 +126,21 @@ def test_frames_lie_in_memory_of_their_own_and_name_their_packets(scanned, kind,
     container, stream = open_container(index.source)
     with container:
         gpu = GpuFrames(decoding, index)
-        by_gpu, by_cpu = gpu.codec(stream, None), FfmpegCodec(new_codec(stream))
+        by_gpu, by_cpu = gpu.acquire_codec(stream, None), FfmpegCodec(new_codec(stream))
         found, expected = {}, {}
-        for ordinal, packet in enumerate(packets_of(container, stream, "clip")):
-            expected |= {shown.ordinal: shown.frame for shown in by_cpu.decode(ordinal, packet)[0]}
-            found |= {shown.ordinal: shown.frame for shown in by_gpu.decode(ordinal, packet)[0]}
+        for packet_index, packet in enumerate(packets_of(container, stream, "clip")):
+            expected |= {
+                shown.packet_index: shown.frame for shown in by_cpu.decode(packet_index, packet)[0]
+            }
+            found |= {
+                shown.packet_index: shown.frame for shown in by_gpu.decode(packet_index, packet)[0]
+            }
         assert found.keys() == expected.keys() == set(range(len(index)))
-        for ordinal, frame in found.items():
-            assert digest_of(gpu.planar(frame)) == digest_of(expected[ordinal])
-            assert frame.colorspace == expected[ordinal].colorspace
-            assert frame.color_range == expected[ordinal].color_range
-        gpu.let_rest(by_gpu, is_sound=True)
+        for packet_index, frame in found.items():
+            assert digest_of(gpu.to_planar(frame)) == digest_of(expected[packet_index])
+            assert frame.colorspace == expected[packet_index].colorspace
+            assert frame.color_range == expected[packet_index].color_range
+        gpu.release_codec(by_gpu, is_working=True)
 
 
 @pytest.mark.usefixtures("made")
@@ -371,19 +375,19 @@ def test_a_codec_that_was_told_other_parameter_sets_is_not_used_again(scanned, m
         return codec
 
     monkeypatch.setattr(nvdec.Nvdec, "_new_codec", opened)
-    monkeypatch.setattr(nvdec, "RESTING", CodecPool())
+    monkeypatch.setattr(nvdec, "IDLE_CODECS", CodecPool())
     index = scanned("h264")
     codecs = nvdec.Nvdec(NVDEC, index)
     container, stream = open_container(index.source)
     with container:
         plain = next(packets_of(container, stream, "clip"))
         sets = b"\x00\x00\x00\x04\x68\xce\x3c\x80"
-        first = codecs.codec(stream, Packet(sets + bytes(plain)))
-        codecs.let_rest(first, is_sound=True)
-        second = codecs.codec(stream, plain)
-        codecs.let_rest(second, is_sound=True)
+        first = codecs.acquire_codec(stream, Packet(sets + bytes(plain)))
+        codecs.release_codec(first, is_working=True)
+        second = codecs.acquire_codec(stream, plain)
+        codecs.release_codec(second, is_working=True)
         assert second.context is not first.context
-        assert codecs.codec(stream, plain).context is second.context
+        assert codecs.acquire_codec(stream, plain).context is second.context
 
 
 @pytest.mark.parametrize(
@@ -399,7 +403,7 @@ def test_a_codec_that_was_told_other_parameter_sets_is_not_used_again(scanned, m
     ],
 )
 def test_an_ffmpeg_or_a_driver_without_nvdec_is_refused(index, monkeypatch, changes, words):
-    changes = {"context_of_torch": nullcontext, **changes}
+    changes = {"torch_cuda_context": nullcontext, **changes}
     if changes["_DECODER"] is None:  # any library that is there
         changes["new_codec"] = lambda stream, _: stream.codec_context
     for name, value in changes.items():

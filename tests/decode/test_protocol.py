@@ -69,7 +69,7 @@ def test_each_frame_reached_at_random_is_that_of_a_linear_decode(written, decodi
         for number in order:
             [(found, frame)] = decoder.run(DecodeJob((number,)))
             assert (found, read_number(frame)) == (number, number)
-            assert PixelDifference.between(frame, expected[number]).is_same
+            assert PixelDifference.between(frame, expected[number]).is_equal
 
 
 def test_frames_of_a_real_clip_are_those_of_a_linear_decode(decoding):
@@ -77,7 +77,7 @@ def test_frames_of_a_real_clip_are_those_of_a_linear_decode(decoding):
     index, expected = StreamIndex.scan(path), linear_frames(path)
     wanted = sorted(random.Random(1).sample(range(len(index)), 12))
     for number, frame in zip(wanted, frames_of(index, None, decoding, wanted), strict=True):
-        assert PixelDifference.between(frame, expected[number]).is_same
+        assert PixelDifference.between(frame, expected[number]).is_equal
 
 
 def test_frames_come_in_order_and_none_besides(decoder):

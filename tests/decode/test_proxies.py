@@ -13,7 +13,7 @@ from decode.backends import TORCHCODEC, needs_torchcodec
 from decode.linear import linear_frames
 from decode.proxied import CODECS, made_proxies, random_jobs, write_originals
 from headrace import ConfigError, Proxies, Source
-from headrace.decode.job_result import read_whole
+from headrace.decode.job_result import decode_stacked
 from headrace.decode.open_decoder import open_decoder, open_index
 from headrace.decode.protocol import DecodeJob
 from headrace.decode.proxies import LIST
@@ -226,7 +226,7 @@ def test_a_proxy_needs_no_original(by_codec, tmp_path):
     shutil.copytree(by_codec["h264"].folder, tmp_path / "elsewhere")
     source = type(by_codec["h264"])(tmp_path / "elsewhere").of("/another/machine/a.mp4")
     assert str(source) == "/another/machine/a.mp4"
-    frames, _ = read_whole(open_decoder(source), [DecodeJob((3,))])
+    frames, _ = decode_stacked(open_decoder(source), [DecodeJob((3,))])
     np.testing.assert_array_equal(frames[0], linear_frames(source.proxy)[3])
 
 

@@ -10,7 +10,7 @@ from decode.gpus import needs_gpu
 from decode.pictures_made import made_frame, semiplanar
 from headrace.decode.converter import ArrayConverter
 from headrace.decode.tensor_converter import TensorConverter
-from headrace.decode.yuv_to_rgb import colour_is_left
+from headrace.decode.yuv_to_rgb import chroma_is_left
 from headrace.errors import BackendError
 from headrace.testing.synth import KINDS
 from headrace.video.frame_format import Crop, FrameFormat, Orientation
@@ -41,7 +41,7 @@ STORED = [
 
 
 def by_tensors(frame, shape=SHAPES["as it is"], turn=UPRIGHT, *, device="cpu", left=False):
-    made = TensorConverter(shape, turn, "clip", device, colour_is_left=left).convert(frame, None)
+    made = TensorConverter(shape, turn, "clip", device, chroma_is_left=left).convert(frame, None)
     assert made.dtype == torch.uint8
     return made.cpu().numpy()
 
@@ -145,7 +145,7 @@ def test_frames_as_gpus_store_them_become_the_very_tensors_of_planar_ones(
 )
 def test_decoded_pictures_are_near_those_of_swscale_wherever_a_codec_puts_colour(written, kind):
     frame = read_frames(written(kind))[3]
-    left = colour_is_left(KINDS[kind].codec)
+    left = chroma_is_left(KINDS[kind].codec)
     for size, most, mean in ((None, 5, 2.2), ((40, 56), 5, 2.2), ((40, 57), 1, 0.1)):
         assert_near(frame, FrameFormat(size=size), left=left, most=most, mean=mean)
 
@@ -154,7 +154,7 @@ def test_decoded_pictures_are_near_those_of_swscale_wherever_a_codec_puts_colour
 def test_pictures_of_real_clips_are_near_those_of_swscale(path):
     index = StreamIndex.scan(path)
     frame = read_frames(path)[0]
-    left = colour_is_left(index.info.codec)
+    left = chroma_is_left(index.info.codec)
     for shape in (FrameFormat(), FrameFormat(size=(112, 112), fit="cover")):
         assert_near(frame, shape, index.info.orientation, left=left)
 

@@ -16,7 +16,7 @@ import headrace
 from decode.backends import needs_torchcodec
 from decode.linear import linear_frames
 from forked import in_a_fork
-from headrace.decode.image_files import find_pictures, is_picture, read_picture, upright_size
+from headrace.decode.image_files import find_images, is_image, read_image, upright_size
 from headrace.errors import ConfigError, DecodeError, MediaError, OpenError
 from headrace.testing.synth import read_number
 from headrace.video.frame_format import Crop
@@ -315,8 +315,8 @@ def red() -> Image.Image:
 def test_a_picture_is_known_by_its_content_whatever_it_is_called(tmp_path, red, kind):
     path = tmp_path / "picture.mp4"
     red.save(path, kind)
-    assert is_picture(path)
-    pixels = read_picture(path)
+    assert is_image(path)
+    pixels = read_image(path)
     assert (pixels.shape, pixels.dtype) == ((30, 40, 3), np.uint8)
     assert np.abs(pixels[25, 35].astype(int) - RED).max() < 12
 
@@ -326,7 +326,7 @@ def test_a_picture_is_turned_as_its_exif_says(tmp_path, red):
     exif[0x0112] = 6
     red.save(path, exif=exif)
     assert upright_size(path) == (40, 30)
-    pixels = read_picture(path)
+    pixels = read_image(path)
     assert pixels.shape == (40, 30, 3)
     assert pixels[2, 27].min() > 200, "the corner went to the right"
 
@@ -334,13 +334,13 @@ def test_a_picture_is_turned_as_its_exif_says(tmp_path, red):
 def test_sixteen_bits_alpha_palette_and_cmyk_become_rgb(tmp_path):
     grey = np.array([[0, 257 * 100, 65535]], np.uint16)
     Image.fromarray(grey).save(tmp_path / "grey.png")
-    assert read_picture(tmp_path / "grey.png")[0, :, 0].tolist() == [0, 100, 255]
+    assert read_image(tmp_path / "grey.png")[0, :, 0].tolist() == [0, 100, 255]
     Image.new("RGBA", (4, 4), (255, 0, 0, 0)).save(tmp_path / "alpha.png")
-    assert read_picture(tmp_path / "alpha.png")[0, 0].tolist() == [255, 255, 255]
+    assert read_image(tmp_path / "alpha.png")[0, 0].tolist() == [255, 255, 255]
     Image.new("P", (4, 4)).save(tmp_path / "palette.png")
-    assert read_picture(tmp_path / "palette.png")[0, 0].tolist() == [0, 0, 0]
+    assert read_image(tmp_path / "palette.png")[0, 0].tolist() == [0, 0, 0]
     Image.new("CMYK", (8, 8), (0, 255, 255, 0)).save(tmp_path / "cmyk.jpg")
-    assert np.abs(read_picture(tmp_path / "cmyk.jpg")[4, 4].astype(int) - RED).max() < 6
+    assert np.abs(read_image(tmp_path / "cmyk.jpg")[4, 4].astype(int) - RED).max() < 6
 
 
 def test_a_picture_that_pretends_to_be_huge_is_refused_by_its_header(tmp_path):
@@ -358,7 +358,7 @@ def test_a_picture_that_is_cut_off_is_damaged(tmp_path, kind):
     Image.fromarray(noise).save(whole)
     cut.write_bytes(whole.read_bytes()[:1500])
     with pytest.raises((DecodeError, OpenError), match=r"cannot read the picture .*cut"):
-        read_picture(cut)
+        read_image(cut)
 
 
 def test_a_folder_holds_what_is_a_picture_or_is_called_one(tmp_path, red):
@@ -369,7 +369,7 @@ def test_a_folder_holds_what_is_a_picture_or_is_called_one(tmp_path, red):
     red.save(tmp_path / "stream.mjpeg", "JPEG")
     (tmp_path / "text.png").write_text("hello")
     (tmp_path / "notes.txt").write_text("hello")
-    found = [path.relative_to(tmp_path).as_posix() for path in find_pictures(tmp_path)]
+    found = [path.relative_to(tmp_path).as_posix() for path in find_images(tmp_path)]
     assert found == ["below/b.JPG", "lies.mp4", "text.png"]
 
 

@@ -130,7 +130,7 @@ def test_frames_from_the_gpu_are_those_from_the_cpu(loader, door, asked):
     here = loader(door, **asked)
     assert contents(here) == contents(loader(door))
     if "decoding" in asked:
-        assert all(each.jobs for each in here.statistics.decoded_by.ways.values())
+        assert all(each.jobs for each in here.statistics.decoded_by.devices.values())
 
 
 @needs_torchcodec
@@ -182,7 +182,7 @@ def test_batches_are_the_same_and_gpu_and_cpu_took_part(loader, door, monkeypatc
     for _ in range(2):
         assert contents(here) == contents(there)
     found, expected = here.statistics, there.statistics
-    ways = found.decoded_by.ways
+    ways = found.decoded_by.devices
     assert found.frames_delivered == expected.frames_delivered
     assert door != "cameras" or found.frames_decoded == expected.frames_decoded
     assert all(each.jobs and each.frames for each in ways.values())
@@ -225,7 +225,7 @@ def test_frames_that_stay_are_the_same_whoever_decodes(loader, door, monkeypatch
         for each in ("cpu", "auto")
     )
     assert contents(here) == contents(there)
-    assert all(each.jobs for each in here.statistics.decoded_by.ways.values())
+    assert all(each.jobs for each in here.statistics.decoded_by.devices.values())
 
 
 @needs_no_gpu

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from headrace.decode.image_files import read_picture
+from headrace.decode.image_files import read_image
 from headrace.models.faces import weight_files
 from headrace.models.load import load_detector
 from headrace.models.outputs import BoxDecoder, ToLabels, to_features
@@ -133,14 +133,14 @@ def mtcnn():
 
 
 def test_the_five_faces_of_a_picture_are_found_where_they_are(mtcnn):
-    picture = read_picture(faces())[None]
+    picture = read_image(faces())[None]
     found = mtcnn.run(build_preprocess("medium", mtcnn.input)(picture))
     assert found.labels == (("face",) * 5,)
     assert np.allclose(sorted(found.xyxy[0].tolist()), FACES, rtol=0, atol=1)
 
 
 def test_pictures_of_a_batch_are_looked_at_each_for_itself(mtcnn):
-    picture = read_picture(faces())[:320, :512]
+    picture = read_image(faces())[:320, :512]
     batch = np.stack([picture, picture[:, ::-1], np.zeros_like(picture)])
     prepare = build_preprocess("medium", mtcnn.input)
     together, alone = mtcnn.run(prepare(batch)), mtcnn.run(prepare(batch[:1]))

@@ -24,7 +24,7 @@ def test_every_constant_is_measured(opened, written):
 
 def test_frames_that_may_be_skipped_are_counted(opened, written):
     videos = opened(*written(1, b_frames=2))
-    share = videos.indexes[0].is_droppable.mean()
+    share = videos.indexes[0].is_disposable.mean()
     assert share > 0.3
     found = measure_speed(videos, (32, 32), workers=1)
     assert found.speed.droppable_share == pytest.approx(share)

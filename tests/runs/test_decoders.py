@@ -98,7 +98,7 @@ def test_frames_stay_where_they_are_preprocessed_and_the_record_says_what_decode
         recorded = made.configuration()["decode"]
         stay = " that stay there" if made.decoding().keeps_on_device else ""
         lines.append(f"{way}, prep_on_gpu={prep_on_gpu}: frames by {recorded}{stay}")
-        assert DecoderConfig.named(recorded) == replace(made.decoding(), keeps_on_device=False)
+        assert DecoderConfig.parse(recorded) == replace(made.decoding(), keeps_on_device=False)
     holds("decoders.txt", "\n".join(lines) + "\n")
 
 
@@ -283,7 +283,7 @@ def test_what_came_down_from_a_decoder_is_in_the_record(good, tmp_path, monkeypa
         self._counters.brought_down_bytes += 100 * len(frames)
 
     monkeypatch.setattr(Nvdec, "codec", lambda self, stream, first: FfmpegCodec(new_codec(stream)))
-    monkeypatch.setattr(Nvdec, "let_rest", lambda self, codec, *, is_sound: None)
+    monkeypatch.setattr(Nvdec, "release_codec", lambda self, codec, *, is_working: None)
     monkeypatch.setattr(GpuFrames, "check", counting)
     session = tiny_runner(good, tmp_path, decode="cuda", video=False, clock=SYSTEM_CLOCK).run()
     assert session.error is None

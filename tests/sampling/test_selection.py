@@ -11,7 +11,7 @@ from headrace import ConfigError, Moments, StreamIndex
 from headrace.sampling.moment_windows import MISSING, nearest, previous, repeated, same_index
 from headrace.sampling.selection import AtTimes, ByRate, EveryNth, Keyframes, selection_of
 from headrace.testing.synth import SynthClip, Timing, write_clip
-from headrace.video.frames_played import shown_between, shown_range
+from headrace.video.frames_played import frames_played_between, played_range
 
 UNEVEN = Timing(durations_seconds=(Fraction(1, 10), Fraction(1, 2), Fraction(1, 30)))
 LATE = Timing(start_seconds=Fraction(7, 5))
@@ -38,7 +38,7 @@ def late(tmp_path_factory):
 
 def shown_from_the_first_on(index, rate):
     """By the definition: what is shown at each multiple of 1 / rate from the first frame on."""
-    return sorted(set(shown_between(index, shown_range(index)[0], None, rate).tolist()))
+    return sorted(set(frames_played_between(index, played_range(index)[0], None, rate).tolist()))
 
 
 @given(rate=st.fractions(Fraction(1, 3), Fraction(70), max_denominator=1001))

@@ -14,7 +14,7 @@ from headrace.profiling.input_records import with_content
 from headrace.testing import damage
 from headrace.testing.synth import KINDS, SynthClip, write_clip
 from headrace.video.content_digest import content_digest
-from headrace.video.ffmpeg_errors import at_the_door
+from headrace.video.ffmpeg_errors import translate_errors
 from headrace.video.metadata import read_metadata
 from media import real_clip
 from report.recorded import SOURCE
@@ -60,7 +60,7 @@ NOT_OURS = [ValueError("29 is not a valid Type"), IndexError(), MemoryError()]
 
 @pytest.mark.parametrize("error", [*THROUGH, *NOT_OURS], ids=repr)
 def test_what_is_not_ours_becomes_a_media_error_with_its_cause_and_the_rest_goes_through(error):
-    with pytest.raises(BaseException) as caught, at_the_door(OpenError, "a.mp4", "open"):  # noqa: PT011
+    with pytest.raises(BaseException) as caught, translate_errors(OpenError, "a.mp4", "open"):  # noqa: PT011
         raise error
     if error in THROUGH:
         assert caught.value is error

@@ -109,28 +109,28 @@ def test_a_picture_lies_where_its_fitting_says_and_the_rest_is_black(scaled, off
 class Gops:
     """Two GOPs of six frames; frame 5 is decoded after the keyframe of the second."""
 
-    ordinal: NDArray[np.int64]
-    is_droppable: NDArray[np.bool_]
+    packet_index: NDArray[np.int64]
+    is_disposable: NDArray[np.bool_]
     gop_start: NDArray[np.int64]
-    gop_ordinal: NDArray[np.int64]
+    gop_packet: NDArray[np.int64]
 
     def gop_of(self, index: int) -> int:
         return int(np.searchsorted(self.gop_start, index, "right")) - 1
 
-    def gop_of_ordinal(self, ordinal: int) -> int:
-        return int(np.searchsorted(self.gop_ordinal, ordinal, "right")) - 1
+    def gop_of_packet(self, packet_index: int) -> int:
+        return int(np.searchsorted(self.gop_packet, packet_index, "right")) - 1
 
-    def number_of(self, ordinal: int) -> int:
-        found = np.flatnonzero(self.ordinal == ordinal)
+    def frame_index_of(self, packet_index: int) -> int:
+        found = np.flatnonzero(self.packet_index == packet_index)
         return int(found[0]) if len(found) else -1
 
 
 # Shown:   0 1 2 3 4 5 6 7 8 9 10 11; frame 5 is shown before the keyframe 6 that is decoded first.
 OPEN = Gops(
-    ordinal=np.array([0, 2, 3, 1, 4, 6, 5, 9, 8, 10, 11, 7]),
-    is_droppable=np.array([0, 1, 1, 0, 0, 1, 0, 1, 0, 0, 0, 0], np.bool_),
+    packet_index=np.array([0, 2, 3, 1, 4, 6, 5, 9, 8, 10, 11, 7]),
+    is_disposable=np.array([0, 1, 1, 0, 0, 1, 0, 1, 0, 0, 0, 0], np.bool_),
     gop_start=np.array([0, 6]),
-    gop_ordinal=np.array([0, 5]),
+    gop_packet=np.array([0, 5]),
 )
 
 
@@ -156,11 +156,11 @@ def test_damage_reaches_what_may_lean_on_it(came, reported, b_pictures, lost):
 
 
 def test_nothing_is_known_until_it_is_noted_and_what_is_stored_says_the_same():
-    verdicts, highest = FrameStatus(5), 2**32 - 1
-    assert verdicts.table is None
-    assert not any(verdicts.knows(n) or verdicts.is_damaged(n) for n in range(5))
-    verdicts.note(1, 4, {1: highest, 3: 33})
-    for each in (verdicts, FrameStatus(5, verdicts.table)):
+    frame_status, highest = FrameStatus(5), 2**32 - 1
+    assert frame_status.table is None
+    assert not any(frame_status.knows(n) or frame_status.is_damaged(n) for n in range(5))
+    frame_status.note(1, 4, {1: highest, 3: 33})
+    for each in (frame_status, FrameStatus(5, frame_status.table)):
         assert [n for n in range(5) if each.knows(n)] == [1, 2, 3]
         assert [n for n in range(5) if each.is_damaged(n)] == [2]
         found = [each.differs(*known) for known in ((1, highest), (3, 33), (3, 34))]

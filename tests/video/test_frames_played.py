@@ -10,8 +10,13 @@ from hypothesis import strategies as st
 
 from headrace import ConfigError, StreamIndex
 from headrace.testing.synth import KINDS, SynthClip, write_clip
-from headrace.video.frames_played import grid_bounds, shown_at, shown_between, shown_range
-from headrace.video.monotonic_pts import ascending, clock_shifts
+from headrace.video.frames_played import (
+    frames_played_at,
+    frames_played_between,
+    grid_bounds,
+    played_range,
+)
+from headrace.video.monotonic_pts import clock_shifts, make_ascending
 from headrace.video.timebase import format_rate, to_seconds, to_ticks
 
 KINDS_OF_TIME = [kind for kind in KINDS if kind in ("h264", "vp9") or "vfr" in kind or "ts" in kind]
@@ -24,25 +29,27 @@ def index(request, tmp_path):
 
 def test_each_frame_is_shown_from_its_time_until_the_next_begins(index):
     times = [int(pts) * index.info.time_base for pts in index.pts]
-    middles = [(a + b) / 2 for a, b in zip(times, [*times[1:], shown_range(index)[1]], strict=True)]
+    middles = [
+        (a + b) / 2 for a, b in zip(times, [*times[1:], played_range(index)[1]], strict=True)
+    ]
     everything = list(range(len(index)))
-    assert shown_at(index, times).tolist() == everything
-    assert shown_at(index, map(float, times)).tolist() == everything
-    assert shown_at(index, [f"{float(each):.6f}" for each in times]).tolist() == everything
-    assert shown_at(index, middles).tolist() == everything
+    assert frames_played_at(index, times).tolist() == everything
+    assert frames_played_at(index, map(float, times)).tolist() == everything
+    assert frames_played_at(index, [f"{float(each):.6f}" for each in times]).tolist() == everything
+    assert frames_played_at(index, middles).tolist() == everything
 
 
 def test_ranges_that_follow_each_other_share_no_frame(index):
     times = index.seconds_of(np.arange(len(index)))
     cuts = [float(times[0]), float(times[len(times) // 3]), float(times[-5]), None]
-    parts = [shown_between(index, a, b, None) for a, b in pairwise(cuts)]
+    parts = [frames_played_between(index, a, b, None) for a, b in pairwise(cuts)]
     assert np.concatenate(parts).tolist() == list(range(len(index)))
 
 
 def test_a_rate_gives_as_many_frames_as_the_time_holds(index):
-    start, stop = shown_range(index)
+    start, stop = played_range(index)
     for rate in (Fraction(7), Fraction(30000, 1001), 100):
-        found = shown_between(index, start, stop, rate)
+        found = frames_played_between(index, start, stop, rate)
         end = int(grid_bounds(index)[-1]) * index.info.time_base
         assert len(found) == -((start - end) * rate // 1)
         assert found.tolist() == sorted(found)
@@ -54,15 +61,15 @@ def test_the_own_rate_of_a_video_gives_each_frame_once(tmp_path, container, num_
     rate = Fraction(30000, 1001)
     clip = SynthClip(num_frames=num_frames, frame_rate=rate, container=container)
     index = StreamIndex.scan(write_clip(tmp_path / "clip", clip))
-    start = shown_range(index)[0]
-    assert shown_between(index, start, None, rate).tolist() == list(range(num_frames))
+    start = played_range(index)[0]
+    assert frames_played_between(index, start, None, rate).tolist() == list(range(num_frames))
 
 
 def test_before_the_first_frame_and_behind_the_last_nothing_is_shown(index):
-    start, stop = shown_range(index)
+    start, stop = played_range(index)
     for seconds in (start - 1, stop, stop + 1):
         with pytest.raises(ConfigError, match="which shows frames from"):
-            shown_at(index, [seconds])
+            frames_played_at(index, [seconds])
 
 
 @pytest.mark.parametrize(
@@ -77,12 +84,12 @@ def test_before_the_first_frame_and_behind_the_last_nothing_is_shown(index):
     ],
 )
 def test_what_breaks_the_order_goes_between_its_neighbours(ticks, expected):
-    assert ascending(np.array(ticks, np.int64)).tolist() == expected
+    assert make_ascending(np.array(ticks, np.int64)).tolist() == expected
 
 
 @given(st.lists(st.integers(0, 50), max_size=40))
 def test_the_result_ascends_and_the_longest_ascent_stays(ticks):
-    found = ascending(np.array(ticks, np.int64))
+    found = make_ascending(np.array(ticks, np.int64))
     assert (np.diff(found) >= 0).all()
     longest = [0] * (len(ticks) + 1)
     for n, tick in enumerate(ticks):

@@ -3,8 +3,14 @@
 import pytest
 
 from headrace.testing.synth import KINDS, write_clip
-from headrace.video.packet_flags import DROPPABLE, HIDDEN, KEYFRAME, MAY_TELL, glance_of
-from headrace.video.random_access import RandomAccess, trust
+from headrace.video.packet_flags import (
+    DISPOSABLE,
+    HIDDEN,
+    KEYFRAME,
+    MAY_HAVE_PARAMETER_SETS,
+    packet_flags_reader,
+)
+from headrace.video.random_access import RandomAccess, classify_keyframe
 from headrace.video.stream_index import StreamIndex
 from media import read_packets
 
@@ -18,22 +24,22 @@ SLICE, IDR = b"\x41\x9a", b"\x65\x88"
 
 def believed(codec: str, units: list[bytes]) -> RandomAccess:
     data = b"".join(b"\0\0\0\1" + unit + b"...." for unit in units)
-    return trust(codec, memoryview(data), 0, is_intra_only=False)
+    return classify_keyframe(codec, memoryview(data), 0, is_intra_only=False)
 
 
 @pytest.mark.parametrize(
     ("units", "expected"),
     [
-        ([IDR], RandomAccess.CERTAIN),
-        ([NAMED, IDR], RandomAccess.CERTAIN),
-        ([EXACT, SLICE], RandomAccess.ANNOUNCED),
-        ([SLOW, SLICE], RandomAccess.DOUBTFUL),
-        ([NAMED, EXACT, SLICE], RandomAccess.ANNOUNCED),
-        ([ROUGH, SLICE], RandomAccess.DOUBTFUL),
-        ([BROKEN, SLICE], RandomAccess.DOUBTFUL),
-        ([NAMED, SLICE], RandomAccess.DOUBTFUL),
-        ([SLICE], RandomAccess.DOUBTFUL),
-        ([b"\x06\xff\xff"], RandomAccess.DOUBTFUL),
+        ([IDR], RandomAccess.GUARANTEED),
+        ([NAMED, IDR], RandomAccess.GUARANTEED),
+        ([EXACT, SLICE], RandomAccess.SIGNALED),
+        ([SLOW, SLICE], RandomAccess.UNVERIFIED),
+        ([NAMED, EXACT, SLICE], RandomAccess.SIGNALED),
+        ([ROUGH, SLICE], RandomAccess.UNVERIFIED),
+        ([BROKEN, SLICE], RandomAccess.UNVERIFIED),
+        ([NAMED, SLICE], RandomAccess.UNVERIFIED),
+        ([SLICE], RandomAccess.UNVERIFIED),
+        ([b"\x06\xff\xff"], RandomAccess.UNVERIFIED),
     ],
 )
 def test_h264_is_believed_as_far_as_it_promises(units, expected):
@@ -43,49 +49,52 @@ def test_h264_is_believed_as_far_as_it_promises(units, expected):
 @pytest.mark.parametrize(
     ("codec", "data", "expected"),
     [
-        ("hevc", b"\0\0\1\x26\x01...", RandomAccess.CERTAIN),  # IDR
-        ("hevc", b"\0\0\1\x2a\x01...", RandomAccess.CERTAIN),  # CRA
-        ("hevc", b"\0\0\1\x02\x01...", RandomAccess.DOUBTFUL),
-        ("mpeg2video", b"\0\0\1\xb3....\0\0\1\0....", RandomAccess.CERTAIN),
-        ("mpeg2video", b"\0\0\1\0....", RandomAccess.ANNOUNCED),
-        ("mpeg4", b"\0\0\1\xb6\0", RandomAccess.ANNOUNCED),
-        ("vp8", b"\x10\0\0\x9d\x01\x2a\x80\0\x60\0", RandomAccess.CERTAIN),
-        ("vp8", b"\x11\0\0", RandomAccess.DOUBTFUL),
-        ("vp9", b"\x82\x49\x83", RandomAccess.CERTAIN),
-        ("vp9", b"\x86\0\0", RandomAccess.DOUBTFUL),  # refers to others
-        ("vp9", b"\x8a\0\0", RandomAccess.DOUBTFUL),  # shows a frame that exists
-        ("av1", b"\x12\0\x32\x01\x10", RandomAccess.CERTAIN),
-        ("av1", b"\x12\0\x32\x01\x30", RandomAccess.DOUBTFUL),
-        ("av1", b"\x32\x80\x80\x80\x80\x80\x80\x80\x80\x80", RandomAccess.DOUBTFUL),
-        ("theora", b"\0\0\0\0", RandomAccess.TYPED),
-        ("cinepak", b"\0\0\0\0", RandomAccess.DOUBTFUL),
-        ("vc1", b"\0\0\0\0", RandomAccess.DOUBTFUL),
+        ("hevc", b"\0\0\1\x26\x01...", RandomAccess.GUARANTEED),  # IDR
+        ("hevc", b"\0\0\1\x2a\x01...", RandomAccess.GUARANTEED),  # CRA
+        ("hevc", b"\0\0\1\x02\x01...", RandomAccess.UNVERIFIED),
+        ("mpeg2video", b"\0\0\1\xb3....\0\0\1\0....", RandomAccess.GUARANTEED),
+        ("mpeg2video", b"\0\0\1\0....", RandomAccess.SIGNALED),
+        ("mpeg4", b"\0\0\1\xb6\0", RandomAccess.SIGNALED),
+        ("vp8", b"\x10\0\0\x9d\x01\x2a\x80\0\x60\0", RandomAccess.GUARANTEED),
+        ("vp8", b"\x11\0\0", RandomAccess.UNVERIFIED),
+        ("vp9", b"\x82\x49\x83", RandomAccess.GUARANTEED),
+        ("vp9", b"\x86\0\0", RandomAccess.UNVERIFIED),  # refers to others
+        ("vp9", b"\x8a\0\0", RandomAccess.UNVERIFIED),  # shows a frame that exists
+        ("av1", b"\x12\0\x32\x01\x10", RandomAccess.GUARANTEED),
+        ("av1", b"\x12\0\x32\x01\x30", RandomAccess.UNVERIFIED),
+        ("av1", b"\x32\x80\x80\x80\x80\x80\x80\x80\x80\x80", RandomAccess.UNVERIFIED),
+        ("theora", b"\0\0\0\0", RandomAccess.INTRA),
+        ("cinepak", b"\0\0\0\0", RandomAccess.UNVERIFIED),
+        ("vc1", b"\0\0\0\0", RandomAccess.UNVERIFIED),
     ],
 )
 def test_other_codecs_are_believed_by_their_own_marks(codec, data, expected):
-    assert trust(codec, memoryview(data), 0, is_intra_only=False) == expected
+    assert classify_keyframe(codec, memoryview(data), 0, is_intra_only=False) == expected
 
 
 def test_a_codec_without_references_is_certain_everywhere():
-    assert trust("mjpeg", memoryview(b""), 0, is_intra_only=True) == RandomAccess.CERTAIN
+    assert (
+        classify_keyframe("mjpeg", memoryview(b""), 0, is_intra_only=True)
+        == RandomAccess.GUARANTEED
+    )
 
 
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
-        ("h264", {RandomAccess.CERTAIN}),
-        ("h264_open_gop", {RandomAccess.CERTAIN, RandomAccess.ANNOUNCED}),
-        ("hevc_open_gop", {RandomAccess.CERTAIN}),
-        ("vp9", {RandomAccess.CERTAIN}),
-        ("av1", {RandomAccess.CERTAIN}),
-        ("mpeg4", {RandomAccess.CERTAIN, RandomAccess.ANNOUNCED}),
-        ("mjpeg", {RandomAccess.CERTAIN}),
+        ("h264", {RandomAccess.GUARANTEED}),
+        ("h264_open_gop", {RandomAccess.GUARANTEED, RandomAccess.SIGNALED}),
+        ("hevc_open_gop", {RandomAccess.GUARANTEED}),
+        ("vp9", {RandomAccess.GUARANTEED}),
+        ("av1", {RandomAccess.GUARANTEED}),
+        ("mpeg4", {RandomAccess.GUARANTEED, RandomAccess.SIGNALED}),
+        ("mjpeg", {RandomAccess.GUARANTEED}),
     ],
 )
 def test_clips_say_what_their_keyframes_are(kind, expected, tmp_path):
     index = StreamIndex.scan(write_clip(tmp_path / kind, KINDS[kind]))
-    assert {RandomAccess(each) for each in index.gop_trust} == expected
-    assert index.gop_trust[0] == RandomAccess.CERTAIN
+    assert {RandomAccess(each) for each in index.gop_random_access} == expected
+    assert index.gop_random_access[0] == RandomAccess.GUARANTEED
 
 
 def _joined(nals, length_size):
@@ -97,27 +106,29 @@ def _joined(nals, length_size):
 @pytest.mark.parametrize(
     ("flag", "codec", "nals", "is_set"),
     [
-        (DROPPABLE, "h264", [b"\x06\x05", b"\x01\x9a"], True),
-        (DROPPABLE, "h264", [b"\x01\x9a", b"\x41\x9a"], True),
-        (DROPPABLE, "h264", [b"\x06\x05", b"\x41\x9a"], False),
-        (DROPPABLE, "h264", [b"\x65\x88"], False),
-        (DROPPABLE, "hevc", [b"\x00\x01"], True),
-        (DROPPABLE, "hevc", [b"\x02\x01"], False),
-        (DROPPABLE, "hevc", [b"\x00\x02"], False),
-        (DROPPABLE, "hevc", [b"\x02\x01", b"\x00\x01"], False),
-        (DROPPABLE, "vp9", [b"\x82\x49"], False),
-        (MAY_TELL, "h264", [b"\x67\x42", b"\x65\x88"], True),
-        (MAY_TELL, "h264", [b"\x65\x88", b"\x67\x42"], False),
-        (MAY_TELL, "hevc", [b"\x42\x01", b"\x26\x01"], True),
-        (MAY_TELL, "hevc", [b"\x26\x01", b"\x42\x01"], False),
+        (DISPOSABLE, "h264", [b"\x06\x05", b"\x01\x9a"], True),
+        (DISPOSABLE, "h264", [b"\x01\x9a", b"\x41\x9a"], True),
+        (DISPOSABLE, "h264", [b"\x06\x05", b"\x41\x9a"], False),
+        (DISPOSABLE, "h264", [b"\x65\x88"], False),
+        (DISPOSABLE, "hevc", [b"\x00\x01"], True),
+        (DISPOSABLE, "hevc", [b"\x02\x01"], False),
+        (DISPOSABLE, "hevc", [b"\x00\x02"], False),
+        (DISPOSABLE, "hevc", [b"\x02\x01", b"\x00\x01"], False),
+        (DISPOSABLE, "vp9", [b"\x82\x49"], False),
+        (MAY_HAVE_PARAMETER_SETS, "h264", [b"\x67\x42", b"\x65\x88"], True),
+        (MAY_HAVE_PARAMETER_SETS, "h264", [b"\x65\x88", b"\x67\x42"], False),
+        (MAY_HAVE_PARAMETER_SETS, "hevc", [b"\x42\x01", b"\x26\x01"], True),
+        (MAY_HAVE_PARAMETER_SETS, "hevc", [b"\x26\x01", b"\x42\x01"], False),
     ],
 )
 @pytest.mark.parametrize("length_size", [0, 1, 2, 4])
 def test_units_of_a_packet_say_what_it_is(flag, codec, nals, is_set, length_size):
     """Nothing refers to a droppable one; parameter sets count before the first slice."""
-    found = glance_of(codec, length_size)(_joined(nals, length_size), flag == MAY_TELL)
+    found = packet_flags_reader(codec, length_size)(
+        _joined(nals, length_size), flag == MAY_HAVE_PARAMETER_SETS
+    )
     assert bool(found & flag) is is_set
-    assert bool(found & KEYFRAME) or flag == DROPPABLE
+    assert bool(found & KEYFRAME) or flag == DISPOSABLE
 
 
 @pytest.mark.parametrize(
@@ -141,14 +152,14 @@ def test_units_of_a_packet_say_what_it_is(flag, codec, nals, is_set, length_size
 def test_a_packet_says_whether_it_is_shown_and_corrects_the_flag_of_the_container(
     flag, codec, packet, said, is_set
 ):
-    assert bool(glance_of(codec, 0)(memoryview(packet), said) & flag) is is_set
+    assert bool(packet_flags_reader(codec, 0)(memoryview(packet), said) & flag) is is_set
 
 
 def test_half_the_frames_of_a_clip_with_b_frames_are_droppable(tmp_path):
     path = write_clip(tmp_path / "clip", KINDS["h264_b_frames"])
-    glance = glance_of("h264", 4)
+    glance = packet_flags_reader("h264", 4)
     found = [glance(memoryview(packet.payload), False) for packet in read_packets(path)]
-    assert 20 < sum(flags & DROPPABLE > 0 for flags in found) < 40
+    assert 20 < sum(flags & DISPOSABLE > 0 for flags in found) < 40
 
 
 @pytest.mark.parametrize(
@@ -156,6 +167,8 @@ def test_half_the_frames_of_a_clip_with_b_frames_are_droppable(tmp_path):
 )
 @pytest.mark.parametrize("codec", ["h264", "hevc", "mpeg2video", "mpeg4", "vp8", "vp9", "av1"])
 def test_junk_is_read_without_harm_and_believed_little(codec, junk):
-    assert trust(codec, memoryview(junk), 0, is_intra_only=False) <= RandomAccess.ANNOUNCED
+    assert (
+        classify_keyframe(codec, memoryview(junk), 0, is_intra_only=False) <= RandomAccess.SIGNALED
+    )
     for length_size in (0, 4):
-        assert not glance_of(codec, length_size)(memoryview(junk), False) & KEYFRAME
+        assert not packet_flags_reader(codec, length_size)(memoryview(junk), False) & KEYFRAME

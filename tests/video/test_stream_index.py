@@ -47,13 +47,13 @@ def test_the_parts_of_an_index_fit_together(index_of, kind):
     assert (np.diff(index.gop_start) > 0).all()
     assert index.gop_lengths.sum() == len(index)
     assert (np.diff(index.pts) >= 0).all()
-    assert len(set(index.ordinal.tolist())) == len(index) <= index.packets
+    assert len(set(index.packet_index.tolist())) == len(index) <= index.packets
     for gop in range(index.num_gops):
         start, stop = index.gop_range(gop)
         assert {index.gop_of(start), index.gop_of(stop - 1)} == {gop}
     for frame in (0, len(index) // 2, len(index) - 1):
         assert index.index_at(int(index.pts[frame])) == frame
-        assert index.index_of_ordinal[index.ordinal[frame]] == frame
+        assert index.frame_of_packet[index.packet_index[frame]] == frame
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_table_that_lies_about_keyframes_is_not_believed(tmp_path, codec, lie)
     lying = rewrite_mp4.lie_about_keyframes(good, tmp_path / "lying.mp4", lie=lie)
     expected, found = StreamIndex.scan(good), StreamIndex.scan(lying)
     assert np.array_equal(found.gop_start, expected.gop_start)
-    assert np.array_equal(found.gop_ordinal, expected.gop_ordinal)
+    assert np.array_equal(found.gop_packet, expected.gop_packet)
 
 
 @pytest.mark.parametrize(("suffix", "counted_by"), [("mkv", "decode"), ("mp4", "packets")])

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 
 from headrace.bench.camera_estimate import CameraVariant
 from headrace.decode.index_store import IndexStore
-from headrace.decode.pyav_baseline import plain_frames
+from headrace.decode.pyav_baseline import pyav_frames
 from headrace.errors import DecodeError
 from headrace.loaders.cameras.aligned_clip import AlignedClip
 from headrace.loaders.cameras.camera_alignment import Alignment
@@ -102,7 +102,7 @@ def check_equal_cameras(
     compared = 0
     for camera, index in enumerate(clip.indexes):
         numbers = clip.frames[:count, camera].tolist()
-        read = islice(plain_frames(index, size), max(numbers) + 1)
+        read = islice(pyav_frames(index, size), max(numbers) + 1)
         plain = {number: frame for number, frame in enumerate(read) if number in numbers}
         for place, number in enumerate(numbers):
             for ours in (batches[place][camera], items[place][camera]):
@@ -201,7 +201,7 @@ def _decode(task: RankTask, begin: Callable[[], None]) -> tuple[int, int]:
 
     def read(file: tuple[StreamIndex, int]) -> list[int]:
         index, count = file
-        return [sum(1 for _ in islice(plain_frames(index, task.size), count))]
+        return [sum(1 for _ in islice(pyav_frames(index, task.size), count))]
 
     begin()
     counts = ordered_streams(

@@ -246,7 +246,7 @@ def _compared(pictures: Pictures, expected: Pictures) -> dict[str, object]:
         "mean_apart": max((each.mean for each in known), default=0.0),
         "most_apart": max((each.most for each in known), default=0),
     }
-    wrong = sum(each is None or not each.is_same for each in apart)
+    wrong = sum(each is None or not each.is_equal for each in apart)
     if wrong:
         why = f"{wrong} of {len(apart)} pictures are not those of PyAV"
         fields |= {"status": "differs", "why_not": why}

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from headrace.decode.job_result import read
+from headrace.decode.job_result import run_job
 from headrace.decode.open_decoder import open_decoder
 from headrace.decode.protocol import DecodeJob
 from headrace.models.model import Model
@@ -102,7 +102,7 @@ class SequentialStages:
         taken = 0
         for wanted in self._jobs(len(self._memory)):
             stop = taken + len(wanted)
-            read(self._decoder, DecodeJob(tuple(wanted)), self._memory[taken:stop]).check()
+            run_job(self._decoder, DecodeJob(tuple(wanted)), self._memory[taken:stop]).check()
             indices[taken:stop] = wanted
             taken = stop
         return FrameBatch(

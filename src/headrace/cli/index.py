@@ -168,7 +168,7 @@ def _facts(found: "StreamIndex") -> dict[str, Any]:
         "rotation": info.orientation.rotation_degrees,
         "is_mirrored": info.orientation.is_mirrored,
         "is_seekable": found.is_seekable,
-        "droppable_frames": int(found.is_droppable.sum()),
+        "droppable_frames": int(found.is_disposable.sum()),
         "problems": list(found.problems),
     }
 

@@ -1,4 +1,4 @@
-"""AutoDecoder: each job on the GPU or on the CPU, whichever ends it sooner; frames are the same."""
+"""AutoDecoder: each job on the GPU or the CPU, whichever finishes it sooner; frames are equal."""
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
@@ -15,206 +15,208 @@ from headrace.video.stream_index import StreamIndex
 
 
 @dataclass(kw_only=True)
-class _Work:
-    """A job on one way, as far as it came."""
+class _Progress:
+    """Progress of a job on one device."""
 
     frames: int = 0
-    """Delivered."""
-    is_whole: bool = False
+    """Frames delivered."""
+    is_complete: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Trouble:
-    """What the GPU did not do."""
+class _GpuFailure:
+    """A failure of the GPU on a job."""
 
     error: BackendError | None = None
     missing: int | None = None
-    """The first frame that it passed over. The CPU tells whether the file is damaged there."""
+    """The first frame that it skipped; the CPU shows whether the file is damaged there."""
 
 
 class AutoDecoder(Generic[Pixels]):
-    """A decoder of one stream that has another for each way: a `Decoder`. Not thread-safe.
+    """A decoder of one stream with a decoder per device: a `Decoder`. Not thread-safe.
 
-    The first job is sent a way, and those behind it go the same, as they may read on; after `rest`
-    the next is sent anew. What the GPU does not do is done on the CPU, from the beginning of that
-    job, and no frame is delivered twice; the file then stays on the CPU.
+    The first job is scheduled, and later jobs stay on its device, as they may continue there; after
+    `rest` the next job is scheduled anew. If the GPU fails, the CPU decodes the job from its start,
+    each frame is delivered once, and the file stays on the CPU.
     """
 
     def __init__(
         self,
         index: StreamIndex,
         shape: FrameFormat | None,
-        chooser: DeviceScheduler,
+        scheduler: DeviceScheduler,
         open_on: Callable[[str], Decoder[Pixels]],
     ) -> None:
         """Open nothing yet.
 
         Args:
-            index: The frames there are.
-            shape: What they are made into.
-            chooser: Sends the jobs.
-            open_on: Makes a decoder of a way, `cpu` or as in `cuda:0`. A BackendError of it says
-                why there is none.
+            index: The index of the stream.
+            shape: Format of the decoded frames.
+            scheduler: Chooses the device of jobs.
+            open_on: Returns the decoder of a device, `cpu` or as in `cuda:0`; raises BackendError
+                if the device cannot decode the stream.
         """
         self.index = index
-        """The frames there are."""
+        """The index of the stream."""
         self.shape = shape or FrameFormat()
-        """What each frame is made into."""
-        self._chooser = chooser
+        """Format of the decoded frames."""
+        self._scheduler = scheduler
         self._open_on: Callable[[str], Decoder[Pixels]] = open_on
         self.counters = DecodeCounters()
-        """What decoding cost so far, on all ways."""
+        """Cost so far, on all devices."""
         self._decoders: dict[str, Decoder[Pixels]] = {CPU: open_on(CPU)}
         self._concealed: frozenset[int] = frozenset()
-        self._sent: ScheduledJob | None = None
+        self._job: ScheduledJob | None = None
 
     @property
     def concealed(self) -> frozenset[int]:
-        """Indices of those frames of the last job that are damaged and were delivered anyway."""
+        """Indices of damaged frames of the last job that were delivered anyway."""
         return self._concealed
 
     @property
-    def chooser(self) -> DeviceScheduler:
-        """What sends the jobs, and tells what became of them."""
-        return self._chooser
+    def scheduler(self) -> DeviceScheduler:
+        """The scheduler, with the totals of its jobs."""
+        return self._scheduler
 
     def run(self, job: DecodeJob, out: Out[Pixels] | None = None) -> Iterator[tuple[int, Pixels]]:
         """Yield (index, frame) for every wanted frame: see `Decoder.run`.
 
-        Where a GPU fails in the middle, frames that it wrote to `out` are written there once more.
+        If a GPU fails within a job, frames it wrote to `out` are written again.
         """
         self._concealed = frozenset()
-        if self._sent is None:
-            self._sent = self._send(job)
-        came: set[int] = set()
-        trouble: _Trouble | None = None
-        if self._sent.way != CPU:
-            trouble = yield from self._on_gpu(self._sent, job, out, came)
-            if trouble is None:
+        if self._job is None:
+            self._job = self._schedule(job)
+        delivered: set[int] = set()
+        failure: _GpuFailure | None = None
+        if self._job.device != CPU:
+            failure = yield from self._on_gpu(self._job, job, out, delivered)
+            if failure is None:
                 return
             self.rest()
-            if trouble.error is not None:
-                self._chooser.fail(self._name, trouble.error)
-            self._sent = self._send(job, by_cpu=True)
-        yield from self._on_cpu(self._sent, job, out, came, trouble)
+            if failure.error is not None:
+                self._scheduler.mark_failed(self._source_name, failure.error)
+            self._job = self._schedule(job, by_cpu=True)
+        yield from self._on_cpu(self._job, job, out, delivered, failure)
 
     def rest(self) -> None:
-        """Release what decoding needs and a file that lies still does not; it may be run again."""
-        self._forget()
+        """Release the codecs' memory between jobs; the decoder can run again."""
+        self._finish_job()
         for decoder in self._decoders.values():
             decoder.rest()
 
     def close(self) -> None:
         """Release the file and the codecs; the decoder cannot be used again."""
-        self._forget()
+        self._finish_job()
         for decoder in self._decoders.values():
             decoder.close()
 
     @property
-    def _name(self) -> str:
+    def _source_name(self) -> str:
         return str(self.index.source)
 
-    def _send(self, job: DecodeJob, *, by_cpu: bool = False) -> ScheduledJob:
-        """Return where a job goes. One that others may follow stands for the rest of the file."""
+    def _schedule(self, job: DecodeJob, *, by_cpu: bool = False) -> ScheduledJob:
+        """Return the scheduled job. One that may be continued counts for the rest of the file."""
         index = self.index
         first, _ = index.gop_range(index.gop_of(job.wanted[0]))
         stop = len(index) if job.goes_on else job.wanted[-1] + 1
-        ways = (CPU,) if by_cpu else self._ways()
-        return self._chooser.send(index.info.codec, (stop - first) * self._megapixels, ways)
+        devices = (CPU,) if by_cpu else self._usable_devices()
+        return self._scheduler.schedule(
+            index.info.codec, (stop - first) * self._megapixels, devices
+        )
 
-    def _ways(self) -> tuple[str, ...]:
-        """Return which ways the file can be decoded."""
-        gpu = self._chooser.gpu
-        if gpu is None or not self._chooser.may_use_gpu(self._name):
+    def _usable_devices(self) -> tuple[str, ...]:
+        """Return the devices that can decode the file."""
+        gpu = self._scheduler.gpu
+        if gpu is None or not self._scheduler.may_use_gpu(self._source_name):
             return (CPU,)
         if gpu not in self._decoders:
             try:
                 self._decoders[gpu] = self._open_on(gpu)
             except BackendError as error:
-                self._chooser.refuse(self._name, error)
+                self._scheduler.mark_unsupported(self._source_name, error)
                 return (CPU,)
         return CPU, gpu
 
     @property
     def _megapixels(self) -> float:
-        """Of a frame, as it is stored."""
+        """Million pixels of a stored frame."""
         return self.index.info.height * self.index.info.width / 1e6
 
     def _on_gpu(
-        self, sent: ScheduledJob, job: DecodeJob, out: Out[Pixels] | None, came: set[int]
-    ) -> Generator[tuple[int, Pixels], None, _Trouble | None]:
-        """Yield what the GPU delivers, up to where it passes over a frame; note it in `came`."""
-        is_damaged, left = self.index.verdicts.is_damaged, deque(job.wanted)
-        work = _Work()
-        with closing(self._working(sent, job, out, work)) as frames:
+        self, scheduled: ScheduledJob, job: DecodeJob, out: Out[Pixels] | None, delivered: set[int]
+    ) -> Generator[tuple[int, Pixels], None, _GpuFailure | None]:
+        """Yield the GPU's frames up to the first it skips; add them to `delivered`."""
+        is_damaged, remaining = self.index.frame_status.is_damaged, deque(job.wanted)
+        progress = _Progress()
+        with closing(self._run_on(scheduled, job, out, progress)) as frames:
             try:
-                for number, pixels in frames:
-                    while left and left[0] <= number:
-                        passed = left.popleft()
-                        if passed < number and not is_damaged(passed):
-                            return _Trouble(missing=passed)
-                    came.add(number)
-                    work.frames += 1
-                    yield number, pixels
+                for frame_index, pixels in frames:
+                    while remaining and remaining[0] <= frame_index:
+                        passed_index = remaining.popleft()
+                        if passed_index < frame_index and not is_damaged(passed_index):
+                            return _GpuFailure(missing=passed_index)
+                    delivered.add(frame_index)
+                    progress.frames += 1
+                    yield frame_index, pixels
             except BackendError as error:
-                return _Trouble(error=error)
+                return _GpuFailure(error=error)
         return None
 
     def _on_cpu(
         self,
-        sent: ScheduledJob,
+        scheduled: ScheduledJob,
         job: DecodeJob,
         out: Out[Pixels] | None,
-        came: set[int],
-        trouble: _Trouble | None,
+        delivered: set[int],
+        failure: _GpuFailure | None,
     ) -> Iterator[tuple[int, Pixels]]:
-        """Yield what did not come yet. What the GPU passed over and is found was its fault."""
-        missing = None if trouble is None else trouble.missing
-        work = _Work()
-        with closing(self._working(sent, job, out, work)) as frames:
-            for number, pixels in frames:
-                if number == missing and number not in self._decoders[CPU].concealed:
-                    error = f"the GPU gave no frame {number} of it, which the CPU decodes"
-                    self._chooser.fail(self._name, error)
-                if number not in came:
-                    work.frames += 1
-                    yield number, pixels
+        """Yield the remaining frames. A frame that only the GPU lacks is its failure."""
+        missing = None if failure is None else failure.missing
+        progress = _Progress()
+        with closing(self._run_on(scheduled, job, out, progress)) as frames:
+            for frame_index, pixels in frames:
+                if frame_index == missing and frame_index not in self._decoders[CPU].concealed:
+                    error = f"the GPU output no frame {frame_index}, which the CPU decodes"
+                    self._scheduler.mark_failed(self._source_name, error)
+                if frame_index not in delivered:
+                    progress.frames += 1
+                    yield frame_index, pixels
 
-    def _working(
-        self, sent: ScheduledJob, job: DecodeJob, out: Out[Pixels] | None, work: _Work
+    def _run_on(
+        self, scheduled: ScheduledJob, job: DecodeJob, out: Out[Pixels] | None, progress: _Progress
     ) -> Generator[tuple[int, Pixels], None, None]:
-        """Yield what the decoder of a way gives, and tell the chooser what it took."""
-        decoder, clock = self._decoders[sent.way], self._chooser.clock
+        """Yield the frames of a device's decoder, and record their cost."""
+        decoder, clock = self._decoders[scheduled.device], self._scheduler.clock
         before, spent_ns = replace(decoder.counters), 0
         try:
-            with self._chooser.place(sent):
+            with self._scheduler.slot(scheduled):
                 frames = decoder.run(job, out)
                 while True:
-                    began_ns = clock.now_ns()
+                    start_ns = clock.now_ns()
                     try:
-                        found = next(frames, None)
+                        item = next(frames, None)
                     finally:
-                        spent_ns += clock.now_ns() - began_ns
-                    if found is None:
+                        spent_ns += clock.now_ns() - start_ns
+                    if item is None:
                         break
-                    yield found
-                work.is_whole = True
+                    yield item
+                progress.is_complete = True
         except MediaError:
-            work.is_whole = True  # as whole as the file is
+            progress.is_complete = True  # as complete as the file allows
             raise
         finally:
             cost = decoder.counters - before
             self.counters.count(cost)
             self._concealed = decoder.concealed
-            self._chooser.done(
-                sent,
-                frames=work.frames,
+            self._scheduler.record(
+                scheduled,
+                frames=progress.frames,
                 megapixels=cost.frames_decoded * self._megapixels,
                 spent_ns=spent_ns,
-                is_whole=work.is_whole,
+                is_complete=progress.is_complete,
             )
 
-    def _forget(self) -> None:
-        if self._sent is not None:
-            self._chooser.forget(self._sent)
-            self._sent = None
+    def _finish_job(self) -> None:
+        if self._job is not None:
+            self._scheduler.finish(self._job)
+            self._job = None

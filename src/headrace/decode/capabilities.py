@@ -1,4 +1,4 @@
-"""What a backend can decode on a kind of device: a value, asked before anything is opened."""
+"""Capabilities of a backend on a kind of device, checked before anything is opened."""
 
 from dataclasses import dataclass
 from typing import Final, get_args
@@ -14,152 +14,152 @@ from headrace.video.image_sequence import ImageSequence
 from headrace.video.random_access import RandomAccess
 from headrace.video.stream_index import StreamIndex
 
-MEAN_APART: Final = 2.0
-"""Levels of 255, over all numbers of a picture."""
-FAR_APART: Final = 16
-"""Levels of 255 from which a number is far off."""
-FAR_SHARE: Final = 0.03
-"""Share of all numbers that may be far off: edges of colour in 10-bit video came to 0.014."""
+MAX_MEAN_DIFFERENCE: Final = 2.0
+"""Levels of 255, mean over all values of a frame, up to which frames count as equal."""
+FAR_DIFFERENCE: Final = 16
+"""Levels of 255 from which a value counts as far off."""
+MAX_FAR_SHARE: Final = 0.03
+"""Share of values that may be far off: chroma edges of 10-bit video measured 0.014."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PixelDifference:
-    """How far two pictures are from each other, in levels of 255."""
+    """Difference between two frames, in levels of 255."""
 
     mean: float
     most: int
     far_share: float
-    """Share of the numbers that are more than `FAR_APART` off."""
+    """Share of values that differ by more than `FAR_DIFFERENCE`."""
 
     @classmethod
-    def between(cls, found: Array, expected: Array) -> "PixelDifference | None":
-        """Return how far uint8 arrays are from each other; None where they differ in shape."""
-        if found.shape != expected.shape:
+    def between(cls, pixels: Array, expected: Array) -> "PixelDifference | None":
+        """Return the difference of two uint8 arrays; None if their shapes differ."""
+        if pixels.shape != expected.shape:
             return None
-        apart = np.abs(found.astype(np.int16) - expected)
+        difference = np.abs(pixels.astype(np.int16) - expected)
         return cls(
-            mean=float(apart.mean()),
-            most=int(apart.max()),
-            far_share=float((apart > FAR_APART).mean()),
+            mean=float(difference.mean()),
+            most=int(difference.max()),
+            far_share=float((difference > FAR_DIFFERENCE).mean()),
         )
 
     @property
-    def is_same(self) -> bool:
-        """Whether they are the same picture: 0, where both are by the same arithmetic."""
-        return self.mean <= MEAN_APART and self.far_share <= FAR_SHARE
+    def is_equal(self) -> bool:
+        """Whether the frames are equal within the tolerance."""
+        return self.mean <= MAX_MEAN_DIFFERENCE and self.far_share <= MAX_FAR_SHARE
 
 
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
-    """What it decodes; None where that is all there is, or is known only when it is tried."""
+    """What a backend decodes; None means no limit, or one that shows only on trying."""
 
     codecs: tuple[str, ...] | None = None
-    """Names of codecs, as FFmpeg calls them."""
+    """FFmpeg's names of codecs."""
     pixel_formats: tuple[str, ...] | None = None
-    """Names of what it may decode into, as FFmpeg calls them."""
-    largest: tuple[int, int] | None = None
-    """(height, width) that a stored frame may have at most."""
-    has_interlaced: bool = True
-    """Whether it decodes frames of two fields."""
-    has_odd_sides: bool = True
-    """Whether it decodes frames whose height or width is odd."""
+    """FFmpeg's names of decoded pixel formats."""
+    max_size: tuple[int, int] | None = None
+    """Largest stored (height, width)."""
+    decodes_interlaced: bool = True
+    """Whether frames of two fields are decoded."""
+    decodes_odd_sizes: bool = True
+    """Whether frames of odd height or width are decoded."""
     containers: tuple[str, ...] | None = None
-    """Names of container formats, as FFmpeg calls them."""
-    goes_by_packets: bool = False
-    """Whether it finds frames by what the container says of packets, and by nothing else: their
-    times must tell which frames there are, and each keyframe must be enough to begin at."""
-    has_mirrored: bool = True
-    """Whether it decodes video that a player mirrors; all turn it."""
+    """FFmpeg's names of container formats."""
+    uses_packets_only: bool = False
+    """Whether frames are found by the container's packet data alone: packet times must define the
+    frames, and each keyframe must be a valid entry."""
+    decodes_mirrored: bool = True
+    """Whether mirrored video is decoded; rotation always is."""
     pixel_types: tuple[PixelType, ...] = get_args(PixelType)
-    """Types of the numbers that it gives."""
+    """Dtypes of delivered pixels."""
     can_keep_on_device: bool = False
-    """Whether frames may stay on a device that decoded them; on the CPU they always do."""
+    """Whether decoded frames can stay on the GPU; on the CPU they always do."""
 
     def check(
         self, decoding: DecoderConfig, index: StreamIndex, shape: FrameFormat | None = None
     ) -> None:
-        """Do nothing if a video can be decoded that way, into that shape.
+        """Do nothing if a video can be decoded with this configuration, into this format.
 
         Raises:
-            BackendError: it cannot be; says what can.
+            BackendError: it cannot; the message has the alternatives.
         """
         if isinstance(index, ProxyIndex):
             if decoding.gpu is not None or decoding.backend != "pyav":
                 raise BackendError(
-                    f"{decoding.in_words} was asked for to decode the proxy of {index.source}; "
-                    f"proxies are decoded on the CPU, by PyAV: {decoding.cure}"
+                    f"{decoding.description} cannot decode the proxy of {index.source}; "
+                    f"proxies are decoded on the CPU, by PyAV: {decoding.fix}"
                 )
             return
-        asked = f"{decoding.in_words} was asked for to decode {index.source}"
-        self._check_way(asked, decoding.cure, index, shape)
+        request = f"{decoding.description} cannot decode {index.source}"
+        self._check_container(request, decoding.fix, index, shape)
         if decoding.stays_on_gpu and not self.can_keep_on_device:
             raise BackendError(
-                f"{asked} and to keep its frames there, which the backend {decoding.backend} "
-                "cannot; leave keeps_on_device out, and frames come as arrays"
+                f"{request} and keep its frames there: the backend {decoding.backend} returns "
+                "arrays; leave keeps_on_device out"
             )
         info = index.info
-        is_odd = bool(info.height % 2 or info.width % 2) and not self.has_odd_sides
-        is_too_large = self.largest is not None and (
-            info.height > self.largest[0] or info.width > self.largest[1]
+        is_odd = bool(info.height % 2 or info.width % 2) and not self.decodes_odd_sizes
+        is_too_large = self.max_size is not None and (
+            info.height > self.max_size[0] or info.width > self.max_size[1]
         )
         if (
             not _is_in(info.codec, self.codecs)
             or not _is_in(info.pixel_format, self.pixel_formats)
             or is_too_large
             or is_odd
-            or (info.is_interlaced and not self.has_interlaced)
+            or (info.is_interlaced and not self.decodes_interlaced)
         ):
             size = f", {info.height}x{info.width}" if is_too_large or is_odd else ""
             fields = ", interlaced" if info.is_interlaced else ""
             raise BackendError(
-                f"{asked}, which is {info.codec} in {info.pixel_format}{size}{fields}; it is asked "
-                f"for {self._words()}; {decoding.cure}, or encode the file anew"
+                f"{request}, which is {info.codec} in {info.pixel_format}{size}{fields}; "
+                f"it decodes {self._describe()}; {decoding.fix}, or re-encode the file"
             )
 
-    def _check_way(
-        self, asked: str, cure: str, index: StreamIndex, shape: FrameFormat | None
+    def _check_container(
+        self, request: str, fix: str, index: StreamIndex, shape: FrameFormat | None
     ) -> None:
-        """Refuse a file whose frames are not found that way, or not shown as asked for."""
-        why = None
+        """Refuse a file whose frames the backend cannot find, or cannot deliver as requested."""
+        reason = None
         if isinstance(index.source, ImageSequence) and not _is_in(index.info.codec, self.codecs):
             raise BackendError(
-                f"{asked}, which is pictures in order ({index.info.codec}), not video: they are "
-                f"decoded on the CPU, by PyAV; {cure}"
+                f"{request}, which is an image sequence ({index.info.codec}), not video: image "
+                f"sequences are decoded on the CPU, by PyAV; {fix}"
             )
         if not _is_in(index.info.container, self.containers):
-            why = f"frames are not found again in the container {index.info.container}"
-        elif self.goes_by_packets:
-            why = _needs_more_than_packets(index)
-        if why is None and index.info.orientation.is_mirrored and not self.has_mirrored:
-            why = "it is to be mirrored, which it would not be"
-        if why is None and shape is not None and shape.dtype not in self.pixel_types:
-            why = f"{shape.dtype} was asked for, and it gives {', '.join(self.pixel_types)}"
-        if why is not None:
-            raise BackendError(f"{asked}: {why}; {cure}, and PyAV decodes it")
+            reason = f"frames are not pixels again in the container {index.info.container}"
+        elif self.uses_packets_only:
+            reason = _packets_insufficient_reason(index)
+        if reason is None and index.info.orientation.is_mirrored and not self.decodes_mirrored:
+            reason = "its display matrix mirrors it, which the backend does not apply"
+        if reason is None and shape is not None and shape.dtype not in self.pixel_types:
+            reason = f"dtype must be {' or '.join(self.pixel_types)}, got {shape.dtype}"
+        if reason is not None:
+            raise BackendError(f"{request}: {reason}; {fix}, and PyAV decodes it")
 
-    def _words(self) -> str:
+    def _describe(self) -> str:
         formats, codecs = self.pixel_formats, self.codecs
-        words = ["any pixel format" if formats is None else ", ".join(formats)]
-        words[0] += " in " + ("any codec" if codecs is None else ", ".join(codecs))
-        if self.largest is not None:
-            words.append("of at most {}x{} (height x width)".format(*self.largest))
-        if not self.has_odd_sides:
-            words.append("of even sides")
-        if not self.has_interlaced:
-            words.append("not interlaced")
-        return ", ".join(words)
+        parts = ["any pixel format" if formats is None else ", ".join(formats)]
+        parts[0] += " in " + ("any codec" if codecs is None else ", ".join(codecs))
+        if self.max_size is not None:
+            parts.append("of at most {}x{} (height x width)".format(*self.max_size))
+        if not self.decodes_odd_sizes:
+            parts.append("of even sides")
+        if not self.decodes_interlaced:
+            parts.append("not interlaced")
+        return ", ".join(parts)
 
 
-def _needs_more_than_packets(index: StreamIndex) -> str | None:
-    """Return why packets alone do not lead to the right frames; None where they do."""
+def _packets_insufficient_reason(index: StreamIndex) -> str | None:
+    """Return why packets alone do not define the right frames; None if they do."""
     if index.counted_by != "packets":
-        return "its packets do not tell which frames there are"
+        return "its packets do not define its frames"
     if index.problems:
         return index.problems[0]
-    if index.gop_trust.min() < RandomAccess.ANNOUNCED:
-        return "a keyframe of it is not certain to be a place to begin at"
-    if len(index.told) or index.is_told_once:
-        return "it changes on the way how it is to be decoded"
+    if index.gop_random_access.min() < RandomAccess.SIGNALED:
+        return "not every keyframe of it is a verified random access point"
+    if len(index.parameter_sets) or index.needs_one_codec:
+        return "its parameter sets change within the stream"
     return None
 
 

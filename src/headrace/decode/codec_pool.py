@@ -1,7 +1,7 @@
-"""Codecs of GPUs that nobody decodes with, each ready for another stream that tells it the same.
+"""Pool of idle GPU codecs, reusable by streams with equal parameter sets.
 
-To set one up costs more there than most jobs: the driver is asked for a decoder and its surfaces,
-where a codec of the CPU is made in 0.03 ms.
+Creating a GPU codec costs more than most jobs, because the driver allocates a decoder and its
+surfaces; a CPU codec takes 0.03 ms.
 """
 
 from __future__ import annotations
@@ -12,79 +12,76 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 
 from headrace.runtime.fork_safety import ForkSafeLock
 
-MOST_BYTES: Final = 1 << 30
-"""Of GPUs, that codecs may hold which rest, by the estimate of whoever lets them rest."""
+MAX_BYTES: Final = 1 << 30
+"""Bytes of GPU memory that idle codecs may hold, by the estimate of the releasing stream."""
 
 
-class Flushed(Protocol):
-    """A codec that forgets what it decoded."""
+class FlushableCodec(Protocol):
+    """A codec that can drop its decoding state."""
 
     def flush_buffers(self) -> None:
-        """Forget it."""
+        """Drop the decoding state."""
         ...
 
 
-_Kind = TypeVar("_Kind", bound=Flushed)
+_Kind = TypeVar("_Kind", bound=FlushableCodec)
 
 
-class _Resting(NamedTuple):
-    look: Hashable
-    codec: Flushed
+class _IdleCodec(NamedTuple):
+    key: Hashable
+    codec: FlushableCodec
     num_bytes: int
     process: int
 
 
 class CodecPool:
-    """Keeps codecs until they are taken, those that were used last; for any threads.
+    """LRU pool of idle codecs. Thread-safe.
 
-    Those of another process, from which this one was forked, are never given.
+    Codecs of a parent process are never handed out after a fork.
     """
 
-    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
-        """None yet; beyond so many bytes those that rest longest are released."""
-        self._most_bytes = most_bytes
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        """Start empty; above `max_bytes` the codecs idle for longest are freed."""
+        self._most_bytes = max_bytes
         self._lock = ForkSafeLock()
-        self._resting: list[_Resting] = []
+        self._idle: list[_IdleCodec] = []
 
-    def put(self, look: Hashable, codec: Flushed, num_bytes: int) -> None:
-        """Let a codec rest that has decoded well, and holds so many bytes.
+    def release(self, key: Hashable, codec: FlushableCodec, num_bytes: int) -> None:
+        """Add a working codec to the pool.
 
         Args:
-            look: All that it was told of its stream; who asks for the same may have it.
-            codec: It; none of its frames are waited for.
-            num_bytes: At most, on the GPU.
+            key: All parameters of its stream; equal keys may share the codec.
+            codec: The codec; no frame of it is pending.
+            num_bytes: Upper bound of its GPU memory.
         """
         codec.flush_buffers()
         with self._lock:
-            self._resting.append(_Resting(look, codec, num_bytes, os.getpid()))
+            self._idle.append(_IdleCodec(key, codec, num_bytes, os.getpid()))
             released = []
-            while sum(each.num_bytes for each in self._resting) > self._most_bytes:
-                released.append(self._resting.pop(0))
-        # Without the lock: the driver takes its time.
+            while sum(entry.num_bytes for entry in self._idle) > self._most_bytes:
+                released.append(self._idle.pop(0))
+        # Freed outside the lock: the driver is slow.
         del released
 
-    def take(self, look: Hashable, kind: type[_Kind]) -> _Kind | None:
-        """Return a codec that was told `look`, flushed, which is the caller's now; None without.
-
-        It is of that kind: those of another are told something else.
-        """
+    def acquire(self, key: Hashable, kind: type[_Kind]) -> _Kind | None:
+        """Remove and return a flushed codec with this key and class; None without a match."""
         with self._lock:
-            for place in reversed(range(len(self._resting))):
-                each = self._resting[place]
-                is_ours = each.look == look and each.process == os.getpid()
-                if is_ours and isinstance(each.codec, kind):
-                    del self._resting[place]
-                    return each.codec
+            for position in reversed(range(len(self._idle))):
+                entry = self._idle[position]
+                is_match = entry.key == key and entry.process == os.getpid()
+                if is_match and isinstance(entry.codec, kind):
+                    del self._idle[position]
+                    return entry.codec
         return None
 
-    def release(self) -> bool:
-        """Release all of this process; return whether there were any."""
-        here = os.getpid()
+    def clear(self) -> bool:
+        """Free all codecs of this process; return whether there were any."""
+        process = os.getpid()
         with self._lock:
-            released = [each for each in self._resting if each.process == here]
-            self._resting = [each for each in self._resting if each.process != here]
+            released = [entry for entry in self._idle if entry.process == process]
+            self._idle = [entry for entry in self._idle if entry.process != process]
         return bool(released)
 
 
-RESTING: Final = CodecPool()
-"""Those of this process."""
+IDLE_CODECS: Final = CodecPool()
+"""The pool of this process."""

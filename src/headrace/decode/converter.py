@@ -1,4 +1,4 @@
-"""One decoded PyAV frame into upright pixels of the wanted shape."""
+"""Converter: one decoded PyAV frame to upright pixels of the requested format."""
 
 from __future__ import annotations
 
@@ -20,43 +20,43 @@ from headrace.video.frame_format import Crop, FrameFormat, Orientation
 
 
 class Converter(Protocol[Pixels]):
-    """Makes decoded frames of one stream, on the CPU or on a device, into pixels. Not thread-safe.
+    """Converts decoded frames of one stream, on the CPU or on a device, to pixels. Not thread-safe.
 
-    A backend that keeps frames on its device brings one whose pixels are tensors there.
+    A backend that keeps frames on its device supplies a converter to tensors on it.
     """
 
     def shape_of(self, frame: VideoFrame) -> tuple[int, ...]:
-        """Return the shape of the pixels that a frame becomes.
+        """Return the shape of a frame's pixels.
 
         Raises:
-            DecodeError: it cannot be made into what is asked for.
+            DecodeError: the frame cannot be converted to the requested format.
         """
         ...
 
     def new(self, shape: tuple[int, ...]) -> Pixels:
-        """Return memory for pixels of `shape`, of any content, where frames are converted to."""
+        """Return uninitialised memory for pixels of `shape`, on the converter's device."""
         ...
 
     def convert(self, frame: VideoFrame, out: Pixels | None) -> Pixels:
-        """Return a frame as uint8 pixels, in `out` if it is given. Raises as `shape_of` does."""
+        """Return a frame as uint8 pixels, in `out` if given. Raises as `shape_of` does."""
         ...
 
 
 class Conversion(Generic[Pixels]):
-    """Converts the frames of one job into their places. A frame may come again: the last counts."""
+    """Converts the frames of one job into its output. If a frame repeats, the last one counts."""
 
     def __init__(
         self, converter: Converter[Pixels], wanted: Sequence[int], out: Out[Pixels] | None
     ) -> None:
-        """Convert nothing yet; without `out` each frame gets memory of its own."""
+        """Convert nothing yet; without `out` each frame gets its own memory."""
         self._converter: Converter[Pixels] = converter
         self._slots = {number: slot for slot, number in enumerate(wanted)}
         self._out: Out[Pixels] | None = out
         self.refused: dict[int, DecodeError] = {}
-        """Frames that could not be converted, and why."""
+        """Index of each frame that could not be converted -> the error."""
 
     def pixels(self, number: int, frame: VideoFrame) -> Pixels | None:
-        """Return a frame converted, in its place; None if it cannot be, and a note in `refused`."""
+        """Return a converted frame, in its output slot; None if it fails, noted in `refused`."""
         slot, out, converter = self._slots[number], self._out, self._converter
         try:
             if isinstance(out, FrameWriter):
@@ -76,10 +76,10 @@ class Conversion(Generic[Pixels]):
 def output_size(
     frame: VideoFrame, shape: FrameFormat, orientation: Orientation, source: str
 ) -> tuple[int, int]:
-    """Return (height, width) of what a frame becomes.
+    """Return (height, width) of a converted frame.
 
     Raises:
-        DecodeError: the crop does not lie inside the frame, as the stream changes its size.
+        DecodeError: the crop lies outside the frame, because the stream changes its size.
     """
     upright = orientation.upright_size((frame.height, frame.width))
     try:
@@ -93,11 +93,11 @@ def output_size(
 def size_has_changed(
     frame: VideoFrame, source: str, before: Sequence[int], size: Sequence[int]
 ) -> DecodeError:
-    """Return the error of a frame that comes in another (height, width) than those before."""
+    """Return the error for a frame whose (height, width) differs from earlier frames."""
     return DecodeError(
-        f"frames of {source} change their size on the way: from {'x'.join(map(str, before))} to "
+        f"frames of {source} change their size: from {'x'.join(map(str, before))} to "
         f"{'x'.join(map(str, size))} (height x width); give a size, so that all become equal, or "
-        "ask for frames of one size at a time",
+        "request frames of one size at a time",
         source=source,
         pts=frame.pts,
     )
@@ -109,42 +109,41 @@ _RGB_16 = "rgb48le" if sys.byteorder == "little" else "rgb48be"
 class ArrayConverter:
     """Converts frames of one stream to arrays: a `Converter`. Not thread-safe: one per decoder.
 
-    Matrix (BT.601, 709, 2020) and range are taken from each frame's own tags; untagged means
-    BT.601 limited range, as in FFmpeg. 10-bit becomes 8-bit, unless 16 bits are asked for. By
-    `area`, shrinking averages, which costs a quarter of converting at full size and resizing
-    afterwards; growing is bicubic.
+    Matrix (BT.601, 709, 2020) and range come from each frame's tags; untagged frames are BT.601
+    limited range, as in FFmpeg. 10 bits become 8, unless 16 are requested. `area` averages while
+    shrinking, at a quarter of the cost of converting at full size and resizing; growing is bicubic.
     """
 
     def __init__(self, shape: FrameFormat, orientation: Orientation, source: str) -> None:
         self._shape = shape
         self._orientation = orientation
         self.source = source
-        """What frames are of, in messages."""
+        """Name of the stream in messages."""
         self._scaler = VideoReformatter()
         self._packer = Yuv420Packer()
-        # Numbers of any width go through what is typed for 8 bits.
+        # Typed as uint8; at run time also uint16.
         self._dtype: np.dtype[np.uint8] = np.dtype(shape.dtype)
         self._format = "rgb24" if shape.dtype == "uint8" else _RGB_16
 
     def output_size(self, frame: VideoFrame) -> tuple[int, int]:
-        """Return (height, width) of the result. Raises as the function of that name does."""
+        """Return (height, width) of the result. Raises as the module's function does."""
         return output_size(frame, self._shape, self._orientation, self.source)
 
     def shape_of(self, frame: VideoFrame) -> tuple[int, ...]:
-        """Return the shape of the array that a frame becomes. Raises as `output_size` does."""
+        """Return the shape of a frame's array. Raises as `output_size` does."""
         return self._shape.array_shape(self.output_size(frame))
 
     def new(self, shape: tuple[int, ...]) -> Array:
-        """Return an array of `shape`, of any content."""
+        """Return an uninitialised array of `shape`."""
         return np.empty(shape, self._dtype)
 
     def convert(self, frame: VideoFrame, out: Array | None) -> Array:
-        """Return `frame` in the layout of the shape, written into `out` if it is given.
+        """Return `frame` in the format's layout, written into `out` if given.
 
         Raises:
-            ConfigError: `out` has numbers of another type.
-            DecodeError: the frame does not fit `out`, as frames of this stream change their size;
-                or its colours cannot be converted.
+            ConfigError: `out` has another dtype.
+            DecodeError: the frame does not fit `out`, because the stream changes its size; or its
+                colors cannot be converted.
         """
         size = self.output_size(frame)
         expected = self._shape.array_shape(size)
@@ -152,8 +151,7 @@ class ArrayConverter:
             out = self.new(expected)
         elif out.dtype != self._dtype:
             raise ConfigError(
-                f"frames of {self.source} are {self._dtype}, and were to be written to memory of "
-                f"{out.dtype}; give memory of their type"
+                f"out must be {self._dtype} for frames of {self.source}, got {out.dtype}"
             )
         elif out.shape != expected:
             raise size_has_changed(frame, self.source, out.shape[:2], size)
@@ -161,8 +159,8 @@ class ArrayConverter:
             self._write(frame, out)
         except (av.error.FFmpegError, ValueError) as error:
             raise DecodeError(
-                f"a frame of {self.source} cannot be converted from {frame.format.name}, colour "
-                f"matrix {int(frame.colorspace)}: {error}; encode the file anew with other colours",
+                f"a frame of {self.source} cannot be converted from {frame.format.name}, color "
+                f"matrix {int(frame.colorspace)}: {error}; re-encode the file with another matrix",
                 source=self.source,
                 pts=frame.pts,
             ) from error
@@ -185,7 +183,7 @@ class ArrayConverter:
         fitting.place(turn.upright(picture), out)
 
     def _to_rgb(self, frame: VideoFrame, size: tuple[int, int]) -> Array:
-        """Return a view of the RGB picture, valid as long as the frame behind it."""
+        """Return a view of the RGB image, valid as long as the returned array's frame."""
         height, width = size
         shrinks = height <= frame.height and width <= frame.width
         picture = self._scaler.reformat(
@@ -200,7 +198,9 @@ class ArrayConverter:
         return rows.view(self._dtype).reshape(height, width, 3)
 
     def _cut(self, frame: VideoFrame, crop: Crop) -> VideoFrame:
-        """Return a crop as RGB: cut from the whole frame, as colour is stored more coarsely."""
+        """Return a crop as RGB, cut from the full frame, because chroma is stored at lower
+        resolution.
+        """
         stored = self._orientation.stored_crop(crop, (frame.height, frame.width))
         whole = self._to_rgb(frame, (frame.height, frame.width))
         cut = whole[stored.top :, stored.left :][: stored.height, : stored.width]

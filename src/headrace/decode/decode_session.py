@@ -1,4 +1,6 @@
-"""One way through a stream: from an entry on, packet by packet, with what may be believed there."""
+"""Decode session: one open stream and codec, decoding ranges of frames from a random access point
+on.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from av.video.frame import PictureType, VideoFrame
 
 from headrace.decode.demuxer import Demuxer
-from headrace.decode.gop_verification import certain_span, plain_frames_from
+from headrace.decode.gop_verification import guaranteed_span, reference_frames_from
 from headrace.decode.gpu_frames import GpuFrames
 from headrace.decode.protocol import DecodeCounters
 from headrace.video.codec import (
-    CODECS_MADE_ANEW,
+    REOPENABLE_CODECS,
     Codec,
     DecodedFrame,
     FfmpegCodec,
@@ -20,306 +22,324 @@ from headrace.video.codec import (
     new_codec,
     prepare,
 )
-from headrace.video.h264_error_reset import RestartParameters, plain_codec, spoiling
+from headrace.video.h264_error_reset import RestartParameters, droppable_damage, reference_codec
 from headrace.video.random_access import RandomAccess
 from headrace.video.stream_index import StreamIndex
 
 
-def concealed(
+def decode_concealed(
     index: StreamIndex, wanted: Sequence[int], counters: DecodeCounters
 ) -> Iterator[tuple[int, VideoFrame]]:
-    """Yield (index, frame) for `wanted`, ascending: what a player shows at that moment.
+    """Yield (index, frame) for `wanted`, ascending: the frame a player shows at that moment.
 
-    Where FFmpeg gives a frame in spite of damage, it is that; where it gives none, the picture that
-    is shown before, or the first that comes. Nothing is yielded where none comes at all.
-    Decoding begins at the certain entry before that of the first, whose pictures FFmpeg patches
-    with, and ends behind the last.
-    Cost: opens the file, and decodes those GOPs; added to `counters`.
+    Where FFmpeg outputs a frame in spite of damage, it is that frame. Otherwise it is the frame
+    shown before, or the first that is output. Nothing is yielded where FFmpeg outputs no frame at
+    all.
+    Decoding starts at the guaranteed entry before that of the first wanted frame, whose frames
+    FFmpeg conceals with, and ends after the last wanted frame.
+    Cost: opens the file and decodes these GOPs; added to `counters`.
     """
-    begin, _ = certain_span(index, index.gop_of(wanted[0]))
+    begin, _ = guaranteed_span(index, index.gop_of(wanted[0]))
     if begin > 0:
-        begin, _ = certain_span(index, begin - 1)
-    left = deque(wanted)
+        begin, _ = guaranteed_span(index, begin - 1)
+    remaining = deque(wanted)
     before: VideoFrame | None = None
-    for number, frame in plain_frames_from(index, begin, counters):
-        while left and left[0] < number:
-            yield left.popleft(), frame if before is None else before
-        if left and left[0] == number:
-            yield left.popleft(), frame
-        if not left:
+    for frame_index, frame in reference_frames_from(index, begin, counters):
+        while remaining and remaining[0] < frame_index:
+            yield remaining.popleft(), frame if before is None else before
+        if remaining and remaining[0] == frame_index:
+            yield remaining.popleft(), frame
+        if not remaining:
             return
         before = frame
-    while left and before is not None:
-        yield left.popleft(), before
+    while remaining and before is not None:
+        yield remaining.popleft(), before
 
 
 class DecodeSession:
-    """Decodes stretches of one stream, going on from one to the next where it can. Not thread-safe.
+    """Decodes ranges of one stream, without a seek between them where possible. Not thread-safe.
 
-    It gives only frames that a plain decode gives too, as far as the entry is to be believed; where
-    it meets damage that nothing is known of, it breaks, and its caller finds out.
+    Frames are equal to those of a reference decode as far as the entry's random access holds. At
+    damage without a known status the range breaks off, and the caller verifies the GOP.
     """
 
     def __init__(self, index: StreamIndex, counters: DecodeCounters, gpu: GpuFrames | None) -> None:
         self._index = index
         self._counters = counters
         self._gpu = gpu
-        self._feed = Demuxer(index, counters)
+        self._demuxer = Demuxer(index, counters)
         self._codec: Codec | None = None
         self._reorder_depth = 0
         self._settles_late = index.has_late_frames
         self._ready: deque[DecodedFrame] = deque()
-        self._inside: set[int] = set()
-        """Ordinals of packets that were sent and whose frame is still to come."""
-        self._withheld: set[int] = set()
-        """Indices of frames that were not decoded, as nobody wanted them."""
-        self._emitted = -1
-        """Highest index that came out since the entry."""
-        self._entry = 0
+        self._in_codec: set[int] = set()
+        """Indices of packets that were sent and whose frame is not output yet."""
+        self._skipped: set[int] = set()
+        """Indices of disposable frames that were not requested and not decoded."""
+        self._last_output = -1
+        """Highest frame index that was output since the entry."""
+        self._entry_gop = 0
         self._is_drained = False
         self._is_at_end = False
-        self._is_believed = False
-        self._is_sound = True
-        """Whether the codec works, by what came of it last: a frame, or a report of damage."""
-        self.doubted: int | None = None
-        """The frame whose damage broke the last stretch; None where none did."""
+        self._is_entry_confirmed = False
+        self._is_working = True
+        """Whether the codec works: its last output was a frame, not a report of damage."""
+        self.doubtful_frame: int | None = None
+        """The frame whose damage broke off the last range; None where there was no such damage."""
         self.is_broken = False
-        """Whether the last stretch ended before its end."""
+        """Whether the last range broke off before its end."""
 
-    def stretch(
+    def decode_range(
         self,
         gop: int,
         wanted: list[int],
         *,
         skips: bool,
-        goes_on: bool,
+        may_continue: bool,
         following: int | None = None,
     ) -> Iterator[tuple[int, VideoFrame]]:
-        """Decode from the keyframe of `gop`; yield (index, frame) of the wanted ones, in order.
+        """Decode from the keyframe of `gop`; yield (index, frame) of the wanted frames, in order.
 
-        A frame is to be believed once `is_settled` says so, or the stretch has ended without
-        `is_broken`. It breaks where damage is reported of which nothing is known, or the entry
-        proves to be none; the passage then stands nowhere.
+        A frame is final once `is_settled` returns True, or the range has ended without `is_broken`.
+        The range breaks off at reported damage without a known status, and where the entry is no
+        keyframe; the session then has no position.
 
         Args:
-            gop: Where to enter, unless reading on brings the same.
-            wanted: Indices, ascending, none twice, none before `gop`.
-            skips: Whether to leave out frames that nobody wants and nothing refers to.
-            goes_on: Whether a stretch may follow that reads on.
-            following: The first frame that it wants, if that is known.
+            gop: The GOP to start at, unless reading on from the current position gives the same
+                frames.
+            wanted: Frame indices, ascending, without duplicates, none before `gop`.
+            skips: Whether to leave out disposable frames that are not wanted.
+            may_continue: Whether a later range may continue from here.
+            following: The first frame of that range, if known.
         """
-        left, last = set(wanted), wanted[-1]
+        remaining, last = set(wanted), wanted[-1]
         unsettled: list[int] = []
-        self.doubted, self.is_broken = None, False
-        end = None if goes_on else self._end_of(wanted)
+        self.doubtful_frame, self.is_broken = None, False
+        end = None if may_continue else self._end_of(wanted)
         until = last if following is None else following
-        if not self._reaches(gop, wanted):
-            self._enter(gop)
+        if not self._can_continue(gop, wanted):
+            self._seek(gop)
         while True:
-            while self._ready and self._index.number_of(self._ready[0].ordinal) <= last:
-                ordinal, frame = self._ready.popleft()
-                number = self._index.number_of(ordinal)
-                self._emitted = max(self._emitted, number)
-                if number in left:
-                    left.discard(number)
+            while self._ready and self._index.frame_index_of(self._ready[0].packet_index) <= last:
+                packet_index, frame = self._ready.popleft()
+                frame_index = self._index.frame_index_of(packet_index)
+                self._last_output = max(self._last_output, frame_index)
+                if frame_index in remaining:
+                    remaining.discard(frame_index)
                     if self._settles_late:
-                        unsettled.append(number)
-                    yield number, frame
+                        unsettled.append(frame_index)
+                    yield frame_index, frame
             if unsettled:
-                unsettled = [number for number in unsettled if not self.is_settled(number)]
-            is_past = not left or bool(self._ready)
+                unsettled = [
+                    frame_index for frame_index in unsettled if not self.is_settled(frame_index)
+                ]
+            is_past = not remaining or bool(self._ready)
             if self._is_drained or (is_past and not unsettled):
                 return
-            if not self._advance(left, until, end, skips=skips):
-                self.lose()
+            if not self._advance(remaining, until, end, skips=skips):
+                self.invalidate()
                 self.is_broken = True
                 return
 
-    def is_settled(self, number: int) -> bool:
-        """Return whether all that was decoded before a frame, and is shown after it, came out.
+    def is_settled(self, frame_index: int) -> bool:
+        """Return whether all frames decoded before a frame, and shown after it, were output.
 
-        Such frames it may lean on, and damage to them is reported only when they come out.
+        The frame may refer to them, and their damage is reported only when they are output.
         """
-        if not self._settles_late or self._is_drained or not self._inside:
+        if not self._settles_late or self._is_drained or not self._in_codec:
             return True
-        number_of = self._index.number_of
-        # Frames come out in the order in which they are shown: what should have is not coming.
-        newest = number_of(self._ready[-1].ordinal) if self._ready else self._emitted
-        self._inside = {ordinal for ordinal in self._inside if number_of(ordinal) > newest}
-        ordinal = int(self._index.ordinal[number])
-        return all(other > ordinal for other in self._inside)
+        frame_index_of = self._index.frame_index_of
+        # Output is in presentation order: a frame before the newest one will not come any more.
+        newest = frame_index_of(self._ready[-1].packet_index) if self._ready else self._last_output
+        self._in_codec = {
+            packet_index for packet_index in self._in_codec if frame_index_of(packet_index) > newest
+        }
+        packet_index = int(self._index.packet_index[frame_index])
+        return all(other > packet_index for other in self._in_codec)
 
-    def lose(self) -> None:
-        """Stand nowhere: the next stretch begins with a seek."""
+    def invalidate(self) -> None:
+        """Drop the position: the next range starts with a seek."""
         self._ready.clear()
-        self._inside.clear()
-        self._feed.lose()
+        self._in_codec.clear()
+        self._demuxer.invalidate()
         self._is_at_end = False
 
-    def fail(self) -> None:
-        """Rest behind an error of the GPU: its codec is not used again."""
-        self._is_sound = False
-        self.rest()
+    def mark_failed(self) -> None:
+        """Release the codec after an error of the GPU, so that it is not reused."""
+        self._is_working = False
+        self.release_codec()
 
-    def rest(self) -> None:
-        """Release the codec; the file stays open where a codec can be made anew."""
-        self.lose()
+    def release_codec(self) -> None:
+        """Release the codec; the file stays open where the codec can be reopened."""
+        self.invalidate()
         self._drop_codec()
-        if not self._is_made_anew:
-            self._feed.close()
+        if not self._is_reopenable:
+            self._demuxer.close()
 
     def close(self) -> None:
         """Release the file and the codec."""
-        self.lose()
+        self.invalidate()
         self._drop_codec()
-        self._feed.close()
+        self._demuxer.close()
 
     @property
-    def _is_made_anew(self) -> bool:
-        return self._index.info.codec in CODECS_MADE_ANEW and not self._index.is_told_once
+    def _is_reopenable(self) -> bool:
+        return self._index.info.codec in REOPENABLE_CODECS and not self._index.needs_one_codec
 
-    def _reaches(self, gop: int, wanted: list[int]) -> bool:
+    def _can_continue(self, gop: int, wanted: list[int]) -> bool:
         """Return whether reading on delivers `wanted` as well as a seek to `gop` would.
 
-        It does when the passage began at or before that keyframe, nothing wanted has passed or was
-        withheld, and no whole GOP lies in between. What was read to its end has been decoded.
+        True if the session started at or before that keyframe, no wanted frame was passed or
+        skipped, and no whole GOP lies in between. Packets read up to the end count as decoded.
         """
-        if wanted[0] <= self._emitted or self._entry > gop:
+        if wanted[0] <= self._last_output or self._entry_gop > gop:
             return False
-        ahead = self._feed.next_ordinal
-        is_read = self._is_at_end if ahead is None else int(self._index.gop_ordinal[gop]) <= ahead
-        return is_read and self._withheld.isdisjoint(wanted)
+        ahead = self._demuxer.next_packet
+        is_read = self._is_at_end if ahead is None else int(self._index.gop_packet[gop]) <= ahead
+        return is_read and self._skipped.isdisjoint(wanted)
 
-    def _enter(self, gop: int) -> None:
-        """Stand before the keyframe of `gop`, with a codec that knows nothing of what was."""
+    def _seek(self, gop: int) -> None:
+        """Go to the keyframe of `gop`, with a codec that holds nothing of earlier packets."""
         self._ready.clear()
-        self._inside.clear()
-        self._withheld.clear()
-        self._emitted, self._entry = -1, gop
+        self._in_codec.clear()
+        self._skipped.clear()
+        self._last_output, self._entry_gop = -1, gop
         self._is_drained = self._is_at_end = False
-        # Where the pictures are known, each is held against its own.
-        is_known = self._index.verdicts.knows(int(self._index.gop_start[gop]))
-        self._is_believed = is_known or self._index.gop_trust[gop] != RandomAccess.TYPED
-        if gop == 0 and not self._is_made_anew and self._codec is not None:
-            self._feed.close()  # Flushed, some codecs still know a picture; the start knows none.
-        was_open = self._feed.is_open
-        self._feed.go_to(gop)
-        if self._codec is None or self._is_made_anew or not was_open:
+        # Frames with a known status are compared with their digest.
+        is_known = self._index.frame_status.knows(int(self._index.gop_start[gop]))
+        self._is_entry_confirmed = (
+            is_known or self._index.gop_random_access[gop] != RandomAccess.INTRA
+        )
+        if gop == 0 and not self._is_reopenable and self._codec is not None:
+            self._demuxer.close()  # Some codecs keep a frame after a flush.
+        was_open = self._demuxer.is_open
+        self._demuxer.go_to(gop)
+        if self._codec is None or self._is_reopenable or not was_open:
             self._drop_codec()
             self._codec = self._new_codec(self._index.doubled.tolist() if gop == 0 else ())
             if not is_known:
-                self._codec.be_wary()
-            if self._index.gop_ordinal[gop] > 0:
-                self._codec.prime(self._feed.first, self._index.told_before(gop))
+                self._codec.enable_error_detection()
+            if self._index.gop_packet[gop] > 0:
+                self._codec.send_parameter_sets(
+                    self._demuxer.first, self._index.parameter_sets_before(gop)
+                )
         else:
             self._codec.flush()
 
     def _new_codec(self, doubled: Iterable[int]) -> Codec:
-        stream = self._feed.stream
+        stream = self._demuxer.stream
         if self._gpu is not None:
-            return self._gpu.codec(stream, self._feed.first)
-        if not self._is_made_anew:
+            return self._gpu.acquire_codec(stream, self._demuxer.first)
+        if not self._is_reopenable:
             return FfmpegCodec(prepare(stream.codec_context), doubled)
         context = new_codec(stream)
         if self._reorder_depth > context.reorder_depth:
             context.reorder_depth = self._reorder_depth
-        told = RestartParameters(stream, self._feed.first, self._index.told_before_packet)
-        return plain_codec(context, doubled, told)
+        restart = RestartParameters(
+            stream, self._demuxer.first, self._index.parameter_sets_before_packet
+        )
+        return reference_codec(context, doubled, restart)
 
     def _drop_codec(self) -> None:
         if self._codec is not None and self._gpu is not None:
-            self._gpu.let_rest(self._codec, is_sound=self._is_sound)
+            self._gpu.release_codec(self._codec, is_working=self._is_working)
         elif self._codec is not None:
-            # What it learnt on the way: a new one would lose frames until it has learnt it too.
+            # The depth found so far: a new codec would drop frames until it finds it too.
             self._reorder_depth = max(self._reorder_depth, self._codec.reorder_depth)
         self._codec = None
-        self._is_sound = True
+        self._is_working = True
 
     def _end_of(self, wanted: list[int]) -> int | None:
-        """Return the ordinal of the packet that nothing wanted needs; None where none is certain.
+        """Return the packet index after the last needed packet; None where it is not certain.
 
         A frame of two packets, as of two fields, would lack its second half.
         """
         if self._index.packets != len(self._index):
             return None
-        return int(self._index.ordinal[wanted].max()) + 1
+        return int(self._index.packet_index[wanted].max()) + 1
 
-    def _advance(self, left: set[int], until: int, end: int | None, *, skips: bool) -> bool:
-        """Send one packet, or drain the codec; return whether what comes may be believed."""
-        feed = self._feed
-        ordinal = feed.next_ordinal
-        packet = None if ordinal is None or ordinal == end else feed.read()
-        if packet is None or ordinal is None:
-            feed.lose()
+    def _advance(self, remaining: set[int], until: int, end: int | None, *, skips: bool) -> bool:
+        """Send one packet, or drain the codec; return whether the output is valid."""
+        demuxer = self._demuxer
+        packet_index = demuxer.next_packet
+        packet = None if packet_index is None or packet_index == end else demuxer.read()
+        if packet is None or packet_index is None:
+            demuxer.invalidate()
             self._is_drained = True
-            self._is_at_end = ordinal != end or ordinal == self._index.packets
-            return self._decode(None, self._index.packets - 1 if ordinal is None else ordinal - 1)
-        if (skips and self._may_withhold(ordinal, left, until)) or self._spoils(ordinal):
-            self._withheld.add(self._index.number_of(ordinal))
+            self._is_at_end = packet_index != end or packet_index == self._index.packets
+            return self._decode(
+                None, self._index.packets - 1 if packet_index is None else packet_index - 1
+            )
+        if (skips and self._can_skip(packet_index, remaining, until)) or self._is_damaged_reference(
+            packet_index
+        ):
+            self._skipped.add(self._index.frame_index_of(packet_index))
             return True
-        return self._decode(packet, ordinal)
+        return self._decode(packet, packet_index)
 
-    def _decode(self, packet: VideoPacket | None, ordinal: int) -> bool:
+    def _decode(self, packet: VideoPacket | None, packet_index: int) -> bool:
         assert self._codec is not None
-        decoded = self._codec.decode(ordinal, packet)
+        decoded = self._codec.decode(packet_index, packet)
         self._counters.frames_decoded += len(decoded.shown)
         if decoded.shown or decoded.reported:
-            self._is_sound = bool(decoded.shown)
+            self._is_working = bool(decoded.shown)
         if self._gpu is not None:
-            self._gpu.check(ordinal, packet, decoded.shown)
+            self._gpu.check(packet_index, packet, decoded.shown)
         if self._settles_late:
-            self._inside.add(ordinal)
-            self._inside.difference_update(decoded.reported)
-            self._inside.difference_update([shown.ordinal for shown in decoded.shown])
+            self._in_codec.add(packet_index)
+            self._in_codec.difference_update(decoded.reported)
+            self._in_codec.difference_update([shown.packet_index for shown in decoded.shown])
         for shown in decoded.shown:
             self._ready.append(shown)
-            if not self._is_believed and not self._is_keyframe(shown):
+            if not self._is_entry_confirmed and not self._confirm_entry(shown):
                 return False
         for bad in decoded.reported:
-            self.doubted = self._doubt(bad)
-            if self.doubted is not None:
+            self.doubtful_frame = self._unknown_damage(bad)
+            if self.doubtful_frame is not None:
                 return False
         return True
 
-    def _is_keyframe(self, shown: DecodedFrame) -> bool:
-        """Return whether the first frame that came out shows the entry to be one."""
-        self._is_believed = (
-            shown.ordinal == int(self._index.gop_ordinal[self._entry])
+    def _confirm_entry(self, shown: DecodedFrame) -> bool:
+        """Return whether the first output frame shows that the entry is a keyframe."""
+        self._is_entry_confirmed = (
+            shown.packet_index == int(self._index.gop_packet[self._entry_gop])
             and shown.frame.key_frame
             and shown.frame.pict_type == PictureType.I
         )
-        return self._is_believed
+        return self._is_entry_confirmed
 
-    def _doubt(self, bad: int) -> int | None:
-        """Return the frame of reported damage, if nothing is known of it yet.
+    def _unknown_damage(self, bad: int) -> int | None:
+        """Return the frame of reported damage, if its status is not known yet.
 
-        Frames shown before the keyframe of the entry lean on the GOP before: they cannot decode
-        cleanly here, and no later frame leans on them.
+        Frames shown before the keyframe of the entry refer to the GOP before: they cannot decode
+        cleanly here, and no later frame refers to them.
         """
         index = self._index
-        number = index.number_of(bad)
-        if number < 0:
-            number = int(index.gop_start[index.gop_of_ordinal(bad)])
-        elif number < index.gop_start[self._entry]:
+        frame_index = index.frame_index_of(bad)
+        if frame_index < 0:
+            frame_index = int(index.gop_start[index.gop_of_packet(bad)])
+        elif frame_index < index.gop_start[self._entry_gop]:
             return None
-        return None if index.verdicts.knows(number) else number
+        return None if index.frame_status.knows(frame_index) else frame_index
 
-    def _spoils(self, ordinal: int) -> bool:
-        """Return whether a packet is known to be damaged, and is left out for those behind it."""
-        if self._index.verdicts.table is None:
+    def _is_damaged_reference(self, packet_index: int) -> bool:
+        """Return whether a packet is known as damaged, and dropped to protect later packets."""
+        if self._index.frame_status.table is None:
             return False
-        number = self._index.number_of(ordinal)
-        if number < 0 or not self._index.verdicts.is_damaged(number):
+        frame_index = self._index.frame_index_of(packet_index)
+        if frame_index < 0 or not self._index.frame_status.is_damaged(frame_index):
             return False
-        is_droppable = self._index.is_droppable[number]
-        return bool(spoiling(self._index.info.codec, [ordinal], lambda _: bool(is_droppable)))
+        is_disposable = self._index.is_disposable[frame_index]
+        return bool(
+            droppable_damage(self._index.info.codec, [packet_index], lambda _: bool(is_disposable))
+        )
 
-    def _may_withhold(self, ordinal: int, left: set[int], until: int) -> bool:
-        """Return whether a packet need not be decoded to deliver `left`.
+    def _can_skip(self, packet_index: int, remaining: set[int], until: int) -> bool:
+        """Return whether a packet need not be decoded to deliver `remaining`.
 
-        From `until` on frames are decoded all the same: the stretch that follows goes on from here.
+        From `until` on all frames are decoded: the following range continues from here.
         """
-        number = self._index.number_of(ordinal)
-        if number < 0 or number >= until or number in left:
+        frame_index = self._index.frame_index_of(packet_index)
+        if frame_index < 0 or frame_index >= until or frame_index in remaining:
             return False
-        return bool(self._index.is_droppable[number])
+        return bool(self._index.is_disposable[frame_index])

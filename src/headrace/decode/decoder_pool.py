@@ -1,4 +1,4 @@
-"""A few open decoders, so that a video that is asked for again need not be opened again."""
+"""Decoder pool: an LRU pool of open decoders for repeated reads of videos."""
 
 import os
 from collections import OrderedDict
@@ -7,7 +7,7 @@ from typing import Any
 
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.device_scheduler import DeviceCounters, DeviceScheduler
-from headrace.decode.open_decoder import open_either
+from headrace.decode.open_decoder import open_any_decoder
 from headrace.decode.protocol import DecodeCounters, Decoder
 from headrace.decode.proxy_decoder import ProxyCodecs
 from headrace.units import check_integers
@@ -19,14 +19,13 @@ _OPTIONS = ("_shape", "_max_open", "_keeps_codecs", "_decoding")
 
 
 class DecoderPool:
-    """Keeps at most `max_open` files open; the one unused for longest is closed first.
+    """Keeps at most `max_open` files open, and closes the least recently used first.
 
-    Only the decoder in use holds a codec, some 10 MB at 720p; the others wait at a few 100 kB,
-    unless codecs are kept, as streams that are read in turn need them.
+    Only the decoder in use holds a codec, some 10 MB at 720p; idle decoders take a few 100 kB,
+    unless codecs are kept, as interleaved streams need.
 
-    For one thread. In a process that was forked from its own it starts empty: a decoder there would
-    share its place in the file with the parent's, and miss the threads that only the parent has.
-    Sent to another process, it arrives empty.
+    For one thread. After a fork the child starts with an empty pool: inherited decoders share file
+    positions with the parent, and lack its threads. Pickled, it arrives empty.
     """
 
     def __init__(
@@ -40,10 +39,10 @@ class DecoderPool:
         """Open nothing yet.
 
         Args:
-            shape: What frames are made into.
-            max_open: Files.
-            keeps_codecs: Whether decoders that wait keep what they have decoded.
-            decoding: What decodes, where, and of which kind its pixels are.
+            shape: Format of the decoded frames.
+            max_open: Most open files.
+            keeps_codecs: Whether idle decoders keep their codec.
+            decoding: Backend, device, and kind of pixels.
 
         Raises:
             ConfigError: `max_open` is below 1.
@@ -57,28 +56,27 @@ class DecoderPool:
 
     @property
     def counters(self) -> DecodeCounters:
-        """What decoding cost in this process, over all decoders there ever were."""
+        """Decoding cost in this process, over all decoders so far."""
         self._leave_inherited()
         return sum((each.counters for each in tuple(self._open.values())), self._closed)
 
     @property
     def decoded_by(self) -> DeviceCounters | None:
-        """What the CPU and the GPU did in this process; None unless decoding is `auto`."""
+        """Totals of the CPU and the GPU in this process; None unless decoding is `auto`."""
         self._leave_inherited()
-        return None if self._chooser is None else self._chooser.decoded_by
+        return None if self._scheduler is None else self._scheduler.decoded_by
 
     def decoder(
         self, index: StreamIndex, reader: Hashable = None, shape: FrameFormat | None = None
     ) -> Decoder[Any]:
-        """Return the decoder of a video; valid until the next call, when its codec may rest.
+        """Return the decoder of a video; valid until the next call, which may release its codec.
 
-        Whoever reads streams in several places names each `reader`: it has a decoder of its own,
-        of the video that it read last.
+        Each named `reader` has its own decoder, of the video it read last.
 
         Args:
             index: The video.
-            reader: Who reads it.
-            shape: What frames are made into; None: what the pool was made with.
+            reader: Name of the reader; None: one decoder per video.
+            shape: Format of the decoded frames; None: the pool's.
         """
         self._leave_inherited()
         key = id(index) if reader is None else reader
@@ -91,8 +89,8 @@ class DecoderPool:
         if key not in self._open:
             while len(self._open) >= self._max_open:
                 self._close(next(iter(self._open)))
-            self._open[key] = open_either(
-                *asked, self._decoding, codecs=self._codecs, chooser=self._chooser
+            self._open[key] = open_any_decoder(
+                *asked, self._decoding, codecs=self._codecs, scheduler=self._scheduler
             )
             self._asked[key] = asked
         self._open.move_to_end(key)
@@ -111,7 +109,7 @@ class DecoderPool:
             self._close(key)
 
     def close(self) -> None:
-        """Close all decoders; those that another process opened are left to it."""
+        """Close all decoders; decoders of a parent process are left to it."""
         self._leave_inherited()
         for key in tuple(self._open):
             self._close(key)
@@ -126,7 +124,7 @@ class DecoderPool:
     def _leave_inherited(self) -> None:
         """Start empty in a process that was forked from the one that opened the decoders."""
         if self._pid != os.getpid():
-            # Kept: freeing one may wait for threads of FFmpeg that were not forked.
+            # Kept alive: freeing one may wait for FFmpeg threads that were not forked.
             self._start_empty((*self._inherited, *self._open.values(), self._codecs))
 
     def _start_empty(self, inherited: tuple[object, ...] = ()) -> None:
@@ -135,7 +133,7 @@ class DecoderPool:
         self._asked: dict[Hashable, _Asked] = {}
         self._closed = DecodeCounters()
         self._codecs = ProxyCodecs()
-        self._chooser = DeviceScheduler(tries=False) if self._decoding.is_auto else None
+        self._scheduler = DeviceScheduler(explores=False) if self._decoding.is_auto else None
         self._inherited = inherited
 
     def __enter__(self) -> "DecoderPool":

@@ -1,4 +1,4 @@
-"""The packets of a file, from the start or from any GOP on."""
+"""Demuxer: reads the packets of one stream, from its start or from any GOP."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from headrace.video.packet_table import length_of, signature_of
 from headrace.video.stream_index import StreamIndex
 
 _AIMS = (("gop_pts", 0), ("gop_dts", 0), ("gop_dts", 1), ("gop_dts", 3))
-"""By which time to seek, and how many keyframes before: where a container lands behind its aim."""
+"""Seek targets in order of preference: (column of times, keyframes before the target). Some
+containers land after the requested time."""
 
 
 class WrongPacketError(DecodeError):
-    """After a seek the container gives other packets than it gave in order."""
+    """After a seek the container returns other packets than in a linear read."""
 
 
 class Demuxer:
-    """An open file that stands before a packet. Not thread-safe."""
+    """An open file with a read position. Not thread-safe."""
 
     def __init__(self, index: StreamIndex, counters: DecodeCounters) -> None:
-        """Open nothing yet. What is read is added to `counters`."""
+        """Open nothing yet. Packets and bytes read are added to `counters`."""
         self._index = index
         self._counters = counters
         self._container: InputContainer | None = None
@@ -37,11 +38,11 @@ class Demuxer:
         self._is_sought = False
         self._can_seek = index.is_seekable
         self._aim = 0
-        """What found the packet last."""
+        """Index in `_AIMS` of the target that found the last packet."""
         self.first: VideoPacket | None = None
-        """The first packet of the stream, with what is said there once."""
-        self.next_ordinal: int | None = None
-        """Ordinal of the next packet; None: nowhere, or behind the end."""
+        """The first packet of the stream, with its one-time headers."""
+        self.next_packet: int | None = None
+        """Index of the next packet; None without a position or past the end."""
 
     @property
     def is_open(self) -> bool:
@@ -50,60 +51,61 @@ class Demuxer:
 
     @property
     def stream(self) -> VideoStream:
-        """The stream; opens the file if it is not."""
+        """The stream; opens the file if it is closed."""
         if self._stream is None:
             self._open()
         assert self._stream is not None
         return self._stream
 
     def go_to(self, gop: int) -> None:
-        """Stand before the packet that a GOP is decoded from."""
-        ordinal = int(self._index.gop_ordinal[gop])
-        if self.next_ordinal != ordinal and not self._seek(gop):
-            if self.next_ordinal is None or self.next_ordinal > ordinal:
+        """Go to the packet that a GOP is decoded from."""
+        packet_index = int(self._index.gop_packet[gop])
+        if self.next_packet != packet_index and not self._seek(gop):
+            if self.next_packet is None or self.next_packet > packet_index:
                 self.close()
                 self._open()
-            for _ in range(self.next_ordinal or 0, ordinal):
+            for _ in range(self.next_packet or 0, packet_index):
                 next(self._packets, None)
                 self._counters.packets_read += 1
-        self.next_ordinal = ordinal
+        self.next_packet = packet_index
 
     def read(self) -> VideoPacket | None:
-        """Return the next packet; None at the end, after which the feed stands nowhere.
+        """Return the next packet; None at the end, where the demuxer has no position.
 
         Raises:
-            WrongPacketError: it is another than in order; from now on the feed reads in order.
+            WrongPacketError: the packet differs from the indexed one; from now on packets are read
+                linearly.
             ScanError: reading fails.
         """
-        assert self.next_ordinal is not None
+        assert self.next_packet is not None
         packet = next(self._packets, None)
         if packet is None:
-            self.next_ordinal = None
+            self.next_packet = None
             return None
         self._counters.packets_read += 1
         self._counters.bytes_read += packet.size
-        ordinal = self.next_ordinal
-        # Its length is enough, as the packet that the seek led to was known by its bytes too.
+        packet_index = self.next_packet
+        # Comparing the length is enough: the first packet after the seek was compared by its bytes.
         if self._is_sought and (
-            ordinal >= self._index.packets
-            or packet.size != length_of(int(self._index.signature[ordinal]))
+            packet_index >= self._index.packets
+            or packet.size != length_of(int(self._index.signature[packet_index]))
         ):
             self._can_seek = False
             self.close()
             raise WrongPacketError(
-                f"packet {ordinal} of {self._index.source} is another after a seek than in order",
+                f"packet {packet_index} of {self._index.source} differs after a seek",
                 source=str(self._index.source),
             )
-        self.next_ordinal = ordinal + 1
+        self.next_packet = packet_index + 1
         return packet
 
-    def lose(self) -> None:
-        """Stand nowhere."""
-        self.next_ordinal = None
+    def invalidate(self) -> None:
+        """Drop the position."""
+        self.next_packet = None
 
     def close(self) -> None:
         """Release the file."""
-        self.next_ordinal = None
+        self.next_packet = None
         self._packets = iter(())
         self._stream = self.first = None
         if self._container is not None:
@@ -116,22 +118,22 @@ class Demuxer:
         self._stand(self._packets_here(), is_sought=False)
         self.first = next(self._packets)
         self._packets = chain([self.first], self._packets)
-        self.next_ordinal = 0
+        self.next_packet = 0
 
     def _seek(self, gop: int) -> bool:
-        """Seek to the packet that a GOP is decoded from; False when it is not found.
+        """Seek to the packet that a GOP is decoded from; return False if it is not found.
 
-        The container's own seek table is not trusted: the packet must be the very one.
+        The container's seek table is not trusted: the packet found is compared with the index.
         """
         if self._container is None:
             self._open()
-            if self._index.gop_ordinal[gop] == 0:
+            if self._index.gop_packet[gop] == 0:
                 return True
         if not self._can_seek or self._container is None:
             return False
         for aim in sorted(range(len(_AIMS)), key=lambda aim: aim != self._aim):
             target = self._target(gop, aim)
-            self.next_ordinal = None
+            self.next_packet = None
             self._counters.seeks += 1
             try:
                 self._container.seek(target, stream=self._stream, backward=True)
@@ -149,11 +151,11 @@ class Demuxer:
         return int(getattr(self._index, times)[max(0, gop - gops_back)])
 
     def _find(self, gop: int) -> bool:
-        """Read on until the packet is next; False where it was passed, or is not certain."""
+        """Read on until the GOP's packet is next; False if it was passed or is ambiguous."""
         index = self._index
-        signature = int(index.signature[index.gop_ordinal[gop]])
+        signature = int(index.signature[index.gop_packet[gop]])
         position, dts = int(index.gop_position[gop]), int(index.gop_dts[gop])
-        is_unique = index.is_unique[index.gop_ordinal[gop]]
+        is_unique = index.is_unique[index.gop_packet[gop]]
         for packet in self._packets:
             if packet is None:
                 return False

@@ -1,4 +1,4 @@
-"""Chooser: sends decode jobs to the GPU or the CPU, measures what they take, says where and why."""
+"""Device scheduler: sends decode jobs to the CPU or the GPU, and measures their time."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,79 +19,80 @@ from headrace.runtime.synchronization import CapacityLimiter
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceTotals:
-    """What was done on one way of decoding."""
+    """Totals of one decoding device."""
 
     jobs: int = 0
-    """Jobs that were ended there."""
+    """Jobs completed there."""
     frames: int = 0
-    """Frames that it delivered. Over all ways: each that was delivered, once."""
+    """Frames delivered from there. Summed over devices, each delivered frame counts once."""
     seconds: float = 0.0
-    """That threads were at it, added up; their wait for a turn is left out. Over `frames` it tells
-    what a frame takes there while all are at work."""
+    """Thread time spent decoding, without waits for a free decoder. Divided by `frames` it is the
+    cost of a frame under full load."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceCounters:
-    """What each way of decoding did, of `DecoderConfig(device="auto")`."""
+    """Totals per decoding device, with `DecoderConfig(device="auto")`."""
 
-    ways: Mapping[str, DeviceTotals] = field(default_factory=dict)
-    """`cpu`, and the GPU as in `cuda:0` if there is one, to what was done there."""
+    devices: Mapping[str, DeviceTotals] = field(default_factory=dict)
+    """`cpu`, and the GPU as in `cuda:0` if there is one -> its totals."""
     no_gpu: str | None = None
-    """Why no file goes to the GPU, or none any more; None: it takes part."""
+    """Why no file goes to the GPU, or none any more; None while it takes part."""
     on_cpu: Mapping[str, str] = field(default_factory=dict)
-    """Each file that only the CPU decodes, and why, where others may go to the GPU."""
+    """File that only the CPU decodes -> reason, while others may go to the GPU."""
 
     def __str__(self) -> str:
-        """Return it in one line; of the files on the CPU alone the first."""
-        said = [
-            f"{way}: {done.jobs} jobs, {done.frames} frames, {done.seconds:.2f} s"
-            for way, done in self.ways.items()
+        """Return one line; of the files on the CPU alone only the first is named."""
+        parts = [
+            f"{device}: {done.jobs} jobs, {done.frames} frames, {done.seconds:.2f} s"
+            for device, done in self.devices.items()
         ]
         if self.no_gpu is not None:
-            said.append(f"the CPU alone, as {self.no_gpu}")
+            parts.append(f"only the CPU decodes: {self.no_gpu}")
         for file, reason in [*self.on_cpu.items()][:1]:
-            said.append(f"{len(self.on_cpu)} of the files by the CPU alone, as {file}: {reason}")
-        return "; ".join(said)
+            parts.append(f"{len(self.on_cpu)} files on the CPU only, such as {file}: {reason}")
+        return "; ".join(parts)
 
 
 CPU: Final = "cpu"
-"""The way of decoding that is always there."""
-AT_ONCE: Final = 8
-"""Decoders on the GPU at a time. It has one engine or some, which the driver shares out; SPDL has
-seven at a time on an H100. Fewer would leave engines idle; more take memory, and on a GPU of one
-engine each takes longer, which is measured. What is best, no GPU has told us."""
-WAITING: Final = 32
-"""Threads besides those that decode: where the GPU is many times as fast as a core, so many jobs
-wait for it before one is sooner done on the CPU."""
+"""The device that is always present."""
+GPU_DECODERS: Final = 8
+"""Decoders on the GPU at a time, which share its engines; SPDL uses seven on an H100. Fewer leave
+engines idle; more take memory, and slow each other on a GPU with one engine, which is measured. The
+best number is not measured."""
+WAITING_THREADS: Final = 32
+"""Threads besides those that decode: where the GPU is many times as fast as a core, this many jobs
+wait for it before the CPU would finish one sooner."""
 
 _CPU_RATE: Final = 1.5e-3
-"""Seconds a core takes for a million pixels: 1.5 ns a pixel at 720p (recommendation.py)."""
+"""Seconds per million pixels on a core: 1.5 ns a pixel at 720p (recommendation.py)."""
 _GPU_RATE: Final = 1.0e-3
-"""Seconds NVDEC takes, for one job at a time: H.264 of 1600x900 at 707 frames/s on an A100, by
-ACCV-Lab's figures (docs/gpu.md). Until it is measured here."""
-_GPU_BEGINS: Final = 0.27
-"""Seconds that the first job takes besides, for CUDA and a decoder: huggingface/lerobot#913."""
-_GIVES_UP: Final = 3
-"""Files that the GPU fails on, before any that it decodes, until no more are tried."""
+"""Seconds per million pixels on NVDEC with one job at a time, until measured: H.264 of 1600x900 at
+707 frames/s on an A100, by ACCV-Lab's figures (docs/gpu.md)."""
+_GPU_START_SECONDS: Final = 0.27
+"""Seconds added to the first job, for CUDA and a decoder: huggingface/lerobot#913."""
+_MAX_FAILED_FILES: Final = 3
+"""Files that the GPU fails on before it has decoded any, after which it is not used."""
 
 
 @dataclass(kw_only=True, eq=False)
 class ScheduledJob:
-    """A job that was sent one way; or a row of them, which read on and stay there."""
+    """A job sent to one device; or a sequence of jobs that continue there."""
 
-    way: str
+    device: str
     codec: str
     seconds: float
-    """That it takes, estimated."""
+    """Estimated duration, seconds."""
     spent_ns: int = 0
-    """Of that, what is done."""
+    """Time spent so far, nanoseconds."""
 
 
 class DeviceScheduler:
-    """Sends each job where it is done soonest. Thread-safe; all decoders of a loader share one.
+    """Sends each job to the device that finishes it first. Thread-safe; shared by a loader's
+    decoders.
 
-    Until jobs of a codec were measured on a way, rates of others' machines stand in; each way is
-    tried once with each codec, and now and then again.
+    Until a codec's jobs are measured on a device, rates of other machines are used; each device is
+    tried once per codec, and again from time to time.
     """
 
     def __init__(
@@ -99,162 +100,166 @@ class DeviceScheduler:
         *,
         cores: int | None = None,
         gpu: int = 0,
-        tries: bool = True,
+        explores: bool = True,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """Look for no GPU yet.
 
         Args:
-            cores: Jobs that the CPU does at a time; None: one for each core of this process.
+            cores: Jobs on the CPU at a time; None: one per core of this process.
             gpu: Number of the GPU.
-            tries: Whether ways are tried that do not promise to be sooner; not where one file is
-                read by one thread.
-            clock: What measures jobs.
+            explores: Whether devices are tried that are not estimated to be faster; False where one
+                thread reads one file.
+            clock: Measures jobs.
         """
         self.clock = clock
         self._lock = ForkSafeLock()
         self._gpu = f"cuda:{gpu}"
-        self._tries = tries
+        self._explores = explores
         cores = len(available_cores()) if cores is None else cores
-        self._at_once = {CPU: cores, self._gpu: AT_ONCE}
-        self._places = {
-            way: CapacityLimiter(most, clock=clock) for way, most in self._at_once.items()
+        self._at_once = {CPU: cores, self._gpu: GPU_DECODERS}
+        self._limiters = {
+            device: CapacityLimiter(limit, clock=clock) for device, limit in self._at_once.items()
         }
         self._rates = ThroughputEstimates(start={CPU: _CPU_RATE, self._gpu: _GPU_RATE})
-        self._under_way: list[ScheduledJob] = []
-        self._done: dict[str, DeviceTotals] = {CPU: DeviceTotals()}
+        self._running: list[ScheduledJob] = []
+        self._totals: dict[str, DeviceTotals] = {CPU: DeviceTotals()}
         self._on_cpu: dict[str, str] = {}
         self._failed: set[str] = set()
-        self._is_asked = False
+        self._is_probed = False
         self._no_gpu: str | None = None
 
     @property
     def gpu(self) -> str | None:
-        """The way of the GPU, as in `cuda:0`; None: it is not here, or fails. CUDA is not started.
+        """The GPU's device name, as in `cuda:0`; None: it is missing or fails. Does not start CUDA.
 
-        Asked of the machine once.
+        The machine is probed once.
         """
         with self._lock:
-            if not self._is_asked:
-                self._is_asked = True
-                self._no_gpu = why_cpu_alone(int(self._gpu.partition(":")[2]))
+            if not self._is_probed:
+                self._is_probed = True
+                self._no_gpu = cpu_only_reason(int(self._gpu.partition(":")[2]))
                 if self._no_gpu is None:
-                    self._done[self._gpu] = DeviceTotals()
+                    self._totals[self._gpu] = DeviceTotals()
             return self._gpu if self._no_gpu is None else None
 
     @property
-    def num_ways(self) -> int:
-        """How many ways there are."""
+    def num_devices(self) -> int:
+        """Number of devices."""
         return 1 if self.gpu is None else 2
 
     @property
     def threads(self) -> int:
-        """How many threads to have: for the jobs of the CPU, and to wait for the GPU."""
-        return self._at_once[CPU] + (0 if self.gpu is None else WAITING)
+        """Number of threads to run: for the CPU's jobs, and to wait for the GPU."""
+        return self._at_once[CPU] + (0 if self.gpu is None else WAITING_THREADS)
 
     @property
     def decoded_by(self) -> DeviceCounters:
-        """What was done so far, and what went to the CPU for which reason."""
+        """Totals so far, and the reasons of jobs on the CPU."""
         with self._lock:
             return DeviceCounters(
-                ways=dict(self._done), no_gpu=self._no_gpu, on_cpu=dict(self._on_cpu)
+                devices=dict(self._totals), no_gpu=self._no_gpu, on_cpu=dict(self._on_cpu)
             )
 
     def may_use_gpu(self, source: str) -> bool:
-        """Return whether the GPU may be asked for a file: it is there, and did not fail on it."""
+        """Return whether a file may go to the GPU: it is present, and did not fail on the file."""
         return self.gpu is not None and source not in self._on_cpu
 
-    def refuse(self, source: str, error: BackendError | str) -> None:
-        """Note why the GPU does not decode a file; it is not asked for it again."""
-        # What is said behind it is for who asked for that GPU alone.
+    def mark_unsupported(self, source: str, error: BackendError | str) -> None:
+        """Record why the GPU cannot decode a file; it is not tried again."""
+        # The rest of the message is advice for a named GPU.
         reason = re.split(r"[;:,] (?:or )?(?:leave gpu out|give another)", str(error))[0]
         with self._lock:
             self._on_cpu[source] = reason
 
-    def fail(self, source: str, error: BackendError | str) -> None:
-        """Note that the GPU was tried on a file, and why it failed."""
-        self.refuse(source, error)
+    def mark_failed(self, source: str, error: BackendError | str) -> None:
+        """Record that the GPU failed on a file, and why."""
+        self.mark_unsupported(source, error)
         with self._lock:
             self._failed.add(source)
-            if not self._done[self._gpu].jobs and len(self._failed) >= _GIVES_UP:
+            if not self._totals[self._gpu].jobs and len(self._failed) >= _MAX_FAILED_FILES:
                 self._no_gpu = (
-                    f"{self._gpu} failed on the first {_GIVES_UP} files that it was tried on, "
-                    f"as on the last: {self._on_cpu[source]}"
+                    f"{self._gpu} failed on the first {_MAX_FAILED_FILES} files, the last with: "
+                    f"{self._on_cpu[source]}"
                 )
 
-    def send(self, codec: str, megapixels: float, ways: Sequence[str]) -> ScheduledJob:
-        """Return which of the ways a job goes that decodes about so many million pixels.
+    def schedule(self, codec: str, megapixels: float, devices: Sequence[str]) -> ScheduledJob:
+        """Return the job with its device; it decodes about `megapixels` million pixels.
 
-        Tell of it by `done`, and `forget` it when no more is done with it.
+        Report results with `record`, and call `finish` when the job is over.
         """
         with self._lock:
-            seconds = {way: self._rates.seconds(way, codec, megapixels) for way in ways}
-            for way in ways:
-                has_begun = way == CPU or self._done[way].jobs
-                seconds[way] += 0 if has_begun else _GPU_BEGINS
-            way = soonest(self._queues(codec, ways), seconds)
-            sent = ScheduledJob(way=way, codec=codec, seconds=seconds[way])
-            self._under_way.append(sent)
-            return sent
+            seconds = {device: self._rates.seconds(device, codec, megapixels) for device in devices}
+            for device in devices:
+                has_begun = device == CPU or self._totals[device].jobs
+                seconds[device] += 0 if has_begun else _GPU_START_SECONDS
+            device = soonest(self._queues(codec, devices), seconds)
+            job = ScheduledJob(device=device, codec=codec, seconds=seconds[device])
+            self._running.append(job)
+            return job
 
-    def place(self, sent: ScheduledJob) -> AbstractContextManager[None]:
-        """Return a block that is done by so many threads at a time as its way takes jobs."""
-        return _taken(self._places[sent.way])
+    def slot(self, job: ScheduledJob) -> AbstractContextManager[None]:
+        """Return a context that limits the jobs running on the job's device."""
+        return _acquire(self._limiters[job.device])
 
-    def done(
-        self, sent: ScheduledJob, *, frames: int, megapixels: float, spent_ns: int, is_whole: bool
+    def record(
+        self, job: ScheduledJob, *, frames: int, megapixels: float, spent_ns: int, is_complete: bool
     ) -> None:
-        """Note what came of a job, or of one of its row.
+        """Record the result of a job, or of one of its sequence.
 
         Args:
-            sent: Where it went.
-            frames: Delivered.
-            megapixels: Million pixels that were decoded.
-            spent_ns: How long it took.
-            is_whole: Whether it was ended there, so that it tells how long such jobs take.
+            job: The scheduled job.
+            frames: Delivered frames.
+            megapixels: Million pixels decoded.
+            spent_ns: Duration.
+            is_complete: Whether it ran to its end, so that its duration counts as a measurement.
         """
         with self._lock:
-            sent.spent_ns += spent_ns
-            before = self._done[sent.way]
-            has_begun = sent.way == CPU or before.jobs > 0
-            self._done[sent.way] = DeviceTotals(
-                jobs=before.jobs + is_whole,
+            job.spent_ns += spent_ns
+            before = self._totals[job.device]
+            has_begun = job.device == CPU or before.jobs > 0
+            self._totals[job.device] = DeviceTotals(
+                jobs=before.jobs + is_complete,
                 frames=before.frames + frames,
                 seconds=before.seconds + spent_ns / 1e9,
             )
-            if is_whole and megapixels and has_begun:
-                self._rates = self._rates.with_job(sent.way, sent.codec, megapixels, spent_ns / 1e9)
+            if is_complete and megapixels and has_begun:
+                self._rates = self._rates.with_job(
+                    job.device, job.codec, megapixels, spent_ns / 1e9
+                )
 
-    def forget(self, sent: ScheduledJob) -> None:
-        """Have nothing under way for it any more."""
+    def finish(self, job: ScheduledJob) -> None:
+        """Remove a job from the running ones."""
         with self._lock:
-            self._under_way.remove(sent)
+            self._running.remove(job)
 
-    def _queues(self, codec: str, ways: Sequence[str]) -> dict[str, DeviceQueue]:
-        """Return what is under way on each; only on those to be tried, if there are such."""
-        busy = {(each.way, each.codec) for each in self._under_way}
-        untried = [
-            way
-            for way in ways
-            if self._tries and self._rates.is_unknown(way, codec) and (way, codec) not in busy
+    def _queues(self, codec: str, devices: Sequence[str]) -> dict[str, DeviceQueue]:
+        """Return each device's running jobs; only untested devices if there are any."""
+        busy = {(job.device, job.codec) for job in self._running}
+        untested = [
+            device
+            for device in devices
+            if self._explores
+            and self._rates.is_unknown(device, codec)
+            and (device, codec) not in busy
         ]
         return {
-            way: DeviceQueue(
-                at_once=self._at_once[way],
+            device: DeviceQueue(
+                at_once=self._at_once[device],
                 left=tuple(
-                    max(0.0, each.seconds - each.spent_ns / 1e9)
-                    for each in self._under_way
-                    if each.way == way
+                    max(0.0, job.seconds - job.spent_ns / 1e9)
+                    for job in self._running
+                    if job.device == device
                 ),
             )
-            for way in untried or ways
+            for device in untested or devices
         }
 
 
-def why_cpu_alone(gpu: int) -> str | None:
-    """Return why nothing can be decoded on a GPU in this process; None if it can be tried.
+def cpu_only_reason(gpu: int) -> str | None:
+    """Return why no GPU can decode in this process; None if it can be tried.
 
-    Imports PyTorch; CUDA is not started.
+    Imports PyTorch; does not start CUDA.
     """
     import torch
 
@@ -273,18 +278,18 @@ def why_cpu_alone(gpu: int) -> str | None:
 
 
 def device_of(decoding: DecoderConfig) -> str:
-    """Return where frames lie that stay on their device; by `auto` GPU 0, if it is here."""
-    return _gpu_or_cpu() if decoding.is_auto else decoding.device
+    """Return the device of frames that stay; for `auto` GPU 0, if present."""
+    return _default_device() if decoding.is_auto else decoding.device
 
 
-def _gpu_or_cpu() -> str:
-    return CPU if why_cpu_alone(0) is not None else "cuda:0"
+def _default_device() -> str:
+    return CPU if cpu_only_reason(0) is not None else "cuda:0"
 
 
 @contextmanager
-def _taken(room: CapacityLimiter) -> Iterator[None]:
-    room.take(1)
+def _acquire(limiter: CapacityLimiter) -> Iterator[None]:
+    limiter.take(1)
     try:
         yield
     finally:
-        room.give(1)
+        limiter.give(1)

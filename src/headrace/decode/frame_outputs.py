@@ -18,31 +18,31 @@ if TYPE_CHECKING:
 
 
 def device_memory(shape: tuple[int, ...], device: str) -> torch.Tensor:
-    """Return a tensor of uint8 on a device, of `shape` and any content. Loads PyTorch.
+    """Return an uninitialised uint8 tensor of `shape` on a device. Loads PyTorch.
 
-    PyTorch itself keeps memory that nobody has any more, and gives it again.
+    PyTorch's allocator caches and reuses freed memory.
 
     Raises:
-        BackendError: the device has no such memory left, or is not here; or this process was
-            forked from one that uses CUDA.
+        BackendError: the device is out of memory or missing, or this process was forked from one
+            that uses CUDA.
     """
     import torch
 
     if device != "cpu":
-        check_cuda_after_fork(f"frames were to lie on {device}")
+        check_cuda_after_fork(f"frames were requested on {device}")
     try:
         return torch.empty(shape, dtype=torch.uint8, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = first_line(error)[:200]
         raise BackendError(
-            f"frames of {list(shape)} were to lie on {device}, and PyTorch gives no memory there: "
+            f"PyTorch cannot allocate frames of {list(shape)} on {device}: "
             f"{reason}; if it is short, give a smaller memory_budget, batch or size; or leave "
             "keeps_on_device out"
         ) from error
 
 
 def finish_work(device: str) -> None:
-    """Wait until a GPU has done what this thread asked of its current CUDA stream."""
+    """Wait for this thread's current CUDA stream on a GPU."""
     import torch
 
     if device != "cpu":
@@ -53,25 +53,25 @@ Array = NDArray[np.uint8]
 """Pixels on the CPU: uint8."""
 
 Pixels = TypeVar("Pixels", NDArray[np.uint8], "torch.Tensor")
-"""Of one decoder all are of one kind: arrays, or uint8 tensors on its device."""
+"""Kind of pixels, one per decoder: arrays, or uint8 tensors on its device."""
 
 
 class StackedOutput(Generic[Pixels]):
-    """Frames of one size in one array, as large as the first that comes: an `Out`."""
+    """An `Out` that stacks frames of one size in one array; the first frame sets the size."""
 
     def __init__(self, count: int, take: Callable[[tuple[int, ...]], Pixels] | None = None) -> None:
-        """Take no memory yet, for `count` frames; `take` gives it, or else the converter does."""
+        """Allocate nothing yet; `take` allocates for `count` frames, by default the converter."""
         self._count = count
         self._take: Callable[[tuple[int, ...]], Pixels] | None = take
         self._frames: Pixels | None = None
         self.misfits: list[int] = []
-        """Places of frames that came in another size than the first."""
+        """Positions of frames whose size differs from the first frame's."""
         self.first = 0
-        """Place of the first frame of the next job; set it to fill a stack by several."""
+        """Position of the next job's first frame; set it to fill a stack with several jobs."""
 
     @property
     def frames(self) -> Pixels:
-        """uint8 [count, H, W, 3]; ask only when a frame has come."""
+        """uint8 [count, H, W, 3]; valid once a frame was written."""
         assert self._frames is not None, "no frame has come"
         return self._frames
 
@@ -81,7 +81,7 @@ class StackedOutput(Generic[Pixels]):
         shape: tuple[int, ...],
         new: Callable[[tuple[int, ...]], Pixels],
     ) -> Pixels:
-        """Return where frame `number` of the job goes, of `shape`; `new` takes memory for all."""
+        """Return the memory for a frame by its position in the job; `new` allocates the stack."""
         if self._frames is None:
             self._frames = (self._take or new)((self._count, *shape))
         if tuple(self._frames.shape[1:]) != shape:
@@ -91,17 +91,17 @@ class StackedOutput(Generic[Pixels]):
 
 
 class FrameWriter(ABC, Generic[Pixels]):
-    """An `Out` that makes the pixels of each frame itself, and keeps them where it likes."""
+    """An `Out` that converts each frame itself and decides where to keep it."""
 
     @abstractmethod
     def write(self, number: int, frame: VideoFrame) -> Pixels:
-        """Return what was made of frame `number` of the job; it may come again.
+        """Return the pixels of a frame by its position in the job; a frame may repeat.
 
         Raises:
-            DecodeError: it cannot be made into what is asked for.
+            DecodeError: the frame cannot be converted to the requested format.
         """
 
 
 Out: TypeAlias = Pixels | Sequence[Pixels] | StackedOutput[Pixels] | FrameWriter[Pixels]
-"""Where frames are written: uint8 [wanted, H, W, 3], or one uint8 [H, W, 3] for each of them; or a
-stack, where their size is not known before; or a writer, where one becomes several."""
+"""Target of decoded frames: uint8 [wanted, H, W, 3], or one uint8 [H, W, 3] per frame; a stack for
+sizes not known before; or a writer for several outputs per frame."""

@@ -1,4 +1,4 @@
-"""Finding out, once, what a plain decode gives: from a certain entry to the next, or of all."""
+"""GOP verification: a reference decode of doubtful GOPs, between guaranteed entries."""
 
 from __future__ import annotations
 
@@ -12,113 +12,117 @@ from headrace.decode.protocol import DecodeCounters
 from headrace.video.codec import DecodedFrame, FfmpegCodec, VideoPacket, prepare
 from headrace.video.content_digest import digest_of
 from headrace.video.frame_status import ReferenceResult, undamaged
-from headrace.video.h264_error_reset import RestartParameters, plain_codec, spoiling
+from headrace.video.h264_error_reset import RestartParameters, droppable_damage, reference_codec
 from headrace.video.random_access import RandomAccess
-from headrace.video.reference_decode import ENDS_EARLY, HELD_FRAMES, is_unreferenced, plain_decode
+from headrace.video.reference_decode import ENDS_EARLY, HELD_FRAMES, decode_packets, is_unreferenced
 from headrace.video.stream_index import StreamIndex
 
 
-def find_out(index: StreamIndex, number: int) -> None:
-    """Decode the GOPs around frame `number` plainly, and note in `index.verdicts` what came out.
+def verify_gop(index: StreamIndex, frame_index: int) -> None:
+    """Decode the GOPs around a frame by reference, and store each frame's status in the index.
 
-    They are those from the nearest certain entry on, up to the next one. Where frames are missing
-    there and nothing is reported, all from the start of the stream.
-    Cost: decodes those GOPs once; the whole stream where only its start is certain.
+    The GOPs are those from the nearest guaranteed entry up to the next. If frames are missing there
+    without a report, decoding repeats from the start of the stream.
+    Cost: decodes these GOPs once; the whole stream where only its start is guaranteed.
 
     Raises:
         OpenError, ScanError: the file cannot be read any more.
     """
-    begin, end = certain_span(index, index.gop_of(number))
-    feed = Demuxer(index, DecodeCounters())
+    begin, end = guaranteed_span(index, index.gop_of(frame_index))
+    demuxer = Demuxer(index, DecodeCounters())
     try:
-        seen = _witness(feed, index, begin, end)
-        if begin > 0 and not seen.reported and len(seen.digests) < len(_frames(index, begin, end)):
+        result = _decode_span(demuxer, index, begin, end)
+        if (
+            begin > 0
+            and not result.reported
+            and len(result.digests) < len(_frames(index, begin, end))
+        ):
             begin = 0
-            seen = _witness(feed, index, begin, end)
+            result = _decode_span(demuxer, index, begin, end)
     finally:
-        feed.close()
+        demuxer.close()
     frames = _frames(index, begin, end)
-    good = undamaged(index, seen, frames.start, frames.stop)
-    index.verdicts.note(frames.start, frames.stop, good)
+    good = undamaged(index, result, frames.start, frames.stop)
+    index.frame_status.note(frames.start, frames.stop, good)
 
 
-def look_through(
+def decode_reference(
     index: StreamIndex, frames: range, wanted: int, counters: DecodeCounters
 ) -> VideoFrame | None:
-    """Return frame `wanted` by a plain decode of `frames`; None where that finds a fault in them.
+    """Return frame `wanted` by a reference decode of `frames`; None where they have a fault.
 
-    For backends that tell of none.
+    For backends that report no damage.
     Cost: opens the file and decodes the frames; added to `counters`.
 
     Args:
-        index: The frames there are.
-        frames: Those from the first of a GOP on, up to the last of it at most.
+        index: The index of the stream.
+        frames: Frames from the first of a GOP up to its last at most.
         wanted: One of them.
-        counters: What it costs is added here.
+        counters: The cost is added here.
 
     Raises:
         OpenError, ScanError: the file cannot be read any more.
     """
     gop = index.gop_of(frames.start)
-    is_whole = frames.stop == index.gop_range(gop)[1]
-    stop = _stop(index, gop + 1 if is_whole else gop, frames)
-    feed = Demuxer(index, counters)
+    is_complete = frames.stop == index.gop_range(gop)[1]
+    stop = _stop(index, gop + 1 if is_complete else gop, frames)
+    demuxer = Demuxer(index, counters)
     reported: set[int] = set()
-    came: set[int] = set()
-    picture: VideoFrame | None = None
+    decoded: set[int] = set()
+    image: VideoFrame | None = None
     try:
-        for _, shown in _plain(feed, index, gop, stop, reported):
+        for _, shown in _decode_reference(demuxer, index, gop, stop, reported):
             counters.frames_decoded += 1
-            came.add(number := index.number_of(shown.ordinal))
-            if number == wanted:
-                picture = shown.frame
+            decoded.add(frame_index := index.frame_index_of(shown.packet_index))
+            if frame_index == wanted:
+                image = shown.frame
     except WrongPacketError:
         return None
     finally:
-        feed.close()
-    # Frames shown before the keyframe lean on the GOP before, and are no part of this one.
-    faults = [bad for bad in reported if not 0 <= index.number_of(bad) < frames.start]
-    if faults or not came.issuperset(frames):
+        demuxer.close()
+    # Frames shown before the keyframe refer to the GOP before, and are not part of this one.
+    faults = [bad for bad in reported if not 0 <= index.frame_index_of(bad) < frames.start]
+    if faults or not decoded.issuperset(frames):
         return None
-    return picture
+    return image
 
 
-def certain_span(index: StreamIndex, gop: int) -> tuple[int, int]:
-    """Return [first, end) of the GOPs between the certain entries around a GOP."""
+def guaranteed_span(index: StreamIndex, gop: int) -> tuple[int, int]:
+    """Return [first, end) of the GOPs between the guaranteed entries around a GOP."""
     first = gop
-    while index.gop_trust[first] != RandomAccess.CERTAIN:
+    while index.gop_random_access[first] != RandomAccess.GUARANTEED:
         first -= 1
     end = gop + 1
-    while end < index.num_gops and index.gop_trust[end] != RandomAccess.CERTAIN:
+    while end < index.num_gops and index.gop_random_access[end] != RandomAccess.GUARANTEED:
         end += 1
     return first, end
 
 
-def plain_frames_from(
+def reference_frames_from(
     index: StreamIndex, gop: int, counters: DecodeCounters
 ) -> Iterator[tuple[int, VideoFrame]]:
-    """Yield (index, frame) of all that a plain decode gives from a GOP on, to the end.
+    """Yield (index, frame) of all frames that a reference decode outputs from a GOP to the end.
 
-    Where the container gives other packets after the seek, it begins again in order, and what has
-    been given is not given again.
+    If the container returns other packets after the seek, decoding repeats in linear order; frames
+    are yielded once.
     """
-    feed = Demuxer(index, counters)
-    given: set[int] = set()
-    is_whole = False
+    demuxer = Demuxer(index, counters)
+    yielded: set[int] = set()
+    is_complete = False
     try:
-        while not is_whole:
+        while not is_complete:
             try:
-                for _, shown in _plain(feed, index, gop, index.packets, set()):
+                for _, shown in _decode_reference(demuxer, index, gop, index.packets, set()):
                     counters.frames_decoded += 1
-                    number = index.number_of(shown.ordinal)
-                    if number >= index.gop_start[gop] and number not in given:
-                        given.add(number)
-                        yield number, shown.frame
-                is_whole = True
+                    frame_index = index.frame_index_of(shown.packet_index)
+                    if frame_index >= index.gop_start[gop] and frame_index not in yielded:
+                        yielded.add(frame_index)
+                        yield frame_index, shown.frame
+                is_complete = True
             except WrongPacketError:
-                pass  # The feed reads in order from now on.
+                pass  # The demuxer reads in order from now on.
     finally:
-        feed.close()
+        demuxer.close()
 
 
 def _frames(index: StreamIndex, begin: int, end: int) -> range:
@@ -126,90 +130,93 @@ def _frames(index: StreamIndex, begin: int, end: int) -> range:
 
 
 def _stop(index: StreamIndex, end: int, frames: range) -> int:
-    """Return the ordinal behind the last packet of `frames`, and of the GOPs before `end`."""
-    packets = index.packets if end == index.num_gops else int(index.gop_ordinal[end])
-    return max(packets, int(index.ordinal[frames.start : frames.stop].max()) + 1)
+    """Return the packet index after the last packet of `frames` and of the GOPs before `end`."""
+    packets = index.packets if end == index.num_gops else int(index.gop_packet[end])
+    return max(packets, int(index.packet_index[frames.start : frames.stop].max()) + 1)
 
 
-def _witness(feed: Demuxer, index: StreamIndex, begin: int, end: int) -> ReferenceResult:
+def _decode_span(demuxer: Demuxer, index: StreamIndex, begin: int, end: int) -> ReferenceResult:
     frames = _frames(index, begin, end)
     packets = _stop(index, end, frames)
-    seen = ReferenceResult({}, set(), set())
+    result = ReferenceResult({}, set(), set())
     try:
-        _see(feed, index, begin, packets, frames, seen)
-        left_out: frozenset[int] = frozenset()
-        while spoilt := _spoiling(index, seen.reported) - left_out:
-            left_out |= spoilt
-            _see(feed, index, begin, packets, frames, seen, left_out)
+        _add_digests(demuxer, index, begin, packets, frames, result)
+        skipped: frozenset[int] = frozenset()
+        while damaged := _droppable_damage(index, result.reported) - skipped:
+            skipped |= damaged
+            _add_digests(demuxer, index, begin, packets, frames, result, skipped)
         if index.info.codec in ENDS_EARLY:
-            held: deque[DecodedFrame] = deque(maxlen=HELD_FRAMES)
-            for _, shown in _plain(feed, index, begin, packets, set()):
-                held.append(shown)
-                number = index.number_of(shown.ordinal)
-                if number in seen.digests and digest_of(shown.frame) != seen.digests[number]:
-                    seen.reported.add(shown.ordinal)
+            held_frames: deque[DecodedFrame] = deque(maxlen=HELD_FRAMES)
+            for _, shown in _decode_reference(demuxer, index, begin, packets, set()):
+                held_frames.append(shown)
+                frame_index = index.frame_index_of(shown.packet_index)
+                if (
+                    frame_index in result.digests
+                    and digest_of(shown.frame) != result.digests[frame_index]
+                ):
+                    result.reported.add(shown.packet_index)
     except WrongPacketError:
-        return _witness(feed, index, 0, end)  # it reads in order now
-    return seen
+        return _decode_span(demuxer, index, 0, end)  # the demuxer reads linearly now
+    return result
 
 
-def _see(
-    feed: Demuxer,
+def _add_digests(
+    demuxer: Demuxer,
     index: StreamIndex,
     begin: int,
     packets: int,
     frames: range,
-    seen: ReferenceResult,
-    left_out: Collection[int] = (),
+    result: ReferenceResult,
+    skipped: Collection[int] = (),
 ) -> None:
-    """Note in `seen` what comes out of all packets from a GOP on but those left out."""
+    """Add to `result` the output of all packets from a GOP on except the skipped ones."""
     digests: dict[int, int] = {}
-    for codec, shown in _plain(feed, index, begin, packets, seen.reported, left_out):
-        number = index.number_of(shown.ordinal)
-        if number in frames and number not in digests:
-            digests[number] = digest_of(shown.frame)
+    for codec, shown in _decode_reference(demuxer, index, begin, packets, result.reported, skipped):
+        frame_index = index.frame_index_of(shown.packet_index)
+        if frame_index in frames and frame_index not in digests:
+            digests[frame_index] = digest_of(shown.frame)
             if is_unreferenced(codec, shown):
-                seen.unreferenced.add(number)
-    seen.digests.update(digests)
+                result.unreferenced.add(frame_index)
+    result.digests.update(digests)
 
 
-def _spoiling(index: StreamIndex, reported: Collection[int]) -> frozenset[int]:
-    def is_droppable(ordinal: int) -> bool:
-        number = index.number_of(ordinal)
-        return number >= 0 and bool(index.is_droppable[number])
+def _droppable_damage(index: StreamIndex, reported: Collection[int]) -> frozenset[int]:
+    def is_disposable(packet_index: int) -> bool:
+        frame_index = index.frame_index_of(packet_index)
+        return frame_index >= 0 and bool(index.is_disposable[frame_index])
 
-    return spoiling(index.info.codec, reported, is_droppable)
+    return droppable_damage(index.info.codec, reported, is_disposable)
 
 
-def _plain(
-    feed: Demuxer,
+def _decode_reference(
+    demuxer: Demuxer,
     index: StreamIndex,
     gop: int,
     stop: int,
     reported: set[int],
-    left_out: Collection[int] = (),
+    skipped: Collection[int] = (),
 ) -> Iterator[tuple[FfmpegCodec, DecodedFrame]]:
-    """Decode plainly from a GOP up to the packet before ordinal `stop`, and close the feed."""
-    feed.go_to(gop)
+    """Decode by reference from a GOP to the packet before `stop`, then close the demuxer."""
+    demuxer.go_to(gop)
     doubled = index.doubled.tolist() if gop == 0 else ()
-    told = RestartParameters(feed.stream, feed.first, index.told_before_packet)
-    codec = plain_codec(prepare(feed.stream.codec_context), doubled, told)
-    if index.gop_ordinal[gop] > 0:
-        codec.prime(feed.first, index.told_before(gop))
-    for shown in plain_decode(codec, _packets(feed, stop, left_out), reported):
+    restart = RestartParameters(demuxer.stream, demuxer.first, index.parameter_sets_before_packet)
+    codec = reference_codec(prepare(demuxer.stream.codec_context), doubled, restart)
+    if index.gop_packet[gop] > 0:
+        codec.send_parameter_sets(demuxer.first, index.parameter_sets_before(gop))
+    for shown in decode_packets(codec, _packets(demuxer, stop, skipped), reported):
         yield codec, shown
-    feed.close()
+    demuxer.close()
 
 
 def _packets(
-    feed: Demuxer, stop: int, left_out: Collection[int]
+    demuxer: Demuxer, stop: int, skipped: Collection[int]
 ) -> Iterator[tuple[int, VideoPacket | None]]:
-    """Yield the packets before ordinal `stop`, then None: the codec is to be drained."""
-    while feed.next_ordinal is not None and feed.next_ordinal < stop:
-        ordinal = feed.next_ordinal
-        packet = feed.read()
+    """Yield the packets before `stop`, then None, which drains the codec."""
+    while demuxer.next_packet is not None and demuxer.next_packet < stop:
+        packet_index = demuxer.next_packet
+        packet = demuxer.read()
         if packet is None:
             break
-        if ordinal not in left_out:
-            yield ordinal, packet
+        if packet_index not in skipped:
+            yield packet_index, packet
     yield stop - 1, None

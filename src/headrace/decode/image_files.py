@@ -1,4 +1,4 @@
-"""Pictures in files: PNG, JPEG and WebP, told by their content, as upright RGB."""
+"""Image files: PNG, JPEG and WebP, recognised by content, as upright RGB."""
 
 import struct
 import zlib
@@ -16,42 +16,42 @@ from PIL import Image, ImageOps
 from headrace.errors import DecodeError, MediaError, OpenError, file_errors
 
 SUFFIXES: Final = frozenset([".png", ".jpg", ".jpeg", ".webp"])
-"""What pictures in a folder are known by."""
+"""Suffixes of image files in a folder."""
 _FORMATS: Final = ("PNG", "JPEG", "WEBP")
 _STREAMS: Final = frozenset([".mjpeg", ".mjpg"])
-"""Of videos that are nothing but JPEGs in a row."""
+"""Suffixes of videos that are concatenated JPEGs."""
 _MOST_PIXELS: Final = 1 << 26
-"""Of a picture, 8192x8192: 200 MB as RGB; a few bytes can pretend to be far more."""
+"""Largest image in pixels, 8192x8192, 200 MB as RGB; a small file can announce far more."""
 _TURNED: Final = frozenset([5, 6, 7, 8])
-"""Orientations of EXIF that swap height and width."""
+"""EXIF orientations that swap height and width."""
 _ORIENTATION: Final = 0x0112
 _NO_PICTURE: Final = (
     *(OSError, SyntaxError, ValueError, EOFError, LookupError, TypeError, OverflowError),
     *(struct.error, zlib.error),
 )
-"""What Pillow was seen to raise of files that are damaged, or something else."""
+"""Exceptions that Pillow raises for damaged or other files."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageFile:
-    """A picture whose header was read."""
+    """An image whose header was read."""
 
     path: Path
     name: str
-    """Where its annotated copy lies below their folder, with slashes; no two have the same."""
+    """Relative path of its annotated copy, with slashes; unique among the images."""
     size: tuple[int, int]
     """(height, width), upright."""
 
 
-def is_picture(path: Path) -> bool:
-    """Return whether a file begins like a PNG, JPEG or WebP, whatever it is called."""
+def is_image(path: Path) -> bool:
+    """Return whether a file starts like a PNG, JPEG or WebP, whatever its name."""
     if path.suffix.lower() in _STREAMS:
         return False
     try:
         with path.open("rb") as file:
             start = file.read(12)
     except OSError:
-        return False  # whoever opens it says why
+        return False  # opening the file raises the error
     return (
         start.startswith((b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"))
         or start[:4] + start[8:] == b"RIFFWEBP"
@@ -59,22 +59,22 @@ def is_picture(path: Path) -> bool:
 
 
 def upright_size(path: Path) -> tuple[int, int]:
-    """Return (height, width) of a picture as it is shown; reads its header.
+    """Return (height, width) of an upright image; reads its header.
 
     Raises:
         OpenError: it cannot be read, is no PNG, JPEG or WebP, is animated, or too large.
     """
-    # Pillow warns of large ones; they are refused, as here, so that no reader meets one.
+    # Pillow warns of large images; `_opened` refuses them.
     with catch_warnings(action="ignore"), _errors(path, OpenError), _opened(path) as image:
         width, height = image.size
         is_turned = image.getexif().get(_ORIENTATION) in _TURNED
     return (width, height) if is_turned else (height, width)
 
 
-def read_picture(path: Path) -> NDArray[np.uint8]:
-    """Return a picture, uint8 [H, W, 3] RGB, upright by its EXIF orientation.
+def read_image(path: Path) -> NDArray[np.uint8]:
+    """Return an image, uint8 [H, W, 3] RGB, upright by its EXIF orientation.
 
-    16 bits become 8; what is see-through lies on white; CMYK is converted without its profile.
+    16 bits become 8; transparency becomes white; CMYK is converted without its profile.
 
     Raises:
         OpenError: as `upright_size`.
@@ -92,7 +92,7 @@ def _opened(path: Path) -> Iterator[Image.Image]:
         if width * height > _MOST_PIXELS:
             raise _too_large(path)
         frames = getattr(image, "n_frames", 1)
-        # In JPEGs of some cameras (MPO) the others are previews, or the same from another eye.
+        # In MPO, JPEGs of some cameras, further images are previews or another view.
         if frames > 1 and image.format != "MPO":
             raise _refusal(path, f"it is an animation of {frames} pictures; convert it to a video")
         yield image
@@ -135,10 +135,10 @@ def _refusal(path: Path, words: str) -> OpenError:
     return OpenError(f"cannot read the picture {path}: {words}", source=str(path))
 
 
-def find_pictures(path: Path) -> list[Path]:
-    """Return the pictures below a folder, sorted; of a file that is one, itself.
+def find_images(path: Path) -> list[Path]:
+    """Return the images below a folder, sorted; of an image file, the file itself.
 
-    A picture begins like one, or has the suffix of one; hidden files are left out. The first bytes
+    An image is recognised by its content or its suffix; hidden files are left out. The first bytes
     of every file are read.
 
     Raises:
@@ -156,4 +156,4 @@ def find_pictures(path: Path) -> list[Path]:
 
 
 def _passes_for_picture(path: Path) -> bool:
-    return path.suffix.lower() in SUFFIXES or is_picture(path)
+    return path.suffix.lower() in SUFFIXES or is_image(path)

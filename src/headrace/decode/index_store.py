@@ -1,4 +1,4 @@
-"""The index store: indexes on disk, so that a known file is opened without reading it again."""
+"""Index store: stream indexes on disk, so that a known file opens without a scan."""
 
 import hashlib
 import json
@@ -21,46 +21,53 @@ from headrace.video.source import FileStat, Source
 from headrace.video.stream_index import CountBy, StreamIndex
 
 VERSION = 4
-"""Raised whenever an index of the same file would come out different; older entries are rebuilt."""
+"""Version of the entries, raised when the index of the same file changes; older entries are
+rebuilt."""
 
-_FRAMES = ("pts", "duration", "ordinal", "is_droppable")
-_GOPS = ("gop_start", "gop_ordinal", "gop_pts", "gop_dts", "gop_position", "gop_trust")
-"""Columns of one table each: every array in the entry costs time when it is opened."""
-_ARRAYS = ("signature", "told", "gop_told", "doubled")
-_TYPES = {"is_droppable": np.bool_, "gop_trust": np.uint8}
-"""Where it is not int64."""
+_FRAMES = ("pts", "duration", "packet_index", "is_disposable")
+_GOPS = ("gop_start", "gop_packet", "gop_pts", "gop_dts", "gop_position", "gop_random_access")
+"""Columns of one table each, as every array in an entry adds time to opening it."""
+_ARRAYS = {
+    "signature": "signature",
+    "told": "parameter_sets",
+    "gop_told": "gop_parameter_sets",
+    "doubled": "doubled",
+}
+"""Name in the entry -> field of `StreamIndex`."""
+_TYPES = {"is_disposable": np.bool_, "gop_random_access": np.uint8}
+"""Dtypes that are not int64."""
 _VERDICTS = "verdicts"
 
 
 @dataclass(kw_only=True)
 class StoreCounters:
-    """How the store served so far."""
+    """Counts of lookups."""
 
     hits: int = 0
-    """Indexes taken from disk: no packet was read."""
+    """Indexes read from disk, without reading a packet."""
     misses: int = 0
-    """Indexes made by a scan."""
+    """Indexes built by a scan."""
     damaged: int = 0
-    """Entries that could not be read and were made again; also counted as misses."""
+    """Entries that could not be read and were rebuilt; also counted as misses."""
 
 
 class IndexStore:
-    """Indexes kept in a folder, one file each.
+    """Stream indexes in a folder, one file each.
 
-    An entry is valid while the path, size and time of change of its video are the same. Writing is
-    atomic, so processes may share a folder. Nothing in it is ever executed: arrays and JSON only.
+    An entry is valid while its video's path, size and modification time are unchanged. Writes are
+    atomic, so processes may share a folder. Entries hold arrays and JSON only; nothing is executed.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or Path(platformdirs.user_cache_dir("headrace")) / "index"
-        """Where entries lie; by default in the user's cache folder."""
+        """Folder of the entries; by default in the user's cache folder."""
         self.counters = StoreCounters()
 
     def load(self, source: Source) -> StreamIndex:
-        """Return the index of `source`, from disk when it is known, by a scan when it is not.
+        """Return the index of `source`, from disk if known, else by a scan.
 
-        A scan that cannot be stored (a full disk, a read-only folder) is returned all the same; one
-        of a source without a path is not stored.
+        If the index cannot be stored (full disk, read-only folder), it is returned anyway; the
+        index of a source without a path is not stored.
 
         Raises:
             OpenError: it cannot be opened as video.
@@ -73,7 +80,7 @@ class IndexStore:
         return self.scan(source) if found is None else found
 
     def find(self, source: Source) -> StreamIndex | None:
-        """Return the index of `source` from disk; None where it is not known. Never scans.
+        """Return the index of `source` from disk; None if it is not known. Never scans.
 
         Raises:
             OpenError: it cannot be opened as a file.
@@ -87,33 +94,32 @@ class IndexStore:
         return found
 
     def scan(self, source: Source) -> StreamIndex:
-        """Scan `source` anew, and keep what was found. Raises as `load` does."""
+        """Scan `source`, and store the index. Raises as `load` does."""
         self.counters.misses += 1
         return self._scanned(source, None)
 
     def verify(self, source: Source) -> StreamIndex:
-        """Scan `source` anew by decoding all of it, and keep what was found of each frame.
+        """Scan `source` by decoding all of it, and store each frame's status.
 
-        From then on every picture that is read is held against that of this decode. Raises as
-        `load` does.
+        Later reads compare every frame with this decode. Raises as `load` does.
         """
         return self._scanned(source, "decode")
 
     def _scanned(self, source: Source, count_by: CountBy | None) -> StreamIndex:
         path = self.entry(source)
-        index = replace(StreamIndex.scan(source, count_by=count_by), kept_in=path)
+        index = replace(StreamIndex.scan(source, count_by=count_by), store_path=path)
         _write(path, index)
         return index
 
     def entry(self, source: Source) -> Path:
-        """Return where the entry of `source` lies, whether it exists or not."""
+        """Return the path of the entry of `source`, whether it exists or not."""
         return self.folder / f"{hashlib.sha256(source.key).hexdigest()[:40]}.npz"
 
 
-def keep_verdicts(index: StreamIndex) -> None:
-    """Keep what was found out about frames with the entry of their index, if it has one."""
-    if index.kept_in is not None:
-        _write(index.kept_in, index)
+def save_frame_status(index: StreamIndex) -> None:
+    """Store the frame status of an index in its entry, if it has one."""
+    if index.store_path is not None:
+        _write(index.store_path, index)
 
 
 def _key(fingerprint: FileStat) -> dict[str, Any]:
@@ -121,10 +127,10 @@ def _key(fingerprint: FileStat) -> dict[str, Any]:
 
 
 def _read(path: Path, source: Source, fingerprint: FileStat) -> StreamIndex | None:
-    """Return the stored index, or None when there is none for this version of the file.
+    """Return the stored index, or None if there is none for this version of the file.
 
     Raises:
-        CacheError: there is an entry and it cannot be read.
+        CacheError: the entry exists and cannot be read.
     """
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
@@ -133,7 +139,7 @@ def _read(path: Path, source: Source, fingerprint: FileStat) -> StreamIndex | No
             header = json.loads(bytes(stored["header"]))
             if header["key"] != _key(fingerprint):
                 return None
-            return replace(index_of(stored, header, source), kept_in=path)
+            return replace(index_of(stored, header, source), store_path=path)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
@@ -141,37 +147,38 @@ def _read(path: Path, source: Source, fingerprint: FileStat) -> StreamIndex | No
 
 
 def index_of(stored: Any, header: dict[str, Any], source: Source) -> StreamIndex:
-    """Return the index that `arrays_of` put away.
+    """Return the index of arrays from `arrays_of`.
 
     Args:
         stored: Its arrays, by name.
-        header: Its header, parsed.
-        source: The video it is of; it is not looked at.
+        header: Its parsed header.
+        source: The video; the file is not opened.
 
     Raises:
-        ValueError, KeyError, TypeError: it is something else.
+        ValueError, KeyError, TypeError: the arrays are not those of an index.
     """
-    arrays = {name: stored[name] for name in _ARRAYS}
+    arrays = {field: stored[name] for name, field in _ARRAYS.items()}
     for table, names in (("frames", _FRAMES), ("gops", _GOPS)):
         for name, column in zip(names, stored[table], strict=True):
             arrays[name] = column.astype(_TYPES.get(name, np.int64), copy=False)
     known = stored.get(_VERDICTS)
     if known is not None and (known.dtype, len(known)) != (VERDICT, len(arrays["pts"])):
-        raise ValueError("its verdicts are not those of its frames")
+        raise ValueError("its frame_status are not those of its frames")
     facts = {**header["index"], "problems": tuple(header["index"]["problems"])}
+    facts["needs_one_codec"] = facts.pop("is_told_once")
     key = header["key"]
     return StreamIndex(
         source=source,
         fingerprint=FileStat(size=key["size"], mtime_ns=key["mtime_ns"]),
         info=_info(header["info"]),
-        verdicts=FrameStatus(len(arrays["pts"]), known),
+        frame_status=FrameStatus(len(arrays["pts"]), known),
         **arrays,
         **facts,
     )
 
 
 def arrays_of(index: StreamIndex, **facts: Any) -> dict[str, NDArray[Any]]:
-    """Return an index as named arrays, a header among them; `facts`, as JSON has them, go there."""
+    """Return an index as named arrays with a header; `facts` (JSON values) go to the header."""
     header = {
         **facts,
         "key": _key(index.fingerprint),
@@ -180,16 +187,16 @@ def arrays_of(index: StreamIndex, **facts: Any) -> dict[str, NDArray[Any]]:
             "packets": index.packets,
             "counted_by": index.counted_by,
             "is_seekable": index.is_seekable,
-            "is_told_once": index.is_told_once,
+            "is_told_once": index.needs_one_codec,
             "problems": list(index.problems),
         },
     }
     text = np.frombuffer(json.dumps(header).encode(), np.uint8)
-    arrays = {name: getattr(index, name) for name in _ARRAYS}
+    arrays = {name: getattr(index, field) for name, field in _ARRAYS.items()}
     for table, names in (("frames", _FRAMES), ("gops", _GOPS)):
         arrays[table] = np.stack([getattr(index, name).astype(np.int64) for name in names])
-    if index.verdicts.table is not None:
-        arrays[_VERDICTS] = index.verdicts.table
+    if index.frame_status.table is not None:
+        arrays[_VERDICTS] = index.frame_status.table
     return {"header": text, **arrays}
 
 

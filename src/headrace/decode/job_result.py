@@ -1,4 +1,4 @@
-"""Reading: a decode job run to its end, with what came of it and what was lost."""
+"""Result of a decode job: delivered and missing frames, the error and the cost."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -9,125 +9,124 @@ from headrace.errors import DecodeError, MediaError
 from headrace.video.frame_loss import FrameLoss
 from headrace.video.stream_index import StreamIndex
 
-_CONCEALED = "the file is damaged there; the picture is what FFmpeg shows instead"
+_CONCEALED = "the file is damaged there; the frame is FFmpeg's concealment"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class JobResult:
-    """What became of a job: each frame it wanted came, or is lost."""
+    """Result of a finished job: each wanted frame was delivered or is missing."""
 
     index: StreamIndex
-    """The frames of the video."""
+    """The index of the video."""
     wanted: tuple[int, ...]
-    """Indices of the frames that were asked for, ascending."""
-    came: frozenset[int]
-    """Those that were written where they belong."""
+    """Indices of the requested frames, ascending."""
+    decoded: frozenset[int]
+    """Indices of the frames that were written to the output."""
     concealed: frozenset[int]
-    """Those that came although they are damaged, as FFmpeg shows them."""
+    """Indices of damaged frames that were delivered as FFmpeg shows them."""
     error: MediaError | None
-    """Why others did not come; None where all did."""
+    """The error of the missing frames; None if all were delivered."""
     cost: DecodeCounters
     """What the job cost."""
 
     @property
     def lost(self) -> tuple[int, ...]:
-        """Indices of those that did not come, ascending."""
-        return tuple(index for index in self.wanted if index not in self.came)
+        """Indices of the missing frames, ascending."""
+        return tuple(index for index in self.wanted if index not in self.decoded)
 
     def check(self) -> None:
-        """Do nothing if all came.
+        """Do nothing if all frames were delivered.
 
         Raises:
-            MediaError: what kept one from coming.
+            MediaError: a frame is missing.
         """
         if self.error is not None:
             raise self.error
 
     def losses(self) -> list[FrameLoss]:
-        """Return a loss for each frame that did not come, or is concealed, in their order."""
+        """Return a loss for each missing or concealed frame, in frame order."""
         return [
-            FrameLoss.at(self.index, number, _CONCEALED, is_concealed=True)
-            if number in self.came
-            else FrameLoss.at(self.index, number, str(self.error))
-            for number in self.wanted
-            if number not in self.came or number in self.concealed
+            FrameLoss.at(self.index, frame_index, _CONCEALED, is_concealed=True)
+            if frame_index in self.decoded
+            else FrameLoss.at(self.index, frame_index, str(self.error))
+            for frame_index in self.wanted
+            if frame_index not in self.decoded or frame_index in self.concealed
         ]
 
 
-def read(decoder: Decoder[Pixels], job: DecodeJob, out: Out[Pixels]) -> JobResult:
+def run_job(decoder: Decoder[Pixels], job: DecodeJob, out: Out[Pixels]) -> JobResult:
     """Decode a job into `out`: the frame of `job.wanted[k]` goes to `out[k]`.
 
-    Bad media is no exception but part of what is returned; memory of frames that did not come
-    holds anything.
+    Bad media is part of the result, not an exception. Memory of missing frames holds any content.
 
     Raises:
         BackendError: the device cannot decode the video.
     """
     before = replace(decoder.counters)
-    came: list[int] = []
+    decoded: list[int] = []
     try:
         for index, _ in decoder.run(job, out):
-            came.append(index)
+            decoded.append(index)
     except MediaError as error:
-        # Not kept in this frame, which the error itself refers to, as it does to `out`.
-        return _reading(decoder, job, came, error, decoder.counters - before)
-    return _reading(decoder, job, came, None, decoder.counters - before)
+        # Returned at once: the error refers to this Python frame, and so to `out`.
+        return _result(decoder, job, decoded, error, decoder.counters - before)
+    return _result(decoder, job, decoded, None, decoder.counters - before)
 
 
-def read_whole(
+def decode_stacked(
     decoder: Decoder[Pixels], jobs: Iterable[DecodeJob]
 ) -> tuple[Pixels, frozenset[int]]:
-    """Return the frames of all jobs, one after the other, and the indices of concealed ones.
+    """Return the frames of all jobs, in order, and the indices of concealed frames.
 
-    They lie in memory of their own, uint8 [frames, H, W, 3], as large as the first.
+    Frames are in newly allocated memory, uint8 [frames, H, W, 3], sized like the first.
 
     Raises:
-        MediaError: a frame did not come; a DecodeError names those of all jobs.
+        MediaError: a frame is missing; a DecodeError lists those of all jobs.
     """
     jobs = tuple(jobs)
     stack: StackedOutput[Pixels] = StackedOutput(sum(len(job.wanted) for job in jobs))
     concealed: frozenset[int] = frozenset()
     failed: list[JobResult] = []
     for job in jobs:
-        reading = read(decoder, job, stack)
-        if isinstance(reading.error, DecodeError):
-            failed.append(reading)
+        result = run_job(decoder, job, stack)
+        if isinstance(result.error, DecodeError):
+            failed.append(result)
         else:
-            reading.check()
-        concealed |= reading.concealed
+            result.check()
+        concealed |= result.concealed
         stack.first += len(job.wanted)
     if failed:
-        raise _of_all(failed)
+        raise _combined_error(failed)
     return stack.frames, concealed
 
 
-def _of_all(failed: list[JobResult]) -> MediaError:
-    """Return the first error, naming what all lack."""
+def _combined_error(failed: list[JobResult]) -> MediaError:
+    """Return the first error with the missing frames of all jobs."""
     first = failed[0].error
     assert first is not None
-    others = sum(len(each.lost) for each in failed[1:])
-    if not others:
+    num_others = sum(len(result.lost) for result in failed[1:])
+    if not num_others:
         return first
     return DecodeError(
-        f"{first}; nor can {others} more of the frames that were asked for",
+        f"{first}; {num_others} more of the requested frames cannot be decoded either",
         source=first.source,
         pts=first.pts,
-        missing=[number for each in failed for number in each.lost],
+        missing=[frame_index for result in failed for frame_index in result.lost],
     )
 
 
-def _reading(
+def _result(
     decoder: Decoder[Pixels],
     job: DecodeJob,
-    came: list[int],
+    decoded: list[int],
     error: MediaError | None,
     cost: DecodeCounters,
 ) -> JobResult:
     return JobResult(
         index=decoder.index,
         wanted=job.wanted,
-        came=frozenset(came),
-        concealed=decoder.concealed.intersection(came),
+        decoded=frozenset(decoded),
+        concealed=decoder.concealed.intersection(decoded),
         error=error,
         cost=cost,
     )

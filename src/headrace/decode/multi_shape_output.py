@@ -1,4 +1,4 @@
-"""Frames of one job in several shapes each: decoded once, resized and cropped for each of them."""
+"""Multi-shape output: frames decoded once, converted to several formats each."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,7 +10,7 @@ from headrace.video.frame_format import FrameFormat
 
 
 class MultiShapeOutput(FrameWriter[Pixels]):
-    """An `Out` for one job of a stream: each frame goes to all the places that want it."""
+    """An `Out` for one job that converts each frame into several outputs."""
 
     def __init__(
         self,
@@ -20,15 +20,15 @@ class MultiShapeOutput(FrameWriter[Pixels]):
         """Convert nothing yet.
 
         Args:
-            places: For each frame of the job, at least one: a shape, and memory of that shape.
-            converter: Makes a converter of the stream into a shape.
+            places: For each frame of the job, one or more (format, memory of that format).
+            converter: Returns the stream's converter for a format.
         """
         self._places: Sequence[Sequence[tuple[FrameFormat, Pixels]]] = places
         self._new: Callable[[FrameFormat], Converter[Pixels]] = converter
         self._converters: dict[FrameFormat, Converter[Pixels]] = {}
 
     def write(self, number: int, frame: VideoFrame) -> Pixels:
-        """Convert a frame into all its places, and return the first."""
+        """Convert a frame into all its outputs, and return the first."""
         for shape, out in self._places[number]:
             self._converter(shape).convert(frame, out)
         return self._places[number][0][1]

@@ -1,4 +1,4 @@
-"""NVDEC: FFmpeg's decoders on an NVIDIA GPU, and how CUDA is started there. See `gpu_frames`."""
+"""NVDEC: FFmpeg's decoders on an NVIDIA GPU, in PyTorch's CUDA context. See `gpu_frames`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from av.video.codeccontext import VideoCodecContext
 from av.video.stream import VideoStream
 
 from headrace.decode.capabilities import Capabilities
-from headrace.decode.codec_pool import RESTING
+from headrace.decode.codec_pool import IDLE_CODECS
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.errors import BackendError
 from headrace.runtime.fork_safety import check_cuda_after_fork
 from headrace.video import nal
 from headrace.video.codec import (
-    CODECS_MADE_ANEW,
+    REOPENABLE_CODECS,
     Codec,
     FfmpegCodec,
     VideoPacket,
@@ -31,123 +31,126 @@ from headrace.video.stream_index import StreamIndex
 
 CAPABILITIES = Capabilities(
     # FFmpeg decodes AV1 by libdav1d; its own decoder does not start on NVDEC through PyAV 18.1.
-    codecs=tuple(sorted(CODECS_MADE_ANEW - {"av1"})),
-    # Frames come down as NV12 or P010, which hold the same.
+    codecs=tuple(sorted(REOPENABLE_CODECS - {"av1"})),
+    # Frames are copied as NV12 or P010, which hold the same values.
     pixel_formats=("yuv420p", "yuvj420p", "yuv420p10le"),
-    # Of two fields one is no picture to hold against the CPU's.
-    has_interlaced=False,
-    # FFmpeg rounds them up: its pictures are larger than the stream's.
-    has_odd_sides=False,
+    # A single field cannot be compared with the CPU's frame.
+    decodes_interlaced=False,
+    # FFmpeg rounds them up: its frames are larger than the stream's.
+    decodes_odd_sizes=False,
     can_keep_on_device=True,
 )
-"""What GPUs are asked for; which of it they decode, and up to which size, depends on the GPU."""
+"""Video that is sent to GPUs; the supported subset and the largest size depend on the GPU."""
 
-_GO_ON = frozenset(["h264", "hevc"])
-"""Codecs that forget a stream when they are flushed, so that they go on with another."""
+_FLUSHABLE = frozenset(["h264", "hevc"])
+"""Codecs whose state a flush clears completely, so that another stream can follow."""
 SURFACES = 20
-"""Pictures that a codec holds at most: the 16 that one may refer to, and those FFmpeg adds."""
+"""Frames that a codec holds at most: 16 references and FFmpeg's additions."""
 
-_DECODER = "nvcuvid.dll" if sys.platform == "win32" else "libnvcuvid.so.1"
+_DRIVER_LIBRARY = "nvcuvid.dll" if sys.platform == "win32" else "libnvcuvid.so.1"
 
 
 class Nvdec:
     """FFmpeg's codecs of one stream on a GPU: `GpuCodecs`. Not thread-safe."""
 
-    _look: tuple[object, ...]
-    """All that its codecs are told of the stream."""
+    _pool_key: tuple[object, ...]
+    """All parameters that its codecs receive."""
 
     def __init__(self, decoding: DecoderConfig, index: StreamIndex) -> None:
-        """Touch no GPU yet.
+        """Use no GPU yet.
 
         Args:
-            decoding: On which GPU, as torch counts those that CUDA_VISIBLE_DEVICES leaves; and
-                whether frames stay there.
-            index: The frames there are, of what GPUs are asked for: see `CAPABILITIES`.
+            decoding: The GPU, and whether frames stay there.
+            index: The index of a stream within `CAPABILITIES`.
         """
         self._decoding = decoding
         self._index = index
-        self._asked = f"{decoding.in_words} was asked for to decode {index.source}"
+        self._request = f"{decoding.description} cannot decode {index.source}"
 
-    def codec(self, stream: VideoStream, first: VideoPacket | None) -> FfmpegCodec:
-        """Return a codec of the stream, on the GPU: see `GpuCodecs.codec`."""
-        check_cuda_after_fork(self._asked)
-        self._look = self._decoding, facts_of(stream), self._sets_of(stream, first)
-        resting = RESTING.take(self._look, VideoCodecContext)
-        return FfmpegCodec(self._new_codec(stream) if resting is None else resting)
+    def acquire_codec(self, stream: VideoStream, first: VideoPacket | None) -> FfmpegCodec:
+        """Return a codec of the stream on the GPU: see `GpuCodecs.acquire_codec`."""
+        check_cuda_after_fork(self._request)
+        self._pool_key = self._decoding, facts_of(stream), self._parameter_sets_of(stream, first)
+        idle = IDLE_CODECS.acquire(self._pool_key, VideoCodecContext)
+        return FfmpegCodec(self._new_codec(stream) if idle is None else idle)
 
-    def let_rest(self, codec: Codec, *, is_sound: bool) -> None:
-        """Take back a codec that this one made: see `GpuCodecs.let_rest`."""
+    def release_codec(self, codec: Codec, *, is_working: bool) -> None:
+        """Return a codec to the pool: see `GpuCodecs.release_codec`."""
         assert isinstance(codec, FfmpegCodec)
-        if is_sound and codec.context.is_open and self._goes_on(codec.context):
-            num_bytes = SURFACES * bytes_of_picture(self._index)
-            RESTING.put(self._look, codec.context, num_bytes)
+        if is_working and codec.context.is_open and self._is_reusable(codec.context):
+            num_bytes = SURFACES * frame_bytes(self._index)
+            IDLE_CODECS.release(self._pool_key, codec.context, num_bytes)
 
-    def _goes_on(self, codec: VideoCodecContext) -> bool:
-        """Return whether a codec is the same at the end of the stream as one that is new."""
-        told = _in_short(self._index.told.tobytes())
-        is_told_more = told not in (b"", _in_short(codec.extradata or b""))
-        return self._index.info.codec in _GO_ON and not (is_told_more or self._index.is_told_once)
+    def _is_reusable(self, codec: VideoCodecContext) -> bool:
+        """Return whether a codec at the end of the stream is equal to a new one."""
+        sets = _with_short_start_codes(self._index.parameter_sets.tobytes())
+        has_other_sets = sets not in (b"", _with_short_start_codes(codec.extradata or b""))
+        return self._index.info.codec in _FLUSHABLE and not (
+            has_other_sets or self._index.needs_one_codec
+        )
 
-    def _sets_of(self, stream: VideoStream, first: VideoPacket | None) -> tuple[object, ...]:
+    def _parameter_sets_of(
+        self, stream: VideoStream, first: VideoPacket | None
+    ) -> tuple[object, ...]:
         """Return the parameter sets of the first packet, which outlast a flush."""
         codec, extradata = self._index.info.codec, stream.codec_context.extradata
-        if first is None or codec not in _GO_ON:
+        if first is None or codec not in _FLUSHABLE:
             return ()
         prefix = nal.length_size(codec, extradata)
         return tuple(nal.parameter_sets(codec, memoryview(first), prefix))
 
     def _new_codec(self, stream: VideoStream) -> VideoCodecContext:
-        cure = self._decoding.cure
+        fix = self._decoding.fix
         if "cuda" not in hwdevices_available():
             raise BackendError(
-                f"{self._asked}, and PyAV's FFmpeg is built without CUDA; install PyAV as a wheel, "
-                f"or {cure}"
+                f"{self._request}: PyAV's FFmpeg is built without CUDA; install PyAV as a wheel, "
+                f"or {fix}"
             )
-        with cuda_started(self._decoding, self._asked):
-            # Never in software instead: FFmpeg then gives no frame at all.
+        with cuda_started(self._decoding, self._request):
+            # No software fallback: FFmpeg then outputs no frame at all.
             gpu = HWAccel(
                 "cuda",
                 self._decoding.gpu,
                 allow_software_fallback=False,
-                # The latter PyAV would set for frames that stay; FFmpeg takes one of the two.
+                # PyAV would set primary_ctx for frames that stay; FFmpeg accepts only one option.
                 options={"current_ctx": "1", "primary_ctx": "0"},
                 is_hw_owned=self._decoding.keeps_on_device,
             )
             codec = new_codec(stream, gpu)
         if not codec.is_hwaccel:
             raise BackendError(
-                f"{self._asked}; for {codec.name} FFmpeg has no decoder on NVIDIA GPUs; {cure}"
+                f"{self._request}: FFmpeg has no {codec.name} decoder on NVIDIA GPUs; {fix}"
             )
         return codec
 
 
 @contextmanager
-def cuda_started(decoding: DecoderConfig, asked: str) -> Iterator[None]:
-    """Make torch's CUDA context of a GPU that decodes the one of this thread.
+def cuda_started(decoding: DecoderConfig, request: str) -> Iterator[None]:
+    """Make PyTorch's CUDA context of the decoding GPU current in this thread.
 
     Raises:
-        BackendError: there is no such GPU; or its driver has no decoder, which is a library of its
-            own. Begins with `asked`.
+        BackendError: the GPU is missing, or its driver lacks the decoder library. Starts with
+            `request`.
     """
     assert decoding.gpu is not None
     try:
-        with context_of_torch(decoding.gpu):
-            _check_decoder(decoding, asked)
+        with torch_cuda_context(decoding.gpu):
+            _check_decoder(decoding, request)
             yield
     except BackendError:
         raise
     except (av.error.FFmpegError, RuntimeError, AssertionError) as error:
         raise BackendError(
-            f"{asked}, and CUDA cannot start there: {_reason(error)}; or {decoding.cure}"
+            f"{request}: CUDA cannot start: {_cuda_error_reason(error)}; or {decoding.fix}"
         ) from error
 
 
 @contextmanager
-def context_of_torch(gpu: int) -> Iterator[None]:
-    """Make torch's CUDA context of a GPU the one of this thread, for FFmpeg to decode in.
+def torch_cuda_context(gpu: int) -> Iterator[None]:
+    """Make PyTorch's CUDA context of a GPU current in this thread, for FFmpeg to decode in.
 
-    FFmpeg itself does not join a context that torch began (PyAV-Org/PyAV#2339), and one of its own
-    for each file takes some 400 MB of the GPU (meta-pytorch/torchcodec#263).
+    FFmpeg itself does not join PyTorch's context (PyAV-Org/PyAV#2339), and a context per file takes
+    some 400 MB of the GPU (meta-pytorch/torchcodec#263).
     """
     import torch
 
@@ -156,13 +159,13 @@ def context_of_torch(gpu: int) -> Iterator[None]:
         yield
 
 
-def bytes_of_picture(index: StreamIndex) -> int:
-    """Return what a picture of 4:2:0 takes at most, of up to 10 bits in two bytes."""
+def frame_bytes(index: StreamIndex) -> int:
+    """Return the largest size of a 4:2:0 frame, with up to 10 bits in two bytes."""
     return index.info.height * index.info.width * 3 // 2 * 2
 
 
-def _reason(error: Exception) -> str:
-    """Return why CUDA did not start, and what to do."""
+def _cuda_error_reason(error: Exception) -> str:
+    """Return why CUDA did not start, and how to fix it."""
     import torch
 
     from headrace.runtime.cuda_diagnostics import why_no_gpu
@@ -170,21 +173,21 @@ def _reason(error: Exception) -> str:
     count = torch.cuda.device_count()
     if not count:
         return why_no_gpu()
-    said = describe(error) if isinstance(error, av.error.FFmpegError) else str(error)
-    first_line = said.partition("\n")[0]
+    message = describe(error) if isinstance(error, av.error.FFmpegError) else str(error)
+    first_line = message.partition("\n")[0]
     return f"{first_line}; give a number from 0 to {count - 1}"
 
 
-def _check_decoder(decoding: DecoderConfig, asked: str) -> None:
+def _check_decoder(decoding: DecoderConfig, request: str) -> None:
     try:
-        ctypes.CDLL(_DECODER)
+        ctypes.CDLL(_DRIVER_LIBRARY)
     except OSError as error:
         raise BackendError(
-            f"{asked}, and its driver has no decoder ({_DECODER} is not found); give a container "
-            f"NVIDIA_DRIVER_CAPABILITIES=compute,video, or {decoding.cure}"
+            f"{request}: its driver has no decoder ({_DRIVER_LIBRARY} is not found); "
+            f"give a container NVIDIA_DRIVER_CAPABILITIES=compute,video, or {decoding.fix}"
         ) from error
 
 
-def _in_short(sets: bytes) -> bytes:
-    """Return parameter sets with the short form of what stands before each."""
+def _with_short_start_codes(sets: bytes) -> bytes:
+    """Return parameter sets with 3-byte start codes."""
     return sets.replace(b"\0\0\0\1", b"\0\0\1")

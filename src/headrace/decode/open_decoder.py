@@ -1,4 +1,4 @@
-"""Opening a video for decoding: its index, then a decoder of the chosen backend."""
+"""Opening videos for decoding: the index, then a decoder of the configured backend."""
 
 import os
 from collections.abc import Iterable
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def open_index(
     source: Source | str | os.PathLike[str], index_store: IndexStore | None = None
 ) -> StreamIndex:
-    """Return the index of `source`; a file seen before is not scanned again.
+    """Return the index of `source`; a known file is not scanned again.
 
     Raises:
         OpenError: it cannot be opened as video.
@@ -45,7 +45,7 @@ def open_index(
 
 
 def capabilities_of(decoding: DecoderConfig) -> Capabilities:
-    """Return what can be decoded that way; PyAV on the CPU: all that FFmpeg has a decoder for.
+    """Return what a configuration can decode; PyAV on the CPU decodes all that FFmpeg does.
 
     Raises:
         BackendError: the backend is not installed, or not usable here.
@@ -62,18 +62,18 @@ def capabilities_of(decoding: DecoderConfig) -> Capabilities:
 
 
 def usable_backends() -> dict[Backend, str | None]:
-    """Return each backend, and why it cannot be used here: None where it can. Imports them."""
-    found: dict[Backend, str | None] = {}
+    """Return each backend -> why it cannot be used here, None if it can. Imports them."""
+    reasons: dict[Backend, str | None] = {}
     for backend in BACKENDS:
         try:
             is_for_gpus = backend == "pynvvideocodec"
             capabilities_of(
                 DecoderConfig(backend=backend, device="cuda:0" if is_for_gpus else "cpu")
             )
-            found[backend] = None
+            reasons[backend] = None
         except BackendError as error:
-            found[backend] = str(error)
-    return found
+            reasons[backend] = str(error)
+    return reasons
 
 
 def open_decoder(
@@ -84,30 +84,30 @@ def open_decoder(
     gpu: int | None = None,
     index_store: IndexStore | None = None,
     codecs: ProxyCodecs | None = None,
-    chooser: DeviceScheduler | None = None,
+    scheduler: DeviceScheduler | None = None,
 ) -> Decoder[Array]:
     """Return a decoder of `source`, for one thread; the caller closes it.
 
-    The file itself is opened by the first job.
+    The first job opens the file.
 
     Args:
         source: The video, or its index.
-        shape: What frames are made into; None keeps them as they are.
-        decoding: What decodes, and where; None: PyAV, on the CPU.
-        gpu: Short for `DecoderConfig.on_gpu(gpu)`: the number of the NVIDIA GPU that decodes.
-        index_store: Where indexes are kept; None means the user's cache folder.
-        codecs: Shared by the decoders of proxies in this thread; None: it has its own.
-        chooser: Shared by all that decode by `auto` for one reader; None: it has its own, for which
-            a decoder is chosen once.
+        shape: Format of the decoded frames; None keeps size and aspect.
+        decoding: Backend and device; None: PyAV, on the CPU.
+        gpu: Short for `DecoderConfig.on_gpu(gpu)`: the number of the NVIDIA GPU.
+        index_store: Index store; None means the user's cache folder.
+        codecs: Codec pool of this thread's proxy decoders; None: an own one.
+        scheduler: Scheduler of all decoders by `auto` of one reader; None: an own one, which
+            chooses a device once.
 
     Raises:
-        BackendError: such video cannot be decoded that way, or the backend is not installed; or
-            frames were to stay on a GPU.
-        ConfigError: both `decoding` and `gpu` are given, or something that is none, or no shape.
+        BackendError: the configuration cannot decode the video, or the backend is not installed; or
+            frames would stay on a GPU.
+        ConfigError: both `decoding` and `gpu` are given, or an argument has the wrong type.
         OpenError: it cannot be opened as video.
         ScanError: no frame can be found in it.
     """
-    decoding, shape = DecoderConfig.chosen(decoding, gpu), FrameFormat.chosen(shape)
+    decoding, shape = DecoderConfig.resolve(decoding, gpu), FrameFormat.resolve(shape)
     decoding.check_comes_down()
     index = source if isinstance(source, StreamIndex) else open_index(source, index_store)
     capabilities_of(decoding).check(decoding, index, shape)
@@ -115,8 +115,8 @@ def open_decoder(
         return AutoDecoder(
             index,
             shape,
-            chooser or DeviceScheduler(tries=False),
-            lambda way: open_decoder(index, shape, DecoderConfig(device=way), codecs=codecs),
+            scheduler or DeviceScheduler(explores=False),
+            lambda device: open_decoder(index, shape, DecoderConfig(device=device), codecs=codecs),
         )
     if isinstance(index, ProxyIndex):
         return ProxyDecoder(index, shape, codecs)
@@ -131,105 +131,104 @@ def open_device_decoder(
     decoding: DecoderConfig | None = None,
     *,
     index_store: IndexStore | None = None,
-    chooser: DeviceScheduler | None = None,
+    scheduler: DeviceScheduler | None = None,
 ) -> "Decoder[torch.Tensor]":
-    """Return a decoder whose frames are tensors on the GPU that decodes them; for one thread.
+    """Return a decoder whose frames are tensors on the decoding GPU; for one thread.
 
-    Frames are uint8 [H, W, 3] in [0, 255], RGB, upright, each in memory of its own, and ready for
-    what the thread that runs the decoder asks of its CUDA stream next. No GPU has run this yet.
-    On the CPU the same tensors are made, for comparison. By `auto` they are on the GPU, if there is
-    one: what the CPU decodes is made into tensors there.
+    Frames are uint8 [H, W, 3] in [0, 255], RGB, upright, each in its own memory, ready for later
+    work on the running thread's CUDA stream. Not yet run on a GPU. On the CPU the same tensors are
+    computed, for comparison. By `auto` they are on the GPU, if there is one: frames that the CPU
+    decodes are converted there.
 
     Args:
         source: The video, or its index.
-        shape: What frames are made into, RGB of 8 bits; None keeps them as they are.
-        decoding: As in `DecoderConfig(device="cuda:0", keeps_on_device=True)`, which is also what
-            None means.
-        index_store: Where indexes are kept; None means the user's cache folder.
-        chooser: As in `open_decoder`.
+        shape: Format of the decoded frames, RGB of 8 bits; None keeps size and aspect.
+        decoding: None means `DecoderConfig(device="cuda:0", keeps_on_device=True)`.
+        index_store: Index store; None means the user's cache folder.
+        scheduler: As in `open_decoder`.
 
     Raises:
-        BackendError: such video cannot be decoded that way, or made into that shape; or frames were
-            to come down, which `open_decoder` does.
+        BackendError: the configuration cannot decode the video into this format; or frames would be
+            copied to the CPU, which `open_decoder` does.
         OpenError: it cannot be opened as video.
         ScanError: no frame can be found in it.
     """
     from headrace.decode.tensor_converter import TensorConverter
 
-    decoding = DecoderConfig.chosen(
+    decoding = DecoderConfig.resolve(
         decoding or DecoderConfig(device="cuda:0", keeps_on_device=True)
     )
     if not decoding.keeps_on_device:
         raise BackendError(
-            f"open_device_decoder leaves frames on {decoding.device}, and they were to come down; "
-            "give keeps_on_device=True, or take open_decoder"
+            f"open_device_decoder keeps frames on {decoding.device}: give keeps_on_device=True, "
+            "or use open_decoder"
         )
-    shape = FrameFormat.chosen(shape)
+    shape = FrameFormat.resolve(shape)
     index = source if isinstance(source, StreamIndex) else open_index(source, index_store)
-    check_stays(index, shape, decoding)
+    check_keeps_on_device(index, shape, decoding)
     device = device_of(decoding)
 
-    def open_on(way: str) -> "Decoder[torch.Tensor]":
-        kept = replace(decoding, device=way)
-        capabilities_of(kept).check(kept, index, shape)
-        return PyavDecoder(index, shape, kept, TensorConverter.of(index, shape, device))
+    def open_on(device: str) -> "Decoder[torch.Tensor]":
+        config = replace(decoding, device=device)
+        capabilities_of(config).check(config, index, shape)
+        return PyavDecoder(index, shape, config, TensorConverter.of(index, shape, device))
 
     if decoding.is_auto:
-        return AutoDecoder(index, shape, chooser or DeviceScheduler(tries=False), open_on)
+        return AutoDecoder(index, shape, scheduler or DeviceScheduler(explores=False), open_on)
     return open_on(device)
 
 
-def open_either(
+def open_any_decoder(
     index: StreamIndex,
     shape: FrameFormat | None,
     decoding: DecoderConfig,
     *,
     codecs: ProxyCodecs | None = None,
-    chooser: DeviceScheduler | None = None,
+    scheduler: DeviceScheduler | None = None,
 ) -> Decoder[Any]:
-    """Return a decoder of arrays, or of tensors where decoding leaves frames on its device.
+    """Return a decoder of arrays, or of tensors with `decoding.keeps_on_device`.
 
     Arguments and errors are those of `open_decoder` and `open_device_decoder`.
     """
     if decoding.keeps_on_device:
-        return open_device_decoder(index, shape, decoding, chooser=chooser)
-    return open_decoder(index, shape, decoding, codecs=codecs, chooser=chooser)
+        return open_device_decoder(index, shape, decoding, scheduler=scheduler)
+    return open_decoder(index, shape, decoding, codecs=codecs, scheduler=scheduler)
 
 
-def check_opens(
+def check_can_decode(
     indexes: Iterable[StreamIndex], shape: FrameFormat | None, decoding: DecoderConfig
 ) -> None:
-    """Do nothing if all videos can be decoded that way, and left where they are to be.
+    """Do nothing if all videos can be decoded with this configuration and format.
 
-    Opens and decodes nothing: so that what cannot be is told before anything is.
+    Opens and decodes nothing, so that errors come before any work.
 
     Raises:
-        BackendError: one cannot be; names it, and what to do.
+        BackendError: a video cannot be decoded; the message names it and the fix.
     """
-    shape = FrameFormat.chosen(shape)
-    able = capabilities_of(decoding)
+    shape = FrameFormat.resolve(shape)
+    capabilities = capabilities_of(decoding)
     for index in indexes:
         if decoding.keeps_on_device:
-            check_stays(index, shape, decoding)
+            check_keeps_on_device(index, shape, decoding)
         else:
-            able.check(decoding, index, shape)
+            capabilities.check(decoding, index, shape)
 
 
-def check_stays(index: StreamIndex, shape: FrameFormat, decoding: DecoderConfig) -> None:
-    """Do nothing if frames of a video can be tensors on the device that decodes them.
+def check_keeps_on_device(index: StreamIndex, shape: FrameFormat, decoding: DecoderConfig) -> None:
+    """Do nothing if frames of a video can be tensors on the decoding device.
 
     Raises:
-        BackendError: they cannot be: it is not decoded there, or does not become RGB there.
+        BackendError: the device cannot decode it, or cannot convert it to RGB.
     """
     from headrace.decode.tensor_converter import check_shape
     from headrace.decode.tensor_planes import check_stored
 
     device = device_of(decoding)
-    asked = f"frames of {index.source} were to be tensors on {device}"
+    request = f"frames of {index.source} cannot be tensors on {device}"
     if not decoding.can_keep:
-        raise BackendError(f"{asked}, and {decoding.backend} gives arrays; leave the backend out")
+        raise BackendError(f"{request}: {decoding.backend} returns arrays; leave the backend out")
     if isinstance(index, ProxyIndex):
-        raise BackendError(f"{asked}, and a proxy gives arrays; leave the proxies out")
+        raise BackendError(f"{request}: proxies are decoded to arrays; leave the proxies out")
     capabilities_of(decoding).check(decoding, index, shape)
     check_stored(index.info.pixel_format, str(index.source))
     check_shape(shape, str(index.source), device)

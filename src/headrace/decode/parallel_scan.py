@@ -1,8 +1,8 @@
-"""The indexes of many videos: new ones are scanned by processes, many at a time.
+"""Parallel scan of many videos in worker processes.
 
-Threads would not do where there are many cores: packets are looked at in Python, under the
-interpreter's lock. Two threads do help (`benchmarks/bench_cores.py`), and a process takes 0.4 s to
-begin; so processes begin only where many videos are left.
+Python parses packets under the interpreter's lock, so threads do not scale on many cores. Two
+threads do help (`benchmarks/bench_cores.py`), and a process takes 0.4 s to start; so processes
+start only if many videos remain.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -26,14 +26,14 @@ from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
 OnScanned = Callable[[str, int, int], None]
-"""Called with a name, how many are done and of how many."""
+"""Called with a name, the number of scanned videos, and the total."""
 
 _BAD: Final = "bad"
 _UNKEPT: Final = "unkept"
 
 
 class _EnoughError(Exception):
-    """Scanning ahead is of no more use."""
+    """Scanning ahead has no further use."""
 
 
 def scan_videos(argument: Json, send: Callable[[Json], None]) -> Json:
@@ -52,7 +52,7 @@ def scan_videos(argument: Json, send: Callable[[Json], None]) -> Json:
         try:
             index = store.verify(source) if argument["verify"] else store.load(source)
         except MediaError:
-            # Found again at once, and with its own words, by whoever asks for the index.
+            # Opening the video later raises the same error.
             speaker.say(_BAD)
             continue
         if not is_kept(index):
@@ -72,23 +72,23 @@ def scan_in_workers(
     function: ChildFunction = scan_videos,
     clock: Clock = SYSTEM_CLOCK,
 ) -> dict[Source, StreamIndex | MediaError]:
-    """Have workers scan videos into the store; return an error for each that ended two of them.
+    """Scan videos into the store in workers; return the error of each that ended two of them.
 
-    Ends early where nothing is won: the store cannot be written, or the first error is the end.
+    Stops early if the store cannot be written, or at the first error with `raises`.
 
     Args:
-        sources: Files, none twice.
-        store: Where indexes are kept.
-        workers: Processes.
-        stall_seconds: How long one scan may take.
-        raises: Whether the first video without an index is the end.
+        sources: Files, without duplicates.
+        store: The index store.
+        workers: Number of processes.
+        stall_seconds: Time limit of one scan.
+        raises: Whether to stop at the first video without an index.
         verify: Whether to scan by decoding everything, as `IndexStore.verify`.
-        on_scanned: Called for each video that is scanned.
-        function: What each worker runs.
+        on_scanned: Called for each scanned video.
+        function: The function of each worker.
         clock: Measures.
 
     Raises:
-        KeyboardInterrupt: somebody pressed Ctrl-C.
+        KeyboardInterrupt: Ctrl-C was pressed.
     """
     named = {f"{number:06d}": source for number, source in enumerate(sources)}
     count = iter(range(1, len(named) + 1))
@@ -122,8 +122,8 @@ def scan_in_workers(
 
 
 def is_kept(index: StreamIndex) -> bool:
-    """Return whether an index lies in a store."""
-    return index.kept_in is not None and index.kept_in.is_file()
+    """Return whether an index is stored."""
+    return index.store_path is not None and index.store_path.is_file()
 
 
 def _told(source: Source) -> dict[str, Json]:
@@ -137,14 +137,15 @@ def _ended(source: Source, why: str) -> OpenError:
 
 
 OpenIndex = Callable[[Source], StreamIndex]
-"""Returns the index of a source, or raises why it has none."""
+"""Returns the index of a source, or raises its error."""
 
 _START_SECONDS: Final = 0.4
-"""Measured: until a process can scan. As long is scanned here before any is begun."""
+"""Measured seconds until a process can scan; scanning runs here that long before any starts."""
 MOST_WORKERS: Final = 16
-"""A core scans some 0.7 GB/s: few disks give as much as 16 take. A process takes some 80 MB."""
+"""Most worker processes. A core scans some 0.7 GB/s, and few disks supply 16 cores; a process takes
+some 80 MB."""
 _SCAN_SECONDS: Final = 86_400.0
-"""A day: a huge file behind a slow network is no bad one."""
+"""Time limit of one scan in seconds, a day: a huge file on a slow network is valid."""
 
 
 def scan_ahead(
@@ -160,32 +161,32 @@ def scan_ahead(
     function: ChildFunction = scan_videos,
     clock: Clock = SYSTEM_CLOCK,
 ) -> OpenIndex:
-    """Look up the indexes of many videos, and scan those that are new; return what opens each.
+    """Look up the indexes of many videos, and scan new ones; return a function that opens each.
 
         open_one = scan_ahead(sources, store, raises=True)
         indexes = [open_one(source) for source in sources]
 
-    What opens one raises as `IndexStore.load` does, and OpenError for a video that ended two
-    processes; so the order and the first error are the caller's, as if each were opened when its
-    turn comes. Takes 0.5 ms for a known video. Scans here until it is clear that processes pay.
+    The function raises as `IndexStore.load` does, and OpenError for a video that ended two
+    processes; so order and first error are the same as if each video were opened in turn. Takes 0.5
+    ms for a known video. Scans in this process until workers pay.
 
     Args:
-        sources: What will be asked for; all but plain files are left to be opened then.
-        store: Where indexes are kept.
-        raises: Whether the first error will be the end: nothing is scanned behind one.
-        verify: Whether to scan all anew by decoding everything, as `IndexStore.verify`.
-        holds: Whether to hold what is found; else it is read again when it is asked for.
-        rank: This process among those that open the same videos now. Each begins elsewhere, and so
-            finds scanned what the others did, where they share a store.
-        ranks: Their number: they share the cores.
+        sources: The videos; only plain files are scanned ahead.
+        store: The index store.
+        raises: Whether the first error ends the work; nothing is scanned after it.
+        verify: Whether to scan all again by decoding everything, as `IndexStore.verify`.
+        holds: Whether to keep indexes in memory; else they are read again when opened.
+        rank: This process among those that open the same videos now. Each starts at another video,
+            and reuses the others' scans where they share a store.
+        ranks: Number of these processes, which share the cores.
         on_scanned: Called for each video that is looked up or scanned.
-        function: What workers run.
+        function: The function of each worker.
         clock: Measures.
 
     Raises:
-        KeyboardInterrupt: somebody pressed Ctrl-C.
+        KeyboardInterrupt: Ctrl-C was pressed.
     """
-    # Of other kinds of source there may be facts that a worker is not told.
+    # Other kinds of source may have state that a worker does not receive.
     asked = [each for each in dict.fromkeys(sources) if type(each) is Source]
     found = _Found(holds, _Progress(len(asked), on_scanned))
     left = asked if verify else _unknown(asked, store, found, raises=raises)
@@ -194,7 +195,7 @@ def scan_ahead(
     here = _scan_here(left[turn:] + left[:turn], scan, found, ranks, raises, clock)
     if not here.workers:
         return _opening(found.those, store)
-    with suppress(StageError):  # no process can be begun here: each is scanned when it is asked for
+    with suppress(StageError):  # without processes, each video is scanned when it is opened
         found.those |= scan_in_workers(
             here.left,
             store,
@@ -212,15 +213,15 @@ def scan_ahead(
 def workers_that_pay(
     wall_ns: int, processor_ns: int, done: int, left: int, cores: int, most: int = MOST_WORKERS
 ) -> int:
-    """Return how many processes had best scan what is left; 1: go on here.
+    """Return how many processes should scan the rest; 1: continue in this process.
 
     Args:
-        wall_ns: Time that scanning here took.
-        processor_ns: Processor time of it; where scans wait for a disk, more go on at a time.
+        wall_ns: Time spent scanning here.
+        processor_ns: Processor time of it; where scans wait for a disk, more run at a time.
         done: Videos scanned here.
         left: Videos to scan.
-        cores: That may be used.
-        most: Processes, however many would pay.
+        cores: Usable cores.
+        most: Most processes.
     """
     seconds = wall_ns / 1e9
     if not done or seconds < _START_SECONDS:
@@ -233,7 +234,7 @@ def workers_that_pay(
 
 
 class _Progress:
-    """Counts what is done, whoever did it."""
+    """Counts videos done, in this process and in workers."""
 
     def __init__(self, of: int, on_scanned: OnScanned) -> None:
         self._done, self._of, self._on_scanned = 0, of, on_scanned
@@ -244,7 +245,7 @@ class _Progress:
 
 
 class _Found:
-    """What was found out before it is asked for."""
+    """Indexes and errors found ahead."""
 
     def __init__(self, holds: bool, show: _Progress) -> None:
         self.those: dict[Source, StreamIndex | MediaError] = {}
@@ -252,7 +253,7 @@ class _Found:
         self._holds = holds
 
     def add(self, source: Source, found: StreamIndex | MediaError) -> None:
-        """Hold an index, unless it can be read again; and an error in any case."""
+        """Keep an error, and an index unless it can be read again from the store."""
         if self._holds or isinstance(found, MediaError) or not is_kept(found):
             self.those[source] = found
         self.show(source.path.name)
@@ -261,7 +262,7 @@ class _Found:
 def _unknown(
     sources: Sequence[Source], store: IndexStore, found: _Found, *, raises: bool
 ) -> list[Source]:
-    """Return those that the store does not know; add the others to what was found."""
+    """Return the sources that the store does not know; add the others to `found`."""
     unknown = []
     for source in sources:
         try:
@@ -280,11 +281,11 @@ def _unknown(
 
 @dataclass(frozen=True, kw_only=True)
 class _Here:
-    """What is left when this process has scanned as much as pays."""
+    """The rest after this process has scanned as much as pays."""
 
     left: Sequence[Source] = ()
     workers: int = 0
-    """That had best scan it."""
+    """Number of processes that should scan it."""
 
 
 def _scan_here(
@@ -295,7 +296,7 @@ def _scan_here(
     raises: bool,
     clock: Clock,
 ) -> _Here:
-    """Scan into `found` until all is done, the first error came, or workers pay."""
+    """Scan into `found` until all is done, the first error occurs, or workers pay."""
     cores, most = (max(1, each // ranks) for each in (len(available_cores()), MOST_WORKERS))
     began, began_processor = clock.now_ns(), processor_ns()
     for number, source in enumerate(sources):

@@ -1,4 +1,4 @@
-"""Proxies: the small copies that `headrace proxy` made, found by the videos that they stand for."""
+"""Proxies: small copies of videos that `headrace proxy` made, looked up by the originals."""
 
 import json
 import os
@@ -24,9 +24,9 @@ from headrace.video.source import (
 )
 
 LIST: Final = "proxies.jsonl"
-"""Name of the list in the folder of the proxies."""
+"""Name of the list in a folder of proxies."""
 VIDEOS: Final = "videos"
-"""Name of the folder in it where they lie."""
+"""Name of the folder in it with the proxy videos."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,45 +34,45 @@ class ProxyRow:
     """One video and its proxy."""
 
     path: str
-    """Of the original, from the root on."""
+    """Path of the original, from the root on."""
     name: str
-    """What both files of the proxy are called, but for `.mp4` and `.npz`."""
+    """File name of the proxy, without `.mp4` and `.npz`."""
     stream: Stream | None
-    """Which stream of the original, as `Source` has it; None: the one FFmpeg calls best."""
+    """Stream of the original, as in `Source`; None: the one FFmpeg prefers."""
     fingerprint: Mapping[str, int]
     """`size` and `mtime_ns` of the original."""
     content: str
-    """Id of the original's content; it survives copying."""
+    """Content id of the original; it survives copying."""
     proxy: str
     """Path of the proxy in the folder."""
     bytes: int
-    """Of the proxy."""
+    """Bytes of the proxy."""
     original_bytes: int
     frames: int
     height: int
     width: int
-    """Of the proxy."""
+    """Width of the proxy."""
     original_height: int
     original_width: int
-    """Upright."""
+    """Width of the upright original."""
     gop: int
     """Frames from one keyframe of the proxy to the next."""
     codec: str
     psnr: Mapping[str, float]
-    """Of brightness, decibel: `mean` and `worst` frame; 100 stands for equal pictures."""
+    """PSNR of luma in decibel: `mean` and `worst` frame; 100 stands for equal frames."""
     ssim: Mapping[str, float]
-    """The same for SSIM, up to 1; empty where the proxy is smaller than its windows."""
+    """SSIM likewise, up to 1; empty where the proxy is smaller than SSIM's windows."""
     lost: tuple[int, ...]
-    """Indices of frames that are damaged, and shown as FFmpeg shows them."""
+    """Indices of damaged frames, shown as FFmpeg shows them."""
     seconds: float
-    """That it took to make."""
+    """Seconds that encoding took."""
 
     @classmethod
     def parse(cls, plain: Mapping[str, Any]) -> "ProxyRow":
-        """Return what `asdict` made.
+        """Return the row of a dictionary from `asdict`.
 
         Raises:
-            TypeError, ValueError, KeyError: it is something else.
+            TypeError, ValueError, KeyError: it is no such dictionary.
         """
         row = cls(**{**plain, "lost": tuple(map(int, plain["lost"]))})
         if not all(isinstance(each, str) for each in (row.path, row.name, row.proxy, row.content)):
@@ -83,7 +83,7 @@ class ProxyRow:
 
 
 def write_rows(folder: Path, rows: Iterable[ProxyRow]) -> None:
-    """Write the list of a folder, whole or not at all.
+    """Write the list of a folder atomically.
 
     Raises:
         ConfigError: it cannot be written.
@@ -92,10 +92,10 @@ def write_rows(folder: Path, rows: Iterable[ProxyRow]) -> None:
 
 
 def read_rows(folder: Path) -> Iterator[ProxyRow]:
-    """Yield the lines of a folder's list.
+    """Yield the rows of a folder's list.
 
     Raises:
-        ConfigError: there is none, or it cannot be read.
+        ConfigError: the list is missing or cannot be read.
     """
     path = folder / LIST
     try:
@@ -115,25 +115,24 @@ def read_rows(folder: Path) -> Iterator[ProxyRow]:
 
 
 _NAMED = 3
-"""Videos without a proxy that a message names."""
+"""Most videos without a proxy that a message names."""
 
 
 class Proxies:
-    """A folder that `headrace proxy VIDEOS -o FOLDER` wrote; loaders take what it gives.
+    """A folder from `headrace proxy VIDEOS -o FOLDER`; loaders take its sources.
 
         proxies = headrace.Proxies("proxies")
         FrameLoader(proxies.all(videos), size=(256, 256))
 
-    Each is a `Source` that keeps the path of its original: frames, times, labels, samples and
-    states are those of the originals, and only the pictures are the proxy's. The folder may lie on
-    a machine where the originals do not.
+    Each source keeps the path of its original: frames, times, labels, samples and states are the
+    original's, and only pixels come from the proxy. The originals need not be on the same machine.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        """Read the list of a folder; looks at no proxy.
+        """Read the list of a folder; opens no proxy.
 
         Raises:
-            ConfigError: it is no such folder.
+            ConfigError: the folder has no list.
         """
         if not isinstance(folder, str | os.PathLike):
             raise ConfigError(
@@ -141,17 +140,17 @@ class Proxies:
             )
         refuse_address(folder)
         self.folder = Path(folder)
-        """Where they lie."""
+        """The folder."""
         self._rows = tuple(read_rows(self.folder))
         for row in self._rows:
             _check(row, self.folder)
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Number of proxies."""
         return len(self._rows)
 
     def __iter__(self) -> Iterator[ProxySource]:
-        """Yield `videos`, so that a loader of all of them takes this as it is."""
+        """Yield `videos`, so that loaders accept this object."""
         return iter(self.videos)
 
     def __repr__(self) -> str:
@@ -159,15 +158,15 @@ class Proxies:
 
     @property
     def videos(self) -> list[ProxySource]:
-        """All of them, in the order in which the originals were given; looks at no original."""
+        """All proxies, in the order of the originals; opens no original."""
         return [self._source(Path(row.path), row) for row in self._rows]
 
     def of(self, video: Source | str | os.PathLike[str]) -> ProxySource:
-        """Return the proxy of a video, which keeps its path.
+        """Return the proxy of a video, which keeps the video's path.
 
-        It is found by the absolute path of the original, or by as much of the end of the path as
-        is enough to tell it from the others. Where the original exists it must still be the one
-        that the proxy was made of: by size and time of change, or by its content.
+        It is found by the original's absolute path, or by the shortest unique end of the path. An
+        original that exists must still match the proxy, by size and modification time, or by
+        content.
 
         Raises:
             ConfigError: it has no proxy here.
@@ -176,10 +175,10 @@ class Proxies:
         return self.all([video])[0]
 
     def all(self, videos: Iterable[Source | str | os.PathLike[str]]) -> list[ProxySource]:
-        """Return the proxies of videos, in their order; looks at each original that is there.
+        """Return the proxies of videos, in their order; checks each original that exists.
 
         Raises:
-            ConfigError: some have no proxy here: says how many, and names the first.
+            ConfigError: some have no proxy here; the message has their number and the first names.
             OpenError: an original has changed since.
         """
         check_is_list(videos, "of(video) gives the proxy of one")
@@ -212,7 +211,7 @@ class Proxies:
         )
 
     def _row(self, source: Source) -> ProxyRow | None:
-        """Return the line of a video, if there is one that is certainly meant."""
+        """Return the row of a video, if it is unambiguous."""
         path = source.path.absolute()
         rows = self._by_name.get(path.name, []) if type(source) in (Source, ProxySource) else []
         rows = [row for row in rows if row.stream == source.stream]
@@ -232,7 +231,7 @@ class Proxies:
 
 
 def _check(row: ProxyRow, folder: Path) -> None:
-    """Refuse a line that leads out of its folder, or has no sizes: ConfigError."""
+    """Refuse a row with a path outside its folder, or without sizes: ConfigError."""
     proxy = PurePath(row.proxy)
     is_inside = not proxy.is_absolute() and ".." not in proxy.parts
     sizes = (row.bytes, row.fingerprint.get("size"), row.fingerprint.get("mtime_ns"))
@@ -248,7 +247,7 @@ def _fingerprint(row: ProxyRow) -> FileStat:
 
 
 def _check_unchanged(source: Source, row: ProxyRow) -> None:
-    """Refuse a proxy whose original is here and is another by now: OpenError."""
+    """Refuse a proxy whose original exists and has changed: OpenError."""
     if not source.path.exists():
         return
     original = Source(source.path, source.stream)
@@ -263,7 +262,7 @@ def _check_unchanged(source: Source, row: ProxyRow) -> None:
 
 
 def _common_parts(one: PurePath, other: PurePath) -> int:
-    """Return how many parts of two paths are the same, counted from their ends."""
+    """Return how many parts two paths share, counted from their ends."""
     pairs = zip(reversed(one.parts), reversed(other.parts), strict=False)
     return sum(1 for _ in takewhile(_is_same, pairs))
 

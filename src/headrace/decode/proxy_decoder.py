@@ -1,4 +1,4 @@
-"""Decoding a proxy without a demuxer: packets are read where its table says they are."""
+"""Proxy decoder: reads packets by the proxy's packet table, without a demuxer."""
 
 from __future__ import annotations
 
@@ -24,38 +24,38 @@ from headrace.decode.proxy_index import ProxyIndex, ProxyPackets
 from headrace.errors import DecodeError, OpenError, file_errors
 from headrace.video.codec import FfmpegCodec, VideoPacket, prepare
 from headrace.video.container import MAX_PIXELS
-from headrace.video.ffmpeg_errors import at_the_door
+from headrace.video.ffmpeg_errors import translate_errors
 from headrace.video.frame_format import FrameFormat, Orientation
 from headrace.video.source import AGAIN
 
 _DECODERS: Final = {"av1": "libdav1d"}
-"""Where FFmpeg's decoder of the codec's own name needs hardware."""
+"""Codec -> FFmpeg decoder, where the decoder of the codec's name needs hardware."""
 _MOST: Final = 8
-"""Looks of which a codec is kept: a set of proxies has one for each size and colour."""
+"""Most codecs kept; a set of proxies has one per size and color."""
 
 
 @dataclass(eq=False)
 class ProxyCodec:
-    """What decodes proxies of one look, and where it stands."""
+    """Codec of proxies with equal parameters, and its position."""
 
     codec: FfmpegCodec
     converter: ArrayConverter
     at: tuple[object, int] | None = None
-    """Who decoded last, and the frame whose packet is due next; None: it must be flushed."""
+    """The decoder that used it last, and the frame whose packet is next; None: flush first."""
 
 
 class ProxyCodecs:
-    """Keeps a codec for each look of proxies: codec, size, colour and what it must be told.
+    """Pool of codecs by codec name, size, color and extradata.
 
-    For one thread. In a process that was forked it must not be used.
+    For one thread. Must not be used after a fork.
     """
 
     def __init__(self) -> None:
-        """None yet."""
+        """Start empty."""
         self._kept: OrderedDict[object, ProxyCodec] = OrderedDict()
 
     def of(self, table: ProxyPackets, shape: FrameFormat) -> ProxyCodec:
-        """Return the codec for a proxy; valid until that of another is asked for."""
+        """Return the codec for a proxy; valid until another proxy's is returned."""
         key = (table.codec, table.size, table.colour, table.extradata, shape)
         found = self._kept.get(key)
         if found is None:
@@ -67,7 +67,7 @@ class ProxyCodecs:
         return found
 
     def clear(self) -> None:
-        """Release them."""
+        """Free all codecs."""
         self._kept.clear()
 
 
@@ -86,38 +86,38 @@ def _new(table: ProxyPackets) -> VideoCodecContext:
 class ProxyDecoder:
     """Decodes jobs of one proxy: a `Decoder`. Not thread-safe: one per thread.
 
-    Each GOP of the proxy is decoded up to its last wanted frame; the file is open during a job
-    only. Frames are equal, bit for bit, to those of a plain decode of the proxy. Those that are
-    damaged in the original are lost, or concealed, as they are there.
+    Each GOP of the proxy is decoded up to its last wanted frame; the file is open only during a
+    job. Frames are equal, bit for bit, to a reference decode of the proxy. Frames that are damaged
+    in the original are missing, or concealed as they are there.
     """
 
     def __init__(
         self, index: ProxyIndex, shape: FrameFormat | None = None, codecs: ProxyCodecs | None = None
     ) -> None:
-        """Open nothing yet; `codecs` are those of this thread, its own unless they are given.
+        """Open nothing yet; `codecs` is this thread's pool, by default the decoder's own.
 
         Raises:
-            ConfigError: the shape is to keep an aspect ratio that the proxy has lost.
+            ConfigError: the format keeps an aspect ratio that the proxy does not have.
         """
         self.index = index
-        """The frames there are."""
+        """The index of the proxy."""
         self.shape = shape or FrameFormat()
-        """What each frame is made into."""
+        """Format of the decoded frames."""
         index.check_fit(self.shape.fit)
         self._codecs = codecs or ProxyCodecs()
         self._is_owner = codecs is None
         self.counters = DecodeCounters()
-        """What decoding cost so far."""
+        """Cost so far."""
         self._concealed: set[int] = set()
 
     @property
     def concealed(self) -> frozenset[int]:
-        """Indices of those frames of the last job that are damaged and were delivered anyway."""
+        """Indices of damaged frames of the last job that were delivered anyway."""
         return frozenset(self._concealed)
 
     def run(self, job: DecodeJob, out: Out[Array] | None = None) -> Iterator[tuple[int, Array]]:
         """Yield (index, frame) for every wanted frame: see `Decoder.run`."""
-        with at_the_door(DecodeError, self.index.source, "decode"):
+        with translate_errors(DecodeError, self.index.source, "decode"):
             yield from self._run(job, out)
 
     def rest(self) -> None:
@@ -159,7 +159,7 @@ class ProxyDecoder:
     def _found(
         self, file: BinaryIO, codec: ProxyCodec, wanted: Sequence[int], damaged: list[int]
     ) -> Iterator[tuple[int, VideoFrame]]:
-        """Yield the wanted frames in order; add those that do not come to `damaged`."""
+        """Yield the wanted frames in order; add missing ones to `damaged`."""
         keyframes = self.index.keyframes
         gops = keyframes[np.searchsorted(keyframes, wanted, "right") - 1].tolist()
         for gop, places in groupby(range(len(wanted)), gops.__getitem__):
@@ -174,7 +174,7 @@ class ProxyDecoder:
     def _decoded(
         self, file: BinaryIO, codec: ProxyCodec, gop: int, last: int
     ) -> Iterator[tuple[int, VideoFrame]]:
-        """Yield the frames of a GOP up to `last` that come out undamaged, from where it stands."""
+        """Yield the undamaged frames of a GOP up to `last`, from the current position."""
         begin = gop
         if codec.at is not None and codec.at[0] is self and gop < codec.at[1] <= last:
             begin = codec.at[1]
@@ -186,27 +186,27 @@ class ProxyDecoder:
         for number, packet in self._packets(file, begin, last):
             for shown in codec.codec.decode(number, packet).shown:
                 self.counters.frames_decoded += 1
-                if not self._is_right(shown.frame, shown.ordinal, came):
+                if not self._is_right(shown.frame, shown.packet_index, came):
                     return
-                came = shown.ordinal
+                came = shown.packet_index
                 yield came, shown.frame
         if came == last:
             codec.at = (self, last + 1)
             return
         for shown in codec.codec.decode(last, None).shown:
             self.counters.frames_decoded += 1
-            if not self._is_right(shown.frame, shown.ordinal, came):
+            if not self._is_right(shown.frame, shown.packet_index, came):
                 return
-            came = shown.ordinal
+            came = shown.packet_index
             yield came, shown.frame
 
     def _is_right(self, frame: VideoFrame, number: int, before: int) -> bool:
-        """Return whether a frame is the one behind `before`, whole, and of the proxy's size."""
+        """Return whether a frame follows `before`, is complete, and has the proxy's size."""
         size = (frame.height, frame.width)
         return number == before + 1 and not frame.is_corrupt and size == self.index.table.size
 
     def _packets(self, file: BinaryIO, first: int, last: int) -> Iterator[tuple[int, VideoPacket]]:
-        """Yield frame and packet of [first, last], up to the first that is not as it was made."""
+        """Yield (frame index, packet) of [first, last], up to the first changed packet."""
         table, counters = self.index.table, self.counters
         part = slice(first, last + 1)
         offsets, sizes = table.offsets[part], table.sizes[part]
@@ -229,11 +229,11 @@ class ProxyDecoder:
         """Open the proxy for a job.
 
         Raises:
-            OpenError: it is gone, or is not the one that was made.
+            OpenError: it is gone, or has changed.
         """
         index = self.index
         source, path = index.proxy, index.proxy.proxy
-        what = f"frame {wanted} of {source} was asked for (at {index.seconds(wanted):.3f} s)"
+        what = f"frame {wanted} of {source} was requested (at {index.seconds(wanted):.3f} s)"
         pts = int(index.pts[wanted])
         with file_errors(
             f"cannot open the proxy {path}",

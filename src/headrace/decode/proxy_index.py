@@ -1,4 +1,4 @@
-"""The index of a video that is read from its proxy."""
+"""Proxy index: the original's frames and times with the proxy's packets."""
 
 import io
 import json
@@ -25,9 +25,9 @@ _VERSION = 1
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ProxyPackets:
-    """Where the packets of a proxy are, and what a decoder must be told first.
+    """Packet table of a proxy, with the decoder's parameters.
 
-    There is one packet for each frame, in their order: no frame is reordered.
+    One packet per frame, in frame order: no frame is reordered.
     """
 
     codec: str
@@ -35,23 +35,23 @@ class ProxyPackets:
     size: tuple[int, int]
     """(height, width) of its frames."""
     colour: tuple[int, int]
-    """(matrix, range) of its frames: the codes of FFmpeg."""
+    """(matrix, range) of its frames: FFmpeg's codes."""
     extradata: bytes
-    """What the decoder is told before the first packet."""
+    """The decoder's extradata."""
     offsets: NDArray[np.int64]
-    """int64 [frames]: byte of the file where the packet begins."""
+    """int64 [frames]: byte of the file where the packet starts."""
     sizes: NDArray[np.int64]
-    """int64 [frames]: bytes."""
+    """int64 [frames]: bytes of the packet."""
     is_keyframe: NDArray[np.bool_]
-    """bool [frames]: decoding can begin here."""
+    """bool [frames]: decoding can start here."""
     checksums: NDArray[np.int64]
-    """int64 [frames]: CRC-32 of the bytes of the packet."""
+    """int64 [frames]: CRC-32 of the packet's bytes."""
     lost: NDArray[np.int64]
-    """int64: indices of frames that are damaged in the original, and shown as FFmpeg shows them."""
+    """int64: indices of frames that are damaged in the original, shown as FFmpeg shows them."""
 
 
 def write_proxy_entry(path: Path, index: StreamIndex, packets: ProxyPackets) -> None:
-    """Write what is known of a proxy, whole or not at all; `index` is that of its original.
+    """Write the entry of a proxy atomically; `index` is its original's.
 
     Raises:
         ConfigError: it cannot be written.
@@ -76,10 +76,10 @@ def write_proxy_entry(path: Path, index: StreamIndex, packets: ProxyPackets) -> 
 
 
 def read_proxy_entry(path: Path, source: Source) -> tuple[StreamIndex, ProxyPackets]:
-    """Return the index of the original, which `source` is from now on, and the proxy's packets.
+    """Return the original's index, with `source` as its source, and the proxy's packets.
 
     Raises:
-        CacheError: it cannot be read, or is something else.
+        CacheError: it cannot be read, or is no proxy entry.
     """
     try:
         with path.open("rb") as file, np.load(_whole(file), allow_pickle=False) as stored:
@@ -107,7 +107,7 @@ def read_proxy_entry(path: Path, source: Source) -> tuple[StreamIndex, ProxyPack
 
 
 def _whole(file: BinaryIO) -> BinaryIO:
-    """Return a file of arrays; ValueError in words if it is none, where NumPy would guess."""
+    """Return a file of arrays; raise ValueError with a clear message if it is none."""
     if not zipfile.is_zipfile(file):
         raise ValueError("it is cut off, or something else")
     file.seek(0)
@@ -119,32 +119,32 @@ def _reason(error: Exception) -> str:
 
 
 CODECS = ("h264", "hevc", "av1", "mjpeg")
-"""That proxies have."""
+"""Codecs of proxies."""
 _ROUNDED = 2
-"""Pixels that a side may be off, since sides are even."""
+"""Pixels that a side may differ, since sides are rounded to even."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ProxyIndex(StreamIndex):
-    """Frames, times and GOPs of the original, and the pictures of the proxy.
+    """Index with the original's frames, times and GOPs, and the proxy's pixels.
 
-    Sampling sees the original; `info` says codec and size of what is decoded, and decoding is
-    planned by the proxy's own GOPs.
+    Sampling uses the original; `info` has the codec and size of the proxy, and decoding is planned
+    by the proxy's GOPs.
     """
 
     proxy: ProxySource
     """The same as `source`."""
     table: ProxyPackets
-    """Where the packets of the proxy are, one for each frame."""
+    """Packet table of the proxy, one packet per frame."""
     size_before: tuple[int, int]
     """(height, width) of upright frames of the original."""
 
     @classmethod
     def of(cls, source: ProxySource) -> "ProxyIndex":
-        """Read the index of a video from beside its proxy; 1 ms.
+        """Read the index of a video from the entry beside its proxy; 1 ms.
 
         Raises:
-            OpenError: it is not there, or cannot be read, or is not that of such a proxy.
+            OpenError: the entry is missing, unreadable, or not this proxy's.
         """
         try:
             found, table = read_proxy_entry(source.entry, source)
@@ -172,7 +172,7 @@ class ProxyIndex(StreamIndex):
             container="mp4",
         )
         kept = {each.name: getattr(found, each.name) for each in fields(found)}
-        kept |= {"info": info, "verdicts": FrameStatus(len(found)), "kept_in": None}
+        kept |= {"info": info, "frame_status": FrameStatus(len(found)), "store_path": None}
         before = found.info.upright_size
         return cls(**kept, proxy=source, table=table, size_before=before)
 
@@ -183,12 +183,12 @@ class ProxyIndex(StreamIndex):
 
     @property
     def decoded_gop_lengths(self) -> NDArray[np.int64]:
-        """int64 [GOPs of the proxy]: frames of each."""
+        """int64 [GOPs of the proxy]: frames of each GOP."""
         return np.diff(self.keyframes, append=len(self))
 
     @cached_property
     def keyframes(self) -> NDArray[np.int64]:
-        """int64 [GOPs of the proxy], ascending, first 0: where decoding may begin."""
+        """int64 [GOPs of the proxy], ascending, first 0: frames where decoding can start."""
         return np.flatnonzero(self.table.is_keyframe)
 
     @cached_property
@@ -197,10 +197,10 @@ class ProxyIndex(StreamIndex):
         return frozenset(self.table.lost.tolist())
 
     def check_fit(self, fit: Fit | ResizeFit) -> None:
-        """Do nothing if the aspect ratio is that of the original, or is not to be kept.
+        """Do nothing if the proxy has the original's aspect ratio, or `fit` does not keep it.
 
         Raises:
-            ConfigError: the proxy was stretched, and `fit` is to keep the aspect ratio.
+            ConfigError: the proxy was stretched, and `fit` keeps the aspect ratio.
         """
         (tall, wide), (height, width) = self.size_before, self.table.size
         off = min(abs(width - height * wide / tall), abs(height - width * tall / wide))
@@ -214,7 +214,7 @@ class ProxyIndex(StreamIndex):
 
 
 def _wrong(index: StreamIndex, table: ProxyPackets, source: ProxySource) -> str:
-    """Return what cannot be of a table, in words; empty if nothing."""
+    """Return what is invalid in a table, as a clause; empty if it is valid."""
     if index.fingerprint != source.known:
         return "but of another version of the video"
     if table.codec not in CODECS:

@@ -1,4 +1,4 @@
-"""The PyAV backend: FFmpeg's decoders, one stream per decoder, one thread per decoder."""
+"""The PyAV backend: FFmpeg's decoders; one stream and one thread per decoder."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from typing import Any, Generic, overload
 from av.video.frame import VideoFrame
 
 from headrace.decode.converter import ArrayConverter, Conversion, Converter
-from headrace.decode.decode_session import DecodeSession, concealed
+from headrace.decode.decode_session import DecodeSession, decode_concealed
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.demuxer import WrongPacketError
 from headrace.decode.frame_outputs import Array, Out, Pixels
-from headrace.decode.gop_verification import certain_span, find_out
+from headrace.decode.gop_verification import guaranteed_span, verify_gop
 from headrace.decode.gpu_frames import GpuFrames
-from headrace.decode.index_store import keep_verdicts
+from headrace.decode.index_store import save_frame_status
 from headrace.decode.protocol import DecodeCounters, DecodeJob
 from headrace.errors import BackendError, DecodeError
 from headrace.video.content_digest import digest_of
-from headrace.video.ffmpeg_errors import at_the_door
+from headrace.video.ffmpeg_errors import translate_errors
 from headrace.video.frame_format import FrameFormat
 from headrace.video.random_access import RandomAccess
 from headrace.video.stream_index import StreamIndex
 
 _GOPS_BACK = (1, 3)
-"""How many keyframes to go back where the stream announces entries that prove not to be clean: one
-with periodic intra refresh becomes whole only one keyframe later, or two."""
+"""Numbers of keyframes to go back where a signaled entry proves unclean: with periodic intra
+refresh, frames are complete only one or two keyframes later."""
 
 
 class PyavDecoder(Generic[Pixels]):
     """Decodes jobs of one stream. Not thread-safe: one per thread.
 
-    A job that follows the last one closely goes on without a seek. Frames nobody asked for and no
-    other frame needs are not decoded where the index says this is exact. Frames come out equal, bit
-    for bit, to those of a plain linear decode; those at which it reports damage, and those that
-    lean on them, are named in a DecodeError. Where there is doubt, a plain decode of the GOPs in
-    question finds out once, and what it found is kept with the index.
+    A job close after the last one continues without a seek. Disposable frames that are not
+    requested are not decoded, where the index shows that this is exact. Frames are equal, bit for
+    bit, to those of a linear reference decode. Frames with reported damage, and frames that refer
+    to them, are listed in a DecodeError. In doubt, the GOPs are verified once by a reference
+    decode, and the result is stored with the index.
     """
 
     @overload
@@ -66,38 +66,38 @@ class PyavDecoder(Generic[Pixels]):
     ) -> None:
         """Open nothing yet; `converter` makes the pixels, arrays unless it is given."""
         self.index = index
-        """The frames there are."""
+        """The index of the stream."""
         self.shape = shape or FrameFormat()
-        """What each frame is made into."""
+        """Format of the decoded frames."""
         self.counters = DecodeCounters()
         """What decoding cost so far."""
         self._gpu = None if decoding.gpu is None else GpuFrames(decoding, index, self.counters)
         upright = index.info.orientation
-        made: Any = converter or ArrayConverter(self.shape, upright, str(index.source))
-        self._converter: Converter[Pixels] = made
-        self._passage = DecodeSession(index, self.counters, self._gpu)
+        chosen: Any = converter or ArrayConverter(self.shape, upright, str(index.source))
+        self._converter: Converter[Pixels] = chosen
+        self._session = DecodeSession(index, self.counters, self._gpu)
         self._depth = 0
-        """GOPs before its own at which decoding a frame last had to begin."""
+        """GOPs before its own from which the last frame had to be decoded."""
         self._concealed: set[int] = set()
 
     @property
     def brought_down_bytes(self) -> int:
-        """Bytes of the frames that came down from a GPU so far; 0 where the CPU decodes."""
+        """Bytes copied from the GPU so far; 0 where the CPU decodes."""
         return self.counters.brought_down_bytes
 
     @property
     def concealed(self) -> frozenset[int]:
-        """Indices of those frames of the last job that are damaged and were delivered anyway."""
+        """Indices of damaged frames of the last job that were delivered anyway."""
         return frozenset(self._concealed)
 
     def run(self, job: DecodeJob, out: Out[Pixels] | None = None) -> Iterator[tuple[int, Pixels]]:
         """Yield (index, frame) for every wanted frame: see `Decoder.run`."""
         try:
-            with at_the_door(DecodeError, self.index.source, "decode"):
+            with translate_errors(DecodeError, self.index.source, "decode"):
                 yield from self._run(job, out)
         except BackendError:
-            # Of a GPU. The next job begins anew, not in the middle of what was refused.
-            self._passage.fail()
+            # An error of the GPU. The next job starts with a seek.
+            self._session.mark_failed()
             raise
 
     def _run(self, job: DecodeJob, out: Out[Pixels] | None) -> Iterator[tuple[int, Pixels]]:
@@ -107,108 +107,111 @@ class PyavDecoder(Generic[Pixels]):
         self._concealed.clear()
         lost: list[int] = []
         conversion: Conversion[Pixels] = Conversion(self._converter, job.wanted, out)
-        for number, pixels in self._found(job, conversion, lost):
+        for frame_index, pixels in self._decode(job, conversion, lost):
             self.counters.frames_delivered += 1
-            yield number, pixels
-        if lost and self._gpu is not None and self._is_fine_on_the_cpu(lost[0]):
+            yield frame_index, pixels
+        if lost and self._gpu is not None and self._decodes_on_cpu(lost[0]):
             raise self._gpu.failed(lost[0])
         if lost and job.conceals:
-            for number, frame in concealed(self.index, lost, self.counters):
-                if (shown := conversion.pixels(number, frame)) is not None:
+            for frame_index, frame in decode_concealed(self.index, lost, self.counters):
+                if (shown := conversion.pixels(frame_index, frame)) is not None:
                     self.counters.frames_delivered += 1
-                    self._concealed.add(number)
-                    yield number, shown
-            lost = [number for number in lost if number not in self._concealed]
+                    self._concealed.add(frame_index)
+                    yield frame_index, shown
+            lost = [frame_index for frame_index in lost if frame_index not in self._concealed]
         missing = sorted({*lost, *conversion.refused})
         if missing:
             first = next(iter(conversion.refused.values()), None)
-            raise _naming(first or self._undecodable(missing), missing)
+            raise _with_missing(first or self._undecodable(missing), missing)
 
     def rest(self) -> None:
-        """Release the memory of the codec; the file stays open, and the next job seeks."""
-        self._passage.rest()
+        """Release the codec's memory; the file stays open, and the next job seeks."""
+        self._session.release_codec()
 
     def close(self) -> None:
         """Release the file and the codec."""
-        self._passage.close()
+        self._session.close()
 
-    def _found(
+    def _decode(
         self, job: DecodeJob, conversion: Conversion[Pixels], lost: list[int]
     ) -> Iterator[tuple[int, Pixels]]:
-        """Yield the wanted frames in order; add those that are damaged to `lost`.
+        """Yield the wanted frames in order; add damaged ones to `lost`.
 
-        Each is converted when it comes, while the processor still has it at hand, and delivered
-        when it is settled.
+        Each frame is converted when it is output, while it is in the processor's cache, and
+        delivered when it is settled.
         """
-        left = deque(job.wanted)
-        passage, verdicts = self._passage, self.index.verdicts
-        while left:
-            number = left[0]
-            if verdicts.is_damaged(number):
-                lost.append(left.popleft())
+        remaining = deque(job.wanted)
+        session, frame_status = self._session, self.index.frame_status
+        while remaining:
+            frame_index = remaining[0]
+            if frame_status.is_damaged(frame_index):
+                lost.append(remaining.popleft())
                 continue
-            for gop, skips in self._ways(number):
-                wanted = [each for each in left if not verdicts.is_damaged(each)]
-                if number not in wanted[:1]:
-                    break  # Another thread has found out meanwhile that it is damaged.
+            for gop, skips in self._attempts(frame_index):
+                wanted = [other for other in remaining if not frame_status.is_damaged(other)]
+                if frame_index not in wanted[:1]:
+                    break  # Another thread has decoded_index out meanwhile that it is damaged.
                 due = iter(wanted)
-                came: deque[tuple[int, Pixels | None]] = deque()
-                for found, frame in self._by(gop, wanted, job, skips=skips):
-                    if found != next(due) or not self._is_right(found, frame):
-                        # Another way brings this one, or the one that is lost before it.
-                        passage.lose()
-                        passage.is_broken = True
+                pending: deque[tuple[int, Pixels | None]] = deque()
+                for decoded_index, frame in self._decode_from(gop, wanted, job, skips=skips):
+                    if decoded_index != next(due) or not self._is_right(decoded_index, frame):
+                        # Another attempt delivers this frame, or the one missing before it.
+                        session.invalidate()
+                        session.is_broken = True
                         break
-                    came.append((found, conversion.pixels(found, frame)))
-                    while came and passage.is_settled(came[0][0]):
-                        yield from self._confirmed(left, came, lost)
-                if not passage.is_broken:
-                    while came:
-                        yield from self._confirmed(left, came, lost)
-                if not left or left[0] != number:
-                    self._depth = max(0, self.index.gop_of(number) - gop)
+                    pending.append((decoded_index, conversion.pixels(decoded_index, frame)))
+                    while pending and session.is_settled(pending[0][0]):
+                        yield from self._yield_first(remaining, pending, lost)
+                if not session.is_broken:
+                    while pending:
+                        yield from self._yield_first(remaining, pending, lost)
+                if not remaining or remaining[0] != frame_index:
+                    self._depth = max(0, self.index.gop_of(frame_index) - gop)
                     break
-                passage.lose()
+                session.invalidate()
             else:
-                lost.append(left.popleft())
+                lost.append(remaining.popleft())
 
-    def _confirmed(
+    def _yield_first(
         self,
-        left: deque[int],
-        came: deque[tuple[int, Pixels | None]],
+        remaining: deque[int],
+        pending: deque[tuple[int, Pixels | None]],
         lost: list[int],
     ) -> Iterator[tuple[int, Pixels]]:
-        """Yield the first frame that came; those wanted before it are damaged."""
-        number, pixels = came.popleft()
-        while left[0] != number:
-            lost.append(left.popleft())
-        left.popleft()
+        """Yield the first pending frame; wanted frames before it are damaged."""
+        frame_index, pixels = pending.popleft()
+        while remaining[0] != frame_index:
+            lost.append(remaining.popleft())
+        remaining.popleft()
         if pixels is not None:
-            yield number, pixels
+            yield frame_index, pixels
 
-    def _by(
+    def _decode_from(
         self, gop: int, wanted: list[int], job: DecodeJob, *, skips: bool
     ) -> Iterator[tuple[int, VideoFrame]]:
-        """Yield what decoding from a GOP on gives of `wanted`."""
-        stretch = self._passage.stretch(
-            gop, wanted, skips=skips, goes_on=job.goes_on, following=job.following
+        """Yield the frames of `wanted` that decoding from a GOP outputs."""
+        frames = self._session.decode_range(
+            gop, wanted, skips=skips, may_continue=job.goes_on, following=job.following
         )
         try:
-            for number, frame in stretch:
-                yield number, frame if self._gpu is None else self._gpu.delivered(frame)
+            for frame_index, frame in frames:
+                yield frame_index, frame if self._gpu is None else self._gpu.to_deliverable(frame)
         except WrongPacketError:
-            # The feed reads in order from now on; what came before is decoded again.
-            self._passage.lose()
-            self._passage.is_broken = True
+            # The feed reads in order from now on; what pending before is decoded again.
+            self._session.invalidate()
+            self._session.is_broken = True
 
-    def _ways(self, number: int) -> Iterator[tuple[int, bool]]:
-        """Yield (GOP to enter at, whether to skip droppable frames), the cheapest first.
+    def _attempts(self, frame_index: int) -> Iterator[tuple[int, bool]]:
+        """Yield (GOP to start at, whether to skip disposable frames), the cheapest first.
 
-        Each is tried when those before did not bring the frame.
+        Each attempt follows only if the earlier ones did not deliver the frame.
         """
-        index, gop = self.index, self.index.gop_of(number)
+        index, gop = self.index, self.index.gop_of(frame_index)
         entry = self._back(gop, self._depth)
-        if not index.verdicts.knows(number) and index.gop_trust[entry] != RandomAccess.DOUBTFUL:
+        if (
+            not index.frame_status.knows(frame_index)
+            and index.gop_random_access[entry] != RandomAccess.UNVERIFIED
+        ):
             if index.can_skip:
                 yield entry, True
             yield entry, False
@@ -216,41 +219,41 @@ class PyavDecoder(Generic[Pixels]):
                 if self._back(gop, depth) < entry:
                     entry = self._back(gop, depth)
                     yield entry, False
-        self._find_out(number)
-        first, _ = certain_span(index, gop)
+        self._verify_gop(frame_index)
+        first, _ = guaranteed_span(index, gop)
         depth, entry = self._depth, gop + 1
-        while entry > 0 and not index.verdicts.is_damaged(number):
-            # Its picture is known: further back, until it is that one; in the end from the start.
+        while entry > 0 and not index.frame_status.is_damaged(frame_index):
+            # The frame's digest is known: go further back until it matches, at last to the start.
             entry = max(0 if entry <= first else first, gop - depth)
             yield entry, False
-            while self._passage.doubted is not None:
-                self._find_out(self._passage.doubted)  # in a later GOP: the same way again
+            while self._session.doubtful_frame is not None:
+                self._verify_gop(self._session.doubtful_frame)  # in a later GOP: the same way again
                 yield entry, False
             depth = 2 * depth + 1
 
-    def _find_out(self, number: int) -> None:
-        """See to it that frame `number` is known, and those that are found out with it are kept."""
-        if not self.index.verdicts.knows(number):
-            find_out(self.index, number)
-            keep_verdicts(self.index)
+    def _verify_gop(self, frame_index: int) -> None:
+        """Verify the GOP of a frame, unless its status is known, and store the result."""
+        if not self.index.frame_status.knows(frame_index):
+            verify_gop(self.index, frame_index)
+            save_frame_status(self.index)
 
     def _back(self, gop: int, depth: int) -> int:
-        """Return the GOP `depth` before another, or the first certain entry on the way there."""
-        first, _ = certain_span(self.index, gop)
+        """Return the GOP `depth` before another, or the first guaranteed entry in between."""
+        first, _ = guaranteed_span(self.index, gop)
         return max(first, gop - depth)
 
-    def _is_right(self, number: int, frame: VideoFrame) -> bool:
-        """Return whether a picture is that of the plain decode, as far as one is known."""
-        verdicts = self.index.verdicts
-        if not verdicts.knows(number):
+    def _is_right(self, frame_index: int, frame: VideoFrame) -> bool:
+        """Return whether a frame equals the reference decode's, as far as that is known."""
+        frame_status = self.index.frame_status
+        if not frame_status.knows(frame_index):
             return True
-        picture = frame if self._gpu is None else self._gpu.planar(frame)
-        return not verdicts.differs(number, digest_of(picture))
+        picture = frame if self._gpu is None else self._gpu.to_planar(frame)
+        return not frame_status.differs(frame_index, digest_of(picture))
 
-    def _is_fine_on_the_cpu(self, number: int) -> bool:
-        with closing(PyavDecoder(self.index, self.shape)) as other:
+    def _decodes_on_cpu(self, frame_index: int) -> bool:
+        with closing(PyavDecoder(self.index, self.shape)) as cpu_decoder:
             try:
-                return any(other.run(DecodeJob((number,), goes_on=False)))
+                return any(cpu_decoder.run(DecodeJob((frame_index,), goes_on=False)))
             except DecodeError:
                 return False
 
@@ -268,6 +271,6 @@ class PyavDecoder(Generic[Pixels]):
         )
 
 
-def _naming(error: DecodeError, missing: list[int]) -> DecodeError:
-    """Return an error that also says which frames are missing."""
+def _with_missing(error: DecodeError, missing: list[int]) -> DecodeError:
+    """Return the error with the indices of the missing frames."""
     return DecodeError(str(error), source=error.source, pts=error.pts, missing=missing)

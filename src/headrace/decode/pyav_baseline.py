@@ -1,4 +1,4 @@
-"""A bare PyAV loop: what decoding costs at least, and what every frame must look like."""
+"""PyAV baseline: a minimal PyAV loop, the lower bound of decoding cost."""
 
 from collections.abc import Iterator
 
@@ -10,8 +10,8 @@ from headrace.video.container import open_container
 from headrace.video.stream_index import StreamIndex
 
 
-def plain_frames(index: StreamIndex, size: tuple[int, int] | None) -> Iterator[NDArray[np.uint8]]:
-    """Yield every frame of a file, uint8 [H, W, 3], as a bare PyAV loop with one thread does."""
+def pyav_frames(index: StreamIndex, size: tuple[int, int] | None) -> Iterator[NDArray[np.uint8]]:
+    """Yield every frame of a file, uint8 [H, W, 3], by a single-threaded PyAV loop."""
     upright = index.info.orientation.upright
     height, width = index.info.orientation.upright_size(size or index.info.upright_size)
     shrinks = height <= index.info.height and width <= index.info.width

@@ -1,10 +1,9 @@
-"""NVIDIA's PyNvVideoCodec: its decoder of packets, fed with those that PyAV reads.
+"""PyNvVideoCodec backend: NVIDIA's packet decoder, fed with packets from PyAV.
 
-No GPU has run this. It rests on the signatures and docstrings of version 2.2.4, on the source of
-older ones, and on that wheel with a driver of ours that decodes nothing: a packet goes in with a
-time, which its frame has too; frames lie where the next call writes; work is asked of the CUDA
-stream that the decoder is given. So what comes out is held against the index here, and a picture
-against the CPU's in `gpu_frames`.
+Based on the signatures and docstrings of version 2.2.4, the source of older versions, and that
+wheel run with a stand-in driver that decodes nothing. A packet's time comes back on its frame; the
+next call overwrites a frame's memory; work runs on the decoder's CUDA stream. So output is checked
+against the index here, and one frame against the CPU's in `gpu_frames`.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from av.packet import Packet
 from av.video.stream import VideoStream
 
 from headrace.decode.capabilities import Capabilities
-from headrace.decode.codec_pool import RESTING
+from headrace.decode.codec_pool import IDLE_CODECS
 from headrace.decode.decoder_config import DecoderConfig
-from headrace.decode.nvdec import SURFACES, bytes_of_picture, cuda_started
+from headrace.decode.nvdec import SURFACES, cuda_started, frame_bytes
 from headrace.decode.pynvvideocodec_library import (
     DecoderStream,
     LibraryDecoder,
@@ -44,72 +43,72 @@ from headrace.video.codec import (
 from headrace.video.stream_index import StreamIndex
 
 _CODECS: Final = {"h264": "H264", "hevc": "HEVC"}
-"""FFmpeg's names -> the library's."""
+"""FFmpeg's codec name -> the library's."""
 
 CAPABILITIES = Capabilities(
     codecs=tuple(_CODECS),
     pixel_formats=("yuv420p", "yuvj420p", "yuv420p10le"),
-    has_interlaced=False,
-    # Of an odd side it leaves out the last row or column of colour.
-    has_odd_sides=False,
-    # It reports no damage, and tells no frame's type: what is not certain cannot be found out.
-    goes_by_packets=True,
+    decodes_interlaced=False,
+    # For odd sizes it leaves out the last row or column of chroma.
+    decodes_odd_sizes=False,
+    # It reports no damage and no frame type: doubtful entries cannot be verified.
+    uses_packets_only=True,
     can_keep_on_device=True,
 )
-"""What GPUs are asked for by it; which of it they decode, and up to which size, depends on them."""
+"""Video that is sent to the library; the supported subset depends on the GPU."""
 _SURFACES: Final = SURFACES + 4
-"""Pictures that a decoder holds at most: by the library's source it copies frames out of those."""
+"""Frames that a decoder holds at most; the library copies frames out of them."""
 
 
 class PyNvVideoCodecs:
     """PyNvVideoCodec's codecs of one stream: `GpuCodecs`. Not thread-safe.
 
-    A decoder of the library is kept, and told that its stream has ended: to make one takes a parser
-    and a session of the driver, with its memory.
+    A decoder is reused after an end-of-stream packet: creating one takes a parser and a driver
+    session with its memory.
     """
 
     _stream: VideoStream
 
     def __init__(self, decoding: DecoderConfig, index: StreamIndex) -> None:
-        """Touch no GPU yet."""
+        """Use no GPU yet."""
         self._decoding = decoding
         self._index = index
-        self._asked = f"{decoding.in_words} was asked for to decode {index.source}"
+        self._request = f"{decoding.description} cannot decode {index.source}"
         self._like = Nv12FrameBuilder(decoding.gpu or 0)
 
-    def codec(self, stream: VideoStream, _: VideoPacket | None) -> PyNvVideoCodec:
-        """Return a codec of the stream: see `GpuCodecs.codec`."""
-        check_cuda_after_fork(self._asked)
+    def acquire_codec(self, stream: VideoStream, _: VideoPacket | None) -> PyNvVideoCodec:
+        """Return a codec of the stream: see `GpuCodecs.acquire_codec`."""
+        check_cuda_after_fork(self._request)
         self._stream = stream
-        decoder = RESTING.take(self._look(stream), LibraryDecoder) or self._new_decoder()
+        decoder = IDLE_CODECS.acquire(self._pool_key(stream), LibraryDecoder) or self._new_decoder()
         return PyNvVideoCodec(decoder, self._decoding, self._index, stream, self._like)
 
-    def let_rest(self, codec: Codec, *, is_sound: bool) -> None:
-        """Take back a codec that this one made: see `GpuCodecs.let_rest`."""
+    def release_codec(self, codec: Codec, *, is_working: bool) -> None:
+        """Return a codec to the pool: see `GpuCodecs.release_codec`."""
         assert isinstance(codec, PyNvVideoCodec)
         decoder = codec.decoder
-        with suppress(*errors_of(decoder.library)):  # Then it is let go: it does not work.
-            decoder.order.wait()  # Its memory may be released with it, and frames copied from that.
-            if is_sound:
-                num_bytes = _SURFACES * bytes_of_picture(self._index)
-                RESTING.put(self._look(self._stream), decoder, num_bytes)
+        with suppress(*errors_of(decoder.library)):  # A failing decoder is freed.
+            decoder.order.wait()  # Copies of its frames must finish before its memory is freed.
+            if is_working:
+                num_bytes = _SURFACES * frame_bytes(self._index)
+                IDLE_CODECS.release(self._pool_key(self._stream), decoder, num_bytes)
 
-    def _look(self, stream: VideoStream) -> tuple[object, ...]:
+    def _pool_key(self, stream: VideoStream) -> tuple[object, ...]:
         return self._decoding, facts_of(stream)
 
     def _new_decoder(self) -> LibraryDecoder:
         library = check_installed()
         decoding, codec = self._decoding, _CODECS[self._index.info.codec]
         assert decoding.gpu is not None
-        # Begun by PyTorch: where CUDA fails the library ends the process, without an error.
-        with cuda_started(decoding, self._asked):
+        # PyTorch starts CUDA: on a CUDA failure the library ends the process without an error.
+        with cuda_started(decoding, self._request):
             order = DecoderStream(decoding.gpu)
-        with as_backend_errors(library, self._asked, decoding):
+        with as_backend_errors(library, self._request, decoding):
             return LibraryDecoder(library, codec, decoding.gpu, order)
 
 
 class PyNvVideoCodec:
-    """One of the library's decoders at work on a stream: a `Codec`. Not thread-safe."""
+    """A library decoder working on one stream: a `Codec`. Not thread-safe."""
 
     reorder_depth = 0
 
@@ -121,32 +120,32 @@ class PyNvVideoCodec:
         stream: VideoStream,
         like: Nv12FrameBuilder,
     ) -> None:
-        """Take a decoder that knows nothing yet; `like` is shared by all of the stream."""
+        """Take a decoder without decoding state; `like` is shared by the stream's codecs."""
         self.decoder = decoder
-        """What it decodes by; for the next stream that tells it the same, afterwards."""
+        """The library's decoder; it returns to the pool afterwards."""
         self._decoding = decoding
         self._index = index
         self._stream = stream
-        self._asked = f"{decoding.in_words} was asked for to decode {index.source}"
+        self._request = f"{decoding.description} cannot decode {index.source}"
         self._sent: dict[int, int] = {}
-        """Ordinal -> index of the frames that are still to come; below 0 without one."""
-        # Start codes for lengths, and before each keyframe the parameter sets, which MP4 keeps
-        # apart: whatever a decoder was told before, it is told these.
+        """Packet index -> frame index of pending frames; below 0 for packets without a frame."""
+        # Start codes replace lengths; each keyframe is preceded by the parameter sets, which MP4
+        # stores separately, so a reused decoder receives them.
         filters = f"{index.info.codec}_mp4toannexb,dump_extra=freq=keyframe"
         self._to_annex_b = BitStreamFilterContext(filters, stream)
         self._like = like
 
-    def be_wary(self) -> None:
-        """Do nothing: it reports no damage."""
+    def enable_error_detection(self) -> None:
+        """Do nothing: the library reports no damage."""
 
-    def prime(self, first: VideoPacket | None, told: bytes = b"") -> None:
+    def send_parameter_sets(self, first: VideoPacket | None, told: bytes = b"") -> None:
         """Do nothing: each keyframe is sent with the stream's parameter sets."""
 
-    def decode(self, ordinal: int, packet: VideoPacket | None) -> PacketResult:
-        """Decode one packet, or with None what is still held back: see `Codec.decode`.
+    def decode(self, packet_index: int, packet: VideoPacket | None) -> PacketResult:
+        """Decode one packet, or drain the decoder with None: see `Codec.decode`.
 
         Raises:
-            BackendError: the library fails, or gives a frame of no packet that it was sent.
+            BackendError: the library fails, or outputs a frame of an unknown packet.
         """
         if packet is None:
             with self._errors():
@@ -155,19 +154,19 @@ class PyNvVideoCodec:
         try:
             parts = self._to_annex_b.filter(_copy_of(packet))
         except av.error.FFmpegError:
-            return PacketResult([], [ordinal])
+            return PacketResult([], [packet_index])
         if packet.is_keyframe and self._like.shape is None:
             self._like.learn(frame_alone(new_codec(self._stream), _copy_of(packet)))
-        self._sent[ordinal] = self._index.number_of(ordinal)
+        self._sent[packet_index] = self._index.frame_index_of(packet_index)
         shown: list[DecodedFrame] = []
         for part in parts:
             with self._errors():
-                frames = self.decoder.decode(part, ordinal)
+                frames = self.decoder.decode(part, packet_index)
             shown += [self._shown(frame) for frame in frames]
         return PacketResult(shown, [])
 
     def flush(self) -> None:
-        """Forget what was sent: see `Codec.flush`.
+        """Drop pending packets: see `Codec.flush`.
 
         Raises:
             BackendError: the library fails.
@@ -178,40 +177,40 @@ class PyNvVideoCodec:
         self._to_annex_b.flush()
 
     def _shown(self, frame: Any) -> DecodedFrame:
-        """Return a frame in memory of its own, and the packet that it is of."""
-        ordinal = int(frame.getPTS())
-        number = self._sent.pop(ordinal, None)
+        """Return a copy of a frame with its packet index."""
+        packet_index = int(frame.getPTS())
+        number = self._sent.pop(packet_index, None)
         if number is None:
             raise BackendError(
-                f"{self._asked}, and it gives a frame of packet {ordinal}, which it was not sent, "
-                "or gave before, or should have given before another; "
-                f"{self._decoding.cure}"
+                f"{self._request}: it returned a frame of packet {packet_index}, which was not "
+                "sent, or was returned before, or out of order; "
+                f"{self._decoding.fix}"
             )
-        # Frames come in the order in which they are shown: those before this one will not. Those
-        # that the container has left out, as before an edit, have no place in it, and come as well.
+        # Output is in presentation order: earlier frames will not come any more. Packets hidden by
+        # an edit list have no frame index, and may still be output.
         self._sent = {
             sent: other for sent, other in self._sent.items() if other < 0 or other > number
         }
         stays = self._decoding.keeps_on_device
         if self._like.shape is None:
             raise BackendError(
-                f"{self._asked}, and no keyframe of it decodes by itself on the CPU, from which "
-                f"the colours are known; {self._decoding.cure}"
+                f"{self._request}: no keyframe of it decodes by itself on the CPU, which gives "
+                f"the color properties; {self._decoding.fix}"
             )
         with self._errors(), self.decoder.order.asked():
             copy = self.decoder.order.copy(picture_of(frame), stays=stays)
-            # One of another size than the stream began with is refused by who checks frames.
+            # A frame of another size is refused later, by `GpuFrames.check`.
             is_alike = tuple(copy.shape) == self._like.shape
             comes_down = is_alike and not stays
             found = self._like.planar(copy.numpy()) if comes_down else self._like.as_it_lies(copy)
-        return DecodedFrame(ordinal, found)
+        return DecodedFrame(packet_index, found)
 
     def _errors(self) -> AbstractContextManager[None]:
-        return as_backend_errors(self.decoder.library, self._asked, self._decoding)
+        return as_backend_errors(self.decoder.library, self._request, self._decoding)
 
 
 def _copy_of(packet: VideoPacket) -> VideoPacket:
-    """Return a packet that a filter may empty, and that is not marked to be left out."""
+    """Return a copy of a packet without discard flags, for a filter that empties it."""
     copy = cast(VideoPacket, Packet(bytes(packet)))
     copy.is_keyframe = packet.is_keyframe
     return copy

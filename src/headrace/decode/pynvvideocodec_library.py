@@ -1,4 +1,4 @@
-"""Frames of PyNvVideoCodec, copied out of its memory before its next call writes over them."""
+"""PyNvVideoCodec library: its decoder, its CUDA stream, and frames copied out of its memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from av.video.reformatter import VideoReformatter
 from numpy.typing import NDArray
 
 from headrace.decode.decoder_config import DecoderConfig
-from headrace.decode.yuv_to_rgb import Planar
+from headrace.decode.yuv_to_rgb import PlanarConverter
 from headrace.errors import BackendError, first_line
 from headrace.extras import require
 from headrace.video.content_digest import rows_of
@@ -24,15 +24,14 @@ if TYPE_CHECKING:
 
 
 _NAMES: Final = {1: "nv12", 2: "p010le"}
-"""Bytes of a number -> the pixel format."""
+"""Bytes per value -> pixel format."""
 
 
 class DecoderStream:
-    """The CUDA stream of one decoder: it writes frames there, and they are copied there.
+    """The CUDA stream of one decoder, which writes and copies frames on it.
 
-    So a copy comes behind the frame that it is of, and before what the next call writes over it,
-    without anybody waiting. (On the default stream, which is the library's without it, its source
-    waits for all that was asked of that stream: also for a model at work there.)
+    So a copy runs after its frame is decoded and before the next call overwrites it, without any
+    host wait. On the default stream the library would wait for all its work, including a model's.
     """
 
     def __init__(self, gpu: int) -> None:
@@ -43,12 +42,12 @@ class DecoderStream:
 
     @property
     def handle(self) -> int:
-        """What CUDA calls it."""
+        """The CUDA handle."""
         return int(self._stream.cuda_stream)
 
     @contextmanager
     def asked(self) -> Iterator[None]:
-        """Have what PyTorch is asked inside done on it; what comes on the default stream waits."""
+        """Run PyTorch work inside on this stream; later work on the default stream waits for it."""
         import torch
 
         with torch.cuda.stream(self._stream):
@@ -56,7 +55,7 @@ class DecoderStream:
         self._default.wait_stream(self._stream)
 
     def copy(self, picture: torch.Tensor, *, stays: bool) -> torch.Tensor:
-        """Return a copy of a picture: on the GPU, or on the CPU where it is done at once."""
+        """Return a copy of a frame: on the GPU, or on the CPU, complete on return."""
         if not stays:
             return picture.cpu()
         copy = picture.clone()
@@ -65,47 +64,47 @@ class DecoderStream:
         return copy
 
     def wait(self) -> None:
-        """Return when all is done that was asked of it."""
+        """Return when all work of the stream is complete."""
         self._stream.synchronize()
 
 
 def picture_of(frame: Any) -> torch.Tensor:
-    """Return a decoded frame where it lies: [H * 3 / 2, W], the rows of NV12 or P016.
+    """Return a decoded frame in place: [H * 3 / 2, W], the rows of NV12 or P016.
 
     Raises:
-        ValueError: it lies otherwise.
+        ValueError: it has another layout.
     """
     from torch.utils.dlpack import from_dlpack
 
     picture: torch.Tensor = from_dlpack(frame)
     if picture.dim() != 2 or picture.shape[0] % 3:
         raise ValueError(
-            f"it gives pictures of {picture.dtype} {list(picture.shape)}, not rows of NV12 or P016"
+            f"frames are {picture.dtype} {list(picture.shape)}, not rows of NV12 or P016"
         )
     return picture
 
 
 class Nv12FrameBuilder:
-    """Makes rows of NV12 or P016 into frames that say of their colours what FFmpeg's say.
+    """Builds video frames from rows of NV12 or P016, with the color properties of FFmpeg's frames.
 
-    Where colour lies PyAV neither tells nor lets be set, and swscale goes by it; but what it makes
-    of a frame says the same. So those that come down go through one that was made of FFmpeg's.
+    PyAV neither exposes nor sets the chroma location, which swscale follows; a frame converted by
+    swscale keeps it. So frames copied to the CPU are written into a converted FFmpeg frame.
     """
 
     _rows: VideoFrame
     _row_bytes: int
-    _planar: Planar
+    _planar: PlanarConverter
 
     def __init__(self, gpu: int) -> None:
-        """Know nothing yet."""
+        """Start without color properties."""
         self.shape: tuple[int, int] | None = None
-        """Of the rows; None until it has learnt them."""
+        """Shape of the rows; None until `learn` was called."""
         self._matrix = self._range = 0
-        # PyTorch's, which is current where frames lie on the GPU.
+        # PyTorch's context, which is current where frames are on the GPU.
         self._context = CudaContext(gpu, primary_ctx=False, current_ctx=True)
 
     def learn(self, frame: VideoFrame | None) -> None:
-        """Take a frame that the CPU decoded, if it did."""
+        """Take size and colors from a frame that the CPU decoded; None is ignored."""
         if frame is None:
             return
         is_8_bit = frame.format.components[0].bits == 8
@@ -114,19 +113,19 @@ class Nv12FrameBuilder:
         self._rows = VideoReformatter().reformat(frame, format=_NAMES[1 if is_8_bit else 2])
         self._rows.colorspace, self._rows.color_range = self._matrix, self._range
         self._row_bytes = frame.width if is_8_bit else 2 * frame.width
-        self._planar = Planar(frame.format.name)
+        self._planar = PlanarConverter(frame.format.name)
 
     def planar(self, rows: NDArray[Any]) -> VideoFrame:
-        """Return rows of that `shape` as the CPU decodes frames, in memory of their own."""
+        """Return rows of that `shape` as the CPU decodes frames, copied."""
         height = 0
         for plane in self._rows.planes:
             ours = rows_of(plane, self._row_bytes)
             ours[:] = rows[height : height + len(ours)].view(np.uint8)
             height += len(ours)
-        return self._planar.of(self._rows)
+        return self._planar.convert(self._rows)
 
     def as_it_lies(self, rows: torch.Tensor) -> VideoFrame:
-        """Return rows as NV12 or P010, in their memory, on the GPU or the CPU."""
+        """Return rows as NV12 or P010 without a copy, on the GPU or the CPU."""
         height = rows.shape[0] // 3 * 2
         frame = VideoFrame.from_dlpack(
             [rows[:height], rows[height:]],
@@ -138,7 +137,7 @@ class Nv12FrameBuilder:
 
 
 def check_installed() -> Any:
-    """Return PyNvVideoCodec; its import asks the encoder of the driver for its version.
+    """Return PyNvVideoCodec; its import queries the driver's encoder version.
 
     Raises:
         BackendError: it is not installed; or its import fails, as without NVIDIA's driver.
@@ -158,14 +157,14 @@ def check_installed() -> Any:
 
 
 def errors_of(library: Any) -> tuple[type[Exception], ...]:
-    """Return what it raises: its own errors are no RuntimeError, and pybind11's are besides."""
+    """Return the library's exceptions: its own, which are no RuntimeError, and pybind11's."""
     own = library.PyNvVCException, library.PyNvVCExceptionUnsupported
     return *own, RuntimeError, ValueError, TypeError, AttributeError
 
 
 @contextmanager
-def as_backend_errors(library: Any, asked: str, decoding: DecoderConfig) -> Iterator[None]:
-    """Raise what the library raises as an error that begins with what was asked.
+def as_backend_errors(library: Any, request: str, decoding: DecoderConfig) -> Iterator[None]:
+    """Raise the library's exceptions as errors that start with the request.
 
     Raises:
         BackendError: the library, or FFmpeg, fails inside.
@@ -174,32 +173,32 @@ def as_backend_errors(library: Any, asked: str, decoding: DecoderConfig) -> Iter
     try:
         yield
     except kinds as error:
-        said = " ".join(str(error).split())[:200]  # what matters is not in the first line
-        raise BackendError(f"{asked}, and fails: {said}; {decoding.cure}") from error
+        message = " ".join(str(error).split())[:200]  # what matters is not in the first line
+        raise BackendError(f"{request}: it fails: {message}; {decoding.fix}") from error
 
 
 class LibraryDecoder:
-    """One decoder of the library, and the CUDA stream that it works on. Not thread-safe.
+    """One decoder of the library with its CUDA stream. Not thread-safe.
 
-    It raises `errors_of` the library, and is told of its stream by packets alone.
+    It raises `errors_of` the library, and receives the stream's parameters in packets alone.
     """
 
     def __init__(self, library: Any, codec: str, gpu: int, order: DecoderStream) -> None:
-        """Start it.
+        """Start the decoder.
 
         Args:
             library: The module.
-            codec: What the library calls the codec.
-            gpu: Number of the GPU, on which CUDA is at work: where that fails, the library ends
-                the process without an error.
-            order: The stream of that GPU that it works on.
+            codec: The library's name of the codec.
+            gpu: Number of the GPU, with CUDA started: on a CUDA failure the library ends the
+                process without an error.
+            order: The CUDA stream on that GPU.
         """
         self.library = library
         """The module."""
         self.order = order
-        """The stream that it works on."""
+        """The CUDA stream."""
         self._is_begun = False
-        """Whether packets were sent since the stream last ended."""
+        """Whether packets were sent since the last end of stream."""
         self._decoder = library.CreateDecoder(
             gpuid=gpu,
             codec=getattr(library.cudaVideoCodec, codec),
@@ -209,9 +208,9 @@ class LibraryDecoder:
         )
 
     def decode(self, packet: Packet[Any], time: int) -> list[Any]:
-        """Send a packet with start codes; return frames, which the next call writes over.
+        """Send a packet with start codes; return frames, which the next call overwrites.
 
-        The frame of the packet, now or later, has its `time`.
+        A frame has the `time` of its packet, in this or a later call.
         """
         self._is_begun = True
         given = self.library.PacketData()
@@ -220,7 +219,7 @@ class LibraryDecoder:
         return frames
 
     def end(self) -> list[Any]:
-        """Tell it that the stream ends here; return the frames that it held back."""
+        """Send the end of the stream; return the remaining frames."""
         if not self._is_begun:
             return []
         self._is_begun = False
@@ -230,5 +229,5 @@ class LibraryDecoder:
         return frames
 
     def flush_buffers(self) -> None:
-        """Forget the stream: the next packet is of another."""
+        """Drop the stream's state: the next packet may be another stream's."""
         self.end()

@@ -34,20 +34,20 @@ def read_clip(
 ) -> NDArray[np.uint8]:
     """Return a clip as uint8 [T, H, W, 3] in [0, 255], RGB, upright.
 
-    Frame k of the clip is frame `start + k * stride` of the video, in presentation order; 1 means
-    consecutive. `size` is (height, width), None the video's own, which must be one for the whole
-    clip. With `on_error="conceal"` damaged frames come as FFmpeg shows them. `stream` is which
-    video stream, as `headrace.open` has it. `load_clip` also tells which frames are damaged,
+    Frame k of the clip is frame `start + k * stride` of the video, in presentation order; stride 1
+    means consecutive. `size` is (height, width); None is the video's own, which must not change
+    within the clip. With `on_error="conceal"` damaged frames come as FFmpeg shows them. `stream`
+    selects the video stream, as in `headrace.open`. `load_clip` also returns damaged frames,
     indices, times and the frame rate.
 
-    `decoding` is what decodes, and where. With `keeps_on_device=True` the clip is a tensor there,
-    ready for what this thread asks of its CUDA stream next; typed as an array all the same, because
-    a type does not see the value: `torch.as_tensor` returns that very tensor.
+    `decoding` is backend and device. With `keeps_on_device=True` the clip is a tensor there, ready
+    for later work on this thread's CUDA stream; it is typed as an array all the same, because types
+    do not depend on values: `torch.as_tensor` returns that very tensor.
 
     Raises:
-        BackendError: such video cannot be decoded that way.
+        BackendError: the configuration cannot decode the video.
         ConfigError: the video ends before the clip does and `boundary` is `error`, or an argument
-            is out of range; the message says how many frames there are.
+            is out of range; the message has the number of frames.
         OpenError, ScanError, DecodeError: the file is bad.
     """
     clip = load_clip(
@@ -80,9 +80,9 @@ def load_clip(
 ) -> Clip:
     """Return a clip with indices, presentation times and the video's frame rate.
 
-    Arguments and errors are those of `read_clip`; `index_store` is where indexes are kept, by
-    default the user's cache folder. A frame that the boundary rule repeats is decoded once. Each
-    call opens the file anew, some 5 ms: for many clips of one video `headrace.open` keeps it open.
+    Arguments and errors are those of `read_clip`; `index_store` is by default in the user's cache
+    folder. A frame that the boundary rule repeats is decoded once. Each call opens the file, some
+    5 ms: for many clips of one video use `headrace.open`.
     """
     check_on_error(on_error, ("raise", "conceal"))
     reader = VideoReader(

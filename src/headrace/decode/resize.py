@@ -1,4 +1,4 @@
-"""Resizing along one side as sums: which samples each result is made of, and how much of each."""
+"""Resizing along one side as weighted sums of samples."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,18 +15,18 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Taps:
-    """Result k of a side is the sum of `weights[k] * samples[index[k]]`."""
+    """Value k of a side is the sum of `weights[k] * samples[index[k]]`."""
 
     index: NDArray[np.int64]
-    """int64 [results, taps], in the samples there are."""
+    """int64 [results, taps], into the samples."""
     weights: Numbers
-    """float64 [results, taps]; those of a result are 1 together."""
+    """float64 [results, taps]; each row sums to 1."""
 
 
 def area(samples: int, results: int, shift: float = 0) -> Taps:
-    """Shrink by averages, to which samples at the border of two results go in part.
+    """Shrink by averages; samples on the border of two results count in part.
 
-    Results lie `shift` samples further on than where both sides begin and end together.
+    `shift` moves results by that many samples.
     """
     half = samples / results / 2
 
@@ -37,12 +37,12 @@ def area(samples: int, results: int, shift: float = 0) -> Taps:
 
 
 def linear(samples: int, results: int, shift: float = 0) -> Taps:
-    """Grow by straight lines from sample to sample; `shift` as of `area`."""
+    """Grow by linear interpolation; `shift` as for `area`."""
     return _taps(samples, results, 1, _triangle, shift)
 
 
 def cubic(samples: int, results: int, shift: float = 0) -> Taps:
-    """Grow or shrink by swscale's bicubic, whose parameter is 0.6; `shift` as of `area`."""
+    """Grow or shrink by swscale's bicubic, with parameter 0.6; `shift` as for `area`."""
     wide = max(1.0, samples / results)
     return _taps(samples, results, 2 * wide, lambda d: _cubic(d / wide, -0.6), shift)
 
@@ -54,7 +54,7 @@ def antialiased_linear(samples: int, results: int, shift: float = 0) -> Taps:
 
 
 def antialiased_cubic(samples: int, results: int, shift: float = 0) -> Taps:
-    """Grow or shrink by Pillow's bicubic, whose parameter is 0.5."""
+    """Grow or shrink by Pillow's bicubic, with parameter 0.5."""
     wide = max(1.0, samples / results)
     return _taps(
         samples, results, 2 * wide, lambda d: _cubic(d / wide, -0.5), shift, leaves_out=True
@@ -70,9 +70,9 @@ def _taps(
     *,
     leaves_out: bool = False,
 ) -> Taps:
-    """Return the taps of a kernel by the distance from the middle of a result, in samples.
+    """Return the taps of a kernel, a function of the distance from a result's middle in samples.
 
-    What it reaches beyond the border is the border again, or with `leaves_out` does not count.
+    Samples beyond the border repeat it, or with `leaves_out` have no weight.
     """
     middle = (np.arange(results) + 0.5) * samples / results - 0.5 + shift
     first = np.floor(middle - reach).astype(np.int64)
@@ -106,9 +106,9 @@ _KERNELS: Final = {
 def resized(picture: Array, size: tuple[int, int], interpolation: str) -> Array:
     """Return uint8 [H, W, 3] as [*size, 3], by `bilinear` or `bicubic`; read-only.
 
-    By Pillow, which torchvision's antialiased resizing follows: bilinear within one grey
-    level of it, bicubic within two.
-    Cost: some 3 ms from 720p to 256x256, on the picture at full size.
+    Uses Pillow, which torchvision's antialiased resizing follows: bilinear within one grey level,
+    bicubic within two.
+    Cost: some 3 ms from 720p to 256x256, on the frame at full size.
     """
     if picture.shape[:2] == size:
         return picture

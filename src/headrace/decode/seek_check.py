@@ -1,4 +1,4 @@
-"""Proof on the user's own files: frames reached by a seek equal those of a linear read."""
+"""Seek check on the user's files: frames reached by a seek equal those of a linear read."""
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -10,7 +10,7 @@ import numpy as np
 from headrace.decode.converter import ArrayConverter
 from headrace.decode.decoder_config import Backend, DecoderConfig
 from headrace.decode.frame_outputs import Array
-from headrace.decode.gop_verification import plain_frames_from
+from headrace.decode.gop_verification import reference_frames_from
 from headrace.decode.open_decoder import open_decoder, open_index
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
 from headrace.errors import DecodeError
@@ -19,8 +19,8 @@ from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
 _EXACT: Final[tuple[Backend, ...]] = ("pyav",)
-"""Backends that give a plain decode's very bits. What others give is held against it as they
-decode: see `tolerance`."""
+"""Backends whose frames equal a reference decode's bits. Other backends are compared while they
+decode: see `PixelDifference`."""
 _GOLDEN_RATIO = 0.618_033_988_749_895
 
 
@@ -30,22 +30,23 @@ def _open(index: StreamIndex, backend: Backend) -> Decoder[Array]:
 
 @dataclass(frozen=True, kw_only=True)
 class SeekCheck:
-    """What came out for one file and one backend."""
+    """Result for one file and one backend."""
 
     source: str
     """The file."""
     backend: str
-    """The backend that was tried."""
+    """The backend that was checked."""
     frames: int
     """Frames in the file."""
     compared: int
-    """Frames reached by a seek and held against the linear read."""
+    """Frames reached by a seek and compared with the linear read."""
     mismatches: tuple[int, ...]
     """Indices of frames that differ in any byte; there should be none."""
     refused: tuple[int, ...]
-    """Indices of frames that the linear read gives and the seek does not; there should be none."""
+    """Indices of frames that the linear read outputs and the seek does not; there should be none.
+    """
     undecodable: tuple[int, ...]
-    """Indices of frames at which the file is damaged: FFmpeg reports it there, or before."""
+    """Indices of frames with damage that FFmpeg reports there, or before."""
 
 
 def check_parity(
@@ -54,7 +55,7 @@ def check_parity(
     num_frames: int = 32,
     open_backend: Callable[[StreamIndex, Backend], Decoder[Array]] = _open,
 ) -> Iterator[SeekCheck]:
-    """Compare `num_frames` scattered frames, bit by bit: one Parity for each backend that is exact.
+    """Compare `num_frames` scattered frames, bit by bit; yield a result per exact backend.
 
     Cost: decodes the whole file once, and a GOP for each frame; holds the compared frames.
 
@@ -69,7 +70,7 @@ def check_parity(
         with closing(open_backend(index, backend)) as decoder:
             sought = {k: frame for k in order for frame in _seek(decoder, k)}
         both = [k for k in order if k in plain and k in sought]
-        damaged = {k for k in order if index.verdicts.is_damaged(k)}
+        damaged = {k for k in order if index.frame_status.is_damaged(k)}
         yield SeekCheck(
             source=str(index.source),
             backend=backend,
@@ -82,17 +83,17 @@ def check_parity(
 
 
 def _plain(index: StreamIndex, kept: set[int]) -> dict[int, Array]:
-    """Return frames as a bare PyAV loop gives them, from the first packet to the last."""
+    """Return frames of a linear reference decode of the whole file."""
     converter = ArrayConverter(FrameFormat(), index.info.orientation, str(index.source))
     frames: dict[int, Array] = {}
-    for number, frame in plain_frames_from(index, 0, DecodeCounters()):
-        if number in kept and not frame.is_corrupt:
-            frames[number] = converter.convert(frame, None)
+    for frame_index, frame in reference_frames_from(index, 0, DecodeCounters()):
+        if frame_index in kept and not frame.is_corrupt:
+            frames[frame_index] = converter.convert(frame, None)
     return frames
 
 
 def _seek(decoder: Decoder[Array], index: int) -> list[Array]:
-    """Return the frame, or nothing when it cannot be decoded."""
+    """Return the frame in a list, empty if it cannot be decoded."""
     try:
         return [frame for _, frame in decoder.run(DecodeJob((index,)))]
     except DecodeError:

@@ -1,6 +1,6 @@
-"""One decoded PyAV frame into upright RGB in PyTorch, on the device that its planes lie on.
+"""Tensor converter: one decoded PyAV frame to upright RGB in PyTorch, on the planes' device.
 
-Run on the CPU by our tests; no GPU has run it yet.
+Run on the CPU by the tests; not yet run on a GPU.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ from headrace.decode.resize import (
     linear,
 )
 from headrace.decode.tensor_planes import Planes, planes_of
-from headrace.decode.yuv_to_rgb import YuvToRgb, colour_is_left, colours, matrix_and_range
+from headrace.decode.yuv_to_rgb import YuvToRgb, chroma_is_left, matrix_and_range, yuv_to_rgb
 from headrace.errors import BackendError, ConfigError, HeadraceError, first_line
 from headrace.runtime.fork_safety import ForkSafeLock
 from headrace.video.frame_format import Crop, FrameFormat, Orientation
@@ -31,26 +31,26 @@ _Asked = tuple[_Kernel, int, int, float]
 _WHOLE_RGB: dict[str, _Kernel] = {"bilinear": antialiased_linear, "bicubic": antialiased_cubic}
 
 _ASKING: Final = ForkSafeLock()
-"""Whoever asks a GPU for RGB. It is many short requests, between each of which threads would take
-turns at Python: 4 threads on 2 cores asked for 0.55 to 0.45 times as many as one did."""
+"""Lock around a frame's GPU requests. A frame takes many short requests, and threads would switch
+between them: 4 threads on 2 cores reached 0.45 to 0.55 of one thread's rate."""
 
 
 class TensorConverter:
     """Converts frames of one stream to tensors: a `Converter`. Not thread-safe: one per decoder.
 
     Takes YUV 4:2:0 of 8 or 10 bits (NV12, P010, or three planes), on its device or on the CPU.
-    Matrix, range, crop, size, fit, interpolation and turn mean what they mean to `FrameConverter`;
-    all is computed in float32, by the formulas of ITU-T H.273, and rounded once. Cost: up to 35
-    bytes of memory, while it is made, for each pixel of the frame, or of a larger picture; bilinear
+    Matrix, range, crop, size, fit, interpolation and orientation mean the same as in
+    `ArrayConverter`; all is computed in float32, by the formulas of ITU-T H.273, and rounded once.
+    Cost: up to 35 bytes of temporary memory per pixel of the frame, or of a larger result; bilinear
     45, bicubic 100 (measured at 2160p, on the CPU).
 
-    Pictures differ from those of swscale, which makes them on the CPU and rounds on the way: by at
-    most 6 grey levels and 2.4 on average; smaller ones of an odd width by at most 1. In noise that
-    is made larger swscale also clips on the way, which is up to 46.
+    Frames differ from swscale's on the CPU, which rounds in between: by at most 6 grey levels and
+    2.4 on average; smaller results of an odd width by at most 1. When enlarging noise swscale also
+    clips in between, which is up to 46.
 
-    Colour, at half the resolution, is made larger as swscale does it. At full size, in 8 bits and
-    an even number of rows, four pixels share theirs. Else it is resized by itself, by averages or
-    straight lines; and where the width is even, two pixels side by side share theirs.
+    Chroma, at half the resolution, is enlarged as swscale does it. At full size, with 8 bits and an
+    even number of rows, four pixels share a chroma value. Else chroma is resized separately, by
+    averages or linear interpolation; where the width is even, two adjacent pixels share theirs.
     """
 
     def __init__(
@@ -60,68 +60,68 @@ class TensorConverter:
         source: str,
         device: torch.device | str = "cpu",
         *,
-        colour_is_left: bool = True,
+        chroma_is_left: bool = True,
     ) -> None:
-        """Touch no GPU yet.
+        """Use no GPU yet.
 
         Args:
-            shape: What frames are made into.
-            orientation: How they are turned for that.
-            source: What they are of, in messages.
-            device: Where tensors are made; frames lie there, or on the CPU.
-            colour_is_left: Where the colour of two pixels side by side lies, which counts where
-                it is not shared as it is: at the left one, or in the middle of both.
+            shape: Format of the frames.
+            orientation: How stored frames become upright.
+            source: Name of the stream in messages.
+            device: Device of the tensors; frames are on it, or on the CPU.
+            chroma_is_left: Location of the chroma of two adjacent pixels, where it is not shared:
+                at the left one, or between them.
 
         Raises:
-            BackendError: the shape is one that only the CPU makes.
+            BackendError: only the CPU's converter makes this format.
         """
         check_shape(shape, source, device)
         self._shape = shape
         self._orientation = orientation
         self._source = source
         self._device = torch.device(device)
-        self._shift = 0.25 if colour_is_left else 0.0
+        self._shift = 0.25 if chroma_is_left else 0.0
         self._taps: dict[_Asked, tuple[torch.Tensor, torch.Tensor]] = {}
         self._bases: dict[YuvToRgb, torch.Tensor] = {}
 
     @classmethod
     def of(cls, index: StreamIndex, shape: FrameFormat, device: torch.device | str) -> Self:
-        """Return what makes frames of a stream into tensors. Raises as the class does."""
+        """Return the converter of a stream. Raises as the class does."""
         return cls(
             shape,
             index.info.orientation,
             str(index.source),
             device,
-            colour_is_left=colour_is_left(index.info.codec),
+            chroma_is_left=chroma_is_left(index.info.codec),
         )
 
     def shape_of(self, frame: VideoFrame) -> tuple[int, ...]:
-        """Return the shape of the tensor that a frame becomes.
+        """Return the shape of a frame's tensor.
 
         Raises:
-            DecodeError: the crop does not lie inside the frame, as the stream changes its size.
+            DecodeError: the crop lies outside the frame, because the stream changes its size.
         """
         return *output_size(frame, self._shape, self._orientation, self._source), 3
 
     def new(self, shape: tuple[int, ...]) -> torch.Tensor:
-        """Return a tensor of `shape` on the device, of any content.
+        """Return an uninitialised tensor of `shape` on the device.
 
         Raises:
-            BackendError: the device has no such memory left.
+            BackendError: the device is out of memory.
         """
         with self._errors():
             return torch.empty(shape, dtype=torch.uint8, device=self._device)
 
     def convert(self, frame: VideoFrame, out: torch.Tensor | None) -> torch.Tensor:
-        """Return `frame` as uint8 [H, W, 3] in [0, 255], RGB, written into `out` if it is given.
+        """Return `frame` as uint8 [H, W, 3] in [0, 255], RGB, written into `out` if given.
 
-        On a GPU it is done when this thread's CUDA stream is; the frame may be let go at once.
+        On a GPU it is complete when this thread's CUDA stream is; the frame may be freed at once.
 
         Raises:
-            BackendError: its pixels or colours are none that are converted on a device; or PyTorch
-                fails there, as for lack of memory.
-            ConfigError: `out` is no tensor of uint8 on the device.
-            DecodeError: it does not fit `out`, as frames of this stream change their size.
+            BackendError: its pixel format or matrix is not supported on a device; or PyTorch fails
+                there, as for lack of memory.
+            ConfigError: `out` is no uint8 tensor on the device.
+            DecodeError: it does not fit `out`, because the stream changes its size.
         """
         expected = self.shape_of(frame)
         if out is None:
@@ -131,7 +131,7 @@ class TensorConverter:
             raise size_has_changed(frame, self._source, tuple(out.shape[:2]), expected[:2])
         turn = _ASKING if self._device.type == "cuda" else nullcontext()
         with self._errors(), turn, planes_of(frame, self._device, self._source) as planes:
-            self._write(planes, self._colours(frame, planes.bits), out)
+            self._write(planes, self._yuv_to_rgb(frame, planes.bits), out)
         return out
 
     def _check(self, out: object) -> None:
@@ -142,13 +142,13 @@ class TensorConverter:
         else:
             return
         raise ConfigError(
-            f"frames of {self._source} are tensors of uint8 on {self._device}, and were to be "
-            f"written to memory of {found}; give a tensor of their type, there"
+            f"out must be a uint8 tensor on {self._device} for frames of {self._source}, "
+            f"got {found}"
         )
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Name what PyTorch raises as of the device: no file is to blame for it."""
+        """Raise PyTorch's errors as the device's, not the file's."""
         try:
             yield
         except HeadraceError:
@@ -161,12 +161,12 @@ class TensorConverter:
                 "ones; or leave keeps_on_device out"
             ) from error
 
-    def _colours(self, frame: VideoFrame, bits: int) -> YuvToRgb:
+    def _yuv_to_rgb(self, frame: VideoFrame, bits: int) -> YuvToRgb:
         matrix, span = matrix_and_range(frame)
-        found = colours(matrix, span, bits)
+        found = yuv_to_rgb(matrix, span, bits)
         if found is None:
             raise BackendError(
-                f"frames of {self._source} have colour matrix {matrix}; on a device those of "
+                f"frames of {self._source} have color matrix {matrix}; on a device those of "
                 "BT.601, BT.709, BT.2020, FCC and SMPTE 240M become RGB: leave keeps_on_device out"
             )
         return found
@@ -191,7 +191,7 @@ class TensorConverter:
         fitting.place(_upright(picture, turn).movedim(0, -1), out)
 
     def _rgb(self, planes: Planes, numbers: YuvToRgb, size: tuple[int, int]) -> torch.Tensor:
-        """Return a picture of YUV in the stored direction, float32 [3, *size] in whole levels."""
+        """Return an RGB image in stored orientation, float32 [3, *size] in whole levels."""
         height, width = size
         whole = _size(planes.y)
         shrinks = height <= whole[0] and width <= whole[1]
@@ -201,8 +201,8 @@ class TensorConverter:
         uv, rows, columns = planes.uv, 2, 2
         if size != whole or planes.bits > 8 or height % 2:
             rows, columns = 1, 2 - width % 2
-            uv = self._colour_along(uv, -1, width // columns, kernel, self._shift)
-            uv = self._colour_along(uv, -2, height, kernel)
+            uv = self._resample_chroma(uv, -1, width // columns, kernel, self._shift)
+            uv = self._resample_chroma(uv, -2, height, kernel)
         added = self._added(uv, numbers)
         if width % columns:
             added, columns = added.repeat_interleave(columns, -1)[..., :width], 1
@@ -213,7 +213,7 @@ class TensorConverter:
         return _levels(rgb.view(3, height, width))
 
     def _added(self, uv: torch.Tensor, numbers: YuvToRgb) -> torch.Tensor:
-        """Return what is added to `luma * Y` for red, green and blue, float32 [3, H, W] as `uv`."""
+        """Return the chroma part of red, green and blue, float32 [3, H, W] as `uv`."""
         u, v = uv
         added = uv.new_empty((3, *_size(uv)), dtype=torch.float32)
         torch.mul(v, numbers.red_by_v, out=added[0])
@@ -233,7 +233,7 @@ class TensorConverter:
                 picture = _levels(self._along(picture, side, length, kernel))
         return picture
 
-    def _colour_along(
+    def _resample_chroma(
         self,
         samples: torch.Tensor,
         side: int,
@@ -252,9 +252,9 @@ class TensorConverter:
         kernel: _Kernel,
         shift: float = 0,
     ) -> torch.Tensor:
-        """Return samples with another length of one side, the last or the one before, in float32.
+        """Return samples resampled along one side, the last or the one before, in float32.
 
-        The very same ones where the length is theirs.
+        Returns the same tensor if the length is unchanged.
         """
         before = samples.shape[side]
         if before == length and not shift:
@@ -274,16 +274,16 @@ class TensorConverter:
 
 
 def check_shape(shape: FrameFormat, source: str, device: torch.device | str) -> None:
-    """Do nothing if frames are made into a shape on a device.
+    """Do nothing if a device can convert frames to this format.
 
     Raises:
-        BackendError: it is one that only the CPU makes.
+        BackendError: only the CPU can.
     """
     for asked, only in ((shape.layout, "rgb"), (shape.dtype, "uint8")):
         if asked != only:
             raise BackendError(
-                f"frames of {source} were asked for on {device} as {asked}; there they come as "
-                f"{only}: leave keeps_on_device out"
+                f"frames of {source} on {device} must be {only}, got {asked}; "
+                "leave keeps_on_device out"
             )
 
 
@@ -293,12 +293,12 @@ def _size(picture: torch.Tensor) -> tuple[int, int]:
 
 
 def _weighted(picked: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """Return the product in float32; in the memory of `picked` if it fits there."""
+    """Return the product in float32; in the memory of `picked` if possible."""
     return picked.mul_(weights) if picked.is_floating_point() else picked * weights
 
 
 def _levels(samples: torch.Tensor) -> torch.Tensor:
-    """Return samples in whole levels from 0 to 255, in the same memory."""
+    """Return samples as whole levels from 0 to 255, in the same memory."""
     return samples.round_().clamp_(0, 255)
 
 
@@ -307,7 +307,7 @@ def _cut(picture: torch.Tensor, crop: Crop) -> torch.Tensor:
 
 
 def _upright(picture: torch.Tensor, turn: Orientation) -> torch.Tensor:
-    """Return [3, H, W] turned upright."""
+    """Return [3, H, W] in upright orientation."""
     if turn.is_transposed:
         picture = picture.swapaxes(-1, -2)
     sides = [

@@ -1,4 +1,4 @@
-"""The planes of a decoded frame as tensors, where they lie: on the CPU, or on an NVIDIA GPU."""
+"""Planes of a decoded frame as tensors, on the CPU or on an NVIDIA GPU, without a copy."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,28 +12,28 @@ from torch.utils.dlpack import from_dlpack
 from headrace.errors import BackendError
 
 _BITS: Final = {"nv12": 8, "yuv420p": 8, "yuvj420p": 8, "p010le": 10, "yuv420p10le": 10}
-"""Pixel formats of 4:2:0 that are taken, as FFmpeg calls them, and the bits of their numbers."""
+"""FFmpeg's name of a supported 4:2:0 pixel format -> bits per value."""
 _SHIFTED: Final = {"p010le": 64}
-"""P010 has its ten bits at the top of sixteen."""
+"""Pixel format -> divisor of its values; P010 stores ten bits at the top of sixteen."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Planes:
-    """One picture in YUV 4:2:0, its numbers as they are stored: uint8, or float32 for 10 bits."""
+    """One frame in YUV 4:2:0 with its stored values: uint8, or float32 for 10 bits."""
 
     y: torch.Tensor
-    """[H, W]: brightness."""
+    """[H, W]: luma."""
     uv: torch.Tensor
-    """[2, ceil(H / 2), ceil(W / 2)]: the two differences of colour."""
+    """[2, ceil(H / 2), ceil(W / 2)]: chroma."""
     bits: int
-    """Of the numbers: 8 or 10."""
+    """Bits per value: 8 or 10."""
 
 
 def check_stored(stored: str, source: str) -> None:
-    """Do nothing if frames that are stored in a pixel format become RGB on a device.
+    """Do nothing if frames of a stored pixel format can become RGB on a device.
 
     Raises:
-        BackendError: they do not.
+        BackendError: they cannot.
     """
     if stored not in _BITS:
         raise BackendError(
@@ -44,16 +44,16 @@ def check_stored(stored: str, source: str) -> None:
 
 @contextmanager
 def planes_of(frame: VideoFrame, device: torch.device, source: str) -> Iterator[Planes]:
-    """Give the planes of a frame on a device; the caller's work on them begins inside.
+    """Yield the planes of a frame on a device; work on them is submitted inside.
 
-    They are taken by DLPack without a copy; rows may be padded, which is a stride. They are read by
-    the work of this thread's CUDA stream that is asked for inside. PyAV does not let streams wait
-    for each other, so that is done here: FFmpeg decodes on the default stream of the GPU; ours
-    waits for that, and that for ours before FFmpeg can use the memory for a later frame.
-    (`record_stream` would do nothing: it leaves out memory that is not PyTorch's own.)
+    They are taken by DLPack without a copy; padded rows are a stride. Work inside runs on this
+    thread's CUDA stream. PyAV does not synchronise streams, so it is done here: FFmpeg decodes on
+    the GPU's default stream; this thread's stream waits for it, and it waits for this thread's work
+    before FFmpeg reuses the memory. (`record_stream` has no effect on memory that is not
+    PyTorch's.)
 
     Raises:
-        BackendError: frames are stored otherwise.
+        BackendError: frames are stored in another format.
     """
     stored = (frame.sw_format or frame.format).name
     check_stored(stored, source)

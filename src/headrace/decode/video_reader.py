@@ -1,4 +1,4 @@
-"""A video in the hand: it stays open, and gives any of its frames, by index or by time."""
+"""VideoReader: one open video, with any of its frames by index or by time."""
 
 import operator
 import os
@@ -16,8 +16,8 @@ from headrace.decode.decoder_pool import DecoderPool
 from headrace.decode.device_scheduler import DeviceCounters, device_of
 from headrace.decode.frame_outputs import Array, device_memory
 from headrace.decode.index_store import IndexStore
-from headrace.decode.job_result import read_whole
-from headrace.decode.open_decoder import check_opens, open_index
+from headrace.decode.job_result import decode_stacked
+from headrace.decode.open_decoder import check_can_decode, open_index
 from headrace.decode.protocol import DecodeCounters, DecodeJob, check_on_error
 from headrace.errors import ConfigError
 from headrace.planning.gop_ranges import stretches
@@ -26,18 +26,18 @@ from headrace.sampling.clip_shape import Boundary, clip_indices
 from headrace.units import check_integers, parse_bytes
 from headrace.video.frame_format import Crop, Fit, FrameFormat, Interpolation, PixelType
 from headrace.video.frames import Clip
-from headrace.video.frames_played import Seconds, shown_at, shown_between
+from headrace.video.frames_played import Seconds, frames_played_at, frames_played_between
 from headrace.video.memory_source import MemorySource
 from headrace.video.metadata import VideoMetadata, read_metadata
 from headrace.video.source import Source, Stream
 from headrace.video.stream_index import StreamIndex
 
 Video: TypeAlias = Source | str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
-"""A video by its path, or as the bytes of its file, or as a file that is open for reading them."""
+"""A video as a path, as the bytes of its file, or as a file object open for reading."""
 
 
 class _NoFrameError(ConfigError, IndexError):
-    """There is no frame of that index. As IndexError it ends what goes through a sequence."""
+    """The frame index is out of range. As an IndexError it ends iteration over a sequence."""
 
 
 _OTHER_NAMES: Final = {
@@ -70,29 +70,29 @@ def open(  # which is how one says it: headrace.open("a.mp4")
             video[5], video[-1], video[10:50:2], video[[7, 3, 7]]
             video.get_frames_at([7, 3]), video.get_frames_played_in_range(2, 4, fps=8)
 
-    Cost: 1 ms for a file that was seen before; others, and bytes, are scanned. Decodes nothing yet.
+    Cost: 1 ms for a known file; other files, and bytes, are scanned. Decodes nothing yet.
 
     Args:
-        video: A path; or the bytes of a video file, or a file object open for reading in binary
-            mode that can seek, of which nothing is kept.
-        stream: Which stream of the file, where it has more than one video: the number among all of
-            its streams, as FFmpeg and torchcodec count, or "v:1", the second of its video streams.
-            None takes the one that FFmpeg calls best.
+        video: A path; or the bytes of a video file, or a seekable binary file object, whose index
+            is not stored.
+        stream: Which stream of a file with several videos: its number among all streams, as FFmpeg
+            and torchcodec count, or "v:1", the second video stream. None takes the one that FFmpeg
+            prefers.
         size: (height, width) of the frames; None keeps that of the video, or of the crop.
-        fit: Where `size` has another aspect ratio: `stretch`, `cover` (cut what reaches beyond) or
-            `contain` (all of it, on black).
+        fit: For a `size` of another aspect ratio: `stretch`, `cover` (cut the excess) or `contain`
+            (all of the frame, on black).
         interpolation: `area`, or torchvision's antialiased `bilinear` or `bicubic`.
-        crop: What to cut from each upright frame, before it is resized.
+        crop: Rectangle of the upright frame to keep, before resizing.
         dtype: `uint8`, or `uint16` for video of more than 8 bits.
-        on_error: What a damaged frame does: end the call, or come as FFmpeg shows it, marked.
+        on_error: Policy for damaged frames: `raise`, or `conceal` as FFmpeg shows them, marked.
         memory_budget: Bytes that the frames of one call may take.
-        decoding: What decodes, and where. With `keeps_on_device=True` frames are tensors there.
-        index_store: Where indexes are kept; None means the user's cache folder.
+        decoding: Backend and device. With `keeps_on_device=True` frames are tensors there.
+        index_store: Index store; None means the user's cache folder.
 
     Raises:
-        BackendError: such video cannot be decoded that way.
-        ConfigError: an argument is out of range, or the crop does not lie inside the frames.
-        OpenError, ScanError: it is no video, or a bad one.
+        BackendError: the configuration cannot decode the video.
+        ConfigError: an argument is out of range, or the crop lies outside the frames.
+        OpenError, ScanError: the file is no video, or damaged.
     """
     check_on_error(on_error, ("raise", "conceal"))
     shape = FrameFormat(size=size, crop=crop, fit=fit, interpolation=interpolation, dtype=dtype)
@@ -134,23 +134,23 @@ class VideoReader:
         decoding: DecoderConfig = ON_CPU,
         is_read_once: bool = False,
     ) -> None:
-        """Read a video whose index is known; opens nothing yet. Arguments as for `open`.
+        """Read a video with a known index; opens nothing yet. Arguments as for `open`.
 
         Args:
-            index: The frames there are.
-            shape: What they are made into.
+            index: The index of the video.
+            shape: Format of the frames.
             conceals: Whether damaged frames come as FFmpeg shows them.
             memory_budget: Bytes that the frames of one call may take.
-            decoding: What decodes, and where.
-            is_read_once: Whether no call will follow the first, so that none need be read on to.
+            decoding: Backend and device.
+            is_read_once: Whether only one call follows, so that the decoder need not be kept.
 
         Raises:
-            BackendError: such video cannot be decoded that way.
+            BackendError: the configuration cannot decode the video.
         """
-        decoding = DecoderConfig.chosen(decoding)
-        check_opens([index], shape, decoding)
+        decoding = DecoderConfig.resolve(decoding)
+        check_can_decode([index], shape, decoding)
         self.index = index
-        """The frames there are, when each is shown, and where decoding may start."""
+        """Index of the video: its frames, their times, and the entries for decoding."""
         self._shape = shape
         self._conceals = conceals
         self._budget = memory_budget
@@ -161,18 +161,18 @@ class VideoReader:
         self._is_closed = False
 
     def __len__(self) -> int:
-        """How many frames there are."""
+        """Number of frames."""
         return len(self.index)
 
     def __getitem__(self, wanted: int | slice | Sequence[int] | NDArray[np.integer[Any]]) -> Array:
         """Return one frame, [H, W, 3], or several, [N, H, W, 3].
 
-        An index below 0 counts from the end. A list may be in any order and name a frame twice.
+        An index below 0 counts from the end. A list may have any order and duplicates.
 
         Raises:
-            ConfigError: also an IndexError: there is no such frame; or it is no index, or the
-                frames take more than the memory budget; or the reader is closed.
-            OpenError, DecodeError: the file has changed, or is damaged there.
+            ConfigError: the index is out of range (also an IndexError) or of a wrong type, the
+                frames exceed the memory budget, or the reader is closed.
+            OpenError, DecodeError: the file has changed, or is damaged at a frame.
         """
         if isinstance(wanted, slice):
             return self._frames(np.arange(len(self))[_checked_slice(wanted)])[0]
@@ -208,11 +208,11 @@ class VideoReader:
     def clip(
         self, start: int = 0, num_frames: int = 16, stride: int = 1, boundary: Boundary = "error"
     ) -> Clip:
-        """Return `num_frames` frames, `stride` apart; past the end `boundary` decides.
+        """Return `num_frames` frames, `stride` apart; `boundary` is the rule past the end.
 
         Raises:
             ConfigError: an argument is out of range, or the video ends early.
-            OpenError, DecodeError: the file has changed, or is damaged there.
+            OpenError, DecodeError: the file has changed, or is damaged at a frame.
         """
         check_integers(0, start=start)
         check_integers(1, num_frames=num_frames, stride=stride)
@@ -225,7 +225,7 @@ class VideoReader:
             ConfigError: no frame is shown at that time; the message has the range of times.
             OpenError, DecodeError: the file has changed, or is damaged at that frame.
         """
-        return self._clip(shown_at(self.index, [seconds]))
+        return self._clip(frames_played_at(self.index, [seconds]))
 
     def get_frames_played_at(self, seconds: Seconds | Iterable[Seconds]) -> Clip:
         """Return the frame that is shown at each of several times, in their order.
@@ -233,7 +233,7 @@ class VideoReader:
         Times count as `pts_seconds`. Arrays and tensors of times, such as a batch's, are accepted.
         Raises as `get_frame_played_at` does.
         """
-        return self._clip(shown_at(self.index, _times(seconds)))
+        return self._clip(frames_played_at(self.index, _times(seconds)))
 
     def get_frames_played_in_range(
         self, start_seconds: Seconds, stop_seconds: Seconds | None, fps: Seconds | None = None
@@ -244,11 +244,11 @@ class VideoReader:
         whatever its rate. `pts_seconds` are the frames' own times; torchcodec returns those of the
         grid. Raises as `get_frame_played_at` does.
         """
-        return self._clip(shown_between(self.index, start_seconds, stop_seconds, fps))
+        return self._clip(frames_played_between(self.index, start_seconds, stop_seconds, fps))
 
     @cached_property
     def metadata(self) -> VideoMetadata:
-        """What is known of the video: rate, times, bit rate, pixel aspect, colour, streams.
+        """Metadata of the video: rate, times, bit rate, pixel aspect, color, streams.
 
         Read once, in some 5 ms.
 
@@ -259,16 +259,16 @@ class VideoReader:
 
     @property
     def counters(self) -> DecodeCounters:
-        """What decoding cost so far, in this process."""
+        """Decoding cost so far, in this process."""
         return self._pool.counters
 
     @property
     def decoded_by(self) -> DeviceCounters | None:
-        """Which of CPU and GPU decoded in this process, and why; None unless decoding is `auto`."""
+        """Totals of the CPU and the GPU in this process; None unless decoding is `auto`."""
         return self._pool.decoded_by
 
     def close(self) -> None:
-        """Release the file and the codec. What was read stays; nothing more can be."""
+        """Release the file and the codec. Frames that were read stay valid."""
         with self._lock:
             self._is_closed = True
             self._pool.close()
@@ -283,13 +283,13 @@ class VideoReader:
             return np.zeros(0, np.int64)
         if found.ndim != 1 or found.dtype.kind not in "iu":
             raise ConfigError(
-                f"frames of {self.index.source} are asked for by an integer, a slice or a list of "
+                f"frames of {self.index.source} are indexed by an integer, a slice or a list of "
                 f"integers, got {' '.join(str(indices).split())[:80]!r}"
             )
         total = len(self)
         for wrong in found[(found < -total) | (found >= total)]:
             raise _NoFrameError(
-                f"frame {wrong} was asked of {self.index.source}, which has {total} frames "
+                f"frame {wrong} is out of range: {self.index.source} has {total} frames "
                 f"(0 to {total - 1})"
             )
         return np.where(found < 0, found + total, found).astype(np.int64)
@@ -309,7 +309,7 @@ class VideoReader:
         )
 
     def _frames(self, wanted: NDArray[np.int64]) -> tuple[Array, frozenset[int]]:
-        """Return frames [N, H, W, 3], and which of them are concealed."""
+        """Return frames [N, H, W, 3], and the indices of concealed ones."""
         self._check(len(wanted))
         different, place = np.unique(wanted, return_inverse=True)
         if not len(wanted):
@@ -325,12 +325,12 @@ class VideoReader:
         with self._lock:
             if self._is_closed:
                 raise ConfigError(f"the reader of {self.index.source} is closed; open it again")
-            frames, concealed = read_whole(self._pool.decoder(self.index), jobs)
+            frames, concealed = decode_stacked(self._pool.decoder(self.index), jobs)
         is_as_asked = np.array_equal(place, np.arange(len(wanted)))
         return frames if is_as_asked else frames[place], concealed
 
     def _none(self) -> Array:
-        """Return no frames, of the kind and size that others have."""
+        """Return zero frames, of the usual kind and size."""
         shape = self._array_shape(0)
         if self._decoding.keeps_on_device:
             none: Any = device_memory(shape, device_of(self._decoding))
@@ -345,9 +345,9 @@ class VideoReader:
         needed = prod(self._array_shape(count)) * np.dtype(self._shape.dtype).itemsize
         if needed > self._budget:
             raise ConfigError(
-                f"frames of {self.index.source} were asked for, {count} at once, which take "
-                f"{needed:,} bytes, more than the memory budget of {self._budget:,}; "
-                "ask for fewer at a time, give a size, or raise memory_budget"
+                f"{count} frames of {self.index.source} take {needed:,} bytes, more than the "
+                f"memory budget of {self._budget:,}; request fewer at a time, give a size, "
+                "or raise memory_budget"
             )
 
     def __getattr__(self, name: str) -> Any:
@@ -383,7 +383,7 @@ def _source(video: Video) -> Source:
 
 
 def _index_of(wanted: object) -> int | None:
-    """Return the one index that is asked for; None: it is none, or several."""
+    """Return a single requested index; None if it is no index, or several."""
     if isinstance(wanted, bool | np.bool_) or not isinstance(wanted, SupportsIndex):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Frames in half the bytes while they wait: planes of YUV 4:2:0, RGB when they are due."""
+"""YUV 4:2:0 frames: half the bytes of RGB while they wait, converted when due."""
 
 import numpy as np
 from av.video.frame import VideoFrame
@@ -10,16 +10,16 @@ from headrace.video.content_digest import rows_of
 from headrace.video.frame_format import TAG_BYTES, Orientation, ResizeFit
 
 _AREA, _BICUBIC, _ROUNDED = 0x20, 0x4, 0x40000
-"""swscale flags: with the last, a frame is on average as bright as one that went to RGB at once."""
+"""swscale flags; with the last, mean brightness equals that of direct conversion to RGB."""
 _BLACK, _GREY = 16, 128
-"""Of limited range: no brightness; and no colour."""
+"""Values of limited range: black luma, and neutral chroma."""
 
 
 class Yuv420Packer:
-    """Scales decoded frames of one stream and packs them. Not thread-safe.
+    """Scales and packs decoded frames of one stream. Not thread-safe.
 
-    Planes keep the matrix and range of the video, which follow them as two bytes (the codes of
-    ITU-T H.273): nothing is converted twice. 0.3 ms for 720p to 256x256, less than to RGB.
+    Planes keep the video's matrix and range, stored after them as two bytes (codes of ITU-T H.273),
+    so values are converted once. Cost: 0.3 ms for 720p to 256x256, less than RGB.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Yuv420Packer:
         orientation: Orientation,
         out: NDArray[np.uint8],
     ) -> None:
-        """Write `frame` to `out`, uint8 [packed bytes], upright, as it fits; all sides are even."""
+        """Write `frame` to `out`, uint8 [packed bytes], upright and fitted; all sides are even."""
         matrix, span = matrix_and_range(frame)
         height, width = orientation.upright_size(fitting.scaled)
         shrinks = height <= frame.height and width <= frame.width
@@ -63,13 +63,13 @@ class Yuv420Packer:
 
 
 class Yuv420Unpacker:
-    """Makes packed frames into RGB. Not thread-safe. 0.35 ms for 256x256."""
+    """Converts packed frames to RGB. Not thread-safe. Cost: 0.35 ms for 256x256."""
 
     def __init__(self) -> None:
         self._converter = VideoReformatter()
 
     def unpack(self, packed: NDArray[np.uint8], out: NDArray[np.uint8]) -> None:
-        """Write a packed frame to `out`, uint8 [H, W, 3], of the size that it was packed in."""
+        """Write a packed frame to `out`, uint8 [H, W, 3], of its packed size."""
         height, width, _ = out.shape
         planes = packed[:-TAG_BYTES].reshape(height * 3 // 2, width)
         frame = VideoFrame.from_ndarray(planes, format="yuv420p")

@@ -1,4 +1,4 @@
-"""Matrix and range of a decoded frame, by its own tags, and what they mean in numbers."""
+"""Matrix and range of decoded frames, and the formulas from YUV to RGB."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -14,23 +14,23 @@ _WEIGHTS: Final = {
     **dict.fromkeys((7,), (0.212, 0.087)),  # SMPTE 240M
     **dict.fromkeys((9, 10), (0.2627, 0.0593)),  # BT.2020
 }
-"""Code of a matrix to its weights of red and blue. Source: ITU-T H.273, table 4."""
+"""Matrix code -> luma weights of red and blue. Source: ITU-T H.273, table 4."""
 
 _LEFT: Final = frozenset(["h264", "hevc", "mpeg2video", "mpeg4"])
-"""Codecs of which FFmpeg takes colour to lie left, where the stream does not say."""
+"""Codecs whose chroma FFmpeg takes as left-located if the stream has no chroma location."""
 
 
 @dataclass(frozen=True)
 class YuvToRgb:
-    """How numbers of brightness and colour become red, green and blue, in [0, 255].
+    """Coefficients from YUV values to red, green and blue in [0, 255].
 
-    Red is `luma * (Y - black) + red_by_v * (V - grey)`, and so on.
+    Red is `luma * (Y - black) + red_by_v * (V - grey)`; green and blue alike.
     """
 
     black: float
-    """The number of no brightness."""
+    """The luma value of black."""
     grey: float
-    """The number of no colour."""
+    """The neutral chroma value."""
     luma: float
     red_by_v: float
     green_by_u: float
@@ -39,14 +39,16 @@ class YuvToRgb:
 
     @property
     def base(self) -> tuple[float, float, float]:
-        """Red, green and blue where all three numbers are 0: what `black` and `grey` take away."""
-        by_colour = self.red_by_v, self.green_by_u + self.green_by_v, self.blue_by_u
-        red, green, blue = (-self.luma * self.black - each * self.grey for each in by_colour)
+        """Red, green and blue of Y = U = V = 0: the part of `black` and `grey`."""
+        by_chroma = self.red_by_v, self.green_by_u + self.green_by_v, self.blue_by_u
+        red, green, blue = (-self.luma * self.black - factor * self.grey for factor in by_chroma)
         return red, green, blue
 
 
 def matrix_and_range(frame: VideoFrame) -> tuple[int, int]:
-    """Return the codes of a frame's own tags; untagged means BT.601 limited, as in FFmpeg."""
+    """Return the (matrix, range) codes of a frame's tags; untagged means BT.601 limited, as in
+    FFmpeg.
+    """
     if frame.format.is_rgb:
         return Colorspace.ITU601, ColorRange.MPEG
     matrix = int(frame.colorspace)
@@ -57,19 +59,18 @@ def matrix_and_range(frame: VideoFrame) -> tuple[int, int]:
     )
 
 
-def colour_is_left(codec: str) -> bool:
-    """Return whether the colour of two pixels side by side lies at the left one, or between them.
+def chroma_is_left(codec: str) -> bool:
+    """Return whether chroma is located at the left of two pixels, or between them.
 
-    By what is usual of the codec: PyAV 18.1 does not tell what a stream says of it (its chroma
-    location), which swscale follows.
+    Decided by the codec: PyAV 18.1 does not expose the chroma location, which swscale follows.
     """
     return codec in _LEFT
 
 
-def colours(matrix: int, span: int, bits: int) -> YuvToRgb | None:
-    """Return what a matrix and a range, by their codes, mean for numbers of so many bits.
+def yuv_to_rgb(matrix: int, span: int, bits: int) -> YuvToRgb | None:
+    """Return the coefficients of a matrix and a range code for values of `bits` bits.
 
-    None if it is no matrix of brightness and two differences of colour. Source: ITU-T H.273, 8.3.
+    None if the matrix is not one of luma and two chroma differences. Source: ITU-T H.273, 8.3.
     """
     if matrix not in _WEIGHTS:
         return None
@@ -91,18 +92,18 @@ def colours(matrix: int, span: int, bits: int) -> YuvToRgb | None:
     )
 
 
-class Planar:
-    """Makes frames planar, on the CPU. Not thread-safe."""
+class PlanarConverter:
+    """Converts frames to a planar pixel format, on the CPU. Not thread-safe."""
 
     def __init__(self, pixel_format: str) -> None:
-        """Take the pixel format that the CPU decodes into."""
+        """Take the CPU decoder's pixel format."""
         self._format = pixel_format
         self._converter = VideoReformatter()
 
-    def of(self, frame: VideoFrame) -> VideoFrame:
-        """Return a frame on the CPU, in that format, in memory of its own unless it has it already.
+    def convert(self, frame: VideoFrame) -> VideoFrame:
+        """Return a frame in the planar format; a copy unless it already has it.
 
-        swscale takes other paths for other formats: pixels would differ by rounding.
+        swscale takes other paths for other formats, and values would differ by rounding.
         """
         if frame.format.name == self._format:
             return frame

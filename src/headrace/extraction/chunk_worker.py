@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from headrace.decode.decoder_config import DecoderConfig, in_option_words
+from headrace.decode.decoder_config import DecoderConfig, to_option_words
 from headrace.decode.frame_outputs import Array
 from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import DecodeCounters, Decoder
@@ -53,7 +53,7 @@ class ChunkWorker(ABC):
         self.journal, self.clock = journal, clock
         self.raises = bool(argument["raises"])
         self.request = journal.request()
-        self.decoders = Decoders(DecoderConfig.named(str(argument["decode"])))
+        self.decoders = Decoders(DecoderConfig.parse(str(argument["decode"])))
         self._store = IndexStore(Path(str(argument["store"])))
         self._decoder: Decoder[Array] | None = None
         self._video = -1
@@ -127,5 +127,5 @@ def do_chunks(
                 if source is not None and not work.raises:
                     speaker.say({"unreadable": str(error)})
                     continue
-                speaker.say({"failed": {"why": in_option_words(str(error)), "source": source}})
+                speaker.say({"failed": {"why": to_option_words(str(error)), "source": source}})
                 break

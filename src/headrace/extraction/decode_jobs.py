@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
-from headrace.decode.decoder_config import ON_CPU, DecoderConfig, saying_option
+from headrace.decode.decoder_config import ON_CPU, DecoderConfig, use_option_words
 from headrace.decode.device_scheduler import DeviceScheduler
 from headrace.decode.frame_outputs import Array
 from headrace.decode.open_decoder import capabilities_of, open_decoder
@@ -64,7 +64,7 @@ def check_way(way: str, *, rate: str | None, on_error: OnError) -> None:
         ConfigError: they contradict each other, or the device does not exist; BackendError: no such
             backend.
     """
-    decoding = DecoderConfig.named(way)
+    decoding = DecoderConfig.parse(way)
     if rate is not None and decoding != ON_CPU:
         raise ConfigError(
             f"--decode {way} is for videos, and sources are pictures (--framerate); leave --decode "
@@ -83,12 +83,12 @@ def check_decoder(way: str, indexes: Iterable[StreamIndex] = ()) -> None:
     Raises:
         BackendError: it is missing, or does not support one.
     """
-    decoding = DecoderConfig.named(way)
+    decoding = DecoderConfig.parse(way)
     if decoding == ON_CPU:
         return
     from headrace.loaders.devices import check_decoding
 
-    with saying_option():
+    with use_option_words():
         check_decoding(decoding)
         able = capabilities_of(decoding)
         for index in indexes:
@@ -98,7 +98,7 @@ def check_decoder(way: str, indexes: Iterable[StreamIndex] = ()) -> None:
 def backend_facts(way: str) -> dict[str, str]:
     """Return the request entry of a decoder; empty for PyAV, whose output is the same on any
     machine."""
-    backend = DecoderConfig.named(way).backend
+    backend = DecoderConfig.parse(way).backend
     return {} if backend == ON_CPU.backend else {"decoded_by": backend}
 
 
@@ -111,21 +111,21 @@ class Decoders:
     def __init__(self, decoding: DecoderConfig, *, threads: int = 1, gpu: int = 0) -> None:
         """Open nothing yet; `threads` decode at a time, and `gpu` is the one that `auto` takes."""
         self._decoding = decoding
-        self._chooser = DeviceScheduler(cores=threads, gpu=gpu) if decoding.is_auto else None
+        self._scheduler = DeviceScheduler(cores=threads, gpu=gpu) if decoding.is_auto else None
         self._told: dict[str, int] = {}
         self._said: set[str] = set()
 
     def open(self, index: StreamIndex, shape: FrameFormat) -> Decoder[Array]:
         """Return a decoder of a video; the caller closes it. Raises as `open_decoder` does."""
-        with saying_option():
-            return open_decoder(index, shape, self._decoding, chooser=self._chooser)
+        with use_option_words():
+            return open_decoder(index, shape, self._decoding, scheduler=self._scheduler)
 
     def frames(self) -> dict[str, int]:
         """Return device → frames decoded since the last call; empty unless decoding is `auto`.
 
         A device is the CPU, or a GPU such as `cuda:0`.
         """
-        ways = {} if self._chooser is None else self._chooser.decoded_by.ways
+        ways = {} if self._scheduler is None else self._scheduler.decoded_by.devices
         now = {way: done.frames for way, done in ways.items()}
         new = {way: frames - self._told.get(way, 0) for way, frames in now.items()}
         self._told = now
@@ -133,9 +133,9 @@ class Decoders:
 
     def reasons(self) -> Iterator[str]:
         """Yield why the CPU decodes a file although decoding is `auto`; each reason once."""
-        if self._chooser is None:
+        if self._scheduler is None:
             return
-        told = self._chooser.decoded_by
+        told = self._scheduler.decoded_by
         found = [] if told.no_gpu is None else [f"decoded by the CPU alone, as {told.no_gpu}"]
         found += [f"decoded by the CPU: {file}: {why}" for file, why in told.on_cpu.items()]
         yield from (each for each in found if each not in self._said)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from headrace.decode.frame_outputs import Array, StackedOutput
-from headrace.decode.job_result import JobResult, read
+from headrace.decode.job_result import JobResult, run_job
 from headrace.decode.protocol import DecodeJob, Decoder
 from headrace.errors import ConfigError
 from headrace.planning.gop_ranges import BatchPart, GopRange, batch_parts
@@ -161,7 +161,7 @@ def fill(
     began_ns = clock.now_ns()
     job = DecodeJob(part.wanted, conceals=conceals)
     places: Array = batch[part.first : part.stop]
-    reading = read(decoder, job, places)
+    reading = run_job(decoder, job, places)
     finish()
     return FilledPart(
         video=video,
@@ -187,11 +187,11 @@ def fill_by_size(
     while wanted:
         began_ns = clock.now_ns()
         stack: StackedOutput[Array] = StackedOutput(len(wanted), take)
-        reading = read(decoder, DecodeJob(wanted, conceals=conceals), stack)
+        reading = run_job(decoder, DecodeJob(wanted, conceals=conceals), stack)
         finish()
         # From the first of another size on, all belong in a later batch.
         stop = min((k for k in stack.misfits if k), default=len(wanted))
-        frames: Array | None = stack.frames[:stop] if reading.came else None
+        frames: Array | None = stack.frames[:stop] if reading.decoded else None
         reading = replace(reading, wanted=wanted[:stop])
         parts.append(
             FilledPart(
@@ -220,7 +220,7 @@ def assembled(
         stop: Index of a frame of the video from which on none is wanted.
     """
     wanted = np.array([index for part in parts for index in part.reading.wanted], np.int64)
-    came = np.isin(wanted, [index for part in parts for index in part.reading.came])
+    came = np.isin(wanted, [index for part in parts for index in part.reading.decoded])
     if stop is not None:
         came &= wanted < stop
     frames = parts[-1].batch

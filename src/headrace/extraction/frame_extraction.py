@@ -50,7 +50,7 @@ class FrameExtractionOptions(ExtractionOptions):
         return {
             **super()._means(),
             "rate": self.rate,
-            "decode": DecoderConfig.named(self.decode).name,
+            "decode": DecoderConfig.parse(self.decode).name,
         }
 
 

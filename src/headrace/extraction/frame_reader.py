@@ -12,7 +12,7 @@ from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.device_scheduler import DeviceCounters, DeviceScheduler, device_of
 from headrace.decode.frame_outputs import Array, device_memory, finish_work
 from headrace.decode.index_store import IndexStore
-from headrace.decode.open_decoder import open_either, open_index
+from headrace.decode.open_decoder import open_any_decoder, open_index
 from headrace.decode.protocol import DecodeCounters, Decoder, OnError, check_on_error
 from headrace.errors import ConfigError, MediaError
 from headrace.extraction.frame_batches import (
@@ -127,9 +127,9 @@ class FrameReader:
         self._stride, self._batch_size, self._max_batches = stride, batch_size, max_batches
         self._workers, self._memory_budget = workers, memory_budget
         self._on_error: OnError = on_error
-        self._decoding, self._store = DecoderConfig.chosen(decoding), index_store or IndexStore()
+        self._decoding, self._store = DecoderConfig.resolve(decoding), index_store or IndexStore()
         is_auto = self._decoding.is_auto
-        self._chooser = DeviceScheduler(cores=workers, clock=clock) if is_auto else None
+        self._scheduler = DeviceScheduler(cores=workers, clock=clock) if is_auto else None
         self._clock, self._marks, self._costs, self.losses = clock, marks, [DecodeCounters()], []
 
     @property
@@ -140,7 +140,7 @@ class FrameReader:
     @property
     def decoded_by(self) -> DeviceCounters | None:
         """What the CPU and the GPU did so far; None unless decoding is `auto`."""
-        return None if self._chooser is None else self._chooser.decoded_by
+        return None if self._scheduler is None else self._scheduler.decoded_by
 
     @property
     def frames_planned(self) -> int:
@@ -272,8 +272,8 @@ class FrameReader:
             if current is None or current.index is not index:
                 if current is not None:
                     current.close()
-                current = open_either(
-                    index, self._shape_of(index), self._decoding, chooser=self._chooser
+                current = open_any_decoder(
+                    index, self._shape_of(index), self._decoding, scheduler=self._scheduler
                 )
                 self._costs.append(current.counters)
             yield from self._decode(current, task)

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from headrace.decode.image_files import ImageFile, read_picture
+from headrace.decode.image_files import ImageFile, read_image
 from headrace.decode.protocol import DecodeCounters, OnError
 from headrace.errors import MediaError, OpenError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
@@ -98,7 +98,7 @@ class PictureReader:
                 raise error
 
     def _read(self, picture: ImageFile) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
-        pixels = read_picture(picture.path)
+        pixels = read_image(picture.path)
         if pixels.shape[:2] != picture.size:
             raise OpenError(
                 f"cannot read the picture {picture.path}: it has another size than when the run "

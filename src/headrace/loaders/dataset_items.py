@@ -10,7 +10,7 @@ from torch.utils.data import Dataset
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.decoder_pool import DecoderPool
 from headrace.decode.index_store import IndexStore
-from headrace.decode.job_result import read_whole
+from headrace.decode.job_result import decode_stacked
 from headrace.decode.protocol import DecodeCounters, DecodeJob, OnError, check_on_error
 from headrace.errors import ConfigError, DecodeError, MediaError
 from headrace.loaders.devices import check_comes_to_workers, check_decoding
@@ -109,7 +109,7 @@ class ItemDataset(DecodingDataset[_Item], Generic[_Item]):
         check_on_error(on_error)
         check_transforms(transform)
         check_integers(0, seed=seed)
-        decoding = DecoderConfig.chosen(decoding)
+        decoding = DecoderConfig.resolve(decoding)
         check_comes_to_workers(decoding)
         check_decoding(decoding)
         super().__init__(DecoderPool(shape, max_open, decoding=decoding))
@@ -155,7 +155,7 @@ class ItemDataset(DecodingDataset[_Item], Generic[_Item]):
             DecodeJob(stretch.wanted, conceals=conceals)
             for stretch in stretches(video, index, wanted)
         )
-        pixels, concealed = read_whole(self._pool.decoder(index), jobs)
+        pixels, concealed = decode_stacked(self._pool.decoder(index), jobs)
         return pixels, np.isin(wanted, list(concealed))
 
     def _lost(self, video: int, wanted: NDArray[np.int64], error: MediaError) -> NDArray[np.bool_]:

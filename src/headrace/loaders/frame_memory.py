@@ -150,11 +150,11 @@ class FrameMemory(Protocol[Pixels]):
 class ArrayMemory:
     """Arrays on the CPU."""
 
-    def __init__(self, shape: FrameFormat, chooser: DeviceScheduler | None = None) -> None:
-        """Take no memory yet; `chooser` as in `open_decoder`."""
+    def __init__(self, shape: FrameFormat, scheduler: DeviceScheduler | None = None) -> None:
+        """Take no memory yet; `scheduler` as in `open_decoder`."""
         assert shape.size is not None
         self.shape = shape
-        self._chooser = chooser
+        self._scheduler = scheduler
         self._frames = FrameBuffers(shape.array_shape(shape.size), shape.dtype)
         self._batches = BatchBufferPool(_BATCHES)
         self._unpacker = Yuv420Unpacker()
@@ -163,7 +163,7 @@ class ArrayMemory:
         self, index: StreamIndex, shape: FrameFormat, decoding: DecoderConfig, codecs: ProxyCodecs
     ) -> Decoder[Array]:
         """Return a decoder with frames on the CPU."""
-        return open_decoder(index, shape, decoding, codecs=codecs, chooser=self._chooser)
+        return open_decoder(index, shape, decoding, codecs=codecs, scheduler=self._scheduler)
 
     def converter(self, index: StreamIndex, shape: FrameFormat) -> Converter[Array]:
         """Return a converter to arrays."""
@@ -203,12 +203,12 @@ class TensorMemory:
     """
 
     def __init__(
-        self, shape: FrameFormat, device: str, chooser: DeviceScheduler | None = None
+        self, shape: FrameFormat, device: str, scheduler: DeviceScheduler | None = None
     ) -> None:
-        """Touch no device yet; `chooser` as in `open_device_decoder`."""
+        """Touch no device yet; `scheduler` as in `open_device_decoder`."""
         assert shape.size is not None
         self.shape = shape
-        self._chooser = chooser
+        self._scheduler = scheduler
         self._frame_shape = shape.array_shape(shape.size)
         self._buffers = DeviceBuffers(device)
 
@@ -216,7 +216,7 @@ class TensorMemory:
         self, index: StreamIndex, shape: FrameFormat, decoding: DecoderConfig, codecs: ProxyCodecs
     ) -> Decoder[torch.Tensor]:
         """Return a decoder with frames on the device; it decodes no proxies."""
-        return open_device_decoder(index, shape, decoding, chooser=self._chooser)
+        return open_device_decoder(index, shape, decoding, scheduler=self._scheduler)
 
     def converter(self, index: StreamIndex, shape: FrameFormat) -> Converter[torch.Tensor]:
         """Return a converter to tensors on the device."""
@@ -251,9 +251,9 @@ class TensorMemory:
 
 
 def memory_of(
-    shape: FrameFormat, decoding: DecoderConfig, chooser: DeviceScheduler | None = None
+    shape: FrameFormat, decoding: DecoderConfig, scheduler: DeviceScheduler | None = None
 ) -> FrameMemory[Any]:
-    """Return the memory of frames that `decoding` decodes; `chooser` schedules their jobs."""
+    """Return the memory of frames that `decoding` decodes; `scheduler` schedules their jobs."""
     if decoding.keeps_on_device:
-        return TensorMemory(shape, device_of(decoding), chooser)
-    return ArrayMemory(shape, chooser)
+        return TensorMemory(shape, device_of(decoding), scheduler)
+    return ArrayMemory(shape, scheduler)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.frame_outputs import Out, Pixels
-from headrace.decode.job_result import read
+from headrace.decode.job_result import run_job
 from headrace.decode.multi_shape_output import MultiShapeOutput
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
 from headrace.decode.proxy_decoder import ProxyCodecs
@@ -202,11 +202,11 @@ class JobDecoder(Generic[Pixels]):
         shape = self.memory.shape if framings[0] is None else framings[0].shape
         decoder = idle or self.memory.decoder(stream_index, shape, self._decoding, codecs)
         wanted = DecodeJob(tuple(sorted({*indices})), goes_on=False, conceals=self.conceals)
-        result = read(decoder, wanted, self._outputs(decoder, indices, framings, buffers))
+        result = run_job(decoder, wanted, self._outputs(decoder, indices, framings, buffers))
         decoded: Decoded[Pixels] = Decoded()
         requests = zip(job.frames, indices, framings, buffers, strict=True)
         for view_id, index, framing, buffer in requests:
-            if index in result.came:
+            if index in result.decoded:
                 if framing is not None:
                     framing.finish(buffer)
                 decoded.frames[view_id] = buffer

@@ -101,11 +101,11 @@ class LoaderOptions:
         """
         if self.gpu is not None:
             check_integers(0, gpu=self.gpu)
-        decoding = DecoderConfig.chosen(self.decoding, self.gpu)
+        decoding = DecoderConfig.resolve(self.decoding, self.gpu)
         check_decoding(decoding)
         return decoding
 
-    def chooser(self) -> DeviceScheduler | None:
+    def scheduler(self) -> DeviceScheduler | None:
         """Return the scheduler that sends jobs to the GPU or the CPU; None unless `auto`."""
         if not self.decoder().is_auto:
             return None

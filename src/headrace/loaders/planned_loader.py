@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.decode.open_decoder import check_opens
+from headrace.decode.open_decoder import check_can_decode
 from headrace.decode.protocol import DecodeCounters
 from headrace.errors import MediaError
 from headrace.loaders.decode_engine import Engine, StepSamples
@@ -73,7 +73,7 @@ class PlannedLoader(ResumableLoader[StepSamples[Any], BatchOf]):
         self._frames_delivered = self._samples_substituted = 0
         with agreement(options.rank is None and options.skips_bad) as opened:
             options.check()
-            self._chooser = options.chooser()
+            self._scheduler = options.scheduler()
             self._collate = options.collate()
             shard = shard_of(options.rank, options.num_replicas, drop_last=options.drop_last)
             sampled = open_set(shard)
@@ -85,7 +85,7 @@ class PlannedLoader(ResumableLoader[StepSamples[Any], BatchOf]):
                 size = self._videos.common_size() if options.size is None else options.size
             self._shape = options.shape(size, options.hold)
             self._held_bytes = self._shape.frame_bytes(size)
-            check_opens(self._videos.indexes, self._shape, options.decoder())
+            check_can_decode(self._videos.indexes, self._shape, options.decoder())
             self._epochs = self._plan_epochs(sampled.sampler, shard)
             frame_bytes = options.shape(size, "rgb").frame_bytes(size)
             self._window = self._widest_window(sampled.gop_lengths, frame_bytes)
@@ -113,7 +113,7 @@ class PlannedLoader(ResumableLoader[StepSamples[Any], BatchOf]):
             most_held_bytes=self._held_bytes * totals.max_taken,
             starved_seconds=self._starved_seconds,
             blocked_seconds=totals.blocked_seconds,
-            decoded_by=None if self._chooser is None else self._chooser.decoded_by,
+            decoded_by=None if self._scheduler is None else self._scheduler.decoded_by,
         )
 
     @property
@@ -164,13 +164,13 @@ class PlannedLoader(ResumableLoader[StepSamples[Any], BatchOf]):
         )
 
     def _begin(self, start: Position) -> Running[StepSamples[Any]]:
-        options, chooser = self._options, self._chooser
+        options, scheduler = self._options, self._scheduler
         decoding, max_open = options.decoder(), max_open_files(parse_bytes(options.memory_budget))
-        if chooser is not None:  # its decoders have a file open on each device
-            max_open = max(1, max_open // chooser.num_ways)
+        if scheduler is not None:  # its decoders have a file open on each device
+            max_open = max(1, max_open // scheduler.num_devices)
         decoder = JobDecoder(
             self._videos,
-            memory_of(self._shape, decoding, chooser),
+            memory_of(self._shape, decoding, scheduler),
             max_open,
             conceals=options.on_error == "conceal",
             decoding=decoding,
@@ -180,7 +180,7 @@ class PlannedLoader(ResumableLoader[StepSamples[Any], BatchOf]):
             self._epochs,
             decoder,
             self._window,
-            num_threads=options.thread_count() if chooser is None else chooser.threads,
+            num_threads=options.thread_count() if scheduler is None else scheduler.threads,
             skip_bad=options.skips_bad and not options.masks_bad,
             masks_bad=options.masks_bad,
             stall_seconds=options.stall_seconds,

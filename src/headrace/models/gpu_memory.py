@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import torch
 
-from headrace.decode.codec_pool import RESTING
+from headrace.decode.codec_pool import IDLE_CODECS
 from headrace.errors import BackendError, ConfigError, in_one_line
 
 
@@ -20,7 +20,7 @@ def is_out_of_memory(error: BaseException | None) -> bool:
 def release_memory() -> None:
     """Let go of what an error that was dealt with still held, so that less may be tried."""
     gc.collect()
-    RESTING.release()
+    IDLE_CODECS.clear()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
 

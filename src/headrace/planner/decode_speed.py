@@ -169,7 +169,7 @@ def _fit(runs: list[_Run], videos: VideoSet, workers: int, max_open: int) -> Spe
     )
     indexes = videos.indexes
     kept = min(1.0, max_open / len(indexes))
-    droppable = sum(int(index.is_droppable.sum()) for index in indexes if index.can_skip)
+    droppable = sum(int(index.is_disposable.sum()) for index in indexes if index.can_skip)
     return Speed(
         seconds_per_seek=seeking + (1 - kept) * opening,
         seconds_per_decoded=decoding,

@@ -5,7 +5,7 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from typing import Final
 
-from headrace.decode.decoder_config import ON_CPU, DecoderConfig, in_option_words, saying_option
+from headrace.decode.decoder_config import ON_CPU, DecoderConfig, to_option_words, use_option_words
 from headrace.decode.open_decoder import capabilities_of
 from headrace.errors import BackendError, ConfigError, MediaError
 from headrace.extraction.image_reader import PictureReader
@@ -38,7 +38,7 @@ def check_decoder(options: RunOptions) -> None:
             "--on-error conceal needs a decoder that reports damaged frames, and --decode "
             f"{name} does not; leave --decode out, or give --on-error skip"
         )
-    with saying_option():
+    with use_option_words():
         check_gpu(decoding.gpu)
         capabilities_of(decoding)
 
@@ -66,7 +66,7 @@ def check_inputs(inputs: RunInputs, options: RunOptions) -> None:
                     f"--decode {name} is for videos, and {index.source} is an image sequence "
                     "(--framerate); leave --decode out"
                 ) from error
-            raise BackendError(in_option_words(str(error))) from error
+            raise BackendError(to_option_words(str(error))) from error
 
 
 def try_decoder(

@@ -170,7 +170,7 @@ class Runner(BaseRunner["FileSteps"]):
     def _failure_text(self, failure: HeadraceError) -> str:
         """Return the reason in one line; where memory ran out, with the fix."""
         advice = "; use a smaller --batch-size" if is_out_of_memory(failure.__cause__) else ""
-        return in_option_words(first_line(failure)) + advice
+        return to_option_words(first_line(failure)) + advice
 
     def _run_all(self, on_step: Callable[[Step], None]) -> Session:
         """Run with smaller batches until memory suffices, then measure other settings.

@@ -10,7 +10,7 @@ from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.image_files import (
     SUFFIXES,
     ImageFile,
-    find_pictures,
+    find_images,
     upright_size,
 )
 from headrace.decode.index_store import IndexStore

@@ -93,7 +93,7 @@ class InputOptions:
 
     def __post_init__(self) -> None:
         check_options(self)
-        DecoderConfig.named(self.decode)
+        DecoderConfig.parse(self.decode)
         if not self.sources:
             raise ConfigError("a run needs a source, got none; give the path of a video")
 

@@ -1,11 +1,11 @@
-"""A decoder of one stream as FFmpeg ships it: packets go in, marked, and frames come out with it.
+"""FFmpeg codec of one stream: packets go in, and frames come out with their packet's index.
 
-A frame is known by its packet: `ordinal` is the 0-based place of the packet in decoding order.
-FFmpeg hands the packet's mark on to the frame that comes out of it, so this holds where
-timestamps are missing, doubled or invented.
+`packet_index` is a packet's 0-based position in decoding order. FFmpeg passes a packet's opaque
+value on to its frame, so frames are identified even where timestamps are missing, duplicated or
+invented.
 
-No option is set that changes a picture: damage is what a plain decode reports, by an error or by a
-mark on a frame; of JPEG also what it only logs.
+No option is set that changes a frame: damage is what a reference decode reports, by an error or a
+flag on a frame; for JPEG also what FFmpeg only logs.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from av.video.stream import VideoStream
 
 from headrace.errors import ScanError
 from headrace.video import nal
-from headrace.video.ffmpeg_errors import at_the_door
+from headrace.video.ffmpeg_errors import translate_errors
 
 VideoPacket: TypeAlias = "Packet[VideoStream]"
 
-CODECS_MADE_ANEW = frozenset(
+REOPENABLE_CODECS = frozenset(
     ["h264", "hevc", "av1", "vp8", "vp9", "mpeg1video", "mpeg2video", "mpeg4"]
 )
-"""Codecs of which a second one can be made for a stream: `_STREAM_FACTS` and what the first packet
-says before its picture are all they need."""
+"""Codecs that can be opened again for a stream: `_STREAM_FACTS` and the headers of the first packet
+are all they need."""
 
 _STREAM_FACTS = (
     *("extradata", "codec_tag", "width", "height", "pix_fmt", "profile", "level"),
@@ -42,53 +42,53 @@ _STREAM_FACTS = (
 
 
 class DecodedFrame(NamedTuple):
-    """A frame that came out."""
+    """An output frame with its packet index."""
 
-    ordinal: int
-    """The packet it came out of."""
+    packet_index: int
+    """Index of the frame's packet."""
     frame: VideoFrame
 
 
 class PacketResult(NamedTuple):
-    """What one packet brought about."""
+    """Output of one packet."""
 
     shown: list[DecodedFrame]
     reported: list[int]
-    """Ordinals of packets at which FFmpeg reports damage: refused, or their frame is marked."""
+    """Indices of packets with damage reported by FFmpeg: refused, or their frame is flagged."""
 
 
 class Codec(Protocol):
-    """What decodes packets in order and tells which packet each frame is of. Not thread-safe."""
+    """Decodes packets in order, and returns frames with their packet index. Not thread-safe."""
 
     @property
     def reorder_depth(self) -> int:
-        """Frames that it holds back to put them in order, as far as it has learnt."""
+        """Frames held back for reordering, as far as known."""
         ...
 
-    def be_wary(self) -> None:
-        """Report all damage that a plain decode may report; before the first packet."""
+    def enable_error_detection(self) -> None:
+        """Report all damage that a reference decode may report; call before the first packet."""
         ...
 
-    def prime(self, first: VideoPacket | None, told: bytes = b"") -> None:
-        """Take in what the stream said before the packet that comes next, where it needs that.
+    def send_parameter_sets(self, first: VideoPacket | None, told: bytes = b"") -> None:
+        """Send the headers in force before the next packet, where the codec needs them.
 
         Args:
             first: The first packet of the stream.
-            told: Parameter sets that are in force since, in the format of packets.
+            told: Parameter sets in force, in packet format.
         """
         ...
 
-    def decode(self, ordinal: int, packet: VideoPacket | None) -> PacketResult:
-        """Decode one packet, or with None what is still held back.
+    def decode(self, packet_index: int, packet: VideoPacket | None) -> PacketResult:
+        """Decode one packet, or drain the codec with None.
 
         Args:
-            ordinal: Of the packet; of the last one where there is none.
+            packet_index: Index of the packet; of the last packet when draining.
             packet: The packet, or None.
         """
         ...
 
     def flush(self) -> None:
-        """Forget what was sent: the next packet is one to begin at."""
+        """Drop pending packets: the next packet is a random access point."""
         ...
 
 
@@ -96,13 +96,13 @@ class FfmpegCodec:
     """FFmpeg's codec: a `Codec`. Not thread-safe."""
 
     def __init__(self, context: VideoCodecContext, doubled: Iterable[int] = ()) -> None:
-        """Take over a context that is prepared.
+        """Take over a prepared context.
 
         Args:
-            context: FFmpeg's codec.
-            doubled: Ordinals of packets that will bring two frames, as the first picture of a
-                stream does for which FFmpeg makes up a picture that it refers to. The first of the
-                two is told as of the packet before, which brings none.
+            context: FFmpeg's codec context.
+            doubled: Indices of packets that output two frames, such as the first of a stream for
+                which FFmpeg invents a reference frame. The first of the two gets the index of the
+                packet before, which outputs none.
         """
         self.context = context
         self._has_delay = bool(context.codec.delay)
@@ -113,12 +113,11 @@ class FfmpegCodec:
         """See `Codec.reorder_depth`."""
         return self.context.reorder_depth
 
-    def be_wary(self) -> None:
-        """See `Codec.be_wary`.
+    def enable_error_detection(self) -> None:
+        """See `Codec.enable_error_detection`.
 
-        FFmpeg guesses from what it decoded of MPEG-4 whether the encoder was at fault, and then
-        takes damage for such faults: so it depends on where it began. What comes without a report
-        is equal.
+        FFmpeg detects encoder bugs in MPEG-4 from frames decoded so far, and then takes damage for
+        such bugs, so the result depends on the start. Frames without a report are equal.
         """
         if self.context.name == "mpeg4":
             self.context.options = {"err_detect": "buffer"}
@@ -127,62 +126,64 @@ class FfmpegCodec:
         """See `Codec.flush`."""
         self.context.flush_buffers()
 
-    def prime(self, first: VideoPacket | None, told: bytes = b"") -> None:
-        """Tell a codec that begins in the middle what the stream said once, before.
+    def send_parameter_sets(self, first: VideoPacket | None, told: bytes = b"") -> None:
+        """Send the stream's one-time headers to a codec that starts within it.
 
-        At its start H.264 names the encoder, and FFmpeg decodes by the faults of old ones; MPEG-4
-        too. And parameter sets may change on the way: see `Codec.prime`.
+        H.264 and MPEG-4 name the encoder at the start, and FFmpeg works around bugs of old ones.
+        Parameter sets may change within the stream: see `Codec.send_parameter_sets`.
         """
         if first is None:
             return
         context = self.context
         name = context.codec.canonical_name
         said = nal.preamble(name, memoryview(first), nal.length_size(name, context.extradata))
-        if (said is None and name in CODECS_MADE_ANEW) or said == told == b"":
+        if (said is None and name in REOPENABLE_CODECS) or said == told == b"":
             return
         packet = first if said is None else cast(VideoPacket, Packet(said + told))
         with suppress(av.error.FFmpegError, ValueError):  # "no frame": there is none in it
             context.decode(packet)
         context.flush_buffers()
 
-    def decode(self, ordinal: int, packet: VideoPacket | None) -> PacketResult:
-        """Decode one packet, or with None what the codec still holds: see `Codec.decode`."""
+    def decode(self, packet_index: int, packet: VideoPacket | None) -> PacketResult:
+        """Decode one packet, or drain the codec with None: see `Codec.decode`."""
         if packet is not None:
-            mark(packet, ordinal)
+            mark(packet, packet_index)
         try:
             frames = self.context.decode(packet)
         except (av.error.FFmpegError, ValueError):
-            return PacketResult([], [ordinal])
-        # One that holds nothing back gives the frame of the packet, also if it decoded it before.
+            return PacketResult([], [packet_index])
+        # A codec without delay outputs the packet's own frame, even from its cache.
         is_own = packet is not None and not self._has_delay
         shown = [
-            DecodedFrame(self._place(ordinal if is_own else ordinal_of(each, ordinal)), each)
+            DecodedFrame(
+                self._place(packet_index if is_own else packet_index_of(each, packet_index)), each
+            )
             for each in frames
         ]
-        return PacketResult(shown, [each.ordinal for each in shown if each.frame.is_corrupt])
+        return PacketResult(shown, [each.packet_index for each in shown if each.frame.is_corrupt])
 
-    def _place(self, ordinal: int) -> int:
-        if ordinal not in self._doubled:
-            return ordinal
-        self._doubled.discard(ordinal)
-        return ordinal - 1
+    def _place(self, packet_index: int) -> int:
+        if packet_index not in self._doubled:
+            return packet_index
+        self._doubled.discard(packet_index)
+        return packet_index - 1
 
 
 def prepare(context: VideoCodecContext) -> VideoCodecContext:
-    """Set up a decoder so that it works on the calling thread, and its frames carry marks."""
+    """Set up a context for the calling thread, with opaque values on frames."""
     context.thread_count = 1
     context.copy_opaque = True
     if context.name == "mjpeg":
-        # Left to itself it only logs damage, and leaves old memory in the rest of the picture.
+        # By default it only logs damage, and leaves old memory in the rest of the frame.
         context.options = {"err_detect": "explode"}
     return context
 
 
 def new_codec(stream: VideoStream, hardware: HWAccel | None = None) -> VideoCodecContext:
-    """Return a new codec for the stream, as if the file had just been opened; on `hardware`.
+    """Return a new codec for the stream, as after opening the file; on `hardware` if given.
 
-    It takes over what FFmpeg found out about the stream when it opened the file, and costs 0.03 ms
-    where opening anew costs 5 to 20.
+    It copies what FFmpeg found when it opened the file, and takes 0.03 ms; opening the file takes 5
+    to 20 ms.
     """
     known = stream.codec_context
     codec = av.CodecContext.create(known.name, "r", hardware)
@@ -196,33 +197,33 @@ def new_codec(stream: VideoStream, hardware: HWAccel | None = None) -> VideoCode
 
 
 def facts_of(stream: VideoStream) -> tuple[object, ...]:
-    """Return all that `new_codec` tells a codec of a stream."""
+    """Return all stream parameters that `new_codec` copies."""
     known = stream.codec_context
     return known.name, *(getattr(known, name) for name in _STREAM_FACTS)
 
 
-def mark(packet: VideoPacket, ordinal: int) -> None:
-    """Write the packet's ordinal on it, for the frame that comes out of it to carry on."""
-    # A new object each time: PyAV keeps marks by identity, and equal small integers share theirs.
-    packet.opaque = (ordinal,)
+def mark(packet: VideoPacket, packet_index: int) -> None:
+    """Set the packet's index as opaque value, which its frame carries."""
+    # A new object each time: PyAV stores opaque values by identity, and small integers share it.
+    packet.opaque = (packet_index,)
 
 
-def ordinal_of(frame: VideoFrame, otherwise: int = -1) -> int:
-    """Return the ordinal of the packet a frame came out of; `otherwise` where none is known."""
+def packet_index_of(frame: VideoFrame, otherwise: int = -1) -> int:
+    """Return the packet index of a frame; `otherwise` if it is not known."""
     return frame.opaque[0] if isinstance(frame.opaque, tuple) else otherwise
 
 
 def packets_of(
     container: InputContainer, stream: VideoStream, source: object
 ) -> Iterator[VideoPacket | None]:
-    """Yield the packets of `stream` that hold data, then None: the decoder is to be drained.
+    """Yield the packets of `stream` that hold data, then None, which drains the decoder.
 
-    A read error ends the stream like its end does: what was read before it stays good.
+    A read error ends the stream; packets before it stay valid.
 
     Raises:
-        ScanError: reading fails otherwise than by FFmpeg's own errors.
+        ScanError: reading fails with an error that is not FFmpeg's.
     """
-    with at_the_door(ScanError, source, "read the packets of"):
+    with translate_errors(ScanError, source, "read the packets of"):
         try:
             for packet in container.demux(stream):
                 if packet.size:
@@ -233,9 +234,10 @@ def packets_of(
 
 
 def frame_alone(context: VideoCodecContext, packet: VideoPacket) -> VideoFrame | None:
-    """Return the frame of one packet, if it needs no other: a codec that reorders waits for them.
+    """Return the frame of one packet, if it needs no other packet.
 
-    So one picture is decoded in place of three or more, which is half the cost of a scan.
+    A reordering codec would wait for more; draining decodes one frame instead of three or more,
+    half the cost of a scan.
     """
     frame = first_frame(context, packet) or first_frame(context, None)
     if frame is None:
@@ -244,7 +246,7 @@ def frame_alone(context: VideoCodecContext, packet: VideoPacket) -> VideoFrame |
 
 
 def first_frame(context: VideoCodecContext, packet: VideoPacket | None) -> VideoFrame | None:
-    """Return the first frame that a packet brings out; None without any, or with an error."""
+    """Return the first frame that a packet outputs; None if there is none, or on an error."""
     try:
         frames = context.decode(packet)
     except (av.error.FFmpegError, ValueError):

@@ -1,8 +1,8 @@
-"""Opening a file as video: the only place a container is opened for reading.
+"""Opening a file as video: the only place that opens containers for reading.
 
-What a file says of itself is not trusted: only container formats are tried (never playlists,
-scripts or pictures), only the local file itself is read, or the bytes that were given, and the size
-of frames is bounded before any memory is taken for them.
+File headers are not trusted: only container formats are tried (never playlists, scripts or images),
+only the local file, or the given bytes, is read, and the frame size is bounded before memory is
+allocated.
 """
 
 import errno
@@ -14,11 +14,11 @@ from av.stream import Disposition
 from av.video.stream import VideoStream
 
 from headrace.errors import ConfigError, OpenError
-from headrace.video.ffmpeg_errors import at_the_door, describe
+from headrace.video.ffmpeg_errors import describe, translate_errors
 from headrace.video.source import NO_AUDIO, Source, Stream
 
 MAX_PIXELS = 1 << 27
-"""Largest frame that is decoded: 134 megapixels, four times 7680x4320."""
+"""Largest decoded frame: 134 megapixels, four times 7680x4320."""
 
 FORMATS = (
     "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,mpegvideo,flv,live_flv,ogg,asf,"
@@ -26,7 +26,7 @@ FORMATS = (
     "mjpeg,mpjpeg,yuv4mpegpipe,wtv,pva,nsv,nuv,roq,smk,bink,cine,flic,"
     "gif,apng,mp3,wav,flac,aac"
 )
-"""Containers and bare streams that are tried: none that names other files."""
+"""Containers and bare streams that are tried; formats that name other files are excluded."""
 _TEXT_KINDS = (
     (b"#EXTM3U", "an HLS playlist, a text that names other files"),
     (b"ffconcat", "an ffconcat script, a text that names other files"),
@@ -43,11 +43,11 @@ _TEXT_KINDS = (
 def open_container(source: Source) -> tuple[InputContainer, VideoStream]:
     """Open `source` and return its container and its video stream. The caller closes it.
 
-    Cost: reads the header, and the first packets as far as FFmpeg needs to know the stream.
+    Cost: reads the header, and the first packets as far as FFmpeg needs them.
 
     Raises:
-        OpenError: missing, unreadable, empty, not a video container, without a video stream,
-            or with frames larger than `MAX_PIXELS`.
+        OpenError: missing, unreadable, empty, not a video container, without a video stream, or
+            with frames larger than `MAX_PIXELS`.
         ConfigError: this process has too many files open.
     """
     source.fingerprint()
@@ -69,13 +69,13 @@ def open_container(source: Source) -> tuple[InputContainer, VideoStream]:
                 f"cannot open {source}: as many files are open as the system allows; keep fewer "
                 "open (max_open, num_of_file), or raise the limit (ulimit -n)"
             ) from error
-        with at_the_door(OpenError, source, "open"):
+        with translate_errors(OpenError, source, "open"):
             found = _what_it_is(source, error)
         raise OpenError(
             f"cannot open {source}: {found}; give a video file", source=str(source)
         ) from error
     try:
-        with at_the_door(OpenError, source, "open"):
+        with translate_errors(OpenError, source, "open"):
             return container, _choose_stream(container, source)
     except BaseException:
         container.close()
@@ -135,7 +135,7 @@ def _no_video(container: InputContainer, source: Source) -> str:
 
 
 def _number_of(container: InputContainer, stream: Stream) -> int:
-    """Return the number of a stream among all of a file; one that it has not, if it has not."""
+    """Return a stream's number among all of a file; -1 if the file lacks it."""
     if isinstance(stream, int):
         return stream
     place = int(stream.removeprefix("v:"))
@@ -144,7 +144,7 @@ def _number_of(container: InputContainer, stream: Stream) -> int:
 
 
 def _described(stream: Any) -> str:
-    """Return what a stream of any kind is; of some FFmpeg knows no codec."""
+    """Return a stream's kind, codec and size; FFmpeg may not know the codec."""
     codec = getattr(stream, "codec_context", None)
     said = f"{stream.type or 'data'}"
     if codec is not None and codec.name:

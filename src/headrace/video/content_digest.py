@@ -1,4 +1,4 @@
-"""What is in a file, as one short text: two files of the same digest hold the same."""
+"""Content digest: a hash of a file's content as short text, and digests of frames."""
 
 import hashlib
 import zlib
@@ -11,7 +11,7 @@ from av.video.plane import VideoPlane
 from numpy.typing import NDArray
 
 WHOLE_BYTES: Final = 256 << 20
-"""Up to which a file is read to its end: 0.2 s where it lies in memory, 2 s on a slow disk."""
+"""Largest file that is read to its end: 0.2 s from memory, 2 s from a slow disk."""
 _SAMPLES: Final = 64
 _SAMPLE_BYTES: Final = 1 << 20
 
@@ -21,17 +21,17 @@ def content_digest(path: Path, *, whole_bytes: int = WHOLE_BYTES) -> str | None:
 
     The 64 digits of the first are those of `sha256sum`.
 
-    Of a larger file its size counts and 64 pieces of 1 MiB, spread evenly from the first byte to
-    the last: enough to tell videos apart, not to find one changed byte. Read it after a run, never
-    before, or the run finds the file in memory. Not the `content_id` of a source, which looks at
-    three places only, so that it can be asked for often.
+    A larger file is hashed by its size and 64 pieces of 1 MiB, spread evenly from the first byte to
+    the last: enough to distinguish videos, not to find one changed byte. Compute it after a run,
+    never before, or the run finds the file in the page cache. It differs from a source's
+    `content_id`, which reads three places only, for frequent use.
 
     Args:
         path: The file.
-        whole_bytes: The largest size that is read to the end.
+        whole_bytes: Largest size that is read to the end.
 
     Returns:
-        None where the file cannot be read (any more).
+        None if the file cannot be read (any more).
     """
     digest = hashlib.sha256()
     try:
@@ -57,7 +57,7 @@ def rows_of(plane: VideoPlane, row_bytes: int) -> NDArray[np.uint8]:
 
 
 def digest_of(frame: VideoFrame) -> int:
-    """Return a checksum of a decoded picture, in [0, 2^32): equal pictures have equal ones.
+    """Return a checksum of a decoded frame, in [0, 2^32); equal frames have equal checksums.
 
     Cost: some 1 ms for 720p.
     """
@@ -65,13 +65,13 @@ def digest_of(frame: VideoFrame) -> int:
     planes = frame.planes
     if frame.format.has_palette:
         palette = np.frombuffer(memoryview(planes[1]), np.uint32)
-        # What no pixel names may lie there from another picture.
+        # Unused palette entries may hold an earlier frame's colors.
         return zlib.crc32(palette[rows_of(planes[0], frame.width)].data, checksum)
     for plane in planes:
         if len(planes) == 1:
             row_bytes = (plane.width * frame.format.padded_bits_per_pixel + 7) // 8
         else:
-            samples = 1 if len(planes) > 2 or plane is planes[0] else 2  # colour lies interleaved
+            samples = 1 if len(planes) > 2 or plane is planes[0] else 2  # interleaved chroma
             row_bytes = plane.width * samples * ((frame.format.components[0].bits + 7) // 8)
         row_bytes = min(row_bytes, plane.line_size)
         if plane.line_size * plane.height <= plane.buffer_size:

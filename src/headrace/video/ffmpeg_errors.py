@@ -1,6 +1,6 @@
-"""The one door to FFmpeg: what it raises on a file's account leaves as our error, with its cause.
+"""FFmpeg errors: exceptions of PyAV translated to the library's errors, with their cause.
 
-with at_the_door(OpenError, source, "open"):
+with translate_errors(OpenError, source, "open"):
     container = av.open(...)
 """
 
@@ -11,16 +11,16 @@ from headrace.errors import HeadraceError, MediaError
 
 
 @contextmanager
-def at_the_door(kind: type[MediaError], source: object, doing: str) -> Iterator[None]:
-    """Turn whatever is raised inside, and is not ours, into a `kind` that names `source`.
+def translate_errors(kind: type[MediaError], source: object, doing: str) -> Iterator[None]:
+    """Raise any foreign exception from inside as a `kind` that names `source`.
 
     Args:
-        kind: What it becomes.
+        kind: The error to raise.
         source: The file, as the user gave it.
-        doing: What was asked of it, as a verb: "open", "read the packets of".
+        doing: The operation as a verb: "open", "read the packets of".
 
     Raises:
-        MediaError: of that kind, with what was raised as its cause.
+        MediaError: of that kind, with the exception as its cause.
     """
     try:
         yield
@@ -35,5 +35,5 @@ def at_the_door(kind: type[MediaError], source: object, doing: str) -> Iterator[
 
 
 def describe(error: Exception) -> str:
-    """Return FFmpeg's own words for an error, without number, path or context."""
+    """Return FFmpeg's message of an error, without number, path or context."""
     return (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()

@@ -1,4 +1,4 @@
-"""Many videos: files, folders, and lists of them, as the user names them."""
+"""Finding videos: files, folders, and lists of videos."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -12,21 +12,21 @@ from headrace.video.video_table import VIDEO_SUFFIXES, path_column, path_of, rea
 
 _LISTS = (".txt", ".csv", ".tsv", ".jsonl")
 OUTPUT_HOME: Final = ".extraction"
-"""The folder in a folder that was written from videos, such as that of proxies."""
+"""Name of the folder inside a folder written from videos, such as one of proxies."""
 
 
 def find_videos(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
     """Return the videos that paths name.
 
-    A file stands for itself, a folder for the videos below it, by suffix, sorted by path, but for
-    hidden files and for what lies in folders of proxies; a list for what it lists: `.txt` a path on
-    each line, with or without labels behind it, `.csv`, `.tsv` and `.jsonl` under path, video,
-    file or filename, or the first column of a `.csv` whose first line names a video in place of
-    columns. Paths in a list start where the list lies.
+    A file stands for itself; a folder for the videos below it, by suffix, sorted by path, without
+    hidden files and folders of proxies; a list for its videos: `.txt` with a path on each line,
+    with or without labels after it; `.csv`, `.tsv` and `.jsonl` with a column path, video, file or
+    filename, or the first column of a `.csv` whose first line is a video instead of column names.
+    Paths in a list are relative to the list.
 
     Raises:
         ConfigError: `paths` is one path, a folder or list holds no video, a list cannot be read, or
-            an address is named.
+            a path is a URL.
     """
     check_is_list(paths, "put it in a list")
     found: list[Path] = []
@@ -48,7 +48,7 @@ def find_videos(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
 
 
 def _inside(folder: Path) -> list[Path]:
-    # What begins with a dot is hidden, such as the ._ files that macOS leaves on other disks.
+    # Hidden files, such as the ._ files that macOS leaves on other disks, are left out.
     inside = sorted(
         path
         for path in _files(folder)
@@ -64,9 +64,9 @@ def _inside(folder: Path) -> list[Path]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Yield all files below a folder, but for those in folders below it that were made of videos.
+    """Yield all files below a folder, without nested folders that were written from videos.
 
-    Proxies that lie beside their originals are no further videos.
+    Proxies beside their originals are not further videos.
     """
     for place, folders, names in os.walk(folder):
         if OUTPUT_HOME in folders and Path(place) != folder:

@@ -1,14 +1,14 @@
-"""The number that a picture carries: a grid of dark and light blocks in its upper five eighths.
+"""Frame barcode: a frame's number as dark and light blocks in its upper five eighths.
 
 Five rows of six blocks: a guard row (three light, three dark), then sixteen bits of the number and
-eight bits of a check code, light for one.
+eight bits of a CRC, light for one.
 """
 
 from itertools import pairwise
 from typing import Final
 
 NUMBERS: Final = 1 << 16
-"""How many different numbers a picture can carry: 0 up to this."""
+"""Count of numbers that a frame can carry: 0 up to this."""
 
 MIN_SIDE: Final = 32
 """Smallest height and width, in pixels, at which a number survives compression."""
@@ -31,25 +31,25 @@ def blocks_of(number: int) -> tuple[int, ...]:
 
 
 def grid_of(size: tuple[int, ...]) -> list[tuple[slice, slice]]:
-    """Return rows and columns of each block in a picture of (height, width), row by row."""
+    """Return rows and columns of each block in a frame of (height, width), row by row."""
     height, width = size
     rows = edges_of(code_height(height), _ROWS)
     return [(row, column) for row in rows for column in edges_of(width, COLUMNS)]
 
 
 def code_height(height: int) -> int:
-    """Return how many rows of a picture the code takes."""
+    """Return the rows of a frame that the code takes."""
     return height * 5 // 8
 
 
 def edges_of(length: int, parts: int) -> list[slice]:
-    """Return where `length` pixels are cut into parts of equal length, to the pixel."""
+    """Return the slices of `length` pixels cut into equal parts, to the pixel."""
     marks = [round(length * part / parts) for part in range(parts + 1)]
     return [slice(start, stop) for start, stop in pairwise(marks)]
 
 
 def _crc8(payload: bytes) -> int:
-    """CRC-8 over 16 bits: any one, two or three wrong bits of the 24 are noticed."""
+    """Return the CRC-8 of 16 bits; any one, two or three wrong bits of the 24 are detected."""
     remainder = 0xFF
     for byte in payload:
         remainder ^= byte

@@ -190,7 +190,7 @@ class FrameFormat:
     """The type of its numbers."""
 
     @classmethod
-    def chosen(cls, shape: "FrameFormat | None") -> "FrameFormat":
+    def resolve(cls, shape: "FrameFormat | None") -> "FrameFormat":
         """Return what frames are made into where callers may leave it out.
 
         Raises:
@@ -264,7 +264,7 @@ class FrameFormat:
             bottom, right = self.crop.top + self.crop.height, self.crop.left + self.crop.width
             if bottom > upright[0] or right > upright[1]:
                 raise ConfigError(
-                    f"crop {self.crop} was asked of a frame of {upright[0]}x{upright[1]} "
+                    f"crop {self.crop} lies outside a frame of {upright[0]}x{upright[1]} "
                     "(height x width); choose a crop inside it"
                 )
         if self.size is not None:

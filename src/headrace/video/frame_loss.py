@@ -1,4 +1,4 @@
-"""Loss: media that did not come, or came only as a guess, and why."""
+"""Frame loss: a frame or video that is missing or concealed, and why."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -8,23 +8,23 @@ from headrace.video.stream_index import StreamIndex
 
 @dataclass(frozen=True, kw_only=True)
 class FrameLoss:
-    """A frame, or a whole video, that did not come as it was encoded.
+    """A frame, or a whole video, that is missing or concealed.
 
-    Time is kept in ticks, as in a FrameBatch, so that losses and results of one video join exactly.
+    Times are ticks, as in a FrameBatch, so that losses and results of one video join exactly.
     """
 
     source: str
     """Path of the video."""
     index: int | None
-    """Place of the frame in presentation order; None: all of the video."""
+    """Index of the frame in presentation order; None: the whole video."""
     pts: int | None = None
-    """When the frame is shown, in ticks of `time_base`; None where it is all of the video."""
+    """Presentation time in ticks of `time_base`; None for a whole video."""
     time_base: Fraction | None = None
     """Seconds per tick."""
     cause: str
-    """What is wrong, in words."""
+    """The fault, in words."""
     is_concealed: bool = False
-    """Whether the frame was delivered all the same, as FFmpeg shows it; else it was left out."""
+    """Whether the frame was delivered as FFmpeg shows it; else it is missing."""
 
     @classmethod
     def at(
@@ -42,7 +42,7 @@ class FrameLoss:
 
     @property
     def pts_seconds(self) -> float | None:
-        """When the frame is shown, in seconds; None where it is all of the video."""
+        """Presentation time in seconds; None for a whole video."""
         if self.pts is None or self.time_base is None:
             return None
         return float(self.pts * self.time_base)

@@ -1,4 +1,4 @@
-"""Exchange with torchcodec: its `custom_frame_mappings` JSON, written and read.
+"""Frame mappings: torchcodec's `custom_frame_mappings` JSON, written and read.
 
 Source: torchcodec documentation, VideoDecoder, `custom_frame_mappings`: an object with a list
 `frames` of {"pts", "duration", "key_frame"}, in the stream's time base.
@@ -13,7 +13,7 @@ from headrace.video.stream_index import StreamIndex
 
 
 class FrameMapping(NamedTuple):
-    """One frame as torchcodec describes it."""
+    """One frame in torchcodec's format."""
 
     pts: int
     """Presentation time, ticks."""
@@ -24,7 +24,7 @@ class FrameMapping(NamedTuple):
 
 
 def to_frame_mappings(index: StreamIndex) -> str:
-    """Return the index as torchcodec's JSON; give it as `custom_frame_mappings`."""
+    """Return the index as torchcodec's JSON, for `custom_frame_mappings`."""
     frames = [
         {"pts": int(pts), "duration": int(duration), "key_frame": int(key)}
         for pts, duration, key in zip(index.pts, index.duration, index.is_keyframe, strict=True)
@@ -33,10 +33,10 @@ def to_frame_mappings(index: StreamIndex) -> str:
 
 
 def from_frame_mappings(text: str) -> list[FrameMapping]:
-    """Return the frames of torchcodec's JSON, in presentation order. ffprobe's output is such too.
+    """Return the frames of torchcodec's JSON, or ffprobe's, in presentation order.
 
     Raises:
-        ConfigError: it is not such JSON.
+        ConfigError: the JSON has another structure.
     """
     try:
         rows = [_mapping(row) for row in json.loads(text)["frames"]]
@@ -49,13 +49,13 @@ def from_frame_mappings(text: str) -> list[FrameMapping]:
 
 
 def index_from_frame_mappings(source: Source | str, text: str) -> StreamIndex:
-    """Return the index of `source` after holding mappings made elsewhere against its packets.
+    """Return the index of `source` after comparing external mappings with its packets.
 
-    Mappings say nothing of decoding order, so the packets are read all the same (about 5 ms).
+    Mappings lack the decoding order, so the packets are read all the same (about 5 ms).
 
     Raises:
-        ConfigError: `text` is not such JSON, or disagrees with the file; the first difference is
-            named.
+        ConfigError: `text` has another structure, or disagrees with the file; the message has the
+            first difference.
         MediaError: the file cannot be indexed.
     """
     index = StreamIndex.scan(source)
@@ -70,10 +70,10 @@ def index_from_frame_mappings(source: Source | str, text: str) -> StreamIndex:
 
 
 def check_frame_mappings(index: StreamIndex, text: str) -> list[str]:
-    """Return in words where mappings made elsewhere disagree with `index`; empty when they agree.
+    """Return the differences of external mappings from `index`, in words; empty if they agree.
 
     Raises:
-        ConfigError: `text` is not such JSON.
+        ConfigError: `text` has another structure.
     """
     ours = from_frame_mappings(to_frame_mappings(index))
     theirs = from_frame_mappings(text)

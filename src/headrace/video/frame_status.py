@@ -1,8 +1,9 @@
-"""What plain decodes found out about frames, where there was doubt: kept with the index.
+"""Frame status: good, damaged or unknown per frame, found by reference decodes and stored with the
+index.
 
-A *plain decode* begins at a certain entry, the start at the latest, with FFmpeg as it ships. What
-it gives without reporting damage is right by definition, and comes out by every way. What it
-reports, and what leans on that, is damaged by every way.
+A reference decode starts at a guaranteed entry, at the latest the stream's start, with FFmpeg's
+defaults. Its frames without reported damage are right by definition. Frames with reported damage,
+and frames that refer to them, are damaged.
 """
 
 from collections.abc import Collection, Mapping
@@ -13,70 +14,70 @@ from numpy.typing import NDArray
 
 _UNKNOWN, _GOOD, _DAMAGED = range(3)
 VERDICT = np.dtype([("state", "u1"), ("digest", "<u4")])
-"""Of one frame."""
+"""Record of one frame."""
 
 
 class VerifiedSpan(NamedTuple):
-    """How far into a GOP a plain decode went without a fault."""
+    """Part of a GOP that a reference decode found without a fault."""
 
     stop: int
-    """Index behind the last frame of which that is known."""
+    """Index after its last frame."""
     is_all: bool = False
-    """Whether a fault was found behind it, so that there is no more."""
+    """Whether a fault follows, so that the span cannot grow."""
 
 
 class FrameStatus:
-    """Frame by frame: good, with the digest of its picture; damaged; or nothing known.
+    """Status per frame: good with its digest, damaged, or unknown.
 
-    Grows while files are read. Threads that find out at the same moment may each have to find out
-    again, and never see half of what another wrote. Takes 5 bytes a frame once anything is known.
+    Grows while files are read. Threads that verify at the same time may repeat work, and never see
+    a partial update. Takes 5 bytes a frame once any status is known.
     """
 
     def __init__(self, num_frames: int, table: NDArray[np.void] | None = None) -> None:
         self._num_frames = num_frames
         self.table = table
-        """What is known, [frames] of `VERDICT`; None: nothing."""
-        self.sound: dict[tuple[str, int], VerifiedSpan] = {}
-        """Device and GOP → how far a plain decode of this process went without a fault. Found out
-        for backends that tell of none; nothing of it is kept."""
+        """Known status, [frames] of `VERDICT`; None: all unknown."""
+        self.verified: dict[tuple[str, int], VerifiedSpan] = {}
+        """(device, GOP) -> its verified span in this process. For backends that report no damage;
+        not stored."""
 
-    def knows(self, number: int) -> bool:
-        """Return whether a plain decode has been by at frame `number`."""
-        return self.table is not None and self.table["state"][number] != _UNKNOWN
+    def knows(self, frame_index: int) -> bool:
+        """Return whether the status of a frame is known."""
+        return self.table is not None and self.table["state"][frame_index] != _UNKNOWN
 
-    def is_damaged(self, number: int) -> bool:
-        """Return whether a plain decode reports damage at frame `number`."""
-        return self.table is not None and self.table["state"][number] == _DAMAGED
+    def is_damaged(self, frame_index: int) -> bool:
+        """Return whether a reference decode reports damage at a frame."""
+        return self.table is not None and self.table["state"][frame_index] == _DAMAGED
 
-    def differs(self, number: int, digest: int) -> bool:
-        """Return whether a picture is another than the plain decode's of frame `number`."""
-        return self.table is not None and int(self.table["digest"][number]) != digest
+    def differs(self, frame_index: int, digest: int) -> bool:
+        """Return whether a digest differs from the reference decode's."""
+        return self.table is not None and int(self.table["digest"][frame_index]) != digest
 
     def note(self, first: int, stop: int, good: Mapping[int, int]) -> None:
-        """Note what a plain decode gave of frames [first, stop).
+        """Set the status of frames [first, stop) after a reference decode.
 
         Args:
-            first: Index of a frame.
-            stop: Index behind the last.
-            good: The frames that are not damaged, and the digests of their pictures.
+            first: Index of the first frame.
+            stop: Index after the last.
+            good: Index of each undamaged frame -> its digest.
         """
         table = np.zeros(self._num_frames, VERDICT) if self.table is None else self.table.copy()
         table["state"][first:stop] = _DAMAGED
-        for number, digest in good.items():
-            table[number] = _GOOD, digest
-        self.table = table  # at once, for threads that read it
+        for frame_index, digest in good.items():
+            table[frame_index] = _GOOD, digest
+        self.table = table  # atomic for reading threads
 
 
-class Gops(Protocol):
-    """How the frames of a stream hang together, as its index tells."""
+class GopLayout(Protocol):
+    """Frame and GOP structure of a stream, as its index has it."""
 
     @property
-    def ordinal(self) -> NDArray[np.int64]:
-        """int64 [frames]: place of the frame's packet in decoding order."""
+    def packet_index(self) -> NDArray[np.int64]:
+        """int64 [frames]: the frame's packet, in decoding order."""
         ...
 
     @property
-    def is_droppable(self) -> NDArray[np.bool_]:
+    def is_disposable(self) -> NDArray[np.bool_]:
         """bool [frames]: no other frame refers to this one."""
         ...
 
@@ -86,64 +87,65 @@ class Gops(Protocol):
         ...
 
     def gop_of(self, index: int) -> int:
-        """Return the number of the GOP that a frame is shown in."""
+        """Return the GOP that a frame is shown in."""
         ...
 
-    def gop_of_ordinal(self, ordinal: int) -> int:
-        """Return the number of the GOP that a packet belongs to."""
+    def gop_of_packet(self, packet_index: int) -> int:
+        """Return the GOP that a packet belongs to."""
         ...
 
-    def number_of(self, ordinal: int) -> int:
-        """Return the index of the frame a packet becomes; -1 for none."""
+    def frame_index_of(self, packet_index: int) -> int:
+        """Return the index of a packet's frame; -1 for none."""
         ...
 
 
 class ReferenceResult(NamedTuple):
-    """What came out of a plain decode."""
+    """Output of a reference decode."""
 
     digests: dict[int, int]
-    """Frame index → digest of the picture that came out."""
+    """Frame index -> digest of the output frame."""
     reported: set[int]
-    """Ordinals of packets at which damage was reported."""
+    """Indices of packets with reported damage."""
     unreferenced: set[int]
-    """Indices of frames that are B-pictures of codecs in which nothing refers to those."""
+    """Indices of B-frames of codecs in which nothing refers to B-frames."""
 
 
-def undamaged(index: Gops, witnessed: ReferenceResult, first: int, stop: int) -> dict[int, int]:
-    """Return the frames in [first, stop) that came out whole, with their digests."""
-    bad = sorted(witnessed.reported)
+def undamaged(index: GopLayout, result: ReferenceResult, first: int, stop: int) -> dict[int, int]:
+    """Return the intact frames in [first, stop) with their digests."""
+    bad = sorted(result.reported)
     return {
-        number: digest
-        for number, digest in witnessed.digests.items()
-        if first <= number < stop and not _is_tainted(index, number, bad, witnessed.unreferenced)
+        frame_index: digest
+        for frame_index, digest in result.digests.items()
+        if first <= frame_index < stop
+        and not _may_show_damage(index, frame_index, bad, result.unreferenced)
     }
 
 
-def _is_tainted(
-    index: Gops, number: int, reported: Collection[int], unreferenced: Collection[int]
+def _may_show_damage(
+    index: GopLayout, frame_index: int, reported: Collection[int], unreferenced: Collection[int]
 ) -> bool:
     """Return whether reported damage may show in a frame.
 
-    A damaged frame that others refer to taints every later frame of its GOP, and those of the next
-    that lean on it; one that is shown before its GOP's keyframe taints such frames only; one that
-    nothing refers to taints itself alone.
+    A damaged reference frame affects every later frame of its GOP, and those of the next GOP that
+    refer to it; one shown before its GOP's keyframe affects only frames there; a disposable frame
+    affects itself alone.
     """
     if not reported:
         return False
-    ordinal = int(index.ordinal[number])
-    gops = {index.gop_of_ordinal(ordinal), index.gop_of(number)}
+    packet_index = int(index.packet_index[frame_index])
+    gops = {index.gop_of_packet(packet_index), index.gop_of(frame_index)}
     for bad in reported:
-        if bad == ordinal:
+        if bad == packet_index:
             return True
-        gop = index.gop_of_ordinal(bad)
-        if bad > ordinal or gop not in gops:
+        gop = index.gop_of_packet(bad)
+        if bad > packet_index or gop not in gops:
             continue
-        shown = index.number_of(bad)
-        if shown < 0:
+        bad_frame = index.frame_index_of(bad)
+        if bad_frame < 0:
             return True
-        if index.is_droppable[shown] or shown in unreferenced:
+        if index.is_disposable[bad_frame] or bad_frame in unreferenced:
             continue
         keyframe = index.gop_start[gop]
-        if shown >= keyframe or number < keyframe:
+        if bad_frame >= keyframe or frame_index < keyframe:
             return True
     return False

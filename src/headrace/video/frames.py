@@ -1,4 +1,4 @@
-"""Decoded pixels with their places in time; wrong shapes cannot be built."""
+"""Decoded frames with their indices and times; invalid shapes raise at construction."""
 
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -12,7 +12,7 @@ from headrace.video.timebase import float_seconds
 
 
 def _is_of_pixels(dtype: object) -> bool:
-    """Whether numbers, of an array or a tensor, are those of pixels."""
+    """Return whether the dtype of an array or tensor is one of pixels."""
     return str(dtype).removeprefix("torch.") in ("uint8", "uint16")
 
 
@@ -22,20 +22,20 @@ def _none_of_them() -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Pictures:
-    """Frames of one video, each with its place and time."""
+    """Frames of one video with their indices and times."""
 
     frames: NDArray[np.uint8]
-    """uint8 [N, H, W, 3] in [0, 255], RGB, upright; uint16 in [0, 65535] where it was asked for;
-    owned by the caller. A tensor on its device where `decoding` keeps frames there, although it is
-    typed as an array: `torch.as_tensor` returns that very tensor."""
+    """uint8 [N, H, W, 3] in [0, 255], RGB, upright; uint16 in [0, 65535] if requested; owned by the
+    caller. A tensor on its device where `decoding` keeps frames there, although it is typed as an
+    array: `torch.as_tensor` returns that very tensor."""
     index: NDArray[np.int64]
-    """int64 [N]: place of each frame in presentation order."""
+    """int64 [N]: index of each frame in presentation order."""
     pts: NDArray[np.int64]
     """int64 [N]: presentation time of each frame, in ticks of `time_base`."""
     time_base: Fraction
     """Seconds per tick, exact."""
     is_concealed: NDArray[np.bool_] = field(default_factory=_none_of_them)
-    """bool [N]: the frame is damaged, and shown as FFmpeg shows it; all false unless asked for."""
+    """bool [N]: the frame is damaged, and shown as FFmpeg shows it; all False unless concealing."""
 
     def __post_init__(self) -> None:
         frames, index = self.frames, self.index
@@ -65,7 +65,7 @@ class _Pictures:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Clip(_Pictures):
-    """Frames of one video that were asked for together, in that order: N is T."""
+    """Frames of one video requested together, in the requested order: N is T."""
 
     frame_rate: Fraction
     """Average frame rate of the video the frames come from, frames per second."""
@@ -80,11 +80,11 @@ class FrameBatch(_Pictures):
     """Frames of one video in presentation order."""
 
     video: int
-    """Place of the video in the list that was asked for."""
+    """Position of the video in the requested list."""
     decode_seconds: float = 0.0
-    """How long decoding them took, in the threads that did it; 0 where nobody measured."""
+    """Thread seconds spent decoding them; 0 if not measured."""
 
     @property
     def places(self) -> Self:
-        """The same frames without their pixels: pictures are black arrays that take no memory."""
+        """The same frames without pixels: black arrays that take no memory."""
         return replace(self, frames=np.broadcast_to(np.uint8(0), tuple(self.frames.shape)))

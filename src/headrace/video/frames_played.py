@@ -1,4 +1,4 @@
-"""Which frames of a stream are shown at times in seconds, exactly."""
+"""Frames played at times in seconds, exactly."""
 
 from collections.abc import Iterable
 from fractions import Fraction
@@ -11,23 +11,24 @@ from headrace.video.stream_index import StreamIndex
 from headrace.video.timebase import early_seconds, exact_number
 
 Seconds = Fraction | float | str
-"""A time as it is written: 1.5, "3/2", or exactly, as a Fraction. It counts as `pts_seconds`: not
-from the first frame, but from where the file's own times begin."""
+"""A time as written: 1.5, "3/2", or exactly, as a Fraction. It counts as `pts_seconds`, on the
+file's own timeline, not from the first frame."""
 
 _MOST_FRAMES = 1 << 26
 
 
-def shown_range(index: StreamIndex) -> tuple[Fraction, Fraction]:
-    """Return [start, stop) of the seconds in which a stream shows something."""
+def played_range(index: StreamIndex) -> tuple[Fraction, Fraction]:
+    """Return [start, stop) of the seconds in which a stream shows frames."""
     end = int(index.pts[-1]) + max(1, int(index.duration[-1]))
     return int(index.pts[0]) * index.info.time_base, end * index.info.time_base
 
 
 def grid_bounds(index: StreamIndex) -> NDArray[np.int64]:
-    """Return the ticks at which each frame begins on a grid of times, and last, where that ends.
+    """Return the ticks at which each frame starts for a grid of times, and the end of the last.
 
-    All but the first are early, by the rule of `shown_at`, in whole ticks: a point within the
-    rounding of the container would otherwise fall to the frame before, or lie behind the last one.
+    All but the first are early, by the rule of `frames_played_at`, in whole ticks: a grid point
+    within the container's rounding would otherwise belong to the frame before, or lie after the
+    last.
     """
     bounds = np.append(index.pts, index.pts[-1] + max(1, int(index.duration[-1])))
     bounds[1:] = np.maximum(bounds[1:] - int(_early(index) // index.info.time_base), bounds[0] + 1)
@@ -35,39 +36,39 @@ def grid_bounds(index: StreamIndex) -> NDArray[np.int64]:
 
 
 def first_at(index: StreamIndex, seconds: Fraction) -> int:
-    """Return the first frame that does not begin before a time, by the rule of `shown_at`.
+    """Return the first frame that does not start before a time, by the rule of `frames_played_at`.
 
-    As many as there are, where all begin before it.
+    The number of frames, if all start before it.
     """
     tick = -(-(seconds - _early(index)) // index.info.time_base)
     return int(np.searchsorted(index.pts, int(tick), "left"))
 
 
-def shown_at(index: StreamIndex, seconds: Iterable[object]) -> NDArray[np.int64]:
-    """Return the frame that is shown at each of some times, int64 of as many.
+def frames_played_at(index: StreamIndex, seconds: Iterable[object]) -> NDArray[np.int64]:
+    """Return the frame shown at each time, int64.
 
-    Containers round times to ticks, so a frame counts as shown from a microsecond before its time
-    on, and from one tick before if it is shown for four or more.
+    Containers round times to ticks, so a frame counts as shown from a microsecond before its time,
+    and from one tick before if it is shown for four or more.
 
     Raises:
-        ConfigError: one is no number, or nothing is shown then.
+        ConfigError: a time is no number, or no frame is shown then.
     """
     ticks = [_tick(index, exact_number("seconds", each)) for each in seconds]
     return np.array([index.index_at(tick) for tick in ticks], np.int64)
 
 
-def shown_between(
+def frames_played_between(
     index: StreamIndex, start: object, stop: object | None, fps: object | None
 ) -> NDArray[np.int64]:
     """Return the frames shown in [start, stop) seconds, int64; stop None: to the end.
 
-    With `fps`, those shown at start, start + 1 / fps, ..., whatever the rate of the video: a frame
-    may come twice, or not at all.
+    With `fps`, those shown at start, start + 1 / fps, ..., for any rate of the video: a frame may
+    repeat, or be left out.
 
     Raises:
-        ConfigError: something is no number, nothing lies between, or it is not all shown.
+        ConfigError: an argument is no number, or the range is reversed or out of range.
     """
-    first, shown_until = exact_number("start_seconds", start), shown_range(index)[1]
+    first, shown_until = exact_number("start_seconds", start), played_range(index)[1]
     end = shown_until if stop is None else exact_number("stop_seconds", stop)
     if first > end:
         raise ConfigError(
@@ -80,7 +81,7 @@ def shown_between(
     if first == end:
         return np.zeros(0, np.int64)
     if fps is None:
-        # A frame that begins at `stop`, but for rounding, is no part.
+        # A frame that starts at `stop`, within rounding, is excluded.
         return np.arange(begin, max(begin + 1, first_at(index, end)), dtype=np.int64)
     rate = exact_number("fps", fps)
     if rate <= 0:
@@ -90,9 +91,9 @@ def shown_between(
     if count > _MOST_FRAMES:
         raise ConfigError(
             f"{float(rate):g} frames a second from {float(first):g} to {float(end):g} s are "
-            f"{count:,}; ask for fewer than {_MOST_FRAMES:,}"
+            f"{count:,}; request fewer than {_MOST_FRAMES:,}"
         )
-    return shown_at(index, (first + k / rate for k in range(int(count))))
+    return frames_played_at(index, (first + k / rate for k in range(int(count))))
 
 
 def _early(index: StreamIndex) -> Fraction:
@@ -104,9 +105,9 @@ def _tick(index: StreamIndex, seconds: Fraction) -> int:
     """Return the tick of a time.
 
     Raises:
-        ConfigError: nothing is shown then.
+        ConfigError: no frame is shown then.
     """
-    start, stop = shown_range(index)
+    start, stop = played_range(index)
     early = _early(index)
     if not start - early <= seconds < stop:
         raise _not_shown(index, seconds)
@@ -114,8 +115,8 @@ def _tick(index: StreamIndex, seconds: Fraction) -> int:
 
 
 def _not_shown(index: StreamIndex, seconds: Fraction) -> ConfigError:
-    start, stop = shown_range(index)
+    start, stop = played_range(index)
     return ConfigError(
-        f"{float(seconds):g} s was asked of {index.source}, which shows frames from "
+        f"{float(seconds):g} s is out of range: {index.source} shows frames from "
         f"{float(start):g} s until {float(stop):g} s"
     )

@@ -1,11 +1,11 @@
-"""What FFmpeg's H.264 decoder leaves behind of a broken macroblock, and how none of it is shown.
+"""H.264 error reset: reopens the decoder after a damaged macroblock.
 
-Where the coefficients of a macroblock break off (CAVLC), those that were read stay in the decoder
-and are added to the picture that is decoded next, an IDR included: FFmpeg reports the broken
-picture, and nothing of the next. By the standard nothing behind an IDR refers to what is before it,
-and a codec that begins there gives the picture that was encoded. So behind reported damage a codec
-begins anew at the next IDR, in every decode; and a damaged picture that no other refers to is left
-out once it is known, for the sake of the one behind it. A flush does not clear what is left over.
+Where the coefficients of a macroblock break off (CAVLC), FFmpeg's decoder keeps those already read
+and adds them to the next picture, even an IDR: it reports the damaged picture, and not the next
+one. By the standard nothing after an IDR refers to what is before it, and a decoder opened there
+outputs the encoded picture. So after reported damage the codec is reopened at the next IDR, in
+every decode; and a known damaged picture that no other refers to is not sent, to protect the next
+one. A flush does not clear the residue.
 """
 
 from __future__ import annotations
@@ -19,130 +19,134 @@ from av.video.stream import VideoStream
 from headrace.video import nal
 from headrace.video.codec import FfmpegCodec, PacketResult, VideoPacket, new_codec
 from headrace.video.packet_table import PacketTable
-from headrace.video.random_access import RandomAccess, trust
+from headrace.video.random_access import RandomAccess, classify_keyframe
 
-LEAVES_OVER = frozenset(["h264"])
-"""Codecs whose decoder adds what is left of a broken picture to the next."""
+CODECS_WITH_RESIDUE = frozenset(["h264"])
+"""Codecs whose decoder adds the residue of a damaged picture to the next."""
 
 
 class RestartParameters(NamedTuple):
-    """What a codec is told that begins in the middle of a stream."""
+    """Parameters for a codec that starts within a stream."""
 
     stream: VideoStream
     first: VideoPacket | None
     """The first packet of the stream."""
     before: Callable[[int], bytes | None]
-    """Ordinal → the parameter sets in force before that packet; None where that is not known."""
+    """Packet index -> parameter sets in force before that packet; None if not known."""
 
 
-def told_of_packets(
+def restart_parameters_of(
     stream: VideoStream, first: VideoPacket | None, table: PacketTable
 ) -> RestartParameters:
-    """Return what a scan found to be told before each packet."""
+    """Return the restart parameters of a scan."""
 
-    def before(ordinal: int) -> bytes | None:
-        if ordinal >= len(table):
+    def before(packet_index: int) -> bytes | None:
+        if packet_index >= len(table):
             return None
-        begin, end = table.told_range[ordinal]
-        return table.told[begin:end]
+        begin, end = table.parameter_set_ranges[packet_index]
+        return table.parameter_sets[begin:end]
 
     return RestartParameters(stream, first, before)
 
 
-def plain_codec(
-    context: VideoCodecContext, doubled: Iterable[int] = (), told: RestartParameters | None = None
+def reference_codec(
+    context: VideoCodecContext,
+    doubled: Iterable[int] = (),
+    restart: RestartParameters | None = None,
 ) -> FfmpegCodec:
-    """Return a decoder for a context that is prepared; without `told` it never begins anew."""
-    if told is not None and context.codec.canonical_name in LEAVES_OVER:
-        return ResettingCodec(context, doubled, told)
+    """Return a codec for a prepared context; without restart parameters it is never reopened."""
+    if restart is not None and context.codec.canonical_name in CODECS_WITH_RESIDUE:
+        return ResettingCodec(context, doubled, restart)
     return FfmpegCodec(context, doubled)
 
 
-def spoiling(
-    codec: str, reported: Iterable[int], is_droppable: Callable[[int], bool]
+def droppable_damage(
+    codec: str, reported: Iterable[int], is_disposable: Callable[[int], bool]
 ) -> frozenset[int]:
-    """Return the ordinals of damaged packets that are to be left out, once they are known."""
-    if codec not in LEAVES_OVER:
+    """Return the indices of damaged packets that must not be sent, once known."""
+    if codec not in CODECS_WITH_RESIDUE:
         return frozenset()
-    return frozenset(ordinal for ordinal in reported if is_droppable(ordinal))
+    return frozenset(packet_index for packet_index in reported if is_disposable(packet_index))
 
 
 class ResettingCodec(FfmpegCodec):
-    """Begins anew at the first IDR behind reported damage. Not thread-safe.
+    """Reopens at the first IDR after reported damage. Not thread-safe.
 
-    H.264 reports a damaged picture when it comes out, which may be after that IDR was sent. So the
-    packets from an IDR on are kept until its picture comes, and are sent again where need be.
+    H.264 reports a damaged picture on output, which may be after that IDR was sent. So packets from
+    an IDR on are kept until its picture is output, and sent again if needed.
     """
 
     def __init__(
-        self, context: VideoCodecContext, doubled: Iterable[int], told: RestartParameters
+        self, context: VideoCodecContext, doubled: Iterable[int], restart: RestartParameters
     ) -> None:
         super().__init__(context, doubled)
-        self._told = told
+        self._restart = restart
         self._nal_length_size = nal.length_size("h264", context.extradata)
         self._entry = 0
-        """Ordinal of the last IDR."""
-        self._kept: list[tuple[int, VideoPacket]] | None = None
-        """The packets from it on; None once a picture of theirs came."""
-        self._is_soiled = False
-        """Whether damage was reported since the codec was made."""
+        """Index of the last IDR's packet."""
+        self._since_idr: list[tuple[int, VideoPacket]] | None = None
+        """Packets since that IDR; None once one of them was output."""
+        self._has_damage = False
+        """Whether damage was reported since the codec was opened."""
 
-    def decode(self, ordinal: int, packet: VideoPacket | None) -> PacketResult:
-        """Decode one packet, or with None what the codec still holds: see `FfmpegCodec.decode`."""
-        held: PacketResult | None = None
+    def decode(self, packet_index: int, packet: VideoPacket | None) -> PacketResult:
+        """Decode one packet, or drain the codec with None: see `FfmpegCodec.decode`."""
+        pending: PacketResult | None = None
         if packet is not None and packet.is_keyframe and self._is_idr(packet):
-            if self._is_soiled:
-                held = self._begin_anew(ordinal)
-            self._entry, self._kept = ordinal, []
-        if self._kept is not None and packet is not None:
-            self._kept.append((ordinal, packet))
-        found = super().decode(ordinal, packet)
-        if held is not None:
-            self._add(held, found)
-            found = held
-        if found.reported:
-            found = self._wiped(found, is_end=packet is None)
-        if self._kept and any(shown.ordinal >= self._entry for shown in found.shown):
-            self._kept = None
-        return found
+            if self._has_damage:
+                pending = self._reopen(packet_index)
+            self._entry, self._since_idr = packet_index, []
+        if self._since_idr is not None and packet is not None:
+            self._since_idr.append((packet_index, packet))
+        result = super().decode(packet_index, packet)
+        if pending is not None:
+            self._extend(pending, result)
+            result = pending
+        if result.reported:
+            result = self._decode_again(result, is_end=packet is None)
+        if self._since_idr and any(shown.packet_index >= self._entry for shown in result.shown):
+            self._since_idr = None
+        return result
 
     def _is_idr(self, packet: VideoPacket) -> bool:
-        found = trust("h264", memoryview(packet), self._nal_length_size, is_intra_only=False)
-        return found is RandomAccess.CERTAIN
-
-    def _wiped(self, found: PacketResult, *, is_end: bool) -> PacketResult:
-        """Return what comes of all packets that were sent, in spite of damage before the IDR."""
-        entry, kept = self._entry, self._kept
-        self._is_soiled = True
-        if not kept or min(found.reported) >= entry or self._told.before(entry) is None:
-            return found
-        self._add(found, self._begin_anew(entry))
-        found = PacketResult(
-            [shown for shown in found.shown if shown.ordinal < entry],
-            [bad for bad in found.reported if bad < entry],
+        access = classify_keyframe(
+            "h264", memoryview(packet), self._nal_length_size, is_intra_only=False
         )
-        for ordinal, packet in kept:
-            self._add(found, super().decode(ordinal, packet))
-        if is_end:
-            self._add(found, super().decode(kept[-1][0], None))
-        self._is_soiled = max(found.reported) >= entry
-        return found
+        return access is RandomAccess.GUARANTEED
 
-    def _begin_anew(self, ordinal: int) -> PacketResult:
-        """Make the codec anew before a packet; return what the old one still held."""
-        sets = self._told.before(ordinal)
+    def _decode_again(self, result: PacketResult, *, is_end: bool) -> PacketResult:
+        """Return the output of all packets since the IDR, after damage before it."""
+        entry, packets = self._entry, self._since_idr
+        self._has_damage = True
+        if not packets or min(result.reported) >= entry or self._restart.before(entry) is None:
+            return result
+        self._extend(result, self._reopen(entry))
+        result = PacketResult(
+            [shown for shown in result.shown if shown.packet_index < entry],
+            [bad for bad in result.reported if bad < entry],
+        )
+        for packet_index, packet in packets:
+            self._extend(result, super().decode(packet_index, packet))
+        if is_end:
+            self._extend(result, super().decode(packets[-1][0], None))
+        self._has_damage = max(result.reported) >= entry
+        return result
+
+    def _reopen(self, packet_index: int) -> PacketResult:
+        """Reopen the codec before a packet; return the old codec's remaining output."""
+        sets = self._restart.before(packet_index)
         if sets is None:
             return PacketResult([], [])
-        held = super().decode(ordinal, None)
+        pending = super().decode(packet_index, None)
         depth = self.context.reorder_depth
-        self.context = new_codec(self._told.stream)
+        self.context = new_codec(self._restart.stream)
         if depth > self.context.reorder_depth:
             self.context.reorder_depth = depth  # as it has learnt on the way
-        self.prime(self._told.first, sets)
-        self._is_soiled = False
-        return held
+        self.send_parameter_sets(self._restart.first, sets)
+        self._has_damage = False
+        return pending
 
     @staticmethod
-    def _add(found: PacketResult, more: PacketResult) -> None:
-        found.shown.extend(more.shown)
-        found.reported.extend(more.reported)
+    def _extend(result: PacketResult, more: PacketResult) -> None:
+        result.shown.extend(more.shown)
+        result.reported.extend(more.reported)

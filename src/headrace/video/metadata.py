@@ -6,8 +6,8 @@ from typing import Any
 
 from headrace.errors import OpenError
 from headrace.video.container import open_container
-from headrace.video.ffmpeg_errors import at_the_door
-from headrace.video.frames_played import shown_range
+from headrace.video.ffmpeg_errors import translate_errors
+from headrace.video.frames_played import played_range
 from headrace.video.packet_table import length_of
 from headrace.video.stream_index import StreamIndex
 
@@ -121,7 +121,7 @@ def read_metadata(index: StreamIndex) -> VideoMetadata:
     index.check_unchanged(0)
     info = index.info
     container, stream = open_container(index.source)
-    with container, at_the_door(OpenError, index.source, "describe"):
+    with container, translate_errors(OpenError, index.source, "describe"):
         codec = stream.codec_context
         aspect = codec.sample_aspect_ratio or None
         described = tuple(_described(each, stream.index) for each in container.streams)
@@ -134,7 +134,7 @@ def read_metadata(index: StreamIndex) -> VideoMetadata:
         )
     if aspect is not None and info.orientation.is_transposed:
         aspect = 1 / aspect
-    start, stop = shown_range(index)
+    start, stop = played_range(index)
     bytes_read = sum(map(length_of, index.signature.tolist()))
     duration = index.duration_seconds
     return VideoMetadata(

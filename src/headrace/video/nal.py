@@ -1,4 +1,4 @@
-"""The parts of a packet, as its own bytes part them: NAL units, parameter sets, picture headers.
+"""NAL units, parameter sets and picture headers in the bytes of a packet.
 
 Sources: ITU-T H.264, 7.4.1; ITU-T H.265, table 7-1; VP9 bitstream specification, 6.2; ISO/IEC
 13818-2, 6.3.9; ISO/IEC 14496-2, 6.3.5.
@@ -9,31 +9,31 @@ from typing import Final, NamedTuple
 
 H264_SLICES = frozenset((1, 2, 3, 4, 5))
 SETS = {"h264": (7, 8, 13, 15), "hevc": (33, 32, 34)}
-"""Types of parameter sets, that of the sequence first."""
+"""Codec -> NAL unit types of parameter sets, the sequence's first."""
 HEVC_RANDOM_ACCESS = frozenset(range(16, 24))
 HEVC_SLICES: Final = 32
-"""Types below are slices."""
+"""NAL unit types below this are slices."""
 _MPEG4_PICTURE = b"\x00\x00\x01\xb6"
 _START_CODE = b"\x00\x00\x01"
 MPEG_PICTURE = b"\x00\x00\x01\x00"
 _MPEG_SEQUENCE = b"\x00\x00\x01\xb3"
 _SETUP_BYTES = 4096
-"""Within which a keyframe has said what it is."""
+"""Bytes of a keyframe's packet that hold its headers."""
 
 
 class Vp9Header(NamedTuple):
-    """What the first bits of a VP9 frame say (VP9 bitstream specification, 6.2)."""
+    """First bits of a VP9 frame (VP9 bitstream specification, 6.2)."""
 
     shows_existing: bool
-    """It holds no picture, and shows one that was decoded before."""
+    """It has no picture, and shows an earlier one."""
     is_key: bool
-    """A keyframe: it refers to nothing, and forgets all that was."""
+    """It is a keyframe: it refers to nothing, and resets the decoder."""
     is_shown: bool
-    """Whether its picture is shown when it is decoded."""
+    """Whether its picture is shown when decoded."""
 
 
 def length_size(codec: str, extradata: bytes | None) -> int:
-    """Return how many bytes say the length of a NAL unit; 0 when start codes part them."""
+    """Return the bytes of a NAL unit's length; 0 for start codes."""
     if not extradata or extradata[0] != 1:
         return 0
     if codec == "h264" and len(extradata) > 4:
@@ -44,7 +44,7 @@ def length_size(codec: str, extradata: bytes | None) -> int:
 
 
 def picture_type(codec: str, packet: memoryview) -> int:
-    """Return the type of the first picture of MPEG-1, 2 or 4, as MPEG-1 and 2 number them; or 0."""
+    """Return the type of the first picture of MPEG-1, 2 or 4, numbered as in MPEG-1 and 2; or 0."""
     if codec in ("mpeg1video", "mpeg2video"):
         data = bytes(packet[:_SETUP_BYTES])
         at = data.find(MPEG_PICTURE)
@@ -57,7 +57,7 @@ def picture_type(codec: str, packet: memoryview) -> int:
 
 
 def vp9_header(packet: memoryview) -> Vp9Header:
-    """Return what the first frame of a packet says of itself."""
+    """Return the header of the first frame of a packet."""
     first = packet[0] if len(packet) else 0
     profile = (first >> 5 & 1) | (first >> 4 & 1) << 1
     shift = 2 if profile == 3 else 3
@@ -70,8 +70,9 @@ def vp9_header(packet: memoryview) -> Vp9Header:
 
 
 def units(packet: memoryview, nal_length_size: int) -> Iterator[memoryview]:
-    """Yield every NAL unit of at least two bytes, to the end of the packet where start codes part
-    them: only its beginning is to be read.
+    """Yield every NAL unit of at least two bytes.
+
+    With start codes a unit extends to the end of the packet: only its start is valid.
     """
     if nal_length_size == 0:
         data, at = bytes(packet), 0
@@ -88,8 +89,10 @@ def units(packet: memoryview, nal_length_size: int) -> Iterator[memoryview]:
 
 
 def setup(codec: str, packet: memoryview) -> bytes | None:
-    """Return what the packet of a keyframe says of the size of pictures; None where it lies
-    elsewhere: the sequence header of MPEG-1 and 2, the size in a keyframe of VP8.
+    """Return the picture size header of a keyframe's packet: the sequence header of MPEG-1 and 2,
+    the size of VP8.
+
+    None for codecs that store it elsewhere.
     """
     if codec in ("mpeg1video", "mpeg2video"):
         data = bytes(packet[:_SETUP_BYTES])
@@ -101,16 +104,16 @@ def setup(codec: str, packet: memoryview) -> bytes | None:
 
 
 class ParameterSet(NamedTuple):
-    """A NAL unit that tells the decoder how to read those that follow."""
+    """A NAL unit with decoding parameters for later units."""
 
     is_sequence: bool
-    """Whether it is a sequence parameter set, which tells the size of pictures."""
+    """Whether it is a sequence parameter set, which has the picture size."""
     unit: bytes
-    """The unit, with its length or start code in front, as in the packet."""
+    """The unit with its length or start code, as in the packet."""
 
 
 def parameter_sets(codec: str, packet: memoryview, nal_length_size: int) -> list[ParameterSet]:
-    """Return the parameter sets that stand before the first slice of a packet: H.264 and HEVC."""
+    """Return the parameter sets before the first slice of a packet: H.264 and HEVC."""
     found: list[ParameterSet] = []
     is_h264 = codec == "h264"
     for unit in units(packet, nal_length_size):
@@ -130,7 +133,7 @@ def parameter_sets(codec: str, packet: memoryview, nal_length_size: int) -> list
 
 
 def preamble(codec: str, packet: memoryview, nal_length_size: int) -> bytes | None:
-    """Return what a packet says before its picture; None where a codec's packets have no such part.
+    """Return a packet's bytes before its picture; None for codecs without such headers.
 
     Parameter sets, the encoder's name, and the like; may be empty.
     """

@@ -1,11 +1,11 @@
-"""One look at a packet before it is decoded: all that a scan wants to know of every packet.
+"""Packet flags: keyframe, disposable, hidden and parameter sets, read from a packet's bytes.
 
-Only what the bitstream states is used: `nal_ref_idc` of H.264 (ITU-T H.264, 7.4.1), the sub-layer
-non-reference types of HEVC (ITU-T H.265, table 7-1), `show_frame` of VP8 (RFC 6386, 9.1) and VP9
-(VP9 bitstream specification, 7.2), `picture_coding_type` of MPEG-1 and 2 (ISO/IEC 13818-2, 6.3.9),
+Only the bitstream is used: `nal_ref_idc` of H.264 (ITU-T H.264, 7.4.1), the sub-layer non-reference
+types of HEVC (ITU-T H.265, table 7-1), `show_frame` of VP8 (RFC 6386, 9.1) and VP9 (VP9 bitstream
+specification, 7.2), `picture_coding_type` of MPEG-1 and 2 (ISO/IEC 13818-2, 6.3.9),
 `vop_coding_type` of MPEG-4 (ISO/IEC 14496-2, 6.3.5).
 
-Cost: one call a packet; under 0.2 µs for most of H.264 in MP4, whose first byte tells all.
+Cost: one call a packet; under 0.2 µs for most of H.264 in MP4, decided by the first byte.
 """
 
 from collections.abc import Callable
@@ -15,36 +15,35 @@ from typing import Final, TypeAlias
 from headrace.video import nal
 
 KEYFRAME: Final = 1
-"""Decoding can start here: FFmpeg's flag where its parser has corrected it. For other codecs the
-flag repeats what the container's table says, and such tables lie: the picture's own type decides.
-"""
-DROPPABLE: Final = 2
-"""No other frame refers to this one, as far as its header tells; its absence is always safe. HEVC
-with temporal layers is never called so: there, such a frame may still serve a higher layer. Nor
-MPEG-4: a packet of its may hold a second picture, which others refer to."""
+"""Decoding can start here: FFmpeg's flag where its parser corrects it. For other codecs that flag
+repeats the container's table, which may be wrong, and the picture type decides."""
+DISPOSABLE: Final = 2
+"""No other frame refers to this one, by its header; dropping it is always safe. Never set for HEVC
+with temporal layers, where the frame may serve a higher layer, nor for MPEG-4, whose packets may
+hold a second picture that others refer to."""
 HIDDEN: Final = 4
 """The frame is decoded and never shown (VP8, VP9)."""
-MAY_TELL: Final = 8
-"""Parameter sets may stand before its first slice (H.264, HEVC): `nal.parameter_sets` has them."""
+MAY_HAVE_PARAMETER_SETS: Final = 8
+"""Parameter sets may precede its first slice (H.264, HEVC): see `nal.parameter_sets`."""
 
-Glance: TypeAlias = Callable[[memoryview, bool], int]
-"""(packet, the container's own flag of a keyframe) → the sum of the above that hold."""
+PacketFlagsReader: TypeAlias = Callable[[memoryview, bool], int]
+"""(packet, the container's keyframe flag) -> the sum of the flags above."""
 
 _HEVC_NON_REFERENCE = frozenset((0, 2, 4, 6, 8, 10, 12, 14))
 _I_PICTURE, _B_PICTURE = 1, 3
 _UNCLEAR: Final = -1
 _H264_FIRST_BYTES = tuple(
-    _UNCLEAR if byte & 0x1F not in nal.H264_SLICES else 0 if byte >> 5 & 3 else DROPPABLE
+    _UNCLEAR if byte & 0x1F not in nal.H264_SLICES else 0 if byte >> 5 & 3 else DISPOSABLE
     for byte in range(256)
 )
-"""What the first byte of the first NAL unit says, as most packets begin with a slice."""
+"""First byte of the first NAL unit -> flags, as most packets start with a slice."""
 
 
-def glance_of(codec: str, nal_length_size: int) -> Glance:
-    """Return how packets of a stream are looked at.
+def packet_flags_reader(codec: str, nal_length_size: int) -> PacketFlagsReader:
+    """Return the function that reads the flags of a stream's packets.
 
     Args:
-        codec: FFmpeg's name of it.
+        codec: FFmpeg's name of the codec.
         nal_length_size: See `nal.length_size`.
     """
     if codec == "h264":
@@ -56,55 +55,55 @@ def glance_of(codec: str, nal_length_size: int) -> Glance:
     return {"vp8": _vp8, "vp9": _vp9}.get(codec, _other)
 
 
-def _h264_by_length(nal_length_size: int, packet: memoryview, said: bool) -> int:
+def _h264_by_length(nal_length_size: int, packet: memoryview, is_flagged: bool) -> int:
     if len(packet) > nal_length_size:
-        found = _H264_FIRST_BYTES[packet[nal_length_size]]
-        if found >= 0:
-            return found | said
-    return _h264(nal_length_size, packet, said)
+        flags = _H264_FIRST_BYTES[packet[nal_length_size]]
+        if flags >= 0:
+            return flags | is_flagged
+    return _h264(nal_length_size, packet, is_flagged)
 
 
-def _h264(nal_length_size: int, packet: memoryview, said: bool) -> int:
-    found = KEYFRAME if said else 0
+def _h264(nal_length_size: int, packet: memoryview, is_flagged: bool) -> int:
+    flags = KEYFRAME if is_flagged else 0
     for unit in nal.units(packet, nal_length_size):
         kind = unit[0] & 0x1F
         if kind in nal.H264_SLICES:
-            return found if unit[0] >> 5 & 3 else found | DROPPABLE
+            return flags if unit[0] >> 5 & 3 else flags | DISPOSABLE
         if kind in nal.SETS["h264"]:
-            found |= MAY_TELL
-    return found
+            flags |= MAY_HAVE_PARAMETER_SETS
+    return flags
 
 
-def _hevc(nal_length_size: int, packet: memoryview, said: bool) -> int:
-    found = 0
+def _hevc(nal_length_size: int, packet: memoryview, is_flagged: bool) -> int:
+    flags = 0
     is_before_slices = True
     for unit in nal.units(packet, nal_length_size):
         kind = unit[0] >> 1 & 0x3F
         if kind in nal.HEVC_RANDOM_ACCESS:
-            found |= KEYFRAME
+            flags |= KEYFRAME
         if kind >= nal.HEVC_SLICES:
             if is_before_slices and kind in nal.SETS["hevc"]:
-                found |= MAY_TELL
+                flags |= MAY_HAVE_PARAMETER_SETS
         elif is_before_slices:
             is_before_slices = False
             if kind in _HEVC_NON_REFERENCE and unit[1] & 7 == 1:
-                found |= DROPPABLE
-    return found
+                flags |= DISPOSABLE
+    return flags
 
 
-def _mpeg(codec: str, packet: memoryview, said: bool) -> int:
+def _mpeg(codec: str, packet: memoryview, is_flagged: bool) -> int:
     kind = nal.picture_type(codec, packet)
     if kind == _I_PICTURE:
         return KEYFRAME
-    return DROPPABLE if kind == _B_PICTURE and codec != "mpeg4" else 0
+    return DISPOSABLE if kind == _B_PICTURE and codec != "mpeg4" else 0
 
 
-def _vp8(packet: memoryview, said: bool) -> int:
+def _vp8(packet: memoryview, is_flagged: bool) -> int:
     is_hidden = len(packet) > 0 and packet[0] >> 4 & 1 == 0
-    return (KEYFRAME if said else 0) | (HIDDEN if is_hidden else 0)
+    return (KEYFRAME if is_flagged else 0) | (HIDDEN if is_hidden else 0)
 
 
-def _vp9(packet: memoryview, said: bool) -> int:
+def _vp9(packet: memoryview, is_flagged: bool) -> int:
     if not packet:
         return 0
     header = nal.vp9_header(packet)
@@ -113,5 +112,5 @@ def _vp9(packet: memoryview, said: bool) -> int:
     return (KEYFRAME if header.is_key else 0) | (HIDDEN if is_hidden else 0)
 
 
-def _other(packet: memoryview, said: bool) -> int:
-    return KEYFRAME if said else 0
+def _other(packet: memoryview, is_flagged: bool) -> int:
+    return KEYFRAME if is_flagged else 0

@@ -1,4 +1,4 @@
-"""What a keyframe's own bytes say about decoding from it: whether it is an entry beyond doubt.
+"""Random access: whether a keyframe's bytes guarantee that decoding can start there.
 
 Sources: ITU-T H.264, 7.4.1 and D.2.8 (recovery point); ITU-T H.265, table 7-1; ISO/IEC 13818-2,
 6.2.2; ISO/IEC 14496-2, 6.2.5; RFC 6386, 9.1; VP9 bitstream specification, 6.2; AV1 bitstream
@@ -20,71 +20,71 @@ _OBU_FRAME_HEADER, _OBU_FRAME = 3, 6
 
 
 class RandomAccess(IntEnum):
-    """How far a keyframe is believed to be a place from which decoding gives the right frames."""
+    """How reliable a keyframe is as an entry for decoding. Stored as numbers in indexes."""
 
-    DOUBTFUL = 0
-    """Nothing in its bytes says so: frames are held against a decode from a certain entry."""
-    TYPED = 1
-    """Believed if the decoder calls its frame an intra keyframe, which it reads in the packet."""
-    ANNOUNCED = 2
-    """The stream says so; believed as long as the decoder finds no fault."""
-    CERTAIN = 3
-    """By the standard nothing behind it refers to what is before it."""
+    UNVERIFIED = 0
+    """Its bytes do not show it: frames are compared with a decode from a guaranteed entry."""
+    INTRA = 1
+    """Valid if the decoder outputs an intra keyframe, which it reads in the packet."""
+    SIGNALED = 2
+    """The stream signals it; valid while the decoder finds no fault."""
+    GUARANTEED = 3
+    """By the standard nothing after it refers to what is before it."""
 
 
-def trust(
+def classify_keyframe(
     codec: str, packet: memoryview, nal_length_size: int, *, is_intra_only: bool
 ) -> RandomAccess:
-    """Return how far the packet of a keyframe is to be believed.
+    """Return the random access of a keyframe's packet.
 
     Args:
-        codec: FFmpeg's name of it.
+        codec: FFmpeg's name of the codec.
         packet: The payload.
         nal_length_size: See `nal.length_size`.
-        is_intra_only: Whether the codec knows no frame that refers to another.
+        is_intra_only: Whether the codec has no frames that refer to others.
     """
-    if is_intra_only and codec not in _KEEPS_PICTURES:
-        return RandomAccess.CERTAIN
-    if codec not in BELIEVED:
-        return RandomAccess.DOUBTFUL
-    return BELIEVED[codec](packet, nal_length_size)
+    if is_intra_only and codec not in _REPEATS_FRAMES:
+        return RandomAccess.GUARANTEED
+    if codec not in KEYFRAME_RULES:
+        return RandomAccess.UNVERIFIED
+    return KEYFRAME_RULES[codec](packet, nal_length_size)
 
 
-def _trust_h264(packet: memoryview, nal_length_size: int) -> RandomAccess:
-    found = RandomAccess.DOUBTFUL
+def _h264_access(packet: memoryview, nal_length_size: int) -> RandomAccess:
+    access = RandomAccess.UNVERIFIED
     for unit in nal.units(packet, nal_length_size):
         kind = unit[0] & 0x1F
         if kind == _H264_IDR:
-            return RandomAccess.CERTAIN
+            return RandomAccess.GUARANTEED
         if kind == _H264_SEI and _is_exact_recovery_point(bytes(unit[1:256])):
-            found = RandomAccess.ANNOUNCED
-    return found
+            access = RandomAccess.SIGNALED
+    return access
 
 
 def _is_exact_recovery_point(payload: bytes) -> bool:
-    """Return whether an SEI promises the exact frames from here on, at once.
+    """Return whether an SEI signals exact frames from here on, at once.
 
-    Not one that promises them some frames later (periodic intra refresh): x264 does not keep that
-    promise with short periods, and FFmpeg shows what it gives.
+    Recovery some frames later (periodic intra refresh) does not count: x264 breaks it with short
+    periods, and FFmpeg outputs the frames anyway.
     """
     payload = payload.replace(b"\x00\x00\x03", b"\x00\x00")
-    at = 0
-    while at + 2 < len(payload):
+    offset = 0
+    while offset + 2 < len(payload):
         kind = size = 0
-        while at < len(payload) and payload[at] == 0xFF:
-            kind, at = kind + 255, at + 1
-        if at + 1 >= len(payload):
+        while offset < len(payload) and payload[offset] == 0xFF:
+            kind, offset = kind + 255, offset + 1
+        if offset + 1 >= len(payload):
             return False
-        kind, at = kind + payload[at], at + 1
-        while at < len(payload) and payload[at] == 0xFF:
-            size, at = size + 255, at + 1
-        if at >= len(payload):
+        kind, offset = kind + payload[offset], offset + 1
+        while offset < len(payload) and payload[offset] == 0xFF:
+            size, offset = size + 255, offset + 1
+        if offset >= len(payload):
             return False
-        size, at = size + payload[at], at + 1
+        size, offset = size + payload[offset], offset + 1
         if kind == _RECOVERY_POINT and size:
             # recovery_frame_cnt 0, as an ue(v) of one bit; exact_match_flag; no broken_link_flag
-            return payload[at] >> 5 == 0b110
-        at += size
+            return payload[offset] >> 5 == 0b110
+        offset += size
     return False
 
 
@@ -116,71 +116,73 @@ def _is_av1_key(packet: memoryview, _: int) -> bool:
 
 
 def _obus(packet: memoryview) -> Iterator[tuple[int, memoryview]]:
-    at = 0
-    while at < len(packet):
-        header = packet[at]
-        at += 2 if header >> 2 & 1 else 1
+    offset = 0
+    while offset < len(packet):
+        header = packet[offset]
+        offset += 2 if header >> 2 & 1 else 1
         size, shift = 0, 0
         if not header >> 1 & 1:
-            yield header >> 3 & 15, packet[at:]
+            yield header >> 3 & 15, packet[offset:]
             return
-        while at < len(packet) and shift < 56:
-            byte = packet[at]
-            size, shift, at = size | (byte & 0x7F) << shift, shift + 7, at + 1
+        while offset < len(packet) and shift < 56:
+            byte = packet[offset]
+            size, shift, offset = size | (byte & 0x7F) << shift, shift + 7, offset + 1
             if byte < 0x80:
                 break
-        yield header >> 3 & 15, packet[at : at + size]
-        at += size
+        yield header >> 3 & 15, packet[offset : offset + size]
+        offset += size
 
 
-def _certain_if(
-    is_certain: Callable[[memoryview, int], bool], otherwise: RandomAccess
+def _guaranteed_if(
+    is_guaranteed: Callable[[memoryview, int], bool], otherwise: RandomAccess
 ) -> Callable[[memoryview, int], RandomAccess]:
-    return lambda packet, length: RandomAccess.CERTAIN if is_certain(packet, length) else otherwise
+    return lambda packet, length: (
+        RandomAccess.GUARANTEED if is_guaranteed(packet, length) else otherwise
+    )
 
 
-def _announced(packet: memoryview, _: int) -> RandomAccess:
-    return RandomAccess.ANNOUNCED
+def _signaled(packet: memoryview, _: int) -> RandomAccess:
+    return RandomAccess.SIGNALED
 
 
-def _typed(packet: memoryview, _: int) -> RandomAccess:
-    return RandomAccess.TYPED
+def _intra(packet: memoryview, _: int) -> RandomAccess:
+    return RandomAccess.INTRA
 
 
-BELIEVED: Final[Mapping[str, Callable[[memoryview, int], RandomAccess]]] = MappingProxyType(
+KEYFRAME_RULES: Final[Mapping[str, Callable[[memoryview, int], RandomAccess]]] = MappingProxyType(
     {
-        "h264": _trust_h264,
-        "hevc": _certain_if(_is_irap, RandomAccess.DOUBTFUL),
-        "av1": _certain_if(_is_av1_key, RandomAccess.DOUBTFUL),
-        "vp8": _certain_if(_is_vp8_key, RandomAccess.DOUBTFUL),
-        "vp9": _certain_if(_is_vp9_key, RandomAccess.DOUBTFUL),
-        "mpeg1video": _certain_if(_has_sequence_header, RandomAccess.ANNOUNCED),
-        "mpeg2video": _certain_if(_has_sequence_header, RandomAccess.ANNOUNCED),
-        "mpeg4": _announced,
-        "ffv1": _typed,
-        "flv1": _typed,
-        "h261": _typed,
-        "h263": _typed,
-        "msmpeg4v2": _typed,
-        "msmpeg4v3": _typed,
-        "png": _typed,
-        "rv10": _typed,
-        "rv20": _typed,
-        "snow": _typed,
-        "theora": _typed,
-        "wmv1": _typed,
-        "wmv2": _typed,
-        "zmbv": _typed,
+        "h264": _h264_access,
+        "hevc": _guaranteed_if(_is_irap, RandomAccess.UNVERIFIED),
+        "av1": _guaranteed_if(_is_av1_key, RandomAccess.UNVERIFIED),
+        "vp8": _guaranteed_if(_is_vp8_key, RandomAccess.UNVERIFIED),
+        "vp9": _guaranteed_if(_is_vp9_key, RandomAccess.UNVERIFIED),
+        "mpeg1video": _guaranteed_if(_has_sequence_header, RandomAccess.SIGNALED),
+        "mpeg2video": _guaranteed_if(_has_sequence_header, RandomAccess.SIGNALED),
+        "mpeg4": _signaled,
+        "ffv1": _intra,
+        "flv1": _intra,
+        "h261": _intra,
+        "h263": _intra,
+        "msmpeg4v2": _intra,
+        "msmpeg4v3": _intra,
+        "png": _intra,
+        "rv10": _intra,
+        "rv20": _intra,
+        "snow": _intra,
+        "theora": _intra,
+        "wmv1": _intra,
+        "wmv2": _intra,
+        "zmbv": _intra,
     }
 )
-"""Codec to how far the packet of a keyframe is believed.
+"""Codec -> random access of a keyframe's packet.
 
-Decoding from each keyframe of these gives the frames of a linear decode, whatever the container
-calls a keyframe: `tests/decode/test_exact.py`. No other codec is believed. FFmpeg's decoders
-of MS Video 1, MS RLE, RPZA, SMC, QuickTime Animation, Sorenson Video 1, Flash Screen Video and RoQ
-mark no frame, that of Cinepak marks some, that of APNG all. VC-1, VP6, RealVideo 3 and 4, Indeo and
-the rest have no encoder in FFmpeg, so nothing was shown of them."""
+Decoding from each keyframe of these codecs gives the frames of a linear decode, whatever the
+container flags: `tests/decode/test_exact.py`. Other codecs are unverified. FFmpeg's decoders of MS
+Video 1, MS RLE, RPZA, SMC, QuickTime Animation, Sorenson Video 1, Flash Screen Video and RoQ flag
+no frame, Cinepak's some, APNG's all. VC-1, VP6, RealVideo 3 and 4, Indeo and the rest have no
+encoder in FFmpeg, so they were not tested."""
 
-_KEEPS_PICTURES = frozenset(["fraps", "mscc", "mss2", "srgc"])
-"""Codecs that FFmpeg calls intra-only, though their decoders repeat the picture before or paint
-over it: libavcodec's `fraps.c`, `mscc.c` and `mss2.c`."""
+_REPEATS_FRAMES = frozenset(["fraps", "mscc", "mss2", "srgc"])
+"""Codecs that FFmpeg calls intra-only, whose decoders repeat or update the previous frame:
+libavcodec's `fraps.c`, `mscc.c` and `mss2.c`."""

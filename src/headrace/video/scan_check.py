@@ -1,4 +1,4 @@
-"""Whether packets alone tell which frames a stream presents, and in which order."""
+"""Scan check: whether packets alone define a stream's frames and their order."""
 
 import numpy as np
 
@@ -25,21 +25,21 @@ _ONE_FRAME_PER_PACKET = frozenset(
     ]
 )
 _WITHOUT_PTS = frozenset(["avi", "mpegvideo", "m4v"])
-"""Containers that store no presentation times: what FFmpeg gives is a guess."""
+"""Containers without presentation times: FFmpeg guesses them."""
 _B_BY_TYPE = frozenset(["mpeg1video", "mpeg2video"])
-"""Codecs in which the type of a picture alone says when it is shown."""
+"""Codecs whose picture types alone define the presentation order."""
 
 
 def needs_decoding(table: PacketTable) -> bool:
-    """Return whether packets alone cannot tell which frames are presented, and in which order."""
+    """Return whether packets alone do not define the frames and their order."""
     info = table.info
     pts = table.pts[table.is_shown]
     if info.codec not in _ONE_FRAME_PER_PACKET or info.is_interlaced or not len(pts):
         return True
     order = np.argsort(pts, kind="stable")
     if (
-        table.is_set_up_anew
-        or table.shift.any()
+        table.has_new_setup
+        or table.clock_shift.any()
         or (table.pts == NO_PTS).any()
         or not np.diff(pts[order]).all()
     ):
@@ -49,36 +49,36 @@ def needs_decoding(table: PacketTable) -> bool:
     keyframes = np.flatnonzero(table.is_keyframe)
     if not len(keyframes) or keyframes[0] != 0:
         return True
-    if (table.trust[keyframes[1:]] == RandomAccess.DOUBTFUL).any():
-        # Each picture is to be known before decoding may begin there.
+    if (table.random_access[keyframes[1:]] == RandomAccess.UNVERIFIED).any():
+        # Each frame must be known before decoding may start there.
         return True
-    if info.codec == "h264" and table.trust[0] != RandomAccess.CERTAIN:
-        # It may begin with frames that the decoder keeps to itself until it is sure of them.
+    if info.codec == "h264" and table.random_access[0] != RandomAccess.GUARANTEED:
+        # It may start with frames that the decoder withholds as incomplete.
         return True
-    # Frames that a decoder must hold back to give them in the order of their times.
+    # Frames that a decoder must hold back to output them by time.
     depth = int((order - np.arange(len(order))).max())
     if depth > table.reorder_depth:
-        # The decoder holds back fewer: it gives them in another order, or loses some.
+        # The decoder holds back fewer: it outputs them in another order, or drops some.
         return True
-    if info.codec in _B_BY_TYPE and not _is_order_of_types(table):
+    if info.codec in _B_BY_TYPE and not _matches_frame_types(table):
         return True
     if info.reorders and depth == 0 and not table.is_keyframe.all():
-        # Frames that come out in another order than they went in, and times that do not: they lie.
+        # The codec reorders frames and the times do not: the times are wrong.
         return True
     # Frames before the first keyframe, decoded after it: the stream was cut at an open GOP.
     return bool((pts < table.pts[0]).any())
 
 
-def _is_order_of_types(table: PacketTable) -> bool:
-    """Return whether times put frames in the order in which their types have them shown.
+def _matches_frame_types(table: PacketTable) -> bool:
+    """Return whether times and picture types give the same presentation order.
 
-    A B-picture is shown at once, any other when the next one that is none is decoded.
+    A B-frame is shown at once, any other frame when the next non-B-frame is decoded.
     """
     shown = np.flatnonzero(table.is_shown)
-    is_b = table.is_droppable[shown]
-    place = np.arange(len(shown), dtype=np.float64)
-    others = place[~is_b]
+    is_b = table.is_disposable[shown]
+    position = np.arange(len(shown), dtype=np.float64)
+    others = position[~is_b]
     # Just before the next one, and behind the B-pictures in between.
-    place[~is_b] = np.append(others[1:], len(shown)) - 0.5
+    position[~is_b] = np.append(others[1:], len(shown)) - 0.5
     order = np.argsort(table.pts[shown], kind="stable")
-    return bool((np.diff(place[order]) > 0).all())
+    return bool((np.diff(position[order]) > 0).all())

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from headrace.errors import ConfigError
 
 NO_PTS: Final = int(np.iinfo(np.int64).min)
-"""Stands for a time the container does not give."""
+"""Stands for a time that the container does not have."""
 
 _WRITTEN = Fraction(1, 10**6)
-"""Seconds by which a time may be off that was written as a decimal: 1/3 as 0.333333."""
+"""Error in seconds of times written as decimals: 1/3 as 0.333333."""
 _FINE_TICKS = 4
-"""Where frames are shown for so many ticks, their times may have been rounded to one."""
+"""Ticks per frame from which times may have been rounded to one tick."""
 
 
 def to_seconds(ticks: int, time_base: Fraction) -> Fraction:
@@ -44,13 +44,13 @@ def to_ticks(seconds: Fraction | float | int, time_base: Fraction) -> int:
 def early_seconds(num_frames: int, ticks: int, time_base: Fraction) -> Fraction:
     """Return how long before its time a frame counts as shown, in seconds.
 
-    Containers round times to ticks, Matroska to milliseconds, so that frames of 60 a second come
-    17, 16, 17 ms apart. So it is one tick where frames are shown for four or more, and in any case
-    a microsecond, as times are written as decimals.
+    Containers round times to ticks, Matroska to milliseconds, so frames at 60 a second are 17, 16,
+    17 ms apart. So it is one tick where frames are shown for four or more, and at least a
+    microsecond, as times are written as decimals.
 
     Args:
-        num_frames: How many frames there are.
-        ticks: How long all of them are shown.
+        num_frames: Number of frames.
+        ticks: Their total duration.
         time_base: Seconds per tick.
     """
     is_fine = ticks >= _FINE_TICKS * num_frames
@@ -58,17 +58,17 @@ def early_seconds(num_frames: int, ticks: int, time_base: Fraction) -> Fraction:
 
 
 def format_rate(rate: Fraction | None) -> str:
-    """Return frames per second for people: `25`, `29.97`, or `?` when it is not known."""
+    """Return frames per second as text: `25`, `29.97`, or `?` if not known."""
     if rate is None:
         return "?"
     return f"{float(rate):.3f}".rstrip("0").rstrip(".")
 
 
 def exact_number(name: str, value: object) -> Fraction:
-    """Return a number as it is written: 0.1 is a tenth, 29.97 is 2997/100, "30000/1001" itself.
+    """Return a number exactly as written: 0.1 is a tenth, 29.97 is 2997/100, "30000/1001" itself.
 
     Raises:
-        ConfigError: it is no finite number; `name` says what it was to be.
+        ConfigError: it is no finite number; `name` is the argument's name.
     """
     if isinstance(value, str | int | float | Fraction | np.number) and not isinstance(value, bool):
         with suppress(ValueError, ZeroDivisionError):

@@ -20,7 +20,7 @@ from av.video.reformatter import VideoReformatter
 
 from headrace import DecoderConfig, FrameFormat, StreamIndex
 from headrace.decode.nvdec import Nvdec
-from headrace.video.codec import mark, new_codec, ordinal_of, packets_of
+from headrace.video.codec import mark, new_codec, packet_index_of, packets_of
 from headrace.video.container import open_container
 from headrace.video.content_digest import rows_of
 
@@ -72,7 +72,7 @@ def learn(index: StreamIndex, pictures: Path) -> None:
             if packet is not None:
                 mark(packet, number)
             for frame in codec.decode(packet):
-                for name in names[ordinal_of(frame)]:
+                for name in names[packet_index_of(frame)]:
                     _write(frame, pictures / f"{name:016x}")
 
 
@@ -83,7 +83,7 @@ def _names(index: StreamIndex) -> list[list[int]]:
     container, stream = open_container(index.source)
     _driver().stand_in_record(1)
     with container:
-        codec = Nvdec(DecoderConfig.on_gpu(0), index).codec(stream, None).context
+        codec = Nvdec(DecoderConfig.on_gpu(0), index).acquire_codec(stream, None).context
         for packet in packets_of(container, stream, "clip"):
             codec.decode(packet)
             found.append(list(asked[: _driver().stand_in_asked(asked)]))

@@ -11,7 +11,7 @@ from av.bitstream import BitStreamFilterContext
 
 from decode import stand_in
 from headrace import DecodeJob, Decoder, HeadraceError, StreamIndex, open_decoder
-from headrace.decode.codec_pool import RESTING
+from headrace.decode.codec_pool import IDLE_CODECS
 from headrace.testing.damage import damage_packets
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.testing.synth_clip import Look
@@ -114,7 +114,7 @@ def in_the_way(work: Path, pictures: Path) -> Iterator[str]:
         _learned(write_clip(work / f"rests {width}", SynthClip(size=(64, width))), pictures)
         for width in (160, 176)
     )
-    RESTING.release()
+    IDLE_CODECS.clear()
     with _limit("STAND_IN_MOST", 1):
         yield from _jobs(one, FIRST)
         yield from _jobs(other, FIRST)

@@ -40,7 +40,7 @@ from loaders.cameras.clips import SIZE, write_layout
 # CUDA itself has no stand-in. Workers that are spawned come by here, too.
 torch.cuda.device_count = lambda: 1
 torch.set_num_threads(1)
-nvdec.context_of_torch = stand_in.context
+nvdec.torch_cuda_context = stand_in.context
 KEPT = DecoderConfig(device="cuda:0", keeps_on_device=True)
 
 
@@ -103,7 +103,7 @@ class _BringsDown(ArrayConverter):
         assert frame.sw_format is not None, "it came down before"
         cuda = 2
         assert {plane.__dlpack_device__() for plane in frame.planes} == {(cuda, 0)}
-        return super().convert(self._gpu.planar(frame), out)
+        return super().convert(self._gpu.to_planar(frame), out)
 
 
 def open_decoder_of_kept(

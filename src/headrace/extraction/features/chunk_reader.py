@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.decode.frame_outputs import Array
-from headrace.decode.job_result import read
+from headrace.decode.job_result import run_job
 from headrace.decode.protocol import DecodeJob, Decoder, OnError
 from headrace.errors import MediaError
 from headrace.extraction.decode_jobs import Decoders, JobQueue, jobs
@@ -188,13 +188,13 @@ class ChunkReader:
         lost: dict[int, str] = {}
         decoded = 0
         for job in taken:
-            reading = read(decoder, job, frames[at : at + len(job.wanted)])
+            reading = run_job(decoder, job, frames[at : at + len(job.wanted)])
             at += len(job.wanted)
             if reading.error is not None:
                 if self._on_error == "raise":
                     raise reading.error
                 lost |= dict.fromkeys(reading.lost, str(reading.error))
-            came.append(np.isin(job.wanted, list(reading.came)))
+            came.append(np.isin(job.wanted, list(reading.decoded)))
             concealed |= reading.concealed
             decoded += reading.cost.frames_decoded
         is_there = np.concatenate(came)

@@ -224,7 +224,7 @@ class FeatureExtraction(Extraction[FeatureOptions]):
             facts=plan.facts,
             sampling=options.sampling,
             on_error=options.on_error,
-            decoding=DecoderConfig.named(options.decode),
+            decoding=DecoderConfig.parse(options.decode),
             shape=options.shape,
         )
         return Lookup(

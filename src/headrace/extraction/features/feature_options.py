@@ -159,7 +159,7 @@ class FeatureOptions(ExtractionOptions):
             "ray": None if self.ray is None else self.ray.address,
             "cache": shown(self.cache),
             "rate": self.rate,
-            "decode": DecoderConfig.named(self.decode).name,
+            "decode": DecoderConfig.parse(self.decode).name,
         }
 
 

@@ -108,7 +108,7 @@ class _FeatureWork:
             facts=self._facts,
             sampling=self._sampling,
             on_error=self._on_error,
-            decoding=DecoderConfig.named(self._decode),
+            decoding=DecoderConfig.parse(self._decode),
             shape=shape_of_asked(self._request.asked),
         )
         self._indexes: dict[int, StreamIndex] = {}
@@ -273,7 +273,7 @@ def _engine(device: str, needs: EngineNeeds) -> FeatureEngine:
 
 def _decoding(way: str, device: str) -> DecoderConfig:
     """Return what decodes for a worker on a device: on its own GPU, unless another is named."""
-    decoding = DecoderConfig.named(way)
+    decoding = DecoderConfig.parse(way)
     is_own = way.endswith("cuda") and device.startswith("cuda:")
     return replace(decoding, device=device) if is_own else decoding
 

@@ -12,7 +12,7 @@ from headrace.argument_names import answers_names
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.decoder_pool import DecoderPool
 from headrace.decode.index_store import IndexStore
-from headrace.decode.job_result import read
+from headrace.decode.job_result import run_job
 from headrace.errors import BackendError, ConfigError
 from headrace.loaders.cameras.augment import ClipAugment
 from headrace.loaders.cameras.camera_alignment import Alignment

@@ -4,7 +4,7 @@ import math
 import zlib
 from dataclasses import dataclass
 
-from headrace.decode.open_decoder import check_opens
+from headrace.decode.open_decoder import check_can_decode
 from headrace.errors import MediaError, NoLengthError
 from headrace.loaders.cameras.camera_batch import CameraBatch
 from headrace.loaders.cameras.camera_engine import CameraEngine
@@ -122,7 +122,7 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
             )
             self._decoding = asked.decoder()
             indexes = (index for clip in self._cameras.clips for index in clip.indexes)
-            check_opens(indexes, None, self._decoding)
+            check_can_decode(indexes, None, self._decoding)
             self._views = CameraViews.of(
                 self._cameras,
                 size=asked.size,
