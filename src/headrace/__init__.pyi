@@ -63,8 +63,8 @@ from headrace.loaders.loader_statistics import LoaderStatistics as LoaderStatist
 from headrace.loaders.manifest import Manifest as Manifest
 from headrace.loaders.transforms import WithSample as WithSample
 from headrace.profiling.session import Session as Session
-from headrace.runs.live.loop import LiveResult as LiveResult
-from headrace.runs.live.loop import live as live
+from headrace.runs.live.live_loop import LiveResult as LiveResult
+from headrace.runs.live.live_loop import live as live
 from headrace.sampling.bursts import Bursts as Bursts
 from headrace.sampling.clip_samplers import RandomClips as RandomClips
 from headrace.sampling.clip_samplers import SegmentClips as SegmentClips
@@ -80,9 +80,9 @@ from headrace.sampling.sampler import BindableSampler as BindableSampler
 from headrace.sampling.sampler import Sampler as Sampler
 from headrace.sampling.sampler import SamplerContext as SamplerContext
 from headrace.sampling.sampler import SamplerTraits as SamplerTraits
-from headrace.sinks.own_sink import ResultBatch as ResultBatch
-from headrace.sinks.own_sink import Sink as Sink
-from headrace.sinks.own_sink import SinkContext as SinkContext
+from headrace.sinks.custom_sink import ResultBatch as ResultBatch
+from headrace.sinks.custom_sink import Sink as Sink
+from headrace.sinks.custom_sink import SinkContext as SinkContext
 from headrace.video.camera_layout import CameraLayout as CameraLayout
 from headrace.video.find_videos import find_videos as find_videos
 from headrace.video.frame_format import Crop as Crop

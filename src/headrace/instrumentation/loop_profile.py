@@ -19,7 +19,7 @@ from headrace.profiling.machine import provenance
 from headrace.profiling.recorder import Recorder
 from headrace.profiling.session import Session
 from headrace.report.loop_text import render_verdict
-from headrace.runs.outputs import claim
+from headrace.runs.outputs import prepare_folder
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 
 Batch = TypeVar("Batch")
@@ -98,7 +98,7 @@ class LoopProfile(Generic[Batch]):
         if self._is_open or self._session is not None:
             raise ConfigError("a profile is used once; call headrace.profile_loader again")
         if self._out is not None:
-            claim(self._out)
+            prepare_folder(self._out)
         self._is_open = True
         configuration = dict(describe_loader(self._loader).configuration)
         self._recorder = Recorder(

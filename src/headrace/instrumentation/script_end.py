@@ -14,7 +14,7 @@ from headrace.profiling.number_format import counted, seconds
 from headrace.profiling.recorder import Recorder
 from headrace.profiling.session import Outcome, Session
 from headrace.report.loop_text import render_verdict
-from headrace.runs.outputs import claim
+from headrace.runs.outputs import prepare_folder
 from headrace.runtime.clock import SYSTEM_CLOCK
 
 _MAX_VERDICTS: Final = 3
@@ -83,7 +83,7 @@ def _write(
         root = Path(str(outputs["out"]))
         for index, (session, recorder) in enumerate(zip(sessions, recorders, strict=True)):
             folder = root if len(sessions) == 1 else root / f"loop_{index + 1}"
-            claim(folder)
+            prepare_folder(folder)
             sessions[index] = write_loop(session, recorder, folder, origin_ns=LOOPS.start_ns)
         print_to_stderr(f"headrace: reports are in {root}")
     if outputs.get("json"):

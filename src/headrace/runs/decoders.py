@@ -87,7 +87,7 @@ def try_decoder(
         reader = batches_of([index], batch_size=1, max_batches=1, decoding=decoding)
         with (
             timer.part("decoder"),
-            saying_option(),
+            use_option_words(),
             suppress(MediaError),
             closing(iter(reader)) as batches,
         ):

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from headrace.decode.decoder_config import DecoderConfig, in_option_words
+from headrace.decode.decoder_config import DecoderConfig, to_option_words
 from headrace.decode.index_store import IndexStore
 from headrace.errors import BackendError, HeadraceError, first_line
 from headrace.models.catalogue import check_name

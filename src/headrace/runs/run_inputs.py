@@ -138,7 +138,7 @@ def split_sources(
 ) -> tuple[tuple[str, ...], list[tuple[Path, str]]]:
     """Return the videos that sources name, and the images; one of the two is empty.
 
-    `find_pictures` decides which files are images. Each image comes with the name of its annotated
+    `find_images` decides which files are images. Each image comes with the name of its annotated
     copy: the path relative to the given folder, with a number where two names would be equal.
 
     Args:
@@ -173,7 +173,7 @@ def _find_images(sources: Sequence[str], results: Path) -> Iterator[tuple[Path, 
     """Yield each image once, with its path relative to the given folder."""
     seen: set[Path] = set()
     for source in map(Path, sources):
-        for path in find_pictures(source):
+        for path in find_images(source):
             absolute = path.absolute()
             is_result = absolute.is_relative_to(results.absolute()) and source.is_dir()
             if absolute in seen or is_result:

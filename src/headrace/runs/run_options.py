@@ -89,7 +89,7 @@ class InputOptions:
     ] = "raise"
     """Skipped and concealed frames are counted and listed."""
     decode: Annotated[str, DECODE_OPTION] = "cpu"
-    """A name for `DecoderConfig.named`: `cuda`, `torchcodec`, ..."""
+    """A name for `DecoderConfig.parse`: `cuda`, `torchcodec`, ..."""
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -320,7 +320,7 @@ class RunOptions:
 
     def decoding(self) -> DecoderConfig:
         """Return the decoder; its frames stay on a GPU that also preprocesses them."""
-        decoding = DecoderConfig.named(self.input.decode)
+        decoding = DecoderConfig.parse(self.input.decode)
         keeps = decoding.can_keep and decoding.gpu is not None
         return replace(decoding, keeps_on_device=keeps and self.compute.execution.prep_on_gpu)
 

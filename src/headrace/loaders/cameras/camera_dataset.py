@@ -104,7 +104,7 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
     ) -> None:
         """Open the index of every camera; decodes nothing yet."""
         check_integers(0, gpu=gpu)
-        decoding = DecoderConfig.chosen(decoding, gpu)
+        decoding = DecoderConfig.resolve(decoding, gpu)
         if decoding.keeps_on_device:
             raise BackendError(
                 f"decoding keeps frames on {decoding.device}, and items of a CameraStreamDataset "
@@ -235,7 +235,7 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
             following = self._next_frame(cell, camera, frame)
             decoder = self._pool.decoder(index, stream, geometry.shape)
             for job in stream_jobs(index, [frame], following):
-                read(decoder, job, [out]).check()
+                run_job(decoder, job, [out]).check()
             if following is None:
                 self._pool.drop(index, stream)
             geometry.finish(out)

@@ -9,8 +9,8 @@ import torch
 
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.device_scheduler import DeviceScheduler
-from headrace.decode.job_result import JobResult, read
-from headrace.decode.open_decoder import open_either
+from headrace.decode.job_result import JobResult, run_job
+from headrace.decode.open_decoder import open_any_decoder
 from headrace.decode.protocol import DecodeCounters, Decoder
 from headrace.loaders.cameras.camera_schedule import (
     CameraSchedule,
@@ -129,15 +129,15 @@ class CameraEngine:
         if last is not None:
             for step in steps_of.pop(last[0], []):
                 step.frame(*job.stream)[...] = last[1]
-        decoder = self._idle.take(job.stream) or open_either(
-            job.index, job.geometry.shape, self._decoding, chooser=self._chooser
+        decoder = self._idle.take(job.stream) or open_any_decoder(
+            job.index, job.geometry.shape, self._decoding, scheduler=self._chooser
         )
         before, stays_open = replace(decoder.counters), False
         try:
             is_complete = True
             for decode_job in stream_jobs(job.index, [*steps_of], job.next_frame):
                 out = [steps_of[frame][0].frame(*job.stream) for frame in decode_job.wanted]
-                result = read(decoder, decode_job, out)
+                result = run_job(decoder, decode_job, out)
                 is_complete &= result.error is None
                 _deliver(result, job, out)
                 last = decode_job.wanted[-1], out[-1]
@@ -165,7 +165,7 @@ def _deliver(result: JobResult, job: StreamJob, frames: Sequence[Any]) -> None:
     """Finish decoded frames and copy them to all batches that show them; mark lost ones, black."""
     for number, pixels in zip(result.wanted, frames, strict=True):
         steps = job.steps[number]
-        if number in result.came:
+        if number in result.decoded:
             job.geometry.finish(pixels)
             for step in steps[1:]:
                 step.frame(*job.stream)[...] = pixels

@@ -107,7 +107,7 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
         self._tail = TailCounts()
         with agreement(asked.rank is None and not asked.is_strict) as opened:
             asked.check()
-            self._chooser = asked.chooser()
+            self._chooser = asked.scheduler()
             self._num_threads = asked.thread_count()
             self._collate = asked.collate()
             shard = shard_of(asked.rank, asked.num_replicas, drop_last=False)

@@ -69,12 +69,12 @@ def _is_seek_cheaper(index: StreamIndex, frame: int, after: int) -> bool:
     gop = index.gop_of(after)
     if gop != next_gop:
         return gop > next_gop
-    if index.gop_trust[gop] == RandomAccess.DOUBTFUL:
+    if index.gop_random_access[gop] == RandomAccess.UNVERIFIED:
         return False  # A seek there may have to go back further.
     start = int(index.gop_start[gop])
     between = start - frame - 1
     if index.can_skip:
-        between -= int(np.count_nonzero(index.is_droppable[frame + 1 : start]))
+        between -= int(np.count_nonzero(index.is_disposable[frame + 1 : start]))
     return between > _SEEK_FRAMES
 
 

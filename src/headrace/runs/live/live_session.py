@@ -339,7 +339,7 @@ def _check_live(options: RunOptions) -> None:
     """Raise ConfigError where an option is for runs of files at full speed alone."""
     execution = options.compute.execution
     unsupported = {
-        f"--decode {options.input.decode}": DecoderConfig.named(options.input.decode) != ON_CPU,
+        f"--decode {options.input.decode}": DecoderConfig.parse(options.input.decode) != ON_CPU,
         "--batch-size auto": execution.fit_batch,
         "--prep-on-gpu": execution.prep_on_gpu,
         "--split-point": execution.split_point is not None,

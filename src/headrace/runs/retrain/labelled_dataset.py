@@ -74,7 +74,7 @@ class SubsetSampler:
     def _checksum(self) -> int:
         checksum = 0
         for frames in self.indices:
-            checksum = zlib.crc32(np.ascontiguousarray(frames), zlib.crc32(b"video", checksum))
+            checksum = zlib.crc32(np.ascontiguousarray(frames).data, zlib.crc32(b"video", checksum))
         return checksum
 
 
