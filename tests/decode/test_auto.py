@@ -29,7 +29,7 @@ from headrace.decode.protocol import DecodeJob
 from headrace.errors import BackendError, DecodeError
 from headrace.planning.earliest_completion import TRY_AGAIN
 from headrace.runtime import fork_safety as forks
-from headrace.runtime.cuda_diagnostics import why_no_gpu
+from headrace.runtime.cuda_diagnostics import explain_missing_gpu
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
@@ -196,7 +196,7 @@ def test_without_a_gpu_all_goes_to_the_cpu_and_it_is_said_once_why():
     assert (found.gpu, found.threads, found.num_ways) == (None, 3, 1)
     assert not found.may_use_gpu("a.mp4")
     assert found.decoded_by == DeviceCounters(
-        ways={CPU: DeviceTotals()}, no_gpu=f"PyTorch finds no GPU 0: {why_no_gpu()}"
+        ways={CPU: DeviceTotals()}, no_gpu=f"PyTorch finds no GPU 0: {explain_missing_gpu()}"
     )
     assert "the CPU alone, as PyTorch" in str(found.decoded_by)
 
@@ -204,7 +204,7 @@ def test_without_a_gpu_all_goes_to_the_cpu_and_it_is_said_once_why():
 @pytest.mark.parametrize(
     ("place", "name", "value", "why"),
     [
-        (forks, "_torch_knows_of_a_bad_fork", lambda: True, "forked from one that uses CUDA"),
+        (forks, "_torch_is_in_bad_fork", lambda: True, "forked from one that uses CUDA"),
         (chooser, "hwdevices_available", lambda: ["drm"], "PyAV's FFmpeg is built without CUDA"),
     ],
     ids=["fork", "ffmpeg"],

@@ -157,8 +157,8 @@ def run_as_launched(runner: "AnyRunner", on_step: "Callable[[Step], None]", out:
     frames, told_ms = 0, 0.0
 
     def wait() -> None:
-        worker.tell(ready(os.getpid()))
-        worker.tell(began(worker.wait()))
+        worker.send(ready(os.getpid()))
+        worker.send(began(worker.wait()))
 
     def tell(step: "Step") -> None:
         nonlocal frames, told_ms
@@ -168,7 +168,7 @@ def run_as_launched(runner: "AnyRunner", on_step: "Callable[[Step], None]", out:
         if step.ended_ms >= told_ms + _EVERY_MS:
             told_ms = step.ended_ms
             with suppress(ConfigError):  # nobody may listen any more; the run is what counts
-                worker.tell(progress(frames, step.ended_ms / 1e3))
+                worker.send(progress(frames, step.ended_ms / 1e3))
         on_step(step)
 
     return replace(runner, before_start=wait).run(tell)

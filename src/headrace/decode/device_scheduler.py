@@ -258,11 +258,11 @@ def why_cpu_alone(gpu: int) -> str | None:
     """
     import torch
 
-    from headrace.runtime.cuda_diagnostics import why_no_gpu
+    from headrace.runtime.cuda_diagnostics import explain_missing_gpu
 
     count = torch.cuda.device_count()
     if gpu >= count:
-        return f"PyTorch finds no GPU {gpu}" + ("" if count else f": {why_no_gpu()}")
+        return f"PyTorch finds no GPU {gpu}" + ("" if count else f": {explain_missing_gpu()}")
     if "cuda" not in hwdevices_available():
         return "PyAV's FFmpeg is built without CUDA"
     try:
@@ -283,8 +283,8 @@ def _gpu_or_cpu() -> str:
 
 @contextmanager
 def _taken(room: CapacityLimiter) -> Iterator[None]:
-    room.take(1)
+    room.acquire(1)
     try:
         yield
     finally:
-        room.give(1)
+        room.release(1)

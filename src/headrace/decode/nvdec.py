@@ -165,11 +165,11 @@ def _reason(error: Exception) -> str:
     """Return why CUDA did not start, and what to do."""
     import torch
 
-    from headrace.runtime.cuda_diagnostics import why_no_gpu
+    from headrace.runtime.cuda_diagnostics import explain_missing_gpu
 
     count = torch.cuda.device_count()
     if not count:
-        return why_no_gpu()
+        return explain_missing_gpu()
     said = describe(error) if isinstance(error, av.error.FFmpegError) else str(error)
     first_line = said.partition("\n")[0]
     return f"{first_line}; give a number from 0 to {count - 1}"

@@ -29,8 +29,8 @@ from headrace.loaders.video_set import warn_skipped
 from headrace.planning.gop_ranges import in_order
 from headrace.runtime.buffer_pool import BatchBufferPool
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.imap import ordered_streams
-from headrace.runtime.tracing import NO_MARKS, Tracer
+from headrace.runtime.imap import imap
+from headrace.runtime.tracing import NO_OP_TRACER, Tracer
 from headrace.units import check_integers
 from headrace.video.frame_format import Fit, FrameFormat, Interpolation
 from headrace.video.frame_loss import FrameLoss
@@ -87,7 +87,7 @@ class FrameReader:
         decoding: DecoderConfig = ON_CPU,
         index_store: IndexStore | None = None,
         clock: Clock = SYSTEM_CLOCK,
-        marks: Tracer = NO_MARKS,
+        marks: Tracer = NO_OP_TRACER,
     ) -> None:
         """Plan the reading; nothing is opened yet.
 
@@ -168,7 +168,7 @@ class FrameReader:
     ) -> Generator[FrameBatch, None, None]:
         room = self._room(first[1])
         self.threads = room.workers
-        parts = ordered_streams(
+        parts = imap(
             self._worker,
             self._plan(chain([first], indexes), room),
             workers=room.workers,
@@ -294,7 +294,7 @@ class FrameReader:
         if self._decoding.keeps_on_device:
             there: Any = device_memory(shape, device_of(self._decoding))
             return cast(Array, there)
-        return self._buffers.take(shape)
+        return self._buffers.acquire(shape)
 
     def _finish(self) -> None:
         """Wait until what this thread asked of a device is done, so that it is timed."""

@@ -74,7 +74,7 @@ class FrameWorker(ChunkWorker):
 
     def do(self, speaker: ChunkReporter) -> None:
         """Do one chunk: what an earlier run noted of it is not done again."""
-        chunk, _ = chunk_of(speaker.told)
+        chunk, _ = chunk_of(speaker.payload)
         decoder = self.opened(chunk.video)
         before = DecodeCounters() + decoder.counters
         noted = self.journal.noted([speaker.chunk]).values()
@@ -85,7 +85,7 @@ class FrameWorker(ChunkWorker):
 
         def say(step: Json) -> None:
             self.journal.note(speaker.chunk, entry_of(rows, []))
-            speaker.say(step)
+            speaker.send(step)
 
         watch = StepTimer(chunk.video, say, self.clock)
         planned = list(stretches(chunk.video, decoder.index, wanted))

@@ -156,7 +156,7 @@ class _Life:
                 self._tell("ended", "ended")
                 return
             finally:
-                reader.give_up()
+                reader.stop()
             self._wait_before_next(trouble)
 
     def _followed(self, reader: ReaderThread[Came]) -> Iterator[LiveFrame | DroppedItem]:
@@ -167,7 +167,7 @@ class _Life:
         self._joining = self._new_joining()
         while True:
             try:
-                item = reader.take(_first(watch.until_ns, self._joining.until_ns))
+                item = reader.get(_first(watch.until_ns, self._joining.until_ns))
             except TimeoutError:
                 if not self._joining.is_over:
                     yield from self._joined(self._joining.end())

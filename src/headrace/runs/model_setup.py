@@ -19,7 +19,7 @@ from headrace.profiling.machine import describe_machine, versions
 from headrace.profiling.provenance import Provenance
 from headrace.profiling.run_records import Setup, StartUpPart
 from headrace.runs.run_options import ComputeOptions
-from headrace.runtime.affinity import bound, parse_cores
+from headrace.runtime.affinity import bound_to_cores, parse_cores
 from headrace.runtime.clock import Clock
 
 
@@ -60,7 +60,7 @@ def computing_place(options: ComputeOptions) -> Iterator[None]:
     cores = options.execution.core_bind
     chosen = None if cores is None else parse_cores(cores)
     threads = options.threads or (None if chosen is None else len(chosen))
-    with bound(chosen), operation_threads(threads):
+    with bound_to_cores(chosen), operation_threads(threads):
         yield
 
 

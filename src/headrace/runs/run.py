@@ -284,8 +284,8 @@ class FileFeed:
             source=self._batches,
             stages=stages_of(preprocess, self._carriers, model, self._sinks),
             source_name=SOURCE,
-            marks_source=False,
-        ).run(clock=runner.clock, marks=marks)
+            traces_source=False,
+        ).run(clock=runner.clock, tracer=marks)
 
     @contextmanager
     def open(self) -> Iterator[None]:

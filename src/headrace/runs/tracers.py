@@ -19,7 +19,7 @@ from headrace.runs.run_options import TRACE_STEPS, MarkOptions
 from headrace.runtime.clock import Clock
 from headrace.runtime.item import Item
 from headrace.runtime.pipeline import Run
-from headrace.runtime.tracing import NO_MARKS, MultiTracer, Tracer
+from headrace.runtime.tracing import NO_OP_TRACER, MultiTracer, Tracer
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -107,7 +107,7 @@ class RunTracers:
         listeners: list[Tracer] = [self._trace.marks] if self._trace else []
         if options.nvtx:
             listeners.append(nvtx_marks())
-        self.marks: Tracer = MultiTracer(listeners) if len(listeners) > 1 else NO_MARKS
+        self.marks: Tracer = MultiTracer(listeners) if len(listeners) > 1 else NO_OP_TRACER
         """What the run is to tell of its work."""
         if len(listeners) == 1:
             self.marks = listeners[0]

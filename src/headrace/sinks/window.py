@@ -36,7 +36,7 @@ class WindowView:
         self._process = LineRpcProcess(_PROGRAM, title)
         with ExitStack() as stack:
             stack.callback(self._process.close)
-            found = self._process.answer()
+            found = self._process.read_line()
             if found != "ready":
                 raise BackendError(
                     "no window can be opened: "
@@ -67,4 +67,4 @@ class WindowView:
         self._gallery.show(seen)
         file = io.BytesIO()
         self._gallery.picture().save(file, "PPM")
-        self._process.ask(file.getvalue())
+        self._process.request(file.getvalue())

@@ -183,7 +183,7 @@ class ChunkReader:
     ) -> Piece:
         began_ns = self._clock.now_ns()
         wanted = np.array([number for job in taken for number in job.wanted], np.int64)
-        frames = self._buffers.take((len(wanted), *size, 3))
+        frames = self._buffers.acquire((len(wanted), *size, 3))
         at, came, concealed = 0, [], set[int]()
         lost: dict[int, str] = {}
         decoded = 0

@@ -139,7 +139,7 @@ class ActorArgs:
     """What actors are made for; plain values, because they come from another machine."""
 
     target: str
-    """The function that children run, as "package.module:function"; it does `rounds_to_do`."""
+    """The function that children run, as "package.module:function"; it does `iter_rounds`."""
     argument: dict[str, Any]
     """Given to it."""
     alone: bool
@@ -221,7 +221,7 @@ class _Worker:
     def do(self, chunks: dict[str, Json]) -> tuple[list[ChunkRow], bool]:
         """Have it do chunks; return a row for each, and whether it died of them."""
         self._heard.clear()
-        ending = self._child.do(chunks)
+        ending = self._child.run(chunks)
         self.has_ended = ending is not None
         said: dict[str, list[Json]] = {name: [] for name in chunks}
         for message in self._heard:
@@ -232,7 +232,7 @@ class _Worker:
             ChunkRow(chunk=name, worker=self._name, messages=tuple(messages), ending=plain)
             for name, messages in said.items()
         ]
-        return rows, ending is not None and not ending.is_good
+        return rows, ending is not None and not ending.has_succeeded
 
     def close(self) -> None:
         """End it."""

@@ -15,7 +15,7 @@ from headrace.loaders.cameras.camera_schedule import (
     stream_jobs,
 )
 from headrace.runtime.clock import Clock
-from headrace.runtime.imap import ordered_streams
+from headrace.runtime.imap import imap
 from headrace.runtime.synchronization import CapacityLimiter, ResourcePool, Sequencer
 
 _Item: TypeAlias = LaneJob[Pixels] | CameraStep[Pixels]
@@ -73,7 +73,7 @@ class CameraEngine(Generic[Pixels]):
             MediaError: a frame is lost, and that is an error.
             StageError: a worker hangs.
         """
-        streams = ordered_streams(
+        streams = imap(
             self._worker,
             self._lanes.work(first_step, self.room),
             workers=self._workers,
@@ -92,7 +92,7 @@ class CameraEngine(Generic[Pixels]):
                     raise step.errors[0]
                 self._lanes.memory.hand_over(step.pixels)
                 yield step
-                self.room.give(1)
+                self.room.release(1)
 
     def _cancel(self) -> None:
         self.room.cancel()
@@ -122,7 +122,7 @@ class CameraEngine(Generic[Pixels]):
             for step in left.pop(last[0], []):
                 step.picture(place, camera)[...] = last[1]
         index = self._lanes.cameras.clips[job.clip].indexes[camera]
-        idle = self._idle.take(job.lane)
+        idle = self._idle.acquire(job.lane)
         decoder = idle or memory.decoder(index, job.framing.shape)
         before, stays_open = replace(decoder.counters), False
         try:
@@ -141,7 +141,7 @@ class CameraEngine(Generic[Pixels]):
             stays_open = is_whole and job.goes_on
         finally:
             if stays_open:
-                self._idle.put(job.lane, decoder)
+                self._idle.release(job.lane, decoder)
             else:
                 decoder.close()
         return decoder.counters - before

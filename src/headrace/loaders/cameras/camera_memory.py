@@ -12,7 +12,7 @@ from headrace.decode.frame_outputs import Array, Pixels
 from headrace.decode.open_decoder import open_decoder, open_device_decoder
 from headrace.decode.protocol import Decoder
 from headrace.loaders.frame_memory import DeviceBuffers
-from headrace.runtime.buffer_pool import BatchBufferPool, mapped
+from headrace.runtime.buffer_pool import BatchBufferPool, mmap_zeros
 from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
 
@@ -62,11 +62,11 @@ class ArrayPictures:
 
     def batch(self, shape: tuple[int, ...]) -> Array:
         """Return memory of `shape`, which comes back by itself."""
-        return self._buffers.take(shape)
+        return self._buffers.acquire(shape)
 
     def black(self, size: tuple[int, int]) -> Array:
         """Return a black picture."""
-        return mapped((*size, 3)) if all(size) else np.zeros((*size, 3), np.uint8)
+        return mmap_zeros((*size, 3)) if all(size) else np.zeros((*size, 3), np.uint8)
 
     def copy(self, pixels: Array) -> Array:
         """Return the same pixels in memory of their own."""
@@ -99,11 +99,11 @@ class TensorPictures:
 
     def batch(self, shape: tuple[int, ...]) -> torch.Tensor:
         """Return memory of `shape` on the device. Raises as `DeviceBuffers.take` does."""
-        return self._buffers.take(shape)
+        return self._buffers.acquire(shape)
 
     def black(self, size: tuple[int, int]) -> torch.Tensor:
         """Return a black picture on the device. Raises likewise."""
-        return self._buffers.take((*size, 3)).zero_()
+        return self._buffers.acquire((*size, 3)).zero_()
 
     def copy(self, pixels: torch.Tensor) -> torch.Tensor:
         """Return the same pixels in memory of their own on the device."""

@@ -179,7 +179,7 @@ class CameraSchedule(Generic[Pixels]):
                 until = self._covered_until(self.slots[place], step)
                 for number in range(step, until):
                     if number not in begun:
-                        room.take(1)
+                        room.acquire(1)
                         begun[number] = self._begin(number)
                 covered[place] = until
                 if begun[step].cells[place].clip >= 0:

@@ -96,7 +96,7 @@ class LaunchMonitor:
         Raises:
             LaunchAborted: all are there or have ended, and one of them cannot begin.
         """
-        for name, message in self._place.hear():
+        for name, message in self._place.receive():
             self._heard(name, message)
         if self._is_open or self.is_interrupted:
             return
@@ -110,11 +110,11 @@ class LaunchMonitor:
 
     def ended(self, ending: CompletedChild) -> None:
         """Take in how one ended."""
-        for name, message in self._place.hear():
+        for name, message in self._place.receive():
             self._heard(name, message)
         self.endings[ending.name] = ending
         is_before = not self._is_open and not self.is_interrupted
-        if is_before and not ending.is_good:
+        if is_before and not ending.has_succeeded:
             self._broken.add(ending.name)
         self._on_end(ending)
 

@@ -29,7 +29,7 @@ from headrace.runtime.pipeline import Pipeline, Run
 from headrace.runtime.queue import Cancelled
 from headrace.runtime.stage_executor import OVERFLOW, SOURCE_FAILED
 from headrace.runtime.synchronization import CapacityLimiter
-from headrace.runtime.tracing import NO_MARKS, Tracer
+from headrace.runtime.tracing import NO_OP_TRACER, Tracer
 from headrace.runtime.waitable_source import MergedSource, WaitableSource, Waiter
 
 STRIDE: Final = "stride"
@@ -102,7 +102,7 @@ class LiveFlow:
 
     plan: LivePlan
     clock: Clock = SYSTEM_CLOCK
-    marks: Tracer = NO_MARKS
+    marks: Tracer = NO_OP_TRACER
     """Hear of each frame, batch or clip that is worked on."""
     drops: DropLog = field(default_factory=DropLog)
     """Read it when the run is over."""
@@ -143,7 +143,7 @@ class LiveFlow:
             source_name=SOURCE,
             overflow="drop_oldest" if drops_frames else "wait",
             lanes=len(plan.sources) if drops_frames else 1,
-        ).run(clock=self.clock, marks=self.marks)
+        ).run(clock=self.clock, tracer=self.marks)
 
     @property
     def run(self) -> Run:
@@ -249,7 +249,7 @@ class LiveFlow:
             self._work_seconds.append(sum(span.work_ns for span in item.spans[1:]) / 1e9)
         work = median(self._work_seconds) if self._work_seconds else 0.0
         withheld = MOST_IN_FLIGHT - self.plan.overload.in_flight(work)
-        room.give(1 + self._withheld - withheld)
+        room.release(1 + self._withheld - withheld)
         self._withheld = withheld
 
     def _note_drop(self, item: Item[Any], dropped: DroppedItem) -> None:

@@ -13,7 +13,7 @@ from headrace.runs.live.live_batches import ModelOutputs
 from headrace.runtime.clock import Clock, WallTime, wall_time
 from headrace.runtime.fan_out import FanOut, SinkSpec
 from headrace.runtime.queue import Overflow
-from headrace.runtime.tracing import NO_MARKS, Tracer
+from headrace.runtime.tracing import NO_OP_TRACER, Tracer
 from headrace.sinks.batch_results import Arrival, ClassifiedBatch, DetectedBatch, SinkOf, seen_in
 from headrace.sinks.own_sink import OwnSink, open_own
 from headrace.video.frames import FrameBatch
@@ -42,7 +42,7 @@ def fan_out(
     *,
     keeps_all: bool,
     clock: Clock,
-    marks: Tracer = NO_MARKS,
+    marks: Tracer = NO_OP_TRACER,
     most_frames: int = 1,
 ) -> FanOut[Results]:
     """Return what hands each result to each sink, behind a queue of its own.
@@ -68,7 +68,7 @@ def fan_out(
         ],
         drain_seconds=None if keeps_all else _DRAIN_SECONDS,
         clock=clock,
-        marks=marks,
+        tracer=marks,
     )
 
 

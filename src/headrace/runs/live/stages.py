@@ -72,8 +72,8 @@ class StageFactory:
             grouping=grouping,
             function=prepared,
             waits=self.waits,
-            sheds=True,
-            room=self.room,
+            drops_freely=True,
+            limiter=self.room,
         )
 
     def _clips(self, shape: ClipWindow) -> Aggregate[LiveFrame, Gathered]:
@@ -85,12 +85,12 @@ class StageFactory:
                 return DroppedItem(STALE)
             # Never a wait here: frames that overflow before it would tear every clip apart.
             if room is not None and not turns.admits(
-                frames[-1].source, lambda: room.take_at_once(1)
+                frames[-1].source, lambda: room.acquire_nowait(1)
             ):
                 return DroppedItem(OVERFLOW)
             return clip
 
-        return Aggregate(name=CLIPS, grouping=shape.windows, function=admitted, sheds=True)
+        return Aggregate(name=CLIPS, grouping=shape.windows, function=admitted, drops_freely=True)
 
     def _fresh(
         self, shown_ns: Callable[[Any], int], function: Callable[[Any], T]
