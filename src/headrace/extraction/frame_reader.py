@@ -26,7 +26,7 @@ from headrace.extraction.frame_batches import (
     fill_by_size,
 )
 from headrace.loaders.video_set import warn_skipped
-from headrace.planning.gop_ranges import in_order
+from headrace.planning.gop_ranges import split_video
 from headrace.runtime.buffer_pool import BatchBufferPool
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.imap import imap
@@ -230,8 +230,8 @@ class FrameReader:
         for video, index, num_frames in self._wanted(indexes):
             share = num_frames if len(self._videos) >= room.workers else num_frames // 8
             at_least = max(_SHORT_STRETCH, min(share, room.job_frames * room.jobs))
-            stretches = in_order(
-                video, index, stride=self._stride, at_least=at_least, most=num_frames
+            stretches = split_video(
+                video, index, stride=self._stride, at_least=at_least, max_frames=num_frames
             )
             if self._batch_size is None:
                 yield from batches_of_one_stretch(stretches, batch_size=room.job_frames)

@@ -15,7 +15,7 @@ from headrace.errors import DecodeError
 from headrace.live.address import FileAddress
 from headrace.live.source import Event, EventKind, LiveFrame
 from headrace.live.stream_reader import DAMAGED
-from headrace.planning.gop_ranges import in_order
+from headrace.planning.gop_ranges import split_video
 from headrace.profiling.session import Pace
 from headrace.runtime.item import DroppedItem
 from headrace.runtime.waitable_source import Waiter
@@ -114,7 +114,7 @@ def all_frames(
         on_error: `raise` ends it at damage, behind the frames before.
         losses: Frames that were left out are added to it.
     """
-    for stretch in in_order(0, index):
+    for stretch in split_video(0, index):
         left, missing = deque(stretch.wanted), list[int]()
         try:
             for place, pixels in decoder.run(DecodeJob(stretch.wanted)):

@@ -10,7 +10,8 @@ a uniform start has none.
 - *inflation*: the same for the sum over many batches, which is what acts on an optimiser.
 
 ρ is the correlation of the gradients of two *mates*, frames of one burst: E⟨h(x)-μ, h(y)-μ⟩ / σ²
-(`rho_estimate.burst_correlation` measures it). `docs/explanation/sampling.md` derives every formula.
+(`rho_estimate.burst_correlation` measures it). Formulas are derived in
+`docs/explanation/sampling.md`.
 `assess` returns all of them for one sampler and one set of videos, with its decode cost.
 """
 

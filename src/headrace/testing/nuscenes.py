@@ -1,8 +1,8 @@
-"""A small set of driving scenes in nuScenes' own form: tables, pictures or videos of six cameras.
+"""Small set of driving scenes in nuScenes' format: tables, and images or videos of six cameras.
 
-made = NuScenesSet(durations_seconds=(2.0, 3.0))
-folder = write_nuscenes(tmp_path / "set", made)
-times = made.camera_times_us(scene=0, camera="CAM_FRONT")      # when its frames were taken
+scenes = NuScenesSet(durations_seconds=(2.0, 3.0))
+folder = write_nuscenes(tmp_path / "set", scenes)
+times = scenes.camera_times_us(scene=0, camera="CAM_FRONT")    # capture times of its frames
 """
 
 import json
@@ -25,7 +25,7 @@ __all__ = ["CAMERAS", "LIDAR", "NuScenesSet", "write_nuscenes"]
 def write_nuscenes(folder: str | Path, asked: NuScenesSet | None = None) -> Path:
     """Write a set, and return its folder (nuScenes' `dataroot`).
 
-    The default takes about 1.5 s and 4 MB. Of the lidar there are times, and no points.
+    The default takes about 1.5 s and 4 MB. The lidar has times, but no points.
     """
     asked, folder = asked or NuScenesSet(), Path(folder)
     tables = tables_of(asked)
@@ -40,25 +40,25 @@ def write_nuscenes(folder: str | Path, asked: NuScenesSet | None = None) -> Path
 
 
 def _write_pictures(folder: Path, asked: NuScenesSet, rows: Iterable[Mapping[str, object]]) -> None:
-    places: dict[tuple[str, int], tuple[int, int]] = {}
+    frames: dict[tuple[str, int], tuple[int, int]] = {}
     for scene in range(len(asked.scenes)):
         for camera in asked.cameras:
             times = asked.camera_times_us(scene, camera)
-            places |= {(camera, each): (scene, number) for number, each in enumerate(times)}
+            frames |= {(camera, time): (scene, index) for index, time in enumerate(times)}
     for row in rows:
         path, taken_us = folder / str(row["filename"]), int(str(row["timestamp"]))
         path.parent.mkdir(parents=True, exist_ok=True)
-        scene, number = places[path.parent.name, taken_us]
+        scene, index = frames[path.parent.name, taken_us]
         picture = (
-            draw_picture(number, asked.size)
+            draw_picture(index, asked.size)
             if asked.drive == "straight"
-            else _far(asked.metres(scene, taken_us), asked.size)
+            else _grey_of(asked.metres(scene, taken_us), asked.size)
         )
         Image.fromarray(picture).save(path, quality=90)
 
 
-def _far(metres: float, size: tuple[int, int]) -> NDArray[np.uint8]:
-    """Return a flat grey, brighter the further the car is along its metre."""
+def _grey_of(metres: float, size: tuple[int, int]) -> NDArray[np.uint8]:
+    """Return a uniform grey, brighter the further the car is along its metre."""
     return np.full((*size, 3), round(30 + 195 * metres), np.uint8)
 
 

@@ -1,4 +1,4 @@
-"""The rows of a small set in nuScenes' form, as its tables have them."""
+"""Rows of the tables of a small set in nuScenes' format."""
 
 import math
 from bisect import bisect_left
@@ -13,12 +13,12 @@ Row = dict[str, Any]
 _RADIANS_PER_SECOND = 0.05
 _KEY_TOLERANCE_US = 100_000
 _FORWARD = (0.5, -0.5, 0.5, -0.5)
-"""Turns what a camera sees (z is forward, y is down) into what a car has (x is forward, z is up);
-w, x, y, z, as all rotations of nuScenes."""
+"""Rotation from camera axes (z forward, y down) to car axes (x forward, z up); w, x, y, z, like all
+rotations of nuScenes."""
 
 
 def tables_of(made: NuScenesSet) -> dict[str, list[Row]]:
-    """Return every table: its name → rows, in the form of nuScenes v1.0."""
+    """Return table name → rows, in the format of nuScenes v1.0."""
     tables: dict[str, list[Row]] = {
         "category": [
             {"token": _token("category", name), "name": name, "description": ""}
@@ -45,14 +45,14 @@ def tables_of(made: NuScenesSet) -> dict[str, list[Row]]:
 def _scene(made: NuScenesSet, number: int) -> dict[str, list[Row]]:
     name, times = made.scenes[number], made.sample_times_us(number)
     samples: list[Row] = [
-        {"token": _token("sample", name, each), "timestamp": each, "scene_token": _token(name)}
-        for each in times
+        {"token": _token("sample", name, time), "timestamp": time, "scene_token": _token(name)}
+        for time in times
     ]
-    _linked(samples)
-    shots = [_shots(made, number, channel) for channel in (*made.cameras, LIDAR)]
+    _link(samples)
+    shots = [_sensor_rows(made, number, channel) for channel in (*made.cameras, LIDAR)]
     data = [row for rows, _ in shots for row in rows]
     annotations = [_annotation(name, row) for row in samples]
-    _linked(annotations)
+    _link(annotations)
     category = ("vehicle.car", "human.pedestrian.adult")[number % 2]
     return {
         "log": [
@@ -92,40 +92,40 @@ def _scene(made: NuScenesSet, number: int) -> dict[str, list[Row]]:
     }
 
 
-def _shots(made: NuScenesSet, scene: int, channel: str) -> tuple[list[Row], Row]:
-    """Return the rows of sample_data of one sensor of a scene, and its calibrated_sensor."""
+def _sensor_rows(made: NuScenesSet, scene: int, channel: str) -> tuple[list[Row], Row]:
+    """Return a sensor's rows of sample_data in a scene, and its calibrated_sensor."""
     name, samples = made.scenes[scene], made.sample_times_us(scene)
     is_lidar = channel == LIDAR
     times = made.lidar_times_us(scene) if is_lidar else made.camera_times_us(scene, channel)
     keys = {
         nearest
-        for each in samples
-        if abs((nearest := _nearest(times, each)) - each) <= _KEY_TOLERANCE_US
+        for sample in samples
+        if abs((nearest := _nearest(times, sample)) - sample) <= _KEY_TOLERANCE_US
     }
     calibrated = _token("calibrated_sensor", name, channel)
     height, width = (0, 0) if is_lidar else made.size
     suffix = "pcd.bin" if is_lidar else "jpg"
     rows: list[Row] = [
         {
-            "token": _token("sample_data", name, channel, each),
-            "sample_token": _token("sample", name, _nearest(samples, each)),
-            "ego_pose_token": _token("ego_pose", name, channel, each),
+            "token": _token("sample_data", name, channel, time),
+            "sample_token": _token("sample", name, _nearest(samples, time)),
+            "ego_pose_token": _token("ego_pose", name, channel, time),
             "calibrated_sensor_token": calibrated,
-            "timestamp": each,
+            "timestamp": time,
             "fileformat": "pcd" if is_lidar else "jpg",
-            "is_key_frame": each in keys,
+            "is_key_frame": time in keys,
             "height": height,
             "width": width,
-            "filename": f"{'samples' if each in keys else 'sweeps'}/{channel}/"
-            f"n000-{name}__{channel}__{each}.{suffix}",
+            "filename": f"{'samples' if time in keys else 'sweeps'}/{channel}/"
+            f"n000-{name}__{channel}__{time}.{suffix}",
         }
-        for each in times
+        for time in times
     ]
-    _linked(rows)
-    return rows, _calibrated(made, calibrated, channel)
+    _link(rows)
+    return rows, _calibrated_sensor(made, calibrated, channel)
 
 
-def _calibrated(made: NuScenesSet, token: str, channel: str) -> Row:
+def _calibrated_sensor(made: NuScenesSet, token: str, channel: str) -> Row:
     height, width = made.size
     row: Row = {"token": token, "sensor_token": _token("sensor", channel)}
     if channel == LIDAR:
@@ -144,7 +144,7 @@ def _calibrated(made: NuScenesSet, token: str, channel: str) -> Row:
 
 
 def _pose(made: NuScenesSet, scene: int, data: Row) -> Row:
-    """Return where the car was, which turns slowly as it goes."""
+    """Return the pose of the car, which turns slowly."""
     seconds = (data["timestamp"] - made.sample_times_us(scene)[0]) / 1e6
     return {
         "token": data["ego_pose_token"],
@@ -155,7 +155,7 @@ def _pose(made: NuScenesSet, scene: int, data: Row) -> Row:
 
 
 def _annotation(scene: str, sample: Row) -> Row:
-    """Return the one box of a key frame: what stands beside the road."""
+    """Return the one box of a key frame: an object beside the road."""
     return {
         "token": _token("sample_annotation", sample["token"]),
         "sample_token": sample["token"],
@@ -170,8 +170,8 @@ def _annotation(scene: str, sample: Row) -> Row:
     }
 
 
-def _linked(rows: list[Row]) -> None:
-    """Give rows that follow each other the tokens of their neighbours."""
+def _link(rows: list[Row]) -> None:
+    """Set `prev` and `next` of consecutive rows to the tokens of their neighbours."""
     for row in rows:
         row["prev"] = row["next"] = ""
     for before, after in pairwise(rows):
@@ -179,13 +179,13 @@ def _linked(rows: list[Row]) -> None:
 
 
 def _nearest(times: list[int], moment: int) -> int:
-    place = bisect_left(times, moment)
-    return min(times[max(0, place - 1) : place + 1], key=lambda each: abs(each - moment))
+    after = bisect_left(times, moment)
+    return min(times[max(0, after - 1) : after + 1], key=lambda time: abs(time - moment))
 
 
-def _token(*what: object) -> str:
-    """Return 32 hexadecimal digits, as nuScenes has them, that follow from what they stand for."""
-    return sha256("/".join(map(str, what)).encode()).hexdigest()[:32]
+def _token(*parts: object) -> str:
+    """Return the token of `parts`: 32 hexadecimal digits, as in nuScenes."""
+    return sha256("/".join(map(str, parts)).encode()).hexdigest()[:32]
 
 
 def _yaw(radians: float) -> tuple[float, float, float, float]:
@@ -195,7 +195,7 @@ def _yaw(radians: float) -> tuple[float, float, float, float]:
 def _product(
     a: tuple[float, float, float, float], b: tuple[float, float, float, float]
 ) -> tuple[float, float, float, float]:
-    """Return the quaternion that turns by `b`, then by `a`; w, x, y, z."""
+    """Return the quaternion of the rotation by `b`, then by `a`; w, x, y, z."""
     aw, ax, ay, az = a
     bw, bx, by, bz = b
     return (
