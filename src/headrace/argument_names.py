@@ -81,8 +81,8 @@ _ANSWERS: tuple[tuple[str, dict[str, str]], ...] = (
     ),
     ("device_id num_gpus", {"gpu": "gpu", "decoding": "decoding=DecoderConfig.on_gpu(0)"}),
 )
-"""Names in PyTorch, torchvision, PyTorchVideo, decord, DALI or LeRobot, and headrace's arguments with
-their spelling; the suggestion is the first that the called function has."""
+"""Names in PyTorch, torchvision, PyTorchVideo, decord, DALI or LeRobot; and argument → how to write
+it. The suggestion is the first argument that the called function has."""
 
 _HERE = {name: here for names, here in _ANSWERS for name in names.split()}
 

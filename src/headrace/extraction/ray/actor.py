@@ -22,7 +22,7 @@ from headrace.records import from_dict, recorded, to_dict
 from headrace.runtime.child_spec import CompletedChild, FunctionSpec, Json
 from headrace.runtime.clock import Clock
 from headrace.runtime.persistent_child import PersistentChild
-from headrace.runtime.worker_protocol import BEGUN
+from headrace.runtime.worker_protocol import STARTED
 
 CHUNK, TOLD = "chunk", "told"
 
@@ -48,7 +48,7 @@ class ChunkRow:
         ending = CompletedChild(
             name=worker, exit_code=None, has_timed_out=False, seconds=0.0, tail="", error=why
         )
-        return cls(chunk=chunk, worker=worker, messages=([BEGUN, chunk, None],), ending=ending)
+        return cls(chunk=chunk, worker=worker, messages=([STARTED, chunk, None],), ending=ending)
 
 
 def asked(chunks: Mapping[str, Json]) -> dict[str, list[str]]:
