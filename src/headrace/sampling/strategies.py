@@ -6,6 +6,7 @@ Speed comes from GOP lengths (`decode_cost`) and a machine's decode times (`Spee
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -181,7 +182,7 @@ class _Table:
         self.frames = int(gop_lengths.sum())
         self._lengths = gop_lengths
         self._budget = budget
-        self._speed = speed
+        self._strategy = partial(_strategy, budget, speed)
         self._noise = noise
         self._cost_of = cost_of
 
@@ -231,22 +232,12 @@ class _Table:
         gops = len(self._lengths)
         others = self.frames - gops
         bound = bias_bound(np.array([1.0, 0.0]), np.array([gops, others]))
-        return self._strategy(
-            "keyframes only",
-            None,
-            1,
-            Assessment(
-                bias_bound=bound,
-                design_effect=1.0,
-                inflation=1.0,
-                inflation_at=1.0,
-                autocorrelation=(0.0,) * LAGS,
-                cost=DecodeCost(amplification=1, seeks=1, held_frames=0),
-                held_bytes=0,
-            ),
+        words = (
             f"do not train on it: {100 * others / self.frames:.1f} % of frames are never shown, "
-            f"and no weights make up for that; gradients may be off by up to {bound:.1f} σ",
+            f"and no weights make up for that; gradients may be off by up to {bound:.1f} σ"
         )
+        assessment = replace(_INDEPENDENT, bias_bound=bound)
+        return self._strategy("keyframes only", None, 1, assessment, words)
 
     def _row(
         self, name: str, sampler: Sampler, lookahead: int, words: str, why_not: str = ""
@@ -264,31 +255,6 @@ class _Table:
             assessment = replace(assessment, cost=self._cost_of(sampler, lookahead))
         return self._strategy(name, sampler, lookahead, assessment, words, why_not)
 
-    def _strategy(
-        self,
-        name: str,
-        sampler: Sampler | None,
-        lookahead: int,
-        assessment: Assessment,
-        words: str,
-        why_not: str = "",
-    ) -> Strategy:
-        return Strategy(
-            name=name,
-            sampler=sampler,
-            lookahead=lookahead,
-            cost=assessment.cost,
-            budget=self._budget,
-            speed=self._speed,
-            bias_bound=assessment.bias_bound,
-            design_effect=assessment.design_effect,
-            inflation=assessment.inflation,
-            autocorrelation=assessment.autocorrelation,
-            inflation_at=assessment.inflation_at,
-            words=words,
-            why_not=why_not,
-        )
-
     def _reason_against_bursts(self, size: int, waiting: float) -> str:
         budget = self._budget
         needed = budget.batch_size * (size + 1)
@@ -301,6 +267,45 @@ class _Table:
             mebibytes = (waiting - budget.later_frames) * budget.frame_bytes / 2**20
             return f"{mebibytes:,.0f} MiB more memory are needed for frames that wait"
         return ""
+
+
+_INDEPENDENT = Assessment(
+    bias_bound=0.0,
+    design_effect=1.0,
+    inflation=1.0,
+    inflation_at=1.0,
+    autocorrelation=(0.0,) * LAGS,
+    cost=DecodeCost(amplification=1, seeks=1, held_frames=0),
+    held_bytes=0,
+)
+"""Assessment of independent keyframes."""
+
+
+def _strategy(
+    budget: Budget,
+    speed: Speed,
+    name: str,
+    sampler: Sampler | None,
+    lookahead: int,
+    assessment: Assessment,
+    words: str,
+    why_not: str = "",
+) -> Strategy:
+    return Strategy(
+        name=name,
+        sampler=sampler,
+        lookahead=lookahead,
+        cost=assessment.cost,
+        budget=budget,
+        speed=speed,
+        bias_bound=assessment.bias_bound,
+        design_effect=assessment.design_effect,
+        inflation=assessment.inflation,
+        autocorrelation=assessment.autocorrelation,
+        inflation_at=assessment.inflation_at,
+        words=words,
+        why_not=why_not,
+    )
 
 
 def _best_bursts(rows: Iterable[Strategy], target: float | None) -> Strategy:
@@ -365,19 +370,14 @@ def compare_clips(
         ),
     )
     return tuple(
-        Strategy(
-            name=name,
-            sampler=sampler,
-            lookahead=lookahead,
-            cost=cost_of(sampler, lookahead),
-            budget=budget,
-            speed=speed,
-            bias_bound=0.0,
-            design_effect=1.0,
-            inflation=1.0,
-            autocorrelation=(0.0,) * LAGS,
-            inflation_at=1.0,
-            words=words,
+        _strategy(
+            budget,
+            speed,
+            name,
+            sampler,
+            lookahead,
+            replace(_INDEPENDENT, cost=cost_of(sampler, lookahead)),
+            words,
         )
         for name, sampler, lookahead, words in rows
     )

@@ -11,7 +11,6 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
 from headrace.testing.nuscenes_rows import tables_of
@@ -49,17 +48,11 @@ def _write_pictures(folder: Path, asked: NuScenesSet, rows: Iterable[Mapping[str
         path, taken_us = folder / str(row["filename"]), int(str(row["timestamp"]))
         path.parent.mkdir(parents=True, exist_ok=True)
         scene, index = frames[path.parent.name, taken_us]
-        picture = (
-            draw_picture(index, asked.size)
-            if asked.drive == "straight"
-            else _grey_of(asked.metres(scene, taken_us), asked.size)
-        )
+        picture = draw_picture(index, asked.size)
+        if asked.drive == "rocking":  # a uniform grey, brighter the further the car is
+            level = round(30 + 195 * asked.metres(scene, taken_us))
+            picture = np.full((*asked.size, 3), level, np.uint8)
         Image.fromarray(picture).save(path, quality=90)
-
-
-def _grey_of(metres: float, size: tuple[int, int]) -> NDArray[np.uint8]:
-    """Return a uniform grey, brighter the further the car is along its metre."""
-    return np.full((*size, 3), round(30 + 195 * metres), np.uint8)
 
 
 def _write_videos(folder: Path, asked: NuScenesSet) -> None:
