@@ -15,7 +15,7 @@ from headrace.errors import ConfigError, reason_of
 
 T = TypeVar("T")
 
-_DAMAGED: Final = "it is damaged or cut off, not whole JSON"
+_DAMAGED: Final = "it is damaged or truncated, not complete JSON"
 _CHARACTERS: Final = 60
 """Characters of a wrong value that a message shows, at most."""
 

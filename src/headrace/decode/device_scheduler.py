@@ -10,7 +10,7 @@ from av.codec.hwaccel import hwdevices_available
 
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.errors import BackendError
-from headrace.planning.earliest_completion import DeviceQueue, ThroughputEstimates, soonest
+from headrace.planning.earliest_completion import DeviceQueue, ThroughputEstimates, earliest_device
 from headrace.runtime.affinity import available_cores
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.fork_safety import ForkSafeLock, check_cuda_after_fork
@@ -88,7 +88,7 @@ class ScheduledJob:
 
 
 class DeviceScheduler:
-    """Sends each job where it is done soonest. Thread-safe; all decoders of a loader share one.
+    """Sends each job to the device that completes it first. Thread-safe; all decoders of a loader share one.
 
     Until jobs of a codec were measured on a way, rates of others' machines stand in; each way is
     tried once with each codec, and now and then again.
@@ -192,7 +192,7 @@ class DeviceScheduler:
             for way in ways:
                 has_begun = way == CPU or self._done[way].jobs
                 seconds[way] += 0 if has_begun else _GPU_BEGINS
-            way = soonest(self._queues(codec, ways), seconds)
+            way = earliest_device(self._queues(codec, ways), seconds)
             sent = ScheduledJob(way=way, codec=codec, seconds=seconds[way])
             self._under_way.append(sent)
             return sent
@@ -240,8 +240,8 @@ class DeviceScheduler:
         ]
         return {
             way: DeviceQueue(
-                at_once=self._at_once[way],
-                left=tuple(
+                parallel_jobs=self._at_once[way],
+                remaining_seconds=tuple(
                     max(0.0, each.seconds - each.spent_ns / 1e9)
                     for each in self._under_way
                     if each.way == way

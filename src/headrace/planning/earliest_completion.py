@@ -17,20 +17,20 @@ changed. This costs at most one slow job per 64."""
 class DeviceQueue:
     """Jobs in work on one device."""
 
-    at_once: int
+    parallel_jobs: int
     """Jobs that run at a time: cores of the CPU, decoders of a GPU."""
-    left: tuple[float, ...] = ()
+    remaining_seconds: tuple[float, ...] = ()
     """Estimated remaining seconds of each job, in the order they were sent."""
 
-    def done_in(self, seconds: float) -> float:
+    def completion_seconds(self, seconds: float) -> float:
         """Return the seconds until one more job, which takes `seconds`, would be complete."""
-        free = [0.0] * self.at_once
-        for remaining in self.left:
-            heapreplace(free, free[0] + remaining)
+        free = [0.0] * self.parallel_jobs
+        for seconds_left in self.remaining_seconds:
+            heapreplace(free, free[0] + seconds_left)
         return free[0] + seconds
 
 
-def soonest(queues: Mapping[str, DeviceQueue], seconds: Mapping[str, float]) -> str:
+def earliest_device(queues: Mapping[str, DeviceQueue], seconds: Mapping[str, float]) -> str:
     """Return the device that completes a job first; of equal ones, the first in `queues`.
 
     Jobs that are sent by this rule, in order, never end later than with all of them on one device,
@@ -40,7 +40,7 @@ def soonest(queues: Mapping[str, DeviceQueue], seconds: Mapping[str, float]) -> 
         queues: Device → its jobs in work, for each device that can run the job.
         seconds: Device → seconds that the job takes there.
     """
-    return min(queues, key=lambda device: queues[device].done_in(seconds[device]))
+    return min(queues, key=lambda device: queues[device].completion_seconds(seconds[device]))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ _FORWARD = (0.5, -0.5, 0.5, -0.5)
 rotations of nuScenes."""
 
 
-def tables_of(made: NuScenesSet) -> dict[str, list[Row]]:
+def tables_of(spec: NuScenesSet) -> dict[str, list[Row]]:
     """Return table name → rows, in the format of nuScenes v1.0."""
     tables: dict[str, list[Row]] = {
         "category": [
@@ -32,24 +32,24 @@ def tables_of(made: NuScenesSet) -> dict[str, list[Row]]:
                 "channel": channel,
                 "modality": "lidar" if channel == LIDAR else "camera",
             }
-            for channel in (*made.cameras, LIDAR)
+            for channel in (*spec.cameras, LIDAR)
         ],
         "map": [],
     }
-    for number in range(len(made.scenes)):
-        for name, rows in _scene(made, number).items():
+    for number in range(len(spec.scenes)):
+        for name, rows in _scene(spec, number).items():
             tables.setdefault(name, []).extend(rows)
     return tables
 
 
-def _scene(made: NuScenesSet, number: int) -> dict[str, list[Row]]:
-    name, times = made.scenes[number], made.sample_times_us(number)
+def _scene(spec: NuScenesSet, number: int) -> dict[str, list[Row]]:
+    name, times = spec.scenes[number], spec.sample_times_us(number)
     samples: list[Row] = [
         {"token": _token("sample", name, time), "timestamp": time, "scene_token": _token(name)}
         for time in times
     ]
     _link(samples)
-    shots = [_sensor_rows(made, number, channel) for channel in (*made.cameras, LIDAR)]
+    shots = [_sensor_rows(spec, number, channel) for channel in (*spec.cameras, LIDAR)]
     data = [row for rows, _ in shots for row in rows]
     annotations = [_annotation(name, row) for row in samples]
     _link(annotations)
@@ -77,7 +77,7 @@ def _scene(made: NuScenesSet, number: int) -> dict[str, list[Row]]:
         ],
         "sample": samples,
         "sample_data": data,
-        "ego_pose": [_pose(made, number, row) for row in data],
+        "ego_pose": [_pose(spec, number, row) for row in data],
         "calibrated_sensor": [calibrated for _, calibrated in shots],
         "instance": [
             {
@@ -92,18 +92,18 @@ def _scene(made: NuScenesSet, number: int) -> dict[str, list[Row]]:
     }
 
 
-def _sensor_rows(made: NuScenesSet, scene: int, channel: str) -> tuple[list[Row], Row]:
+def _sensor_rows(spec: NuScenesSet, scene: int, channel: str) -> tuple[list[Row], Row]:
     """Return a sensor's rows of sample_data in a scene, and its calibrated_sensor."""
-    name, samples = made.scenes[scene], made.sample_times_us(scene)
+    name, samples = spec.scenes[scene], spec.sample_times_us(scene)
     is_lidar = channel == LIDAR
-    times = made.lidar_times_us(scene) if is_lidar else made.camera_times_us(scene, channel)
+    times = spec.lidar_times_us(scene) if is_lidar else spec.camera_times_us(scene, channel)
     keys = {
         nearest
         for sample in samples
         if abs((nearest := _nearest(times, sample)) - sample) <= _KEY_TOLERANCE_US
     }
     calibrated = _token("calibrated_sensor", name, channel)
-    height, width = (0, 0) if is_lidar else made.size
+    height, width = (0, 0) if is_lidar else spec.size
     suffix = "pcd.bin" if is_lidar else "jpg"
     rows: list[Row] = [
         {
@@ -122,11 +122,11 @@ def _sensor_rows(made: NuScenesSet, scene: int, channel: str) -> tuple[list[Row]
         for time in times
     ]
     _link(rows)
-    return rows, _calibrated_sensor(made, calibrated, channel)
+    return rows, _calibrated_sensor(spec, calibrated, channel)
 
 
-def _calibrated_sensor(made: NuScenesSet, token: str, channel: str) -> Row:
-    height, width = made.size
+def _calibrated_sensor(spec: NuScenesSet, token: str, channel: str) -> Row:
+    height, width = spec.size
     row: Row = {"token": token, "sensor_token": _token("sensor", channel)}
     if channel == LIDAR:
         return row | {
@@ -134,7 +134,7 @@ def _calibrated_sensor(made: NuScenesSet, token: str, channel: str) -> Row:
             "rotation": list(_yaw(-math.pi / 2)),
             "camera_intrinsic": [],
         }
-    yaw = -2 * math.pi * made.cameras.index(channel) / len(made.cameras)
+    yaw = -2 * math.pi * spec.cameras.index(channel) / len(spec.cameras)
     focal = 0.8 * width
     return row | {
         "translation": [1.5 * math.cos(yaw), 0.5 * math.sin(yaw), 1.5],
@@ -143,14 +143,14 @@ def _calibrated_sensor(made: NuScenesSet, token: str, channel: str) -> Row:
     }
 
 
-def _pose(made: NuScenesSet, scene: int, data: Row) -> Row:
+def _pose(spec: NuScenesSet, scene: int, data: Row) -> Row:
     """Return the pose of the car, which turns slowly."""
-    seconds = (data["timestamp"] - made.sample_times_us(scene)[0]) / 1e6
+    seconds = (data["timestamp"] - spec.sample_times_us(scene)[0]) / 1e6
     return {
         "token": data["ego_pose_token"],
         "timestamp": data["timestamp"],
         "rotation": list(_yaw(_RADIANS_PER_SECOND * seconds)),
-        "translation": [made.metres(scene, data["timestamp"]), 10.0 * scene, 0.0],
+        "translation": [spec.metres(scene, data["timestamp"]), 10.0 * scene, 0.0],
     }
 
 
