@@ -1,4 +1,4 @@
-"""From requests to GOP jobs, in a window and a capacity; jobs go to the device that completes them first."""
+"""GOP jobs from requests, in a window and a capacity; the device that completes a job first."""
 
 import numpy as np
 import pytest

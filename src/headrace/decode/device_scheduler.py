@@ -88,7 +88,7 @@ class ScheduledJob:
 
 
 class DeviceScheduler:
-    """Sends each job to the device that completes it first. Thread-safe; all decoders of a loader share one.
+    """Sends each job to the device that completes it first. Thread-safe; shared by all decoders.
 
     Until jobs of a codec were measured on a way, rates of others' machines stand in; each way is
     tried once with each codec, and now and then again.
