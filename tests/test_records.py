@@ -105,9 +105,9 @@ def test_what_is_no_record_says_file_field_and_value(plain, field, found):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "it is damaged or cut off, not whole JSON"),
-        (to_json(REQUEST, version=3)[:-1], "it is damaged or cut off, not whole JSON"),
-        ("[" * 100_000, "it is damaged or cut off, not whole JSON"),
+        ("", "it is damaged or truncated, not complete JSON"),
+        (to_json(REQUEST, version=3)[:-1], "it is damaged or truncated, not complete JSON"),
+        ("[" * 100_000, "it is damaged or truncated, not complete JSON"),
         ("[3]", "it is JSON without the version of a layout"),
         (json.dumps(PLAIN_REQUEST), "it is JSON without the version of a layout"),
         (to_json(REQUEST, version=4), "its layout is version 4, not 3"),

@@ -59,7 +59,7 @@ def ask_worker(request: Request) -> Ended:
     )
     [child] = run_children([call], grace_seconds=1.0)
     found, status = list(child.messages), child.exit_code or 0
-    if child.is_good:
+    if child.has_succeeded:
         return Ended("done", answers=found)
     lines = [line.strip() for line in child.tail.splitlines()]
     places = [line for line in lines if line.startswith("File ")]

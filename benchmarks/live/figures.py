@@ -14,7 +14,7 @@ from benchmarks.record import Repeat, origin
 from benchmarks.worker import Ask
 from headrace.profiling.provenance import Provenance, Record
 from headrace.runtime.distribution import Distribution
-from headrace.runtime.threads import ticking
+from headrace.runtime.threads import call_every
 
 T = TypeVar("T")
 
@@ -154,7 +154,7 @@ def sampled(sample: Callable[[], T], every_seconds: float) -> Iterator[list[tupl
             series.append((round(seconds, 3), sample()))
 
     look()
-    with ticking(look, every_seconds):
+    with call_every(look, every_seconds):
         yield series
 
 

@@ -20,7 +20,7 @@ from headrace.decode.protocol import DecodeJob
 from headrace.live.drop_policy import DropPolicy
 from headrace.live.source import Event, LiveFrame
 from headrace.models.load import load_classifier
-from headrace.planning.gop_ranges import in_order
+from headrace.planning.gop_ranges import split_video
 from headrace.preprocess.levels import build_preprocess
 from headrace.profiling.session import Pace
 from headrace.runs.live.live_batches import ModelRunner
@@ -80,7 +80,7 @@ class OneThread:
         """See `LiveSource.frames`; each is decoded before it is due."""
         start_ns = None
         with closing(open_decoder(self._index)) as decoder:
-            for stretch in in_order(0, self._index):
+            for stretch in split_video(0, self._index):
                 for place, pixels in decoder.run(DecodeJob(stretch.wanted)):
                     moment_ns = waiter.clock.now_ns()
                     if self._rate is not None:

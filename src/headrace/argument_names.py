@@ -1,4 +1,4 @@
-"""Arguments by the names that other libraries have for them: answered with the name here."""
+"""Suggestions for arguments that have other names in other libraries."""
 
 import inspect
 from collections.abc import Callable, Collection, Iterable
@@ -81,14 +81,14 @@ _ANSWERS: tuple[tuple[str, dict[str, str]], ...] = (
     ),
     ("device_id num_gpus", {"gpu": "gpu", "decoding": "decoding=DecoderConfig.on_gpu(0)"}),
 )
-"""Names in PyTorch, torchvision, PyTorchVideo, decord, DALI or LeRobot, and for each argument here
-how it is written; the first that what was called has is the answer."""
+"""Names in PyTorch, torchvision, PyTorchVideo, decord, DALI or LeRobot; and argument → how to write
+it. The suggestion is the first argument that the called function has."""
 
 _HERE = {name: here for names, here in _ANSWERS for name in names.split()}
 
 
 def answers_names(called: Called) -> Called:
-    """Return a function, or a class, that answers arguments it does not have with those it has.
+    """Decorate a function or a class: unknown arguments raise an error with a suggestion.
 
         @answers_names
         def read_frames(videos, *, workers=None): ...
@@ -97,36 +97,36 @@ def answers_names(called: Called) -> Called:
     stays as it is, for `help`, editors and type checkers.
     """
     if isinstance(called, type):
-        called.__init__ = _answering(called.__init__, called.__name__)  # type: ignore[misc]
+        called.__init__ = _with_suggestions(called.__init__, called.__name__)  # type: ignore[misc]
         return called
-    return _answering(called, called.__name__)
+    return _with_suggestions(called, called.__name__)
 
 
 def check_names(called: str, given: Iterable[str], known: Collection[str]) -> None:
-    """Check that arguments are known to what was called.
+    """Check that a function or class has the given arguments.
 
     Args:
-        called: The name of what was called.
-        given: The names of the arguments.
-        known: The names that it takes.
+        called: The name of the function or class.
+        given: The names of the given arguments.
+        known: The names of its arguments.
 
     Raises:
-        CallError: one is not; names the argument that was probably meant, or all there are.
+        CallError: one is unknown; names the argument that was probably meant, or all arguments.
     """
     for name in given:
         if name not in known:
-            here = [text for each, text in _HERE.get(name, {}).items() if each in known]
-            near = here or get_close_matches(name, known, n=1)
+            suggestions = [text for own, text in _HERE.get(name, {}).items() if own in known]
+            near = suggestions or get_close_matches(name, known, n=1)
             answer = f"did you mean {near[0]}?" if near else f"it takes {', '.join(known)}"
             raise CallError(f"{called} has no argument {name!r}; {answer}")
 
 
-def _answering(function: Called, name: str) -> Called:
-    known = [each for each in inspect.signature(function).parameters if each != "self"]
+def _with_suggestions(function: Called, called: str) -> Called:
+    known = [name for name in inspect.signature(function).parameters if name != "self"]
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        check_names(name, kwargs, known)
+        check_names(called, kwargs, known)
         return function(*args, **kwargs)
 
     return call  # type: ignore[return-value]

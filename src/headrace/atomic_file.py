@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Atomic writes: a file is complete, or unchanged."""
 
 import os
 from contextlib import suppress
@@ -13,34 +13,36 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def write_bytes_whole(path: Path, content: bytes) -> None:
-    """Write `content`; what was there stays until all of it is written.
+    """Write `content`; the old file stays until all of it is written.
 
-    Any number of processes and threads may write one path at a time: the last to end has it, and
-    each begins a file of its own beside it. A process that is killed may leave that behind, under
-    a name that `partial_of(Path("*")).name` matches.
+    Any number of processes and threads may write one path at a time: the last to end wins; each
+    writes a temporary file beside it. A process that is killed may leave that file, under a name
+    that `partial_of(Path("*")).name` matches.
 
     Raises:
-        ConfigError: it cannot be written there.
+        ConfigError: the file cannot be written.
     """
     partial = None
     try:
-        partial = _claimed(path)
+        partial = _create_partial(path)
         partial.write_bytes(content)
         partial.replace(path)
     except OSError as error:
-        _forget(partial)
+        if partial is not None:
+            with suppress(OSError):  # the folder is gone, or not writable
+                partial.unlink(missing_ok=True)
         raise ConfigError(
             f"cannot write {path}: {reason_of(error)}; give a folder that can be written to"
         ) from error
 
 
 def partial_of(path: Path) -> Path:
-    """Return where a file or folder lies while it is written, where only one process may."""
+    """Return the temporary path of a file or folder that a single process writes."""
     return path.with_name(f".{path.name}.partial")
 
 
-def _claimed(path: Path) -> Path:
-    """Return an empty file that is nobody else's, on whatever machine."""
+def _create_partial(path: Path) -> Path:
+    """Create and return an empty file that no other writer uses, on any machine."""
     number = 0
     while True:
         partial = partial_of(path.with_name(f"{path.name}.{os.getpid()}-{number}"))
@@ -50,9 +52,3 @@ def _claimed(path: Path) -> Path:
             number += 1
         else:
             return partial
-
-
-def _forget(partial: Path | None) -> None:
-    if partial is not None:
-        with suppress(OSError):  # the folder is gone, or not ours
-            partial.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Options: what the fields of a configuration say of themselves, to people and to checks."""
+"""Options: help, bounds and checks in the annotations of a configuration's fields."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, fields
@@ -20,7 +20,7 @@ from headrace.errors import ConfigError
 from headrace.units import check_integers, one_of
 
 CAMERAS: Final = "Names of the cameras, with commas; all if not given."
-"""What `--cameras` is, of whatever command."""
+"""Help of `--cameras`, for all commands."""
 
 
 class Configuration(Protocol):
@@ -31,43 +31,43 @@ class Configuration(Protocol):
 
 @dataclass(frozen=True)
 class Option:
-    """Stands in the annotation of a field; the command line and `check_options` read it."""
+    """Annotation of a field, for the command line and `check_options`."""
 
     help: str
-    """One sentence: it is the field's documentation as well."""
+    """One sentence; also the field's documentation."""
     least: float | None = None
-    """Smallest value; of a tuple, of each of its numbers."""
+    """Smallest value; for a tuple, of each number."""
     most: float | None = None
     above: float | None = None
     """The value is greater than this."""
     flags: tuple[str, ...] = ()
-    """As they are typed; empty makes one of the field's name, `--no-...` beside a bool's."""
+    """Flags of the command line; empty: one from the field's name, and `--no-...` for a bool."""
     metavar: str | None = None
-    """What help calls the value; None names its type."""
+    """Name of the value in help; None: its type."""
     is_repeated: bool = False
-    """Of a tuple: the option is given once for each value, instead of with commas between them."""
+    """For a tuple: the option is repeated for each value, instead of commas between values."""
     check: Callable[[Any], object] | None = None
-    """Raises a `HeadraceError` for a value that cannot be used, before anything is opened."""
+    """Raises a `HeadraceError` for an invalid value, before any file is opened."""
     completions: Mapping[str, str] | None = None
-    """Values that a shell completes, each with a description."""
+    """Values for shell completion → their descriptions."""
     variable: str | None = None
-    """Environment variable that is read where the option is not given."""
+    """Environment variable to read where the option is not given."""
 
 
 @dataclass(frozen=True)
 class VideoArgument:
-    """Stands in the annotation of paths that are arguments: files, folders and lists of them."""
+    """Annotation of positional paths: files, folders and lists of them."""
 
     help: str = "Video files, or folders of them."
     is_needed: bool = True
-    """Whether there must be one."""
+    """Whether at least one must be given."""
     metavar: str | None = None
-    """What help calls them; None: by the field's name."""
+    """Their name in help; None: the field's name."""
 
 
 @dataclass(frozen=True)
 class SourceArgument(VideoArgument):
-    """Stands in the annotation of arguments that are kept as typed: paths, addresses, cameras."""
+    """Annotation of positional arguments that stay as typed: paths, addresses, cameras."""
 
 
 Videos: TypeAlias = Annotated[tuple[str, ...], VideoArgument()]
@@ -79,7 +79,7 @@ FrameSize: TypeAlias = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class OptionField:
-    """One field of a configuration, as its annotation tells."""
+    """A field of a configuration with its option."""
 
     name: str
     kind: Any
@@ -90,30 +90,30 @@ class OptionField:
 
     @property
     def item(self) -> Any:
-        """Type of each of any number of values, `int` of `tuple[int, ...]`; None if it is one."""
+        """Type of the values of a `tuple[type, ...]`; None for other types."""
         inside = get_args(self.kind)
         return inside[0] if get_origin(self.kind) is tuple and inside[1:] == (...,) else None
 
 
 def option_fields(configuration: type[Configuration]) -> list[OptionField]:
-    """Return the annotated fields in their order; others are no options."""
-    found = []
+    """Return the fields with an option, in order."""
+    options = []
     hints = hints_of(configuration, include_extras=True)
     for field in fields(configuration):
         kind, *notes = get_args(hints[field.name]) or [None]
         for note in notes:
             if isinstance(note, Option | VideoArgument):
-                found.append(
+                options.append(
                     OptionField(name=field.name, kind=kind, option=note, default=field.default)
                 )
-    return found
+    return options
 
 
 def check_options(configuration: Configuration) -> None:
-    """Hold every value against what its option allows; None passes where the type allows it.
+    """Check every value against its option; None passes where the type allows it.
 
     Raises:
-        ConfigError: one is not allowed; names the field, the value and what is possible.
+        ConfigError: a value is not allowed; names the field, the value and the allowed ones.
     """
     for field in option_fields(type(configuration)):
         value = getattr(configuration, field.name)

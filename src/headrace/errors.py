@@ -1,9 +1,9 @@
 """Every error headrace raises on purpose.
 
 HeadraceError(Exception)
-├─ ConfigError(HeadraceError, ValueError)     the caller asked for something impossible
-│  ├─ NoLengthError(ConfigError, TypeError)   the length of what never ends was asked for
-│  └─ CallError(ConfigError, TypeError)       called in a way that there is not
+├─ ConfigError(HeadraceError, ValueError)     an argument or option is invalid
+│  ├─ NoLengthError(ConfigError, TypeError)   len() of an endless loader
+│  └─ CallError(ConfigError, TypeError)       an unknown argument, or an invalid call
 ├─ BackendError(HeadraceError, RuntimeError)  a backend or an extra is missing or unfit
 ├─ MediaError(HeadraceError)                  one source is bad; the only kind a policy may skip
 │  ├─ OpenError                               it cannot be opened as video
@@ -14,7 +14,7 @@ HeadraceError(Exception)
 
 SkippedVideosWarning(UserWarning)             unusable sources were skipped, as requested
 
-A message says what was asked, what was found and what to do.
+A message names the request, the problem and the remedy.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,60 +25,61 @@ from typing import Any
 
 
 class HeadraceError(Exception):
-    """Base of every error headrace raises on purpose. Goes to other processes whole."""
+    """Base of every error headrace raises on purpose. Can be pickled."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Say how another process makes it again: without the arguments of its constructor."""
-        return _again, (type(self), self.args, vars(self))
+        """Return how pickle rebuilds it: without the arguments of its constructor."""
+        return _rebuild, (type(self), self.args, vars(self))
 
 
 _TRACEBACK = "(most recent call last)"
-_MOST_LINES, _MOST_CHARACTERS = 4, 200
+_MAX_LINES, _MAX_CHARACTERS = 4, 200
+"""Lines after one that ends with a colon, and characters of each."""
 
 
 def in_words(error: BaseException) -> str:
-    """Return an error of another library in one line: its kind, and what it says."""
+    """Return an error of another library in one line: its type and its message."""
     return f"{type(error).__name__}: {in_one_line(str(error)) or 'no reason given'}"
 
 
 def first_line(error: BaseException) -> str:
-    """Return what an error says in one line; its kind, where it says nothing."""
+    """Return an error's message in one line; its type, where it has none."""
     return in_one_line(str(error)) or type(error).__name__
 
 
 def in_one_line(text: str) -> str:
-    """Return what the text of an error says, in one line: the first one.
+    """Return the text of an error in one line: the first one.
 
-    Behind a traceback, it is the first line behind it. A line that ends with a colon announces
-    what follows ("Error(s) in loading state_dict for Net:"), up to four lines, each shortened.
+    After a traceback, it is the first line after it. A line that ends with a colon ("Error(s) in
+    loading state_dict for Net:") comes with up to four following lines, each shortened.
     """
     lines = text.strip().splitlines()
-    traced = [number for number, line in enumerate(lines) if _TRACEBACK in line]
-    if traced:
-        behind = lines[traced[-1] + 1 :]
-        lines = list(dropwhile(lambda line: not line or line[0].isspace(), behind))
-    said = lines[0].strip() if lines else ""
-    if not said.endswith(":"):
-        return said
-    follow = takewhile(str.strip, lines[1 : 1 + _MOST_LINES])
-    return " ".join([said, *(shorten(line, _MOST_CHARACTERS) for line in follow)])
+    tracebacks = [number for number, line in enumerate(lines) if _TRACEBACK in line]
+    if tracebacks:
+        after = lines[tracebacks[-1] + 1 :]
+        lines = list(dropwhile(lambda line: not line or line[0].isspace(), after))
+    message = lines[0].strip() if lines else ""
+    if not message.endswith(":"):
+        return message
+    details = takewhile(str.strip, lines[1 : 1 + _MAX_LINES])
+    return " ".join([message, *(shorten(line, _MAX_CHARACTERS) for line in details)])
 
 
 def last_words(output: str) -> str:
-    """Return what the output of a program ends with, in one line: its error, or its last line."""
+    """Return the end of a program's output in one line: its error, or its last line."""
     return in_one_line(output) if _TRACEBACK in output else output.rstrip().rpartition("\n")[2]
 
 
 class ConfigError(HeadraceError, ValueError):
-    """The caller asked for something impossible; the message says what is possible."""
+    """An argument or option is invalid; the message names the valid ones."""
 
 
 class NoLengthError(ConfigError, TypeError):
-    """The length of what never ends was asked for; a TypeError, as Python has it then."""
+    """`len()` of an endless loader; a TypeError, as Python raises for objects without a length."""
 
 
 class CallError(ConfigError, TypeError):
-    """Something was called with an argument, or in a way, that it does not have."""
+    """A call with an argument that does not exist, or in an invalid way."""
 
 
 class BackendError(HeadraceError, RuntimeError):
@@ -93,7 +94,7 @@ class MediaError(HeadraceError):
         self.source = source
         """The path or URL of the bad source, as the user gave it."""
         self.pts = pts
-        """The first frame it concerns, in ticks of the source's time base; None: all of them."""
+        """The first affected frame, in ticks of the source's time base; None: all frames."""
 
 
 class OpenError(MediaError):
@@ -105,25 +106,25 @@ class ScanError(MediaError):
 
 
 class DecodeError(MediaError):
-    """Frames that were asked for cannot be decoded."""
+    """Requested frames cannot be decoded."""
 
     def __init__(
         self, message: str, *, source: str, pts: int | None = None, missing: Sequence[int] = ()
     ) -> None:
         super().__init__(message, source=source, pts=pts)
         self.missing = tuple(missing)
-        """Indices of the frames that were asked for and could not be decoded, ascending."""
+        """Indices of the requested frames that could not be decoded, ascending."""
 
 
 class StageError(HeadraceError):
-    """A stage of a pipeline failed; `__cause__` is what it raised."""
+    """A stage of a pipeline failed; its exception is the `__cause__`."""
 
     def __init__(self, message: str, *, stage: str, item: object = None) -> None:
         super().__init__(message)
         self.stage = stage
         """Name of the stage that failed."""
         self.item = item
-        """The item it was working on."""
+        """The item in work."""
 
 
 class CacheError(HeadraceError):
@@ -139,32 +140,32 @@ class SkippedVideosWarning(UserWarning):
 
 
 def reason_of(error: OSError) -> str:
-    """Return the reason that the operating system gives, in lower case: "permission denied"."""
+    """Return the operating system's reason, in lower case: "permission denied"."""
     return (error.strerror or str(error)).lower()
 
 
 @contextmanager
 def file_errors(
-    asked: str,
-    cure: str = "give a folder that can be written to",
+    request: str,
+    remedy: str = "give a folder that can be written to",
     kind: Callable[[str], HeadraceError] = ConfigError,
 ) -> Iterator[None]:
-    """Around work on a file: what the system says against it is raised as an error of ours.
+    """Convert OSErrors of work on a file to headrace errors.
 
     `with file_errors(f"cannot read {path}", "give a JSON file"): ...`
 
     Args:
-        asked: What was asked, and of which file.
-        cure: What to do.
-        kind: Makes the error of its message.
+        request: What failed, and on which file.
+        remedy: What to do.
+        kind: Makes the error from its message.
     """
     try:
         yield
     except OSError as error:
-        raise kind(f"{asked}: {reason_of(error)}; {cure}") from error
+        raise kind(f"{request}: {reason_of(error)}; {remedy}") from error
 
 
-def _again(kind: type[HeadraceError], args: tuple[Any, ...], facts: dict[str, Any]) -> Any:
+def _rebuild(kind: type[HeadraceError], args: tuple[Any, ...], facts: dict[str, Any]) -> Any:
     error = kind.__new__(kind, *args)
     vars(error).update(facts)
     return error

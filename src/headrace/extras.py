@@ -1,4 +1,4 @@
-"""Optional parts of headrace: which are installed, and the error that says what adds one."""
+"""Extras of headrace: the installed ones, and the error for a missing one."""
 
 import re
 from collections.abc import Iterator
@@ -10,50 +10,50 @@ from headrace.errors import BackendError, first_line
 
 _PACKAGE = "headrace"
 _REQUIREMENT = re.compile(r"([\w.-]+)[^;]*?(?:>=\s*([\d.]+))?[^;]*;.*extra == ['\"](.+?)['\"]")
-"""Name, the lowest version if one is said, and the extra: `av<19,>=18.1; extra == 'run'`."""
+"""Name, lowest version if there is one, and extra: `av<19,>=18.1; extra == 'run'`."""
 
 
 @dataclass(frozen=True)
 class Extra:
-    """One optional part and the packages it is made of."""
+    """An extra and its packages."""
 
     name: str
     """The extra, as in `headrace[name]`."""
     packages: dict[str, str | None]
     """Package to its installed version; None where it is missing."""
     lowest: dict[str, str] = field(default_factory=dict)
-    """Package to the lowest version that will do, of those that have one."""
+    """Package to its lowest supported version, where it has one."""
 
     @property
     def is_installed(self) -> bool:
-        """Whether all of it is there."""
+        """Whether all its packages are installed."""
         return all(self.packages.values())
 
     @property
     def command(self) -> str:
-        """What adds it."""
+        """The command that adds it."""
         return command_for(self.name)
 
     def lacking(self) -> list[str]:
-        """Return what is missing or too old, each in words: `rich`, `pydantic>=2.10`."""
+        """Return the missing and outdated packages as requirements: `rich`, `pydantic>=2.10`."""
         return [
-            f"{name}>={self.lowest[name]}" if found else name
-            for name, found in self.packages.items()
-            if not found or _numbers(found) < _numbers(self.lowest.get(name, ""))
+            f"{name}>={self.lowest[name]}" if installed else name
+            for name, installed in self.packages.items()
+            if not installed or _release(installed) < _release(self.lowest.get(name, ""))
         ]
 
 
 def extras() -> list[Extra]:
     """Return every extra of headrace, in the order of its metadata."""
-    found: dict[str, Extra] = {}
+    by_name: dict[str, Extra] = {}
     for requirement in requires(_PACKAGE) or ():
-        if said := _REQUIREMENT.match(requirement):
-            package, lowest, name = said.groups()
-            extra = found.setdefault(name, Extra(name, {}, {}))
+        if match := _REQUIREMENT.match(requirement):
+            package, lowest, name = match.groups()
+            extra = by_name.setdefault(name, Extra(name, {}, {}))
             extra.packages[package] = _version(package)
             if lowest:
                 extra.lowest[package] = lowest
-    return list(found.values())
+    return list(by_name.values())
 
 
 def command_for(extra: str) -> str:
@@ -62,7 +62,7 @@ def command_for(extra: str) -> str:
 
 
 def check_extra(name: str, what: str, instead: str = "") -> None:
-    """Do nothing if an extra is there. Imports nothing of it. Some 5 ms.
+    """Check that an extra is installed, without importing it. Some 5 ms.
 
     Args:
         name: The extra.
@@ -70,7 +70,7 @@ def check_extra(name: str, what: str, instead: str = "") -> None:
         instead: What works without it; it ends the sentence.
 
     Raises:
-        BackendError: a package is missing or too old; says which, and what adds it.
+        BackendError: a package is missing or too old; names it, and the command that adds it.
     """
     for extra in extras():
         if extra.name == name and (lacking := extra.lacking()):
@@ -79,31 +79,31 @@ def check_extra(name: str, what: str, instead: str = "") -> None:
 
 @contextmanager
 def require(name: str, what: str, instead: str = "") -> Iterator[None]:
-    """Around an import of what an extra adds: `with require("redis", "a cache server"): ...`.
+    """Import the packages of an extra: `with require("redis", "a cache server"): ...`.
 
     The arguments are those of `check_extra`.
 
     Raises:
-        BackendError: the import fails; says what is missing, or why it fails, and what adds it.
+        BackendError: the import fails; names the reason, and the command that adds the extra.
     """
     try:
         yield
     except ImportError as error:
-        found = f"{(error.name or name).partition('.')[0]}, not installed here"
+        problem = f"{(error.name or name).partition('.')[0]}, not installed here"
         if not isinstance(error, ModuleNotFoundError):
-            found = f"{name}, which cannot be imported ({first_line(error)[:200]})"
-        raise _missing(name, what, found, instead) from error
+            problem = f"{name}, which cannot be imported ({first_line(error)[:200]})"
+        raise _missing(name, what, problem, instead) from error
 
 
-def _missing(name: str, what: str, found: str, instead: str) -> BackendError:
+def _missing(name: str, what: str, problem: str, instead: str) -> BackendError:
     end = f", or {instead}" if instead else ""
-    return BackendError(f"{what} needs {found}; {command_for(name)}{end}")
+    return BackendError(f"{what} needs {problem}; {command_for(name)}{end}")
 
 
-def _numbers(text: str) -> tuple[int, ...]:
-    """Return the release that a version begins with: "2.10.0rc1" is (2, 10, 0)."""
-    said = re.match(r"\d+(\.\d+)*", text)
-    return tuple(int(part) for part in said[0].split(".")) if said else ()
+def _release(text: str) -> tuple[int, ...]:
+    """Return the release of a version: "2.10.0rc1" is (2, 10, 0)."""
+    match = re.match(r"\d+(\.\d+)*", text)
+    return tuple(int(part) for part in match[0].split(".")) if match else ()
 
 
 def _version(package: str) -> str | None:

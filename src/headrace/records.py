@@ -1,4 +1,4 @@
-"""Records as JSON has them, and back: values by the types of their fields, one door for faults.
+"""Records to JSON and back, validated by the types of their fields.
 
 text = to_json(request, version=1)
 request = from_json(Request, text, file=path, version=1)
@@ -15,26 +15,26 @@ from headrace.errors import ConfigError, reason_of
 
 T = TypeVar("T")
 
-_DAMAGED: Final = "it is damaged or cut off, not whole JSON"
+_DAMAGED: Final = "it is damaged or truncated, not complete JSON"
 _CHARACTERS: Final = 60
-"""Characters of a wrong value that a message shows."""
+"""Characters of a wrong value that a message shows, at most."""
 
 _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
 def recorded(dataclass: type[T]) -> type[T]:
-    """Mark a dataclass as a record: unknown fields are refused when it is read."""
+    """Mark a dataclass as a record: reading it refuses unknown fields."""
     mark: Callable[[type[T]], type[T]] = with_config(ConfigDict(extra="forbid"))
     return mark(dataclass)
 
 
 def to_dict(record: Any) -> Any:
-    """Return a record, or a mapping of records, as JSON has it."""
+    """Return a record, or a mapping of records, as JSON values."""
     return _adapter(type(record)).dump_python(record, mode="json")
 
 
 def to_json(record: Any, *, version: int, indent: int | None = None) -> str:
-    """Return a record as JSON, the version of its layout in front."""
+    """Return a record as JSON; its layout's version is the first field."""
     return json.dumps({"version": version, **to_dict(record)}, indent=indent)
 
 
@@ -43,8 +43,8 @@ def from_dict(kind: type[T], data: Any, *, file: object) -> T:
 
     Args:
         kind: Its type.
-        data: What JSON gave.
-        file: Where that was read, for messages.
+        data: JSON values.
+        file: Their file, for messages.
 
     Raises:
         ConfigError: a field is unknown, missing or of another type; names file, field and value.
@@ -60,7 +60,7 @@ def from_json(kind: type[T], text: str, *, file: object, version: int) -> T:
     """Return the record that `text` holds: see `to_json`.
 
     Raises:
-        ConfigError: it is no JSON, its layout has another version, or as for `from_dict`.
+        ConfigError: it is not JSON, its layout has another version, or as for `from_dict`.
     """
     try:
         data = json.loads(text)
@@ -68,9 +68,9 @@ def from_json(kind: type[T], text: str, *, file: object, version: int) -> T:
         raise ConfigError(f"cannot read {file}: {_DAMAGED}") from error
     if not isinstance(data, dict) or "version" not in data:
         raise ConfigError(f"cannot read {file}: it is JSON without the version of a layout")
-    found = data.pop("version")
-    if found != version:
-        raise ConfigError(f"cannot read {file}: its layout is version {found!r}, not {version}")
+    actual = data.pop("version")
+    if actual != version:
+        raise ConfigError(f"cannot read {file}: its layout is version {actual!r}, not {version}")
     return from_dict(kind, data, file=file)
 
 
@@ -84,7 +84,8 @@ def fault_of(error: OSError | ValidationError) -> str:
     where = ".".join(map(str, first["loc"])) or "it"
     if first["type"] == "value_error":
         return f"{where}: {first['ctx']['error']}"
-    found = repr(first["input"])
-    shown = found if len(found) <= _CHARACTERS else f"{found[:_CHARACTERS]}…"
-    said = first["msg"].lower()
-    return f"{where}: {said}" if first["type"] == "missing" else f"{where}: {said}, found {shown}"
+    value, message = repr(first["input"]), first["msg"].lower()
+    if first["type"] == "missing":
+        return f"{where}: {message}"
+    shown = value if len(value) <= _CHARACTERS else f"{value[:_CHARACTERS]}…"
+    return f"{where}: {message}, found {shown}"

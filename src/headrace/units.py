@@ -1,4 +1,4 @@
-"""Values as people write them: sizes in bytes, spans of time, counts, one of several words."""
+"""Parsers and checks of values: sizes in bytes, durations, counts, words of a list."""
 
 import re
 from math import inf, isnan
@@ -15,10 +15,10 @@ _SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 def parse_bytes(size: int | str) -> int:
-    """Return a number of bytes: of "256MiB", "1.5 GiB", "2GB", "1048576", or a number itself.
+    """Return the bytes of "256MiB", "1.5 GiB", "2GB", "1048576", or of a number.
 
     Raises:
-        ConfigError: it is no such size, or below 1.
+        ConfigError: it is no size, or below 1.
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(size), re.ASCII)
     unit = None if match is None else _UNITS.get(match[2].upper())
@@ -31,36 +31,36 @@ def parse_bytes(size: int | str) -> int:
 
 
 def parse_seconds(text: str) -> float:
-    """Return the seconds that "200ms", "1.5s", "2 min", "12h" or "30d" are.
+    """Return the seconds of "200ms", "1.5s", "2 min", "12h" or "30d".
 
     Raises:
-        ConfigError: it is no such span of time, or 0.
+        ConfigError: it is no duration, or 0.
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|min|h|d)\s*", str(text), re.ASCII)
     seconds = float(match[1]) * _SECONDS[match[2]] if match else 0.0
     if not 0 < seconds < inf:
         raise ConfigError(
-            f'a span of time must read like "200ms", "1.5s", "2min", "12h" or "30d", got {text!r}'
+            f'a duration must read like "200ms", "1.5s", "2min", "12h" or "30d", got {text!r}'
         )
     return seconds
 
 
-def check_integers(least: int, **numbers: object) -> None:
-    """Check that each is an integer from `least` up, or None, which is for the callee to choose.
+def check_integers(minimum: int, **numbers: object) -> None:
+    """Check that each is an integer >= `minimum`, or None for a default.
 
     Raises:
-        ConfigError: one is not; says which, and what it is.
+        ConfigError: one is not; names it and its value.
     """
     for name, value in numbers.items():
-        if value is not None and not (isinstance(value, Integral) and int(value) >= least):
-            raise ConfigError(f"{name} must be an integer >= {least}, got {value!r}")
+        if value is not None and not (isinstance(value, Integral) and int(value) >= minimum):
+            raise ConfigError(f"{name} must be an integer >= {minimum}, got {value!r}")
 
 
 def one_of(kind: Any, **values: object) -> None:
-    """Check that each value is one of a `Literal`'s, or of a sequence of them.
+    """Check that each value is one of a `Literal`'s, or of a sequence.
 
     Raises:
-        ConfigError: one is not; names it, what is possible, and what was given.
+        ConfigError: one is not; names it, the choices and its value.
     """
     choices = get_args(kind) or tuple(kind)
     for name, value in values.items():
@@ -70,43 +70,43 @@ def one_of(kind: Any, **values: object) -> None:
             )
 
 
-def check_counts(least: int, most: int, **numbers: object) -> None:
-    """Check that each is an integer from `least` up to `most`.
+def check_counts(minimum: int, maximum: int, **numbers: object) -> None:
+    """Check that each is an integer in [minimum, maximum].
 
     Raises:
-        ConfigError: one is not; says which, and what it is.
+        ConfigError: one is not; names it and its value.
     """
     for name, value in numbers.items():
         if value is None:
-            raise ConfigError(f"{name} must be an integer >= {least}, got None")
-        check_integers(least, **{name: value})
-        if isinstance(value, Integral) and int(value) > most:
-            raise ConfigError(f"{name} must be at most {most:,}, got {value}")
+            raise ConfigError(f"{name} must be an integer >= {minimum}, got None")
+        check_integers(minimum, **{name: value})
+        if isinstance(value, Integral) and int(value) > maximum:
+            raise ConfigError(f"{name} must be at most {maximum:,}, got {value}")
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Return whether it is a real number: no NaN, no True or False, and no text."""
+    """Return whether a value is a real number; NaN, bools and texts are not."""
     if isinstance(value, bool):
         return False
     return isinstance(value, Real) and not isnan(value)
 
 
-def check_numbers(least: float, **numbers: object) -> None:
-    """Check that each is a number from `least` up, such as a tolerance.
+def check_numbers(minimum: float, **numbers: object) -> None:
+    """Check that each is a number >= `minimum`, such as a tolerance.
 
     Raises:
-        ConfigError: one is not; says which, and what it is.
+        ConfigError: one is not; names it and its value.
     """
     for name, value in numbers.items():
-        if not (is_number(value) and value >= least):
-            raise ConfigError(f"{name} must be a number >= {least:g}, got {value!r}")
+        if not (is_number(value) and value >= minimum):
+            raise ConfigError(f"{name} must be a number >= {minimum:g}, got {value!r}")
 
 
 def check_switches(**switches: object) -> None:
     """Check that each is True or False.
 
     Raises:
-        ConfigError: one is not, such as "no", which would count as True; says which.
+        ConfigError: one is not, such as "no", which would count as True; names it.
     """
     for name, value in switches.items():
         if not isinstance(value, bool):

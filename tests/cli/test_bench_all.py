@@ -84,7 +84,7 @@ def test_the_page_can_be_rendered_again_and_printed(call, tmp_path):
     (tmp_path / "all.json").write_text("{")
     code, _, err = call("report", tmp_path)
     assert (code, err.count("\n")) == (2, 1)
-    assert "all.json: it is damaged or cut off, not whole JSON; headrace bench all" in err
+    assert "all.json: it is damaged or truncated, not complete JSON; headrace bench all" in err
 
 
 def test_a_real_experiment_is_measured_then_taken(call, tmp_path):

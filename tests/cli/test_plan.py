@@ -11,7 +11,7 @@ import headrace
 from headrace.bench.sampling import SamplingConfig
 from headrace.planner.decode_speed import measure_speed
 from headrace.planner.plan_config import PlanConfig
-from headrace.sampling.rho_estimate import TAKEN_RHO
+from headrace.sampling.rho_estimate import DEFAULT_RHO
 from headrace.sampling.strategies import Noise
 from headrace.testing import damage
 from headrace.testing.synth import SynthClip, write_clip
@@ -63,7 +63,7 @@ def test_real_clips_are_planned_in_words(call):
 
 def test_each_strategy_has_a_row_and_one_is_marked(plan):
     out = plan()
-    assert f"frames gave {TAKEN_RHO} on real clips" in out
+    assert f"frames gave {DEFAULT_RHO} on real clips" in out
     lines = out.splitlines()
     table = lines[lines.index("") + 4 :][:5]
     names = [line[3:25].strip() for line in table]
@@ -127,7 +127,7 @@ def test_what_is_not_possible_or_cannot_be_read_is_said_in_the_plan(plan, clips)
 
 def test_one_rho_is_taken_wherever_nobody_measured_it():
     """So that `plan` and `bench sampling` tell the same of the same bursts."""
-    assert PlanConfig().rho == SamplingConfig(videos=("a.mp4",)).rho == Noise().rho == TAKEN_RHO
+    assert PlanConfig().rho == SamplingConfig(videos=("a.mp4",)).rho == Noise().rho == DEFAULT_RHO
 
 
 def test_times_that_do_not_add_up_are_said(plan, monkeypatch):

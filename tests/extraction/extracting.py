@@ -21,7 +21,9 @@ from headrace.video.stream_index import StreamIndex
 
 
 def at_the_second_video(fault, *given):
-    faults.before(FrameWorker, "do", act=fault, where=lambda worker, speaker: speaker.told[0] == 1)
+    faults.before(
+        FrameWorker, "do", act=fault, where=lambda worker, speaker: speaker.payload[0] == 1
+    )
     return extract_frames(*given)
 
 

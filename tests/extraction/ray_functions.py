@@ -10,28 +10,28 @@ import psutil
 from headrace.atomic_file import write_whole
 from headrace.extraction.journal import Journal, JournalEntry
 from headrace.runtime.posix import file_lock
-from headrace.runtime.worker_protocol import rounds_to_do
+from headrace.runtime.worker_protocol import iter_rounds
 
 
 def squares(argument, send):
     """Writes the square of the number that a chunk says, or suffers the fault that it says."""
     journal = Journal(Path(argument["folder"]))
     with journal.as_worker():
-        for speakers in rounds_to_do(argument, send):
+        for speakers in iter_rounds(argument, send):
             begun = []
             for speaker in speakers:
-                speaker.begin()
+                speaker.report_started()
                 begun.append(speaker)
             for speaker in begun:
-                _suffer(speaker.told.get("fault"), journal.folder.parent)
-                speaker.has_read()
-                speaker.say({"process": os.getpid(), "worker": argument["worker"]})
-                text = str(speaker.told["number"] ** 2)
+                _suffer(speaker.payload.get("fault"), journal.folder.parent)
+                speaker.report_decoded()
+                speaker.send({"process": os.getpid(), "worker": argument["worker"]})
+                text = str(speaker.payload["number"] ** 2)
                 write_whole(journal.folder / speaker.chunk, text)
                 journal.write(
                     speaker.chunk, JournalEntry(files=((speaker.chunk, len(text)),), facts=None)
                 )
-                speaker.done()
+                speaker.report_done()
 
 
 class Means:

@@ -15,7 +15,7 @@ from headrace.extraction.extraction_options import OutputSpec
 from headrace.extraction.journal import Journal
 from headrace.extraction.ray.open_cluster import on_ray
 from headrace.extraction.ray.settings import RaySettings
-from headrace.runtime.worker_pool import PoolTask, work_through
+from headrace.runtime.worker_pool import PoolTask, run_chunks
 
 
 def main() -> None:
@@ -37,15 +37,15 @@ def main() -> None:
             workers=1,
             stall_seconds=asked["stall_seconds"],
         )
-        outcome = work_through(
+        outcome = run_chunks(
             work,
             {name: told for name, told in todo.items() if name not in done},
-            on_said=lambda worker, chunk, what: said.append(what),
+            on_message=lambda worker, chunk, what: said.append(what),
             on_done=done_here,
             run=on_ray(RaySettings(address=asked["address"])),
         )
     came = {
-        "fallen": outcome.fallen,
+        "fallen": outcome.poisoned,
         "is_interrupted": outcome.is_interrupted,
         "were_done": sorted(done),
         "done": done_now,

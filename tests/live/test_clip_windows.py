@@ -11,7 +11,7 @@ from live.live_frames import frame, item
 def clips_of(shape, frames):
     """(numbers, cause) of each group, and how many frames they end together."""
     windows = shape.windows()
-    groups = [g for k, f in enumerate(frames) for g in windows.take(item(k, f))]
+    groups = [g for k, f in enumerate(frames) for g in windows.add(item(k, f))]
     groups += windows.flush()
     return groups
 

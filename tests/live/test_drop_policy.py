@@ -71,7 +71,7 @@ def test_a_batch_lets_go_only_the_frames_that_are_too_old():
     grouping = StaleFilter(SlidingWindows(length=4), AgeLimit(seconds=0.2, clock=clock))
     arrivals = [700, 790, 850, 990]
     items = [item(k, frame(k, arrived_ns=at * MS)) for k, at in enumerate(arrivals)]
-    groups = [group for each in items for group in grouping.take(each)]
+    groups = [group for each in items for group in grouping.add(each)]
     assert [(group.cause, [i.index for i in group.items]) for group in groups] == [
         (STALE, [0]),
         (STALE, [1]),

@@ -5,7 +5,7 @@ import torch
 from torch import distributed
 
 from headrace.loaders.ranks import agreement, shard_of
-from headrace.runtime.rank_processes import run_together
+from headrace.runtime.rank_processes import run_ranks
 from loaders.cameras.clips import write_layout
 from loaders.rank_tasks import RankTask, ask_rank
 
@@ -30,7 +30,7 @@ def said(tmp_path_factory):
         RankTask(f"file://{folder}/rendezvous", rank, tuple(each[rank] for each in opened.values()))
         for rank in (0, 1)
     ]
-    found = run_together(ask_rank, tasks, timeout_seconds=120)[0]
+    found = run_ranks(ask_rank, tasks, timeout_seconds=120)[0]
     assert [each[:2] for each in found] == [(0, 2), (1, 2)]
     return dict(zip(opened, zip(*(each[2] for each in found), strict=True), strict=True))
 

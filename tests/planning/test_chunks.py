@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from headrace import ConfigError, StreamIndex
 from headrace.planning.chunks import chunks_of
-from headrace.planning.gop_ranges import GopRange, batch_parts, in_order, stretches
+from headrace.planning.gop_ranges import GopRange, split_batches, split_ranges, split_video
 from headrace.testing.synth import SynthClip, write_clip
 
 PIXELS = 64 * 96
@@ -22,7 +22,7 @@ def index(tmp_path_factory):
 
 
 def chunks(index, wanted, **given):
-    asked = {"frame_cost": 3 * PIXELS, "most": 60 * PIXELS} | given
+    asked = {"frame_cost": 3 * PIXELS, "max_cost": 60 * PIXELS} | given
     return chunks_of(2, index, np.array(wanted, np.int64), **asked)
 
 
@@ -34,7 +34,9 @@ def inside(chunk, wanted):
     wanted=st.sets(st.integers(0, 119)), most=st.integers(1, 500), frame_cost=st.integers(0, 200)
 )
 def test_every_wanted_frame_is_in_one_chunk(index, wanted, most, frame_cost):
-    found = chunks(index, sorted(wanted), most=float(most * PIXELS), frame_cost=frame_cost * PIXELS)
+    found = chunks(
+        index, sorted(wanted), max_cost=float(most * PIXELS), frame_cost=frame_cost * PIXELS
+    )
     frames = [inside(chunk, wanted) for chunk in found]
     assert [n for each in frames for n in each] == sorted(wanted)
     assert [len(each) for each in frames] == [chunk.frames for chunk in found]
@@ -42,13 +44,13 @@ def test_every_wanted_frame_is_in_one_chunk(index, wanted, most, frame_cost):
 
 @given(wanted=st.sets(st.integers(0, 119)), most=st.integers(1, 500))
 def test_no_gop_is_in_two_chunks_where_decoding_is_most_of_the_work(index, wanted, most):
-    found = chunks(index, sorted(wanted), most=float(most * PIXELS), frame_cost=2 * PIXELS)
+    found = chunks(index, sorted(wanted), max_cost=float(most * PIXELS), frame_cost=2 * PIXELS)
     gops = [{index.gop_of(n) for n in inside(chunk, wanted)} for chunk in found]
     assert sum(map(len, gops)) == len(set().union(*gops))
 
 
 def test_chunks_cost_the_same_but_for_a_gop(index):
-    costs = [chunk.cost for chunk in chunks(index, range(120), most=100.0 * PIXELS)]
+    costs = [chunk.cost for chunk in chunks(index, range(120), max_cost=100.0 * PIXELS)]
     assert len(costs) == 5
     [gop] = {chunk.cost for chunk in chunks(index, range(7))}
     assert max(costs) - min(costs) <= gop
@@ -67,8 +69,8 @@ def one_gop(tmp_path_factory):
 
 def test_a_gop_is_cut_where_most_of_its_work_is_behind_the_decoder(one_gop):
     """Into pieces that cost the same, and together about an eighth more than it whole."""
-    [whole] = chunks(one_gop, range(100), frame_cost=40 * PIXELS, most=1e9)
-    cut = chunks(one_gop, range(100), frame_cost=40 * PIXELS, most=100.0 * PIXELS)
+    [whole] = chunks(one_gop, range(100), frame_cost=40 * PIXELS, max_cost=1e9)
+    cut = chunks(one_gop, range(100), frame_cost=40 * PIXELS, max_cost=100.0 * PIXELS)
     costs = [chunk.cost for chunk in cut]
     assert len(cut) == 10
     assert max(costs) < 1.1 * min(costs)
@@ -78,7 +80,7 @@ def test_a_gop_is_cut_where_most_of_its_work_is_behind_the_decoder(one_gop):
 
 @pytest.mark.parametrize(("frame_cost", "most"), [(1, 1), (40, 4000)])
 def test_a_gop_stays_whole_that_is_mostly_decoded_or_costs_little(one_gop, frame_cost, most):
-    given = {"frame_cost": frame_cost * PIXELS, "most": float(most * PIXELS)}
+    given = {"frame_cost": frame_cost * PIXELS, "max_cost": float(most * PIXELS)}
     assert len(chunks(one_gop, range(100), **given)) == 1
 
 
@@ -95,7 +97,7 @@ def test_names_tell_chunks_apart_and_sort_in_order(index):
 @given(wanted=st.sets(st.integers(0, 119), min_size=1), at_least=st.integers(1, 70))
 def test_every_wanted_frame_is_in_one_stretch_and_no_gop_in_two(index, wanted, at_least):
     asked = np.array(sorted(wanted), np.int64)
-    plan = list(stretches(3, index, asked, at_least=at_least))
+    plan = list(split_ranges(3, index, asked, at_least=at_least))
     assert [n for stretch in plan for n in stretch.wanted] == asked.tolist()
     gops = [{index.gop_of(n) for n in stretch.wanted} for stretch in plan]
     assert sum(map(len, gops)) == len(set().union(*gops))
@@ -104,20 +106,22 @@ def test_every_wanted_frame_is_in_one_stretch_and_no_gop_in_two(index, wanted, a
 
 @given(wanted=st.sets(st.integers(0, 119), min_size=1), at_least=st.integers(1, 70))
 def test_a_stretch_never_jumps_over_a_gop(index, wanted, at_least):
-    for stretch in stretches(0, index, np.array(sorted(wanted), np.int64), at_least=at_least):
+    for stretch in split_ranges(0, index, np.array(sorted(wanted), np.int64), at_least=at_least):
         gops = sorted({index.gop_of(n) for n in stretch.wanted})
         assert gops == list(range(gops[0], gops[-1] + 1))
 
 
 def test_short_gops_are_kept_together_until_they_are_worth_a_seek(index):
-    plan = list(in_order(0, index, at_least=16))
+    plan = list(split_video(0, index, at_least=16))
     assert [len(stretch.wanted) for stretch in plan][:-1] == [21] * (len(plan) - 1)
 
 
 def test_a_stride_takes_every_nth_frame(index):
-    assert [n for s in in_order(0, index, stride=13) for n in s.wanted] == list(range(0, 120, 13))
+    assert [n for s in split_video(0, index, stride=13) for n in s.wanted] == list(
+        range(0, 120, 13)
+    )
     with pytest.raises(ConfigError, match="stride must be an integer >= 1, got 0"):
-        in_order(0, index, stride=0)
+        split_video(0, index, stride=0)
 
 
 def stretches_of(lengths: list[int]) -> list[GopRange]:
@@ -132,7 +136,7 @@ def stretches_of(lengths: list[int]) -> list[GopRange]:
 )
 def test_every_frame_has_one_place_in_batches_of_the_size(lengths, batch_size, most):
     total = sum(lengths)
-    plan = list(batch_parts(stretches_of(lengths), total, batch_size=batch_size, most=most))
+    plan = list(split_batches(stretches_of(lengths), total, batch_size=batch_size, max_frames=most))
     assert [len(stretch.wanted) for stretch, _ in plan] == lengths
     for stretch, parts in plan:
         assert [n for part in parts for n in part.wanted] == list(stretch.wanted)

@@ -1,4 +1,4 @@
-"""From requests to GOP jobs, in a window and a capacity; jobs go where they are soonest done."""
+"""GOP jobs from requests, in a window and a capacity; the device that completes a job first."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from headrace.planning.earliest_completion import (
     TRY_AGAIN,
     DeviceQueue,
     ThroughputEstimates,
-    soonest,
+    earliest_device,
 )
 from headrace.planning.lookahead import look_ahead
 from headrace.sampling.decode_cost import lookahead_cost
@@ -192,10 +192,11 @@ def makespan(jobs, at_once, ways=("cpu", "gpu")):
     ended, went = 0.0, []
     for job in jobs:
         queues = {
-            way: DeviceQueue(at_once=at_once[way], left=tuple(each)) for way, each in left.items()
+            way: DeviceQueue(parallel_jobs=at_once[way], remaining_seconds=tuple(each))
+            for way, each in left.items()
         }
-        way = soonest(queues, job)
-        ended = max(ended, queues[way].done_in(job[way]))
+        way = earliest_device(queues, job)
+        ended = max(ended, queues[way].completion_seconds(job[way]))
         left[way].append(job[way])
         went.append(way)
     return ended, went
@@ -215,10 +216,10 @@ def test_no_job_goes_where_it_cannot_be_done(jobs, at_once, way):
 
 
 def test_a_job_waits_for_the_first_place_that_is_free():
-    assert DeviceQueue(at_once=2, left=()).done_in(3) == 3
-    assert DeviceQueue(at_once=2, left=(5,)).done_in(3) == 3
-    assert DeviceQueue(at_once=2, left=(5, 4)).done_in(3) == 7
-    assert DeviceQueue(at_once=2, left=(5, 4, 2)).done_in(3) == 8
+    assert DeviceQueue(parallel_jobs=2, remaining_seconds=()).completion_seconds(3) == 3
+    assert DeviceQueue(parallel_jobs=2, remaining_seconds=(5,)).completion_seconds(3) == 3
+    assert DeviceQueue(parallel_jobs=2, remaining_seconds=(5, 4)).completion_seconds(3) == 7
+    assert DeviceQueue(parallel_jobs=2, remaining_seconds=(5, 4, 2)).completion_seconds(3) == 8
 
 
 def test_a_fast_way_is_left_for_a_slow_one_once_its_queue_is_longer():
@@ -229,8 +230,8 @@ def test_a_fast_way_is_left_for_a_slow_one_once_its_queue_is_longer():
 
 
 def test_equal_ways_give_the_one_that_is_named_first():
-    queues = {"cpu": DeviceQueue(at_once=1), "gpu": DeviceQueue(at_once=1)}
-    assert soonest(queues, {"cpu": 1.0, "gpu": 1.0}) == "cpu"
+    queues = {"cpu": DeviceQueue(parallel_jobs=1), "gpu": DeviceQueue(parallel_jobs=1)}
+    assert earliest_device(queues, {"cpu": 1.0, "gpu": 1.0}) == "cpu"
 
 
 def test_what_is_not_measured_yet_is_estimated_by_what_it_begins_with():

@@ -73,7 +73,7 @@ def _text(**changes: object) -> str:
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("", "damaged or cut off, not whole JSON; record it again"),
+        ("", "damaged or truncated, not complete JSON; record it again"),
         (_text()[:-30], "damaged or cut off"),
         ("\x00\x01", "damaged or cut off"),
         (

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from headrace.errors import DecodeError
-from headrace.runtime.hang_detector import end_if_stalled, may_rest
-from headrace.runtime.persistent_child import fed_messages
-from headrace.runtime.worker_protocol import claimed_chunks
+from headrace.runtime.hang_detector import arm_watchdog, disarm_watchdog
+from headrace.runtime.persistent_child import iter_messages
+from headrace.runtime.worker_protocol import iter_claimed_chunks
 
 
 def squared(number, send):
@@ -54,21 +54,21 @@ def leaving_a_child(fifo, send):
 
 
 def stalling(seconds, send):
-    end_if_stalled(seconds)
+    arm_watchdog(seconds)
     while True:
         signal.pause()
 
 
 def resting(seconds, send):
-    end_if_stalled(seconds)
-    may_rest()
+    arm_watchdog(seconds)
+    disarm_watchdog()
     signal.sigtimedwait([signal.SIGUSR1], 2 * seconds)
 
 
 def adding(argument, send):
     """Adds what it is fed to its argument, and dies of a negative number."""
     total = argument
-    for number in fed_messages(send):
+    for number in iter_messages(send):
         if number < 0:
             os.kill(os.getpid(), signal.SIGSEGV)
         total += number
@@ -87,7 +87,7 @@ def with_a_child(value, send):
 
 
 def fed_and_holding(argument, send):
-    for _ in fed_messages(send):
+    for _ in iter_messages(send):
         holding_the_interpreter(None, send)
 
 
@@ -102,21 +102,21 @@ def working(argument, send):
     Before that it has read those of the planned kinds.
     """
     plan = argument["plan"]
-    claimed = claimed_chunks(argument, send)
+    claimed = iter_claimed_chunks(argument, send)
     for speakers in ([each] for each in claimed) if plan.get("one_by_one") else [[*claimed]]:
         for speaker in speakers:
-            speaker.begin()
+            speaker.report_started()
         for speaker in speakers:
-            if speaker.told in plan.get("reads", ()):
-                speaker.has_read()
+            if speaker.payload in plan.get("reads", ()):
+                speaker.report_decoded()
         with Path(argument["notes"]).open("a") as notes:
             notes.write(" ".join(speaker.chunk for speaker in speakers) + "\n")
-        if any(speaker.told == "bad" for speaker in speakers):
+        if any(speaker.payload == "bad" for speaker in speakers):
             if "signal" not in plan:
                 raise MemoryError
             os.kill(os.getpid(), plan["signal"])
         for speaker in speakers:
-            speaker.done()
+            speaker.report_done()
 
 
 @contextmanager

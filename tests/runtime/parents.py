@@ -6,7 +6,7 @@ import threading
 from headrace.runtime.child_spec import CommandSpec, FunctionSpec
 from headrace.runtime.persistent_child import PersistentChild
 from headrace.runtime.process_pipeline import ProcessPipeline, ProcessStage
-from headrace.runtime.rank_processes import run_together
+from headrace.runtime.rank_processes import run_ranks
 from headrace.runtime.supervisor import run_children
 from runtime import child_functions
 
@@ -26,7 +26,7 @@ def call(function=child_functions.holding_the_interpreter):
 
 
 def feed():
-    PersistentChild(FunctionSpec(name="one", function=child_functions.fed_and_holding), say).do(1)
+    PersistentChild(FunctionSpec(name="one", function=child_functions.fed_and_holding), say).run(1)
 
 
 def run_line():
@@ -45,7 +45,7 @@ PARENTS = {
     "a function with a child of its own": lambda: call(child_functions.with_a_child),
     "children of a thread": lambda: threading.Thread(target=call).start(),
     "a child that is fed": feed,
-    "ranks": lambda: run_together(child_functions.rank_holding, [0], timeout_seconds=60),
+    "ranks": lambda: run_ranks(child_functions.rank_holding, [0], timeout_seconds=60),
     "a line": run_line,
 }
 

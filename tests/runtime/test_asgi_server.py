@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from headrace.errors import ConfigError, StageError
-from headrace.runtime.asgi_server import MOST_CONNECTIONS, UNREAD_SECONDS, Server, listen
+from headrace.runtime.asgi_server import MAX_CONNECTIONS, UNREAD_SECONDS, Server, listen
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
@@ -65,10 +65,10 @@ def test_those_who_are_too_many_are_cut_and_the_others_answered():
     with ExitStack() as stack, Server(hello, listener):
         connected = [
             stack.enter_context(socket.create_connection(listener.getsockname()))
-            for _ in range(MOST_CONNECTIONS + 20)
+            for _ in range(MAX_CONNECTIONS + 20)
         ]
-        cut = sum(received(each) == b"" for each in connected[MOST_CONNECTIONS:])
-        for each in connected[100:MOST_CONNECTIONS]:
+        cut = sum(received(each) == b"" for each in connected[MAX_CONNECTIONS:])
+        for each in connected[100:MAX_CONNECTIONS]:
             each.close()
         connected[0].sendall(REQUEST)
         reply = received(connected[0])

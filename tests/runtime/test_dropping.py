@@ -137,7 +137,7 @@ def test_items_stay_in_the_queue_before_until_there_is_room_for_their_group():
         yield from range(1, 30)
         overflowed.set()
 
-    batch = windows(1, lambda values: taken.set() or values, room=room)
+    batch = windows(1, lambda values: taken.set() or values, limiter=room)
     line = Pipeline(source=source(), stages=[batch], overflow="drop_oldest", capacity=1)
     found = []
     with line.run(clock=FakeClock()) as run:
@@ -146,7 +146,7 @@ def test_items_stay_in_the_queue_before_until_there_is_room_for_their_group():
                 continue
             found += item.value
             happens(overflowed)
-            room.give(1)
+            room.release(1)
     flow = run.flow()
     assert found == [0, 29]
     assert flow.dropped == {("source", "overflow"): 28}
@@ -155,19 +155,19 @@ def test_items_stay_in_the_queue_before_until_there_is_room_for_their_group():
 
 def test_a_group_that_is_dropped_leaves_its_place_to_the_next():
     room = CapacityLimiter(1, clock=FakeClock())
-    batch = windows(2, lambda values: DroppedItem("odd") if values[0] % 4 else values, room=room)
+    batch = windows(2, lambda values: DroppedItem("odd") if values[0] % 4 else values, limiter=room)
     found = []
     with Pipeline(source=range(12), stages=[batch]).run() as run:
         for item in run:
             if not item.is_dropped:
                 found.append(item.value)
-                room.give(1)
+                room.release(1)
     assert found == [[0, 1], [4, 5], [8, 9]]
-    assert room.most_taken == 1
+    assert room.max_in_use == 1
 
 
 def test_a_gather_that_waits_for_room_ends_with_the_run():
-    batch = windows(1, list, room=CapacityLimiter(1, clock=FakeClock()))
+    batch = windows(1, list, limiter=CapacityLimiter(1, clock=FakeClock()))
     with Pipeline(source=range(10), stages=[batch]).run() as run:
         next(run)
     assert headrace_threads() == set()
@@ -184,7 +184,9 @@ def test_what_sheds_goes_on_dropping_while_what_comes_after_it_is_stuck():
         happens(opened)
         return values
 
-    first = windows(1, lambda values: values if values[0] < 2 else DroppedItem("late"), sheds=True)
+    first = windows(
+        1, lambda values: values if values[0] < 2 else DroppedItem("late"), drops_freely=True
+    )
     line = Pipeline(
         source=source(), stages=[first, Stage(name="stuck", function=stuck)], capacity=1
     )
@@ -195,11 +197,11 @@ def test_what_sheds_goes_on_dropping_while_what_comes_after_it_is_stuck():
 
 def test_places_are_taken_at_once_or_not_at_all():
     room = CapacityLimiter(2)
-    assert room.take_at_once(2)
-    assert not room.take_at_once(1)
-    room.give(1)
-    assert room.take_at_once(1)
-    assert (room.taken, room.most_taken) == (2, 2)
+    assert room.acquire_nowait(2)
+    assert not room.acquire_nowait(1)
+    room.release(1)
+    assert room.acquire_nowait(1)
+    assert (room.in_use, room.max_in_use) == (2, 2)
     room.cancel()
-    room.give(2)
-    assert not room.take_at_once(1)
+    room.release(2)
+    assert not room.acquire_nowait(1)

@@ -190,7 +190,7 @@ def items_of(values, source=lambda value: 0):
 
 def groups_of(windows, items):
     """(values, parts, is_dropped) of each group, the flushed ones included."""
-    groups = [group for item in items for group in windows.take(item)]
+    groups = [group for item in items for group in windows.add(item)]
     groups += windows.flush()
     return [
         (tuple(item.value for item in group.items), group.parts, group.cause is not None)

@@ -1,13 +1,14 @@
 import gc
 import threading
 from contextlib import closing, contextmanager, nullcontext
+from functools import partial
 from itertools import chain, count, islice
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.runtime.imap import ordered_streams, unordered_streams
+from headrace.runtime.imap import imap
 from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.queue import BoundedQueue
 from headrace.runtime.synchronization import CapacityLimiter
@@ -16,7 +17,7 @@ from runtime.in_time import TIMEOUT_SECONDS, happens, headrace_threads, left_by
 
 def streams(function, items, **options):
     options = {"workers": 2, "capacity": 4} | options
-    return ordered_streams(lambda: nullcontext(function), items, **options)
+    return imap(lambda: nullcontext(function), items, **options)
 
 
 @settings(max_examples=100)
@@ -117,7 +118,7 @@ def test_delivers_everything_before_a_failure_then_raises_it():
     assert not headrace_threads()
 
 
-doors = pytest.mark.parametrize("door", [ordered_streams, unordered_streams])
+doors = pytest.mark.parametrize("door", [imap, partial(imap, is_ordered=False)])
 
 
 @doors
@@ -143,7 +144,7 @@ def test_what_is_raised_comes_to_who_iterates_and_ends_the_threads(door, where):
     got = []
     with pytest.raises(ZeroDivisionError):
         got.extend(door(opened, items(), workers=2, capacity=2))
-    assert door is unordered_streams or got == [1] * (where != "open")
+    assert door is not imap or got == [1] * (where != "open")
     assert not headrace_threads()
 
 
@@ -213,7 +214,7 @@ def test_leaving_early_closes_every_generator_where_it_ran(door, error):
     assert not headrace_threads()
     opened = sorted(f"{name} {thread}" for name, thread in log if name.startswith("open"))
     closed = sorted(f"{name} {thread}" for name, thread in log if name.startswith("close"))
-    assert door is unordered_streams or "open items headrace-streams-items" in opened
+    assert door is not imap or "open items headrace-streams-items" in opened
     assert [entry.replace("close", "open") for entry in closed] == opened
 
 
@@ -239,26 +240,28 @@ def test_items_that_wait_for_room_do_not_keep_an_error_from_its_reader():
     room, is_full = CapacityLimiter(1), threading.Event()
 
     def items():
-        room.take(1)
+        room.acquire(1)
         yield 0
         is_full.set()
-        room.take(1)
+        room.acquire(1)
         yield 1
 
     def fail(item):
         happens(is_full)
         raise LookupError(item)
 
-    outputs = ordered_streams(
-        lambda: nullcontext(fail), items(), workers=1, capacity=1, on_cancel=room.cancel
-    )
+    outputs = imap(lambda: nullcontext(fail), items(), workers=1, capacity=1, on_cancel=room.cancel)
     with pytest.raises(LookupError), closing(outputs):
         next(outputs)
 
 
 def unordered(function, items, workers=2, capacity=4):
-    return unordered_streams(
-        lambda: nullcontext(function), items, workers=workers, capacity=capacity
+    return imap(
+        lambda: nullcontext(function),
+        items,
+        workers=workers,
+        capacity=capacity,
+        is_ordered=False,
     )
 
 

@@ -11,10 +11,16 @@ import torch
 from forked import in_a_fork
 from headrace.errors import BackendError, ConfigError
 from headrace.runtime import fork_safety as forks
-from headrace.runtime.affinity import available_cores, bind, bound, cores_text, parse_cores
-from headrace.runtime.cuda_diagnostics import why_no_gpu
+from headrace.runtime.affinity import (
+    available_cores,
+    bind_cores,
+    bound_to_cores,
+    cores_text,
+    parse_cores,
+)
+from headrace.runtime.cuda_diagnostics import explain_missing_gpu
 from headrace.runtime.fork_safety import check_cuda_after_fork
-from headrace.runtime.posix import held_interrupts
+from headrace.runtime.posix import deferred_sigint
 from runtime.in_time import in_time, printed
 
 
@@ -57,22 +63,22 @@ def test_refuses_what_names_no_cores(text, said):
 def test_refuses_cores_that_this_process_does_not_have(cores):
     before = available_cores()
     with pytest.raises(ConfigError, match=r"cores (none|99999) were asked for; this process may"):
-        bind(cores)
+        bind_cores(cores)
     assert available_cores() == before
 
 
 def test_binds_threads_that_run_already_and_those_to_come():
     script = """
 import os, threading
-from headrace.runtime.affinity import available_cores, bind
+from headrace.runtime.affinity import available_cores, bind_cores
 core = min(available_cores())
-bound, seen = threading.Event(), []
+bound_to_cores, seen = threading.Event(), []
 def look():
     bound.wait(20)
     seen.append(os.sched_getaffinity(0))
 early = threading.Thread(target=look)
 early.start()
-bind(frozenset({core}))
+bind_cores(frozenset({core}))
 bound.set()
 late = threading.Thread(target=look)
 late.start()
@@ -88,19 +94,19 @@ def test_without_binding_all_cores_are_available_and_none_can_be_asked_for(monke
     monkeypatch.delattr(os, "sched_getaffinity")
     assert available_cores() == parse_cores("all") == set(range(os.cpu_count()))
     with pytest.raises(BackendError, match=r"cores 0 were asked for, but this system cannot"):
-        bind(frozenset({0}))
+        bind_cores(frozenset({0}))
 
 
 @pytest.mark.parametrize("error", [None, ZeroDivisionError])
 def test_a_block_is_bound_and_what_comes_after_it_is_not(error):
     before = available_cores()
     one = frozenset({min(before)})
-    with suppress(ZeroDivisionError), bound(one):
+    with suppress(ZeroDivisionError), bound_to_cores(one):
         assert available_cores() == one
         if error:
             raise error
     assert available_cores() == before
-    with bound(None):
+    with bound_to_cores(None):
         assert available_cores() == before
 
 
@@ -138,7 +144,7 @@ NOT_BLAMED = ["the NVIDIA driver is here and gives"]
 )
 def test_why_there_is_no_gpu_is_said_with_what_is_needed(monkeypatch, cuda, load, said):
     monkeypatch.setattr(torch.version, "cuda", cuda)
-    found = why_no_gpu(load)
+    found = explain_missing_gpu(load)
     assert [words for words in said if words not in found] == []
 
 
@@ -230,7 +236,7 @@ def test_the_driver_says_whether_somebody_started_it(monkeypatch, code, is_used)
 
 
 def held(done, depth=1, error=None):
-    with held_interrupts():
+    with deferred_sigint():
         if depth > 1:
             held(done, depth - 1, error)
         else:
@@ -259,13 +265,13 @@ def test_an_error_of_the_block_stands_behind_the_interrupt():
 @pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.SIG_DFL])
 def test_what_python_does_not_handle_stays_as_it_is(handler):
     signal.signal(signal.SIGINT, handler)
-    with held_interrupts():
+    with deferred_sigint():
         assert signal.getsignal(signal.SIGINT) is handler
 
 
 def test_another_thread_holds_nothing():
     def look():
-        with held_interrupts():
+        with deferred_sigint():
             return signal.getsignal(signal.SIGINT)
 
     assert in_time(look) is signal.default_int_handler

@@ -13,7 +13,7 @@ import pytest
 from headrace.errors import ConfigError, DecodeError, StageError
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.runtime.process_pipeline import ProcessPipeline, ProcessStage
-from headrace.runtime.rank_processes import Participant, Rendezvous, run_together
+from headrace.runtime.rank_processes import Participant, Rendezvous, run_ranks
 from runtime import child_functions
 from runtime.in_time import TIMEOUT_SECONDS, Call
 from runtime.parents import PARENTS
@@ -38,12 +38,12 @@ def start_method(number, ready):
 
 def test_children_of_these_processes_start_as_is_usual_here():
     """As the workers of ranks that a user begins do."""
-    [found], _ = run_together(start_method, [0], timeout_seconds=60)
+    [found], _ = run_ranks(start_method, [0], timeout_seconds=60)
     assert found == multiprocessing.get_all_start_methods()[0]
 
 
 def test_each_argument_has_a_process():
-    results, seconds = run_together(squared, [2, 3], timeout_seconds=60)
+    results, seconds = run_ranks(squared, [2, 3], timeout_seconds=60)
     assert [square for square, _ in results] == [4, 9]
     assert len({os.getpid(), *(pid for _, pid in results)}) == 3
     assert seconds > 0
@@ -59,7 +59,7 @@ def test_each_argument_has_a_process():
 )
 def test_a_process_that_fails_ends_all_and_what_it_raised_is_said(work, arguments, timeout, said):
     with pytest.raises(StageError, match=said):
-        run_together(work, arguments, timeout_seconds=timeout)
+        run_ranks(work, arguments, timeout_seconds=timeout)
 
 
 def pressing(folder, ready):
@@ -81,7 +81,7 @@ def test_ctrl_c_is_heard_by_the_caller_alone_and_ends_all(tmp_path, capfd):
     for folder in folders:
         folder.mkdir()
     with pytest.raises(KeyboardInterrupt):
-        run_together(pressing, folders, timeout_seconds=60)
+        run_ranks(pressing, folders, timeout_seconds=60)
     assert all((folder / "closed").exists() for folder in folders)
     assert capfd.readouterr().err == ""
 
@@ -179,8 +179,8 @@ COMER = """
 import sys
 from headrace.runtime.rank_processes import Participant
 comer = Participant(sys.argv[1])
-comer.tell("there")
-comer.tell(comer.wait())
+comer.send("there")
+comer.send(comer.wait())
 """
 
 
@@ -188,7 +188,7 @@ def heard(place, number):
     """What is told, until so many words are."""
     found = []
     while len(found) < number:
-        found += place.hear()
+        found += place.receive()
     return found
 
 
@@ -196,7 +196,7 @@ def test_processes_that_are_ready_begin_at_one_moment(tmp_path):
     place = Rendezvous(tmp_path)
     comers = [subprocess.Popen([sys.executable, "-c", COMER, place.address(name)]) for name in "ab"]
     assert sorted(heard(place, 2)) == [("a", "there"), ("b", "there")]
-    assert place.hear() == []
+    assert place.receive() == []
     moment_ns = place.open()
     began = dict(heard(place, 2))
     assert set(began) == {"a", "b"}
@@ -207,13 +207,13 @@ def test_processes_that_are_ready_begin_at_one_moment(tmp_path):
 def test_a_word_that_is_not_told_to_its_end_is_heard_later(tmp_path):
     place = Rendezvous(tmp_path)
     comer = Participant(place.address("a.b"))
-    comer.tell({"frames": 3})
+    comer.send({"frames": 3})
     with (tmp_path / "a.b.jsonl").open("a") as file:
         file.write('{"fra')
-    assert place.hear() == [("a.b", {"frames": 3})]
+    assert place.receive() == [("a.b", {"frames": 3})]
     with (tmp_path / "a.b.jsonl").open("a") as file:
         file.write('mes": 4}\n')
-    assert place.hear() == [("a.b", {"frames": 4})]
+    assert place.receive() == [("a.b", {"frames": 4})]
 
 
 def test_who_comes_late_goes_on_at_once(tmp_path):
@@ -233,5 +233,5 @@ def test_nobody_waits_for_one_who_is_gone(tmp_path):
 
 def test_a_place_that_is_gone_is_an_error_in_one_line(tmp_path):
     comer = Participant(Rendezvous(tmp_path / "gone").address("a"))
-    with pytest.raises(ConfigError, match="cannot tell the launch"):
-        comer.tell("there")
+    with pytest.raises(ConfigError, match="cannot report to the launch"):
+        comer.send("there")

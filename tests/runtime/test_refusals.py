@@ -9,7 +9,7 @@ from headrace.errors import ConfigError
 from headrace.runtime.child_spec import CommandSpec, FunctionSpec
 from headrace.runtime.fan_out import FanOut, SinkSpec
 from headrace.runtime.grouping import SlidingWindows
-from headrace.runtime.imap import ordered_streams, unordered_streams
+from headrace.runtime.imap import imap
 from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.process_pipeline import ProcessPipeline, ProcessStage
 from headrace.runtime.queue import BoundedQueue
@@ -33,8 +33,8 @@ def taken_twice(queue):
     queue.put("b", place=0)
 
 
-def streams(door, **wrong):
-    return door(lambda: nullcontext(iter), [], **{"workers": 2, "capacity": 4, **wrong})
+def streams(**wrong):
+    return imap(lambda: nullcontext(iter), [], **{"workers": 2, "capacity": 4, **wrong})
 
 
 def line(**options):
@@ -48,8 +48,8 @@ REFUSED = {
     "places that lanes cannot share equally": lambda: queue(3, lanes=2),
     "a policy that a queue does not know": lambda: queue(overflow="x"),
     "a place that is taken": lambda: taken_twice(queue(4)),
-    "less than no place of a room": lambda: CapacityLimiter(10).take(-1),
-    "more places than a room has": lambda: CapacityLimiter(10).take(11),
+    "less than no place of a room": lambda: CapacityLimiter(10).acquire(-1),
+    "more places than a room has": lambda: CapacityLimiter(10).acquire(11),
     "a room without a place": lambda: CapacityLimiter(0),
     "a shelf without a place": lambda: ResourcePool(0),
     "groups of nothing": lambda: SlidingWindows(length=0),
@@ -63,17 +63,17 @@ REFUSED = {
     "a source that is called like a stage": lambda: line(source_name="same"),
     "two stages of one name": lambda: Pipeline(source=(), stages=[PAIRS, PAIRS]),
     "a stage that nobody works at": lambda: Stage(name="same", function=abs, workers=0),
-    "ordered streams without workers": lambda: streams(ordered_streams, workers=0),
-    "ordered streams without a place": lambda: streams(ordered_streams, capacity=0),
-    "ordered streams that look at nothing": lambda: streams(ordered_streams, lookahead=0),
-    "unordered streams without workers": lambda: streams(unordered_streams, workers=0),
-    "unordered streams without a place": lambda: streams(unordered_streams, capacity=0),
+    "a map in order without workers": lambda: streams(workers=0),
+    "a map in order without a place": lambda: streams(capacity=0),
+    "a map in order that look at nothing": lambda: streams(lookahead=0),
+    "a map as ready without workers": lambda: streams(is_ordered=False, workers=0),
+    "a map as ready without a place": lambda: streams(is_ordered=False, capacity=0),
     "a line of no process": lambda: ProcessPipeline([], slot_bytes=1, slots=1),
     "a line without a place": lambda: ProcessPipeline([SOURCE], slot_bytes=16, slots=0),
     "a child without time": lambda: FunctionSpec(name="a", function=squared, timeout_seconds=0),
     "a child without a program": lambda: CommandSpec(name="a", arguments=()),
     "two children of one name": lambda: run_children([PROGRAM, PROGRAM]),
-    "no child at a time": lambda: run_children([PROGRAM], at_once=0),
+    "no child at a time": lambda: run_children([PROGRAM], max_running=0),
     "a child that is a lambda": lambda: FunctionSpec(name="a", function=lambda value, send: None),
 }
 

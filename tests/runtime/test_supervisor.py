@@ -16,8 +16,8 @@ from headrace.runtime.child_spec import CommandSpec, FunctionSpec
 from headrace.runtime.hang_detector import has_stalled
 from headrace.runtime.persistent_child import LineRpcProcess, PersistentChild
 from headrace.runtime.supervisor import run_children
-from headrace.runtime.worker_pool import PoolTask, work_through
-from headrace.runtime.worker_protocol import claimed
+from headrace.runtime.worker_pool import PoolTask, run_chunks
+from headrace.runtime.worker_protocol import claim_chunk
 from headrace.testing.fake_clock import FakeClock
 from runtime.child_functions import (
     adding,
@@ -53,7 +53,7 @@ def test_functions_run_in_processes_of_their_own_and_give_results_and_messages()
         FunctionSpec(name="three", function=squared, argument=3),
         on_message=lambda name, message: heard.append((name, message)),
     )
-    assert [(ending.name, ending.result, ending.is_good) for ending in endings] == [
+    assert [(ending.name, ending.result, ending.has_succeeded) for ending in endings] == [
         ("two", 4, True),
         ("three", 9, True),
     ]
@@ -80,7 +80,7 @@ def test_one_that_fails_ends_no_other_and_how_each_ended_is_a_value():
     assert sorted(map(id, told)) == sorted(map(id, endings))
     *bad, good = endings
     assert (good.is_good, good.exit_code, good.result) == (True, 0, 25)
-    assert not any(ending.is_good for ending in bad)
+    assert not any(ending.has_succeeded for ending in bad)
     assert [(ending.exit_code, ending.describe()) for ending in bad] == [
         (1, "raises failed: ValueError: no 7"),
         (3, "dies ended with exit code 3"),
@@ -124,7 +124,7 @@ def test_so_many_run_at_a_time_as_were_asked_for():
     log = []
     ran(
         *(FunctionSpec(name=str(n), function=squared, argument=n) for n in range(3)),
-        at_once=1,
+        max_running=1,
         on_message=lambda name, message: log.append(f"{name} runs"),
         on_end=lambda ending: log.append(f"{ending.name} ended"),
     )
@@ -193,7 +193,7 @@ def test_an_interrupt_that_is_taken_asks_all_to_end_and_tells_how_they_did():
 
     endings = ran(
         *(FunctionSpec(name=str(n), function=endless) for n in range(3)),
-        at_once=2,
+        max_running=2,
         on_message=on_message,
         on_interrupt=lambda: log.append("interrupted"),
         on_end=lambda ending: log.append(ending.name),
@@ -230,7 +230,7 @@ def test_we_look_around_while_children_run():
 def test_one_that_hangs_ends_and_tells_where_and_one_that_rests_is_left_alone(function, stalls):
     [ending] = ran(FunctionSpec(name="worker", function=function, argument=0.2))
     assert (ending.exit_code, has_stalled(ending.tail)) == (int(stalls), stalls)
-    assert ("in stalling" in ending.tail, ending.is_good) == (stalls, not stalls)
+    assert ("in stalling" in ending.tail, ending.has_succeeded) == (stalls, not stalls)
 
 
 def fed(heard):
@@ -241,16 +241,16 @@ def fed(heard):
 def test_what_it_began_with_lasts_over_its_pieces_of_work():
     heard = []
     with fed(heard) as child:
-        assert [child.do(n) for n in (1, 2, 3)] == [None] * 3
+        assert [child.run(n) for n in (1, 2, 3)] == [None] * 3
     assert heard == [101, 103, 106]
 
 
 def test_its_death_is_an_ending_however_often_it_is_fed():
     with fed([]) as child:
-        assert child.do(1) is None
-        ending = child.do(-1)
+        assert child.run(1) is None
+        ending = child.run(-1)
         assert ending.exit_code == -11
-        assert child.do(1).exit_code == -11
+        assert child.run(1).exit_code == -11
 
 
 PROGRAM = """
@@ -325,10 +325,10 @@ def test_of_several_begun_chunks_only_the_guilty_one_is_left_out(
         workers=workers,
         stall_seconds=60.0,
     )
-    assert work_through(work, TOLD, on_done=done.append).fallen == {"b": why}
+    assert run_chunks(work, TOLD, on_done=done.append).poisoned == {"b": why}
     assert sorted(done) == ["a", "c"]
     assert noted in (None, notes.read_text().splitlines())
 
 
 def test_a_chunk_is_claimed_once(tmp_path):
-    assert [claimed(tmp_path, name) for name in ("a", "b", "a")] == [True, True, False]
+    assert [claim_chunk(tmp_path, name) for name in ("a", "b", "a")] == [True, True, False]

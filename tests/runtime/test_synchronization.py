@@ -32,22 +32,22 @@ def shelf():
 def test_what_was_put_is_taken_once_and_a_second_thing_under_its_key_closes_the_first(shelf):
     shelf, thing, closed = shelf
     second = thing("second")
-    shelf.put("a", thing("first"))
-    shelf.put("a", second)
-    assert [shelf.take(key) for key in "baa"] == [None, second, None]
+    shelf.release("a", thing("first"))
+    shelf.release("a", second)
+    assert [shelf.acquire(key) for key in "baa"] == [None, second, None]
     assert closed == ["first"]
 
 
 def test_what_has_lain_longest_is_closed_when_there_are_too_many_and_all_at_the_end(shelf):
     shelf, thing, closed = shelf
     for key in (0, 1):
-        shelf.put(key, thing(key))
-    shelf.put(0, shelf.take(0))
-    shelf.put(2, thing(2))
+        shelf.release(key, thing(key))
+    shelf.release(0, shelf.acquire(0))
+    shelf.release(2, thing(2))
     assert (len(shelf), closed) == (2, [1])
     shelf.close()
     assert closed == [1, 0, 2]
-    assert shelf.take(0) is None
+    assert shelf.acquire(0) is None
 
 
 def _address(array):
@@ -56,24 +56,24 @@ def _address(array):
 
 def test_memory_comes_back_when_the_last_view_is_gone():
     buffers = BatchBufferPool(2)
-    batch = buffers.take((4, 3, 3))
+    batch = buffers.acquire((4, 3, 3))
     address = _address(batch)
     row = batch[2]
     tensor = torch.from_numpy(batch).movedim(-1, -2)[1:]
     del batch
-    assert _address(buffers.take((4, 3, 3))) != address
+    assert _address(buffers.acquire((4, 3, 3))) != address
     del tensor
     gc.collect()
-    assert _address(buffers.take((4, 3, 3))) != address
+    assert _address(buffers.acquire((4, 3, 3))) != address
     del row
-    assert _address(buffers.take((4, 3, 3))) == address
+    assert _address(buffers.acquire((4, 3, 3))) == address
 
 
 def test_a_tensor_keeps_its_pixels():
     buffers = BatchBufferPool(2)
     kept = []
     for value in range(6):
-        batch = buffers.take((2, 1000))
+        batch = buffers.acquire((2, 1000))
         batch[...] = value
         kept.append(torch.from_numpy(batch).movedim(0, -1))
         del batch
@@ -82,29 +82,29 @@ def test_a_tensor_keeps_its_pixels():
 
 def test_a_smaller_batch_fits_and_a_larger_one_has_memory_of_its_own():
     buffers = BatchBufferPool(2)
-    address = _address(buffers.take((4, 4)))
-    small = buffers.take((3, 4))
+    address = _address(buffers.acquire((4, 4)))
+    small = buffers.acquire((3, 4))
     assert _address(small) == address
     assert small.shape == (3, 4)
     del small
-    large = buffers.take((400, 400))
+    large = buffers.acquire((400, 400))
     large[...] = 7
     assert large.sum() == 7 * 400 * 400
 
 
 def test_no_more_is_kept_than_asked_for():
     buffers = BatchBufferPool(2)
-    first, second, third = (buffers.take((8,)) for _ in range(3))
+    first, second, third = (buffers.acquire((8,)) for _ in range(3))
     addresses = {_address(second), _address(third)}
     del first  # two are in use: there is memory enough
     assert len(buffers._free) == 0
     del second, third
-    assert {_address(each) for each in (buffers.take((8,)), buffers.take((8,)))} == addresses
+    assert {_address(each) for each in (buffers.acquire((8,)), buffers.acquire((8,)))} == addresses
 
 
 def test_what_comes_back_after_the_end_is_let_go():
     buffers = BatchBufferPool(2)
-    batch = buffers.take((8,))
+    batch = buffers.acquire((8,))
     buffers.close()
     batch[...] = 1
     assert np.array_equal(batch, np.ones(8))

@@ -8,9 +8,9 @@ import pytest
 
 from headrace.errors import StageError
 from headrace.runtime.hang_detector import HangDetector
-from headrace.runtime.imap import ordered_streams
+from headrace.runtime.imap import imap
 from headrace.runtime.queue import BoundedQueue, Cancelled, Closed
-from headrace.runtime.threads import ThreadGroup, iterating
+from headrace.runtime.threads import ThreadGroup, closing_iterator
 from headrace.runtime.waitable_source import ReaderThread, Waiter
 from headrace.testing.fake_clock import FakeClock
 from runtime.in_time import TIMEOUT_SECONDS, Call, happens, headrace_threads, printed
@@ -67,7 +67,7 @@ threads.start("work", work)
 
 
 def test_iterating_raises_what_iter_raises_with_the_first_value():
-    with iterating(5) as values, pytest.raises(TypeError, match="not iterable"):
+    with closing_iterator(5) as values, pytest.raises(TypeError, match="not iterable"):
         next(values)
 
 
@@ -83,7 +83,7 @@ def taken(reader):
     found = []
     while True:
         try:
-            found.append(reader.take())
+            found.append(reader.get())
         except Closed:
             return found
 
@@ -140,7 +140,7 @@ def test_a_moment_may_come_first():
     stuck = Stuck()
     reader = reader_of(stuck.by_itself)
     with pytest.raises(TimeoutError):
-        reader.take(until_ns=1)
+        reader.get(until_ns=1)
     stuck.goes_on.set()
     assert taken(reader) == [1]
 
@@ -148,18 +148,18 @@ def test_a_moment_may_come_first():
 def test_waking_the_waiter_ends_a_take_at_once_and_the_thread_ends_by_itself():
     stuck, waiter = Stuck(), Waiter()
     reader = reader_of(stuck.by_itself, waiter)
-    call = Call(reader.take)
+    call = Call(reader.get)
     waiter.wake()
     with pytest.raises(Cancelled):
         call.result()
-    reader.give_up()
+    reader.stop()
     stuck.goes_on.set()
     happens(stuck.ended)
 
 
 def test_giving_up_ends_what_the_thread_itself_waits_for():
     stuck = Stuck()
-    reader_of(stuck.by_the_waiter, Waiter()).give_up()
+    reader_of(stuck.by_the_waiter, Waiter()).stop()
     happens(stuck.ended)
 
 
@@ -168,22 +168,20 @@ def test_who_hangs_is_told_by_the_clock_it_was_given():
     watch = HangDetector(0.001, str, clock)
     abandoned = []
     watch.abandon = abandoned.append
-    watch.works("worker-1", "late.mp4")
+    watch.start("worker-1", "late.mp4")
     clock.advance(50)
-    watch.works("worker-2", "new.mp4")
+    watch.start("worker-2", "new.mp4")
     clock.advance(0.0004)
     empty = BoundedQueue(1, "outputs")
     with pytest.raises(StageError, match=r"worker worker-1 has been at late\.mp4 for 50 s"):
-        next(watch.taken_from(empty))
+        next(watch.iterate(empty))
     assert abandoned == ["worker-1"]
 
 
 def hanging_at(items, run, **options):
     """What streams give of items, with workers that may hang for a twentieth of a second."""
     options = {"workers": 2, "capacity": 4, **options}
-    return ordered_streams(
-        lambda: nullcontext(run), items, name="test", stall_seconds=0.05, **options
-    )
+    return imap(lambda: nullcontext(run), items, name="test", stall_seconds=0.05, **options)
 
 
 def left_behind():

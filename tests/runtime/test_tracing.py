@@ -8,7 +8,7 @@ from headrace.errors import StageError
 from headrace.runtime.fan_out import FanOut, SinkSpec
 from headrace.runtime.grouping import SlidingWindows
 from headrace.runtime.stage import Aggregate, Stage
-from headrace.runtime.tracing import NO_MARKS, MultiTracer, RangeRecorder
+from headrace.runtime.tracing import NO_OP_TRACER, MultiTracer, RangeRecorder
 from headrace.runtime.waitable_source import MergedSource, WaitableSource
 from headrace.testing.fake_clock import FakeClock
 from runtime.in_time import ran, values
@@ -30,7 +30,7 @@ def names(recorder):
 
 def test_each_item_is_marked_in_the_source_and_in_each_stage_by_the_thread_that_works(recorder):
     double = Stage(name="double", function=lambda value: 2 * value)
-    assert run(range(2), double, marks=recorder) == [0, 2]
+    assert run(range(2), double, tracer=recorder) == [0, 2]
     assert names(recorder) == [("double", 0), ("double", 1), ("source", 0), ("source", 1)]
     threads = {(each.stage, each.thread) for each in recorder.ranges}
     assert threads == {("source", "source"), ("double", "double-0")}
@@ -48,36 +48,38 @@ def test_a_range_holds_the_time_of_the_work_without_the_wait_for_it():
         clock.advance(2)
         return value
 
-    run(WaitableSource(read=source), Stage(name="slow", function=slow), marks=recorder, clock=clock)
+    run(
+        WaitableSource(read=source), Stage(name="slow", function=slow), tracer=recorder, clock=clock
+    )
     spent = {each.stage: (each.start_ns / 1e9, each.end_ns / 1e9) for each in recorder.ranges}
     assert spent == {"source": (3, 3), "slow": (3, 5)}
 
 
 def test_a_range_ends_where_the_work_fails(recorder):
     with pytest.raises(StageError, match="item 1"):
-        run([1, 0], Stage(name="share", function=lambda value: 1 // value), marks=recorder)
+        run([1, 0], Stage(name="share", function=lambda value: 1 // value), tracer=recorder)
     assert ("share", 1) in names(recorder)
 
 
 def test_a_source_of_a_pipeline_may_go_unmarked(recorder):
-    run([1], Stage(name="same", function=abs), marks=recorder, marks_source=False)
+    run([1], Stage(name="same", function=abs), tracer=recorder, traces_source=False)
     assert names(recorder) == [("same", 0)]
 
 
 def test_items_of_several_sources_have_the_numbers_they_go_on_with(recorder):
-    run(MergedSource(feeds=[range(3), range(4)]), marks=recorder)
+    run(MergedSource(feeds=[range(3), range(4)]), tracer=recorder)
     assert names(recorder) == [("source", number) for number in range(7)]
 
 
 def test_what_a_group_is_made_of_is_told(recorder):
     gather = Aggregate(name="pairs", grouping=lambda: SlidingWindows(length=2), function=sum)
-    assert run(range(5), gather, marks=recorder) == [1, 5, 4]
+    assert run(range(5), gather, tracer=recorder) == [1, 5, 4]
     assert recorder.parts == {("pairs", 0): (0, 1), ("pairs", 1): (2, 3), ("pairs", 2): (4,)}
 
 
 def test_sinks_are_marked_too(recorder):
     taken = []
-    with FanOut([SinkSpec(name="file", function=taken.append)], marks=recorder) as fan:
+    with FanOut([SinkSpec(name="file", function=taken.append)], tracer=recorder) as fan:
         fan.put("a")
         fan.put("b")
     assert (taken, names(recorder)) == (["a", "b"], [("file", 0), ("file", 1)])
@@ -87,7 +89,7 @@ def test_a_recorder_that_stopped_keeps_what_had_begun_and_nothing_later(recorder
     with recorder.range("model", 1):
         recorder.stop()
     with recorder.range("model", 2):
-        recorder.gathered("batch", 2, [3])
+        recorder.record_parts("batch", 2, [3])
     assert names(recorder) == [("model", 1)]
     assert recorder.parts == {}
 
@@ -96,10 +98,10 @@ def test_several_listeners_hear_the_same():
     first, second = RangeRecorder(FakeClock()), RangeRecorder(FakeClock())
     both = MultiTracer([first, second])
     with both.range("decode", 0) as _:
-        both.gathered("batch", 0, [0])
+        both.record_parts("batch", 0, [0])
     mark = both.range("decode", 0)
     with mark:
-        mark.arrived(7, 0)
+        mark.set_item(7, 0)
     assert names(first) == names(second) == [("decode", 0), ("decode", 7)]
     assert first.parts == second.parts == {("batch", 0): (0,)}
 
@@ -111,4 +113,4 @@ def test_a_range_knows_the_system_s_number_of_its_thread(recorder):
 
 
 def test_without_marks_nothing_is_made_for_a_range():
-    assert NO_MARKS.range("model", 0) is NO_MARKS.range("sink", 1)
+    assert NO_OP_TRACER.range("model", 0) is NO_OP_TRACER.range("sink", 1)

@@ -9,7 +9,7 @@ from headrace.runtime.clock import SYSTEM_CLOCK, SystemClock, WallTime, iso_text
 from headrace.runtime.latest_value import LatestValue
 from headrace.runtime.queue import Cancelled
 from headrace.runtime.synchronization import CapacityLimiter, Sequencer
-from headrace.runtime.threads import ticking
+from headrace.runtime.threads import call_every
 from headrace.runtime.waitable_source import Waiter
 from headrace.testing.fake_clock import FakeClock
 from runtime.in_time import Call, WatchedClock, happens
@@ -102,40 +102,40 @@ def test_who_was_woken_waits_no_more():
 
 def test_a_taker_waits_until_there_is_room_for_all_it_asks_for():
     room = CapacityLimiter(10)
-    room.take(6)
-    waiting = Call(lambda: room.take(7))
-    room.give(2)
-    assert room.taken == 4
-    room.give(1)
+    room.acquire(6)
+    waiting = Call(lambda: room.acquire(7))
+    room.release(2)
+    assert room.in_use == 4
+    room.release(1)
     waiting.result()
-    assert (room.taken, room.most_taken) == (10, 10)
+    assert (room.in_use, room.max_in_use) == (10, 10)
 
 
 def test_no_places_are_always_there():
     room = CapacityLimiter(1)
-    room.take(1)
-    room.take(0)
-    assert room.taken == 1
+    room.acquire(1)
+    room.acquire(0)
+    assert room.in_use == 1
 
 
 def test_cancelling_wakes_who_waits_and_refuses_who_comes_later():
     room = CapacityLimiter(1)
     with room:
-        room.take(1)
-        waiting = Call(lambda: room.take(1))
+        room.acquire(1)
+        waiting = Call(lambda: room.acquire(1))
     with pytest.raises(Cancelled):
         waiting.result()
     with pytest.raises(Cancelled):
-        room.take(0)
+        room.acquire(0)
 
 
 def test_waiting_is_counted():
     clock = WatchedClock()
     room = CapacityLimiter(1, clock=clock)
-    room.take(1)
-    waiting = clock.start_waiting(room, lambda: room.take(1))
+    room.acquire(1)
+    waiting = clock.start_waiting(room, lambda: room.acquire(1))
     clock.advance(3)
-    room.give(1)
+    room.release(1)
     waiting.result()
     assert room.blocked_seconds == 3
 
@@ -245,7 +245,7 @@ def test_it_looks_every_so_often_until_the_block_ends():
         if len(looked) == 3:
             is_enough.set()
 
-    with ticking(look, 2.5, clock):
+    with call_every(look, 2.5, clock):
         happens(is_enough)
     assert looked[:3] == [2.5, 5.0, 7.5]
     assert not [each for each in threading.enumerate() if each.name == "headrace-ticker"]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from headrace import Bursts, ShuffledFrames, UniformFrames
 from headrace.sampling.decode_cost import DecodeCost, burst_cost, lookahead_cost
 from headrace.sampling.recommendation import recommend
-from headrace.sampling.rho_estimate import TAKEN_RHO
+from headrace.sampling.rho_estimate import DEFAULT_RHO
 from sampling.kit import SPEED, compared
 
 CAMERA = np.full(400, 30)
@@ -181,10 +181,10 @@ def test_the_more_bursts_correlate_the_smaller_they_are():
 def test_the_rho_that_is_named_is_the_one_at_which_advice_turns(size):
     """Cautious advice must not end the matter: who measures ρ knows which way it goes then."""
     asked = {"later": 2000, "frames_per_burst": size}
-    cautious = advice(MANY, rho=TAKEN_RHO, **asked)
+    cautious = advice(MANY, rho=DEFAULT_RHO, **asked)
     assert cautious.strategy.inflation == 1
     turns = float(cautious.why.rpartition("they would pay where rho is below ")[2])
-    assert 0 < turns < TAKEN_RHO
+    assert 0 < turns < DEFAULT_RHO
     rows = compared(MANY, rho=turns, **asked)
     gain = rows["bursts"].frames_per_second / cautious.strategy.frames_per_second
     assert rows["bursts"].inflation == pytest.approx(gain, abs=0.005 * size)

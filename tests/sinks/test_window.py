@@ -103,7 +103,7 @@ def test_an_interrupt_while_it_is_opened_leaves_no_program(monkeypatch):
         begun.append(process)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(LineRpcProcess, "answer", interrupted)
+    monkeypatch.setattr(LineRpcProcess, "read_line", interrupted)
     with pytest.raises(KeyboardInterrupt):
         WindowView("headrace", ("door",))
     [process] = begun

@@ -180,7 +180,7 @@ def _flow(
     preprocess = build_preprocess(compute.prep_level, model.input)
     stages = stages_of(preprocess, Transfers.of(model, prep_on_gpu=False), model, [])
     source = endless(index, compute.batch_size)
-    line = Pipeline(source=source, stages=stages, source_name=SOURCE, marks_source=False)
+    line = Pipeline(source=source, stages=stages, source_name=SOURCE, traces_source=False)
     with line.run() as run:
         yield (item.value.frames for item in run)
 

@@ -26,7 +26,7 @@ from headrace.loaders.cameras.stream_sampler import CameraStreamSampler
 from headrace.measuring.loader_adapters import CountedBatch, collate_counted, end_workers
 from headrace.profiling.resource_usage import cpu_seconds
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.imap import ordered_streams
+from headrace.runtime.imap import imap
 from headrace.sampling.moments import Moments
 from headrace.video.camera_layout import CameraLayout
 from headrace.video.stream_index import StreamIndex
@@ -204,7 +204,7 @@ def _decode(task: RankTask, begin: Callable[[], None]) -> tuple[int, int]:
         return [sum(1 for _ in islice(pyav_frames(index, task.size), count))]
 
     begin()
-    counts = ordered_streams(
+    counts = imap(
         lambda: nullcontext(read),
         files[task.rank :: task.ranks],
         workers=task.workers,

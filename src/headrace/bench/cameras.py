@@ -19,7 +19,7 @@ from headrace.decode.index_store import IndexStore
 from headrace.measuring.interleaved import Repetition, Stopwatch, interleave
 from headrace.profiling.number_format import counted, seconds
 from headrace.runtime.affinity import available_cores
-from headrace.runtime.rank_processes import run_together
+from headrace.runtime.rank_processes import run_ranks
 from headrace.sampling.moment_windows import Sync
 from headrace.video.camera_layout import CameraLayout, camera_names
 
@@ -211,7 +211,7 @@ def _rehearsed(
     [decoding] = _tasks(config, part, ("decode", 1, 1), context)
     task = CalibrationTask(decoding=decoding, workers=worker_numbers(turns))
     watch = Stopwatch(context.clock)
-    [taken], seconds_taken = run_together(
+    [taken], seconds_taken = run_ranks(
         rehearse, [task], timeout_seconds=_TIMEOUT_SECONDS, clock=context.clock
     )
     indexes = [index for clip in found.clips for index in clip.indexes]
@@ -257,7 +257,7 @@ def _run(
 
     way, ranks, workers = turn
     watch = Stopwatch(context.clock)
-    results, wall_seconds = run_together(
+    results, wall_seconds = run_ranks(
         run_rank,
         _tasks(config, part, turn, context),
         timeout_seconds=_TIMEOUT_SECONDS,

@@ -194,7 +194,7 @@ def measured_cells(
         )
         for job in jobs
     ]
-    endings = run_children(calls, at_once=1, on_message=heard)
+    endings = run_children(calls, max_running=1, on_message=heard)
     limits = [
         said["limit_bytes"]
         for ending in endings

@@ -11,7 +11,7 @@ from headrace.config_fields import FrameSize, Option
 from headrace.measuring.steady_state import DeliveryRepetition
 from headrace.profiling.number_format import decimal
 from headrace.profiling.provenance import Record
-from headrace.sampling.rho_estimate import TAKEN_RHO
+from headrace.sampling.rho_estimate import DEFAULT_RHO
 from headrace.units import parse_bytes
 
 Way = Literal["baseline", "dataset", "naive", "look-ahead", "quarter", "permutation", "bursts"]
@@ -34,7 +34,7 @@ class SamplingConfig(BenchmarkConfig):
     burst: Annotated[int, Option("Frames in a burst.", least=2)] = 8
     rho: Annotated[
         float, Option("Correlation of the gradients of two frames of a burst.", least=0, most=1)
-    ] = TAKEN_RHO
+    ] = DEFAULT_RHO
     workers: Annotated[
         int, Option("Processes or threads that decode, the same for all.", least=1)
     ] = 2

@@ -234,7 +234,7 @@ def run_candidate(
         stages=stages_of(work.prepare, carriers, work.model, sinks=()),
         capacity=candidate.queue_depth,
         source_name=SOURCE,
-        marks_source=False,
+        traces_source=False,
     )
     out_ns, frames = list[int](), list[int]()
     watch, counted = Stopwatch(clock), 0

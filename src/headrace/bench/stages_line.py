@@ -23,7 +23,7 @@ from headrace.runs.run_options import ComputeOptions, TracingOptions
 from headrace.runs.run_stages import SOURCE, STAGE_ROLES, Transfers, stages_of
 from headrace.runs.tracers import TENSORBOARD_TRACE, open_log, prepare_tracers
 from headrace.runtime.clock import Clock, processor_ns
-from headrace.runtime.tracing import NO_MARKS, Tracer
+from headrace.runtime.tracing import NO_OP_TRACER, Tracer
 from headrace.video.frame_format import FrameFormat
 from headrace.video.frames import FrameBatch
 from headrace.video.stream_index import StreamIndex
@@ -70,7 +70,7 @@ class SequentialStages:
         """What its stages do, in order."""
         return tuple(role for role, _ in self._stages)
 
-    def take(self, number: int = 0, marks: Tracer = NO_MARKS) -> dict[Role, tuple[int, int]]:
+    def take(self, number: int = 0, marks: Tracer = NO_OP_TRACER) -> dict[Role, tuple[int, int]]:
         """Take one batch through all stages.
 
         Args:

@@ -84,10 +84,10 @@ def waiting(what: str, *, is_quiet: bool) -> Iterator[Callable[[str, int, int], 
 def progress_lines() -> "Iterator[ProgressLines]":
     """Yield lines on stderr, looked at each second."""
     from headrace.cli.plain_progress import ProgressLines
-    from headrace.runtime.threads import ticking
+    from headrace.runtime.threads import call_every
 
     lines = ProgressLines(write_line)
-    with ticking(lines.look, _LOOK_SECONDS):
+    with call_every(lines.look, _LOOK_SECONDS):
         yield lines
 
 

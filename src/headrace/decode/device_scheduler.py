@@ -10,7 +10,7 @@ from av.codec.hwaccel import hwdevices_available
 
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.errors import BackendError
-from headrace.planning.earliest_completion import DeviceQueue, ThroughputEstimates, soonest
+from headrace.planning.earliest_completion import DeviceQueue, ThroughputEstimates, earliest_device
 from headrace.runtime.affinity import available_cores
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.fork_safety import ForkSafeLock, check_cuda_after_fork
@@ -88,8 +88,7 @@ class ScheduledJob:
 
 
 class DeviceScheduler:
-    """Sends each job to the device that finishes it first. Thread-safe; shared by a loader's
-    decoders.
+    """Sends each job to the device that completes it first. Thread-safe; shared by all decoders.
 
     Until a codec's jobs are measured on a device, rates of other machines are used; each device is
     tried once per codec, and again from time to time.
@@ -189,14 +188,14 @@ class DeviceScheduler:
         Report results with `record`, and call `finish` when the job is over.
         """
         with self._lock:
-            seconds = {device: self._rates.seconds(device, codec, megapixels) for device in devices}
-            for device in devices:
-                has_begun = device == CPU or self._totals[device].jobs
-                seconds[device] += 0 if has_begun else _GPU_START_SECONDS
-            device = soonest(self._queues(codec, devices), seconds)
-            job = ScheduledJob(device=device, codec=codec, seconds=seconds[device])
-            self._running.append(job)
-            return job
+            seconds = {way: self._rates.seconds(way, codec, megapixels) for way in ways}
+            for way in ways:
+                has_begun = way == CPU or self._done[way].jobs
+                seconds[way] += 0 if has_begun else _GPU_BEGINS
+            way = earliest_device(self._queues(codec, ways), seconds)
+            sent = ScheduledJob(way=way, codec=codec, seconds=seconds[way])
+            self._under_way.append(sent)
+            return sent
 
     def slot(self, job: ScheduledJob) -> AbstractContextManager[None]:
         """Return a context that limits the jobs running on the job's device."""
@@ -244,12 +243,12 @@ class DeviceScheduler:
             and (device, codec) not in busy
         ]
         return {
-            device: DeviceQueue(
-                at_once=self._at_once[device],
-                left=tuple(
-                    max(0.0, job.seconds - job.spent_ns / 1e9)
-                    for job in self._running
-                    if job.device == device
+            way: DeviceQueue(
+                parallel_jobs=self._at_once[way],
+                remaining_seconds=tuple(
+                    max(0.0, each.seconds - each.spent_ns / 1e9)
+                    for each in self._under_way
+                    if each.way == way
                 ),
             )
             for device in untested or devices
@@ -263,11 +262,11 @@ def cpu_only_reason(gpu: int) -> str | None:
     """
     import torch
 
-    from headrace.runtime.cuda_diagnostics import why_no_gpu
+    from headrace.runtime.cuda_diagnostics import explain_missing_gpu
 
     count = torch.cuda.device_count()
     if gpu >= count:
-        return f"PyTorch finds no GPU {gpu}" + ("" if count else f": {why_no_gpu()}")
+        return f"PyTorch finds no GPU {gpu}" + ("" if count else f": {explain_missing_gpu()}")
     if "cuda" not in hwdevices_available():
         return "PyAV's FFmpeg is built without CUDA"
     try:
@@ -287,9 +286,9 @@ def _default_device() -> str:
 
 
 @contextmanager
-def _acquire(limiter: CapacityLimiter) -> Iterator[None]:
-    limiter.take(1)
+def _taken(room: CapacityLimiter) -> Iterator[None]:
+    room.acquire(1)
     try:
         yield
     finally:
-        limiter.give(1)
+        room.release(1)

@@ -168,13 +168,13 @@ def _cuda_error_reason(error: Exception) -> str:
     """Return why CUDA did not start, and how to fix it."""
     import torch
 
-    from headrace.runtime.cuda_diagnostics import why_no_gpu
+    from headrace.runtime.cuda_diagnostics import explain_missing_gpu
 
     count = torch.cuda.device_count()
     if not count:
-        return why_no_gpu()
-    message = describe(error) if isinstance(error, av.error.FFmpegError) else str(error)
-    first_line = message.partition("\n")[0]
+        return explain_missing_gpu()
+    said = describe(error) if isinstance(error, av.error.FFmpegError) else str(error)
+    first_line = said.partition("\n")[0]
     return f"{first_line}; give a number from 0 to {count - 1}"
 
 

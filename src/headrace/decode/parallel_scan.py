@@ -19,8 +19,8 @@ from headrace.errors import MediaError, OpenError, StageError
 from headrace.runtime.affinity import available_cores
 from headrace.runtime.child_spec import ChildFunction, Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock, processor_ns
-from headrace.runtime.worker_pool import PoolTask, work_through
-from headrace.runtime.worker_protocol import chunks_to_do
+from headrace.runtime.worker_pool import PoolTask, run_chunks
+from headrace.runtime.worker_protocol import iter_chunks
 from headrace.video.image_sequence import rate_of, source_at
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
@@ -40,29 +40,29 @@ def scan_videos(argument: Json, send: Callable[[Json], None]) -> Json:
     """Scan videos into the index store until none is left: a `ChildFunction`."""
     assert isinstance(argument, dict)
     store = IndexStore(Path(str(argument["store"])))
-    for speaker in chunks_to_do(argument, send):
-        assert isinstance(speaker.told, dict)
-        stream = speaker.told["stream"]
-        rate = speaker.told["rate"]
+    for speaker in iter_chunks(argument, send):
+        assert isinstance(speaker.payload, dict)
+        stream = speaker.payload["stream"]
+        rate = speaker.payload["rate"]
         source = source_at(
-            str(speaker.told["path"]),
+            str(speaker.payload["path"]),
             stream=stream if isinstance(stream, int | str) else None,
             rate=None if rate is None else str(rate),
         )
         try:
             index = store.verify(source) if argument["verify"] else store.load(source)
         except MediaError:
-            # Opening the video later raises the same error.
-            speaker.say(_BAD)
+            # Found again at once, and with its own words, by whoever asks for the index.
+            speaker.send(_BAD)
             continue
         if not is_kept(index):
-            speaker.say(_UNKEPT)
+            speaker.send(_UNKEPT)
     return None
 
 
 def scan_in_workers(
     sources: Sequence[Source],
-    store: IndexStore,
+    index_store: IndexStore,
     *,
     workers: int,
     stall_seconds: float,
@@ -93,7 +93,7 @@ def scan_in_workers(
     named = {f"{number:06d}": source for number, source in enumerate(sources)}
     count = iter(range(1, len(named) + 1))
 
-    def on_said(worker: str, chunk: str, said: Json) -> None:
+    def on_message(worker: str, chunk: str, said: Json) -> None:
         if said == _UNKEPT or raises:
             raise _EnoughError
 
@@ -107,10 +107,10 @@ def scan_in_workers(
             stall_seconds=stall_seconds,
         )
         try:
-            outcome = work_through(
+            outcome = run_chunks(
                 work,
                 told,
-                on_said=on_said,
+                on_message=on_message,
                 on_done=lambda name: on_scanned(named[name].path.name, next(count), len(named)),
                 clock=clock,
             )
@@ -118,7 +118,7 @@ def scan_in_workers(
             return {}
     if outcome.is_interrupted:
         raise KeyboardInterrupt
-    return {named[name]: _ended(named[name], why) for name, why in outcome.fallen.items()}
+    return {named[name]: _ended(named[name], why) for name, why in outcome.poisoned.items()}
 
 
 def is_kept(index: StreamIndex) -> bool:
@@ -150,7 +150,7 @@ _SCAN_SECONDS: Final = 86_400.0
 
 def scan_ahead(
     sources: Iterable[Source],
-    store: IndexStore,
+    index_store: IndexStore,
     *,
     raises: bool,
     verify: bool = False,
@@ -318,6 +318,6 @@ def _opening(found: dict[Source, StreamIndex | MediaError], store: IndexStore) -
         known = found.get(source) if type(source) is Source else None
         if isinstance(known, MediaError):
             raise known
-        return open_index(source, store) if known is None else known
+        return open_index(source, index_store) if known is None else known
 
     return open_one

@@ -20,7 +20,7 @@ from headrace.decode.job_result import decode_stacked
 from headrace.decode.open_decoder import check_can_decode, open_index
 from headrace.decode.protocol import DecodeCounters, DecodeJob, check_on_error
 from headrace.errors import ConfigError
-from headrace.planning.gop_ranges import stretches
+from headrace.planning.gop_ranges import split_ranges
 from headrace.runtime.fork_safety import ForkSafeLock
 from headrace.sampling.clip_shape import Boundary, clip_indices
 from headrace.units import check_integers, parse_bytes
@@ -320,7 +320,7 @@ class VideoReader:
                 goes_on=not (self._is_read_once and stretch.wanted[-1] == different[-1]),
                 conceals=self._conceals,
             )
-            for stretch in stretches(0, self.index, different)
+            for stretch in split_ranges(0, self.index, different)
         ]
         with self._lock:
             if self._is_closed:

@@ -18,7 +18,7 @@ from headrace.extraction.videos import reopened
 from headrace.planning.chunks import Chunk
 from headrace.runtime.child_spec import Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.worker_protocol import ChunkReporter, chunks_to_do
+from headrace.runtime.worker_protocol import ChunkReporter, iter_chunks
 from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
 
@@ -60,7 +60,7 @@ class ChunkWorker(ABC):
 
     @abstractmethod
     def do(self, speaker: ChunkReporter) -> None:
-        """Run one chunk, `chunk_of(reporter.told)`: write its files, then its journal entry.
+        """Run one chunk, `chunk_of(reporter.payload)`: write its files, then its journal entry.
 
         Raises:
             HeadraceError: the chunk failed.
@@ -84,12 +84,12 @@ class ChunkWorker(ABC):
         """Write the journal entry of a chunk whose files exist, and report its cost."""
         self.journal.write(speaker.chunk, entry)
         spent: Json = dict(vars(cost))
-        speaker.say({"chunk": {"decode": spent, "lost": lost}})
+        speaker.send({"chunk": {"decode": spent, "lost": lost}})
         ways: Json = dict(self.decoders.frames())
         if ways:
-            speaker.say({"frames_by": ways})
+            speaker.send({"frames_by": ways})
         for reason in self.decoders.reasons():
-            speaker.say({"note": reason})
+            speaker.send({"note": reason})
 
     def close(self) -> None:
         """Close what is open."""
@@ -117,7 +117,7 @@ def do_chunks(
     journal, began_ns = Journal(Path(str(argument["folder"]))), SYSTEM_CLOCK.now_ns()
     seconds = float(str(argument.get("seconds", "inf")))
     with journal.as_worker(), closing(worker_of(argument, journal)) as work:
-        for speaker in chunks_to_do(argument, send):
+        for speaker in iter_chunks(argument, send):
             if (SYSTEM_CLOCK.now_ns() - began_ns) / 1e9 > seconds:
                 continue
             try:
@@ -125,7 +125,7 @@ def do_chunks(
             except HeadraceError as error:
                 source = error.source if isinstance(error, MediaError) else None
                 if source is not None and not work.raises:
-                    speaker.say({"unreadable": str(error)})
+                    speaker.send({"unreadable": str(error)})
                     continue
                 speaker.say({"failed": {"why": to_option_words(str(error)), "source": source}})
                 break

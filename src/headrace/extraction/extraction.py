@@ -40,7 +40,7 @@ from headrace.profiling.session import Outcome as RunOutcome
 from headrace.profiling.stage_records import Role
 from headrace.runtime.child_spec import ChildFunction, Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.worker_pool import PoolBackend, PoolResult, PoolTask, work_through
+from headrace.runtime.worker_pool import PoolBackend, PoolResult, PoolTask, run_chunks
 from headrace.video.frame_loss import FrameLoss
 from headrace.video.stream_index import StreamIndex
 
@@ -313,11 +313,11 @@ class Extraction(ABC, Generic[OptionsT]):
         run: PoolBackend | None = None,
     ) -> PoolResult:
         """Run `chunks`, name → message, on workers; `run`: backend, by default processes here."""
-        return work_through(
+        return run_chunks(
             self.work(journal, self.options.processes),
             chunks,
-            on_said=recorder.hear,
-            on_fallen=journal.quarantine().add,
+            on_message=recorder.hear,
+            on_poisoned=journal.quarantine().add,
             run=run,
             clock=self.clock,
         )
@@ -350,7 +350,7 @@ class Extraction(ABC, Generic[OptionsT]):
         with record.ending():
             failed.update(journal.quarantine().standing(retry=self.options.retry))
             done = self.do(journal, self.progress(journal, failed), recorder)
-            failed.update({**done.fallen, **recorder.unreadable})
+            failed.update({**done.poisoned, **recorder.unreadable})
             if done.is_interrupted:
                 raise KeyboardInterrupt
         with record.ending():

@@ -9,7 +9,7 @@ from headrace.decode.frame_outputs import Array, StackedOutput
 from headrace.decode.job_result import JobResult, run_job
 from headrace.decode.protocol import DecodeJob, Decoder
 from headrace.errors import ConfigError
-from headrace.planning.gop_ranges import BatchPart, GopRange, batch_parts
+from headrace.planning.gop_ranges import BatchPart, GopRange, split_batches
 from headrace.runtime.affinity import available_cores
 from headrace.runtime.clock import Clock
 from headrace.video.frames import FrameBatch
@@ -87,7 +87,9 @@ def batches_of_one_stretch(
     """Cut every stretch into batches of at most `batch_size` that it has for itself."""
     for stretch in stretches:
         num_frames = len(stretch.wanted)
-        for _, parts in batch_parts([stretch], num_frames, batch_size=batch_size, most=batch_size):
+        for _, parts in split_batches(
+            [stretch], num_frames, batch_size=batch_size, max_frames=batch_size
+        ):
             yield ReadingTask(stretch=stretch, parts=parts, shared={})
 
 
@@ -111,8 +113,8 @@ def batches_over_stretches(
         new: Takes memory for so many frames.
     """
     begun: dict[int, Array] = {}
-    planned = batch_parts(
-        stretches, num_frames, batch_size=batch_size, most=most, first_batch=first_batch
+    planned = split_batches(
+        stretches, num_frames, batch_size=batch_size, max_frames=most, first_batch=first_batch
     )
     for stretch, parts in planned:
         first, last = parts[0], parts[-1]

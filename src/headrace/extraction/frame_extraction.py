@@ -99,7 +99,7 @@ class FrameExtraction(Extraction[FrameExtractionOptions]):
         size = options.shape.output_size(size)
         options.pictures.check_size(size, str(index.source))
         cost = options.pictures.cost_of(size)
-        return wanted, chunks_of(video, index, wanted, frame_cost=cost, most=_CHUNK_PIXELS)
+        return wanted, chunks_of(video, index, wanted, frame_cost=cost, max_cost=_CHUNK_PIXELS)
 
     def __post_init__(self) -> None:
         if not self.plan.chunks:

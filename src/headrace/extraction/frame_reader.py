@@ -26,11 +26,11 @@ from headrace.extraction.frame_batches import (
     fill_by_size,
 )
 from headrace.loaders.video_set import warn_skipped
-from headrace.planning.gop_ranges import in_order
+from headrace.planning.gop_ranges import split_video
 from headrace.runtime.buffer_pool import BatchBufferPool
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.imap import ordered_streams
-from headrace.runtime.tracing import NO_MARKS, Tracer
+from headrace.runtime.imap import imap
+from headrace.runtime.tracing import NO_OP_TRACER, Tracer
 from headrace.units import check_integers
 from headrace.video.frame_format import Fit, FrameFormat, Interpolation
 from headrace.video.frame_loss import FrameLoss
@@ -87,7 +87,7 @@ class FrameReader:
         decoding: DecoderConfig = ON_CPU,
         index_store: IndexStore | None = None,
         clock: Clock = SYSTEM_CLOCK,
-        marks: Tracer = NO_MARKS,
+        marks: Tracer = NO_OP_TRACER,
     ) -> None:
         """Plan the reading; nothing is opened yet.
 
@@ -168,7 +168,7 @@ class FrameReader:
     ) -> Generator[FrameBatch, None, None]:
         room = self._room(first[1])
         self.threads = room.workers
-        parts = ordered_streams(
+        parts = imap(
             self._worker,
             self._plan(chain([first], indexes), room),
             workers=room.workers,
@@ -230,8 +230,8 @@ class FrameReader:
         for video, index, num_frames in self._wanted(indexes):
             share = num_frames if len(self._videos) >= room.workers else num_frames // 8
             at_least = max(_SHORT_STRETCH, min(share, room.job_frames * room.jobs))
-            stretches = in_order(
-                video, index, stride=self._stride, at_least=at_least, most=num_frames
+            stretches = split_video(
+                video, index, stride=self._stride, at_least=at_least, max_frames=num_frames
             )
             if self._batch_size is None:
                 yield from batches_of_one_stretch(stretches, batch_size=room.job_frames)
@@ -294,7 +294,7 @@ class FrameReader:
         if self._decoding.keeps_on_device:
             there: Any = device_memory(shape, device_of(self._decoding))
             return cast(Array, there)
-        return self._buffers.take(shape)
+        return self._buffers.acquire(shape)
 
     def _finish(self) -> None:
         """Wait until what this thread asked of a device is done, so that it is timed."""

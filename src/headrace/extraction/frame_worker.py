@@ -16,7 +16,7 @@ from headrace.extraction.image_encoder import ImageEncoder
 from headrace.extraction.journal import Journal, JournalEntry, Lost
 from headrace.extraction.progress_recorder import StepTimer
 from headrace.extraction.videos import frame_file
-from headrace.planning.gop_ranges import stretches
+from headrace.planning.gop_ranges import split_ranges
 from headrace.runtime.child_spec import Json
 from headrace.runtime.worker_protocol import ChunkReporter
 from headrace.sampling.selection import selection_of
@@ -74,7 +74,7 @@ class FrameWorker(ChunkWorker):
 
     def do(self, speaker: ChunkReporter) -> None:
         """Do one chunk: what an earlier run noted of it is not done again."""
-        chunk, _ = chunk_of(speaker.told)
+        chunk, _ = chunk_of(speaker.payload)
         decoder = self.opened(chunk.video)
         before = DecodeCounters() + decoder.counters
         noted = self.journal.noted([speaker.chunk]).values()
@@ -85,10 +85,10 @@ class FrameWorker(ChunkWorker):
 
         def say(step: Json) -> None:
             self.journal.note(speaker.chunk, entry_of(rows, []))
-            speaker.say(step)
+            speaker.send(step)
 
         watch = StepTimer(chunk.video, say, self.clock)
-        planned = list(stretches(chunk.video, decoder.index, wanted))
+        planned = list(split_ranges(chunk.video, decoder.index, wanted))
         for job in jobs(planned, conceals=self.request.conceals):
             came = len(rows)
             try:

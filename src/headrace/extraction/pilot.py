@@ -14,7 +14,7 @@ from headrace.extraction.extraction import Extraction
 from headrace.extraction.journal import Journal, JournalEntry
 from headrace.planning.chunks import Chunk
 from headrace.runtime.child_spec import Json
-from headrace.runtime.worker_pool import work_through
+from headrace.runtime.worker_pool import run_chunks
 
 _SECONDS: Final = 5.0
 """After so long no further piece is begun."""
@@ -95,10 +95,10 @@ def pilot(
         with journal.held(plan.request), journal.telling(NONE):
             told: dict[str, Json] = {"raises": False, "seconds": _SECONDS, **(more or {})}
             try:
-                outcome = work_through(
+                outcome = run_chunks(
                     extraction.work(journal, 1, told),
                     {name: chunk_message(piece) for name, piece in of.items()},
-                    on_said=hear,
+                    on_message=hear,
                     clock=extraction.clock,
                 )
             except StageError:
@@ -107,7 +107,7 @@ def pilot(
             else:
                 if outcome.is_interrupted:
                     raise KeyboardInterrupt
-                found.failed = outcome.fallen
+                found.failed = outcome.poisoned
             entries = journal.done(of)
             found.sizes = [entry.files[0][1] for entry in entries.values() if entry.files]
             found.failed = {**found.failed, **_left_out(extraction, entries)}

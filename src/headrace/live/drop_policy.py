@@ -246,7 +246,7 @@ class StaleFilter:
         if self._limit.is_over(item.value.arrived_ns):
             yield Group((item,), item.parts, cause=STALE)
         else:
-            yield from self._inner.take(item)
+            yield from self._inner.add(item)
 
     def flush(self) -> Iterator[Group[LiveFrame]]:
         """See `Grouping.flush`."""

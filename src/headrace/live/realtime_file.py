@@ -15,7 +15,7 @@ from headrace.errors import DecodeError
 from headrace.live.address import FileAddress
 from headrace.live.source import Event, EventKind, LiveFrame
 from headrace.live.stream_reader import DAMAGED
-from headrace.planning.gop_ranges import in_order
+from headrace.planning.gop_ranges import split_video
 from headrace.profiling.session import Pace
 from headrace.runtime.item import DroppedItem
 from headrace.runtime.waitable_source import Waiter

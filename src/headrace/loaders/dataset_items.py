@@ -16,7 +16,7 @@ from headrace.errors import ConfigError, DecodeError, MediaError
 from headrace.loaders.devices import check_comes_to_workers, check_decoding
 from headrace.loaders.sampled_set import Given, SampledSet
 from headrace.loaders.transforms import Transform, check_transforms
-from headrace.planning.gop_ranges import stretches
+from headrace.planning.gop_ranges import split_ranges
 from headrace.sampling.counter_rng import ATTEMPTS, CounterRng, RngStream
 from headrace.units import check_integers
 from headrace.video.frame_format import FrameFormat
@@ -153,7 +153,7 @@ class ItemDataset(DecodingDataset[_Item], Generic[_Item]):
         conceals = self._on_error == "conceal"
         jobs = (
             DecodeJob(stretch.wanted, conceals=conceals)
-            for stretch in stretches(video, index, wanted)
+            for stretch in split_ranges(video, index, wanted)
         )
         pixels, concealed = decode_stacked(self._pool.decoder(index), jobs)
         return pixels, np.isin(wanted, list(concealed))

@@ -17,7 +17,7 @@ from headrace.loaders.job_decoder import Decoded, JobDecoder
 from headrace.loaders.lookahead_window import LookaheadWindow
 from headrace.planning.lookahead import GopJob, PlannedBatch, look_ahead
 from headrace.runtime.clock import Clock
-from headrace.runtime.imap import ordered_streams
+from headrace.runtime.imap import imap
 from headrace.runtime.synchronization import CapacityLimiter
 
 _ITEMS_AHEAD = 256
@@ -88,7 +88,7 @@ class Engine(Generic[Pixels]):
             MediaError: a frame that is due is bad, and bad frames are neither skipped nor masked.
             StageError: a thread hangs.
         """
-        streams = ordered_streams(
+        streams = imap(
             self._worker,
             self._work(steps),
             workers=self._num_threads,
@@ -133,7 +133,7 @@ class Engine(Generic[Pixels]):
         )
         for batch in plan:
             for job in batch.jobs:
-                self.room.take(len(job.frames))
+                self.room.acquire(len(job.frames))
                 yield job
             yield batch
 
@@ -163,7 +163,7 @@ class Engine(Generic[Pixels]):
                 self._decoder.memory.give(self._held.pop(frame))
             else:
                 del self._failed[frame]
-        self.room.give(len(frames))
+        self.room.release(len(frames))
 
     def _samples(
         self, step: RankBatch, decode: Callable[[GopJob], Decoded[Pixels]]

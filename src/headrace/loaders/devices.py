@@ -6,7 +6,7 @@ from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.device_scheduler import device_of
 from headrace.decode.open_decoder import capabilities_of
 from headrace.errors import BackendError, ConfigError, first_line
-from headrace.runtime.cuda_diagnostics import why_no_gpu
+from headrace.runtime.cuda_diagnostics import explain_missing_gpu
 from headrace.units import check_integers
 
 
@@ -99,7 +99,7 @@ def check_gpu(gpu: int | None) -> None:
 
 
 def _numbered(first: str, last: str, count: int) -> str:
-    return f"{first} to {last}" if count else f"no CUDA device: {why_no_gpu()}"
+    return f"{first} to {last}" if count else f"no CUDA device: {explain_missing_gpu()}"
 
 
 def _numbered_name(device: torch.device) -> str:

@@ -19,7 +19,7 @@ from headrace.decode.protocol import Decoder
 from headrace.decode.proxy_decoder import ProxyCodecs
 from headrace.decode.tensor_converter import TensorConverter
 from headrace.decode.yuv420 import Yuv420Unpacker
-from headrace.runtime.buffer_pool import BatchBufferPool, mapped
+from headrace.runtime.buffer_pool import BatchBufferPool, mmap_zeros
 from headrace.video.frame_format import FrameFormat, PixelType
 from headrace.video.stream_index import StreamIndex
 
@@ -44,7 +44,7 @@ class FrameBuffers:
             return self._free.pop()
         except IndexError:
             # The system provides memory page by page, when frames are written.
-            slab = mapped((_FRAMES_AT_ONCE, *self.shape), self._dtype)
+            slab = mmap_zeros((_FRAMES_AT_ONCE, *self.shape), self._dtype)
             self._free.extend(slab[1:])
             frame: NDArray[np.uint8] = slab[0]
             return frame
@@ -69,7 +69,7 @@ class DeviceBuffers:
         """Touch no device yet."""
         self.device = device
 
-    def take(self, shape: tuple[int, ...]) -> torch.Tensor:
+    def acquire(self, shape: tuple[int, ...]) -> torch.Tensor:
         """Return uint8 of `shape`; its content is undefined.
 
         Raises:
@@ -180,7 +180,7 @@ class ArrayMemory:
     @contextmanager
     def batch(self, shape: tuple[int, ...]) -> Iterator[Array]:
         """Provide an array, whose memory returns to the pool when it is garbage-collected."""
-        yield self._batches.take(shape, self.shape.dtype)
+        yield self._batches.acquire(shape, self.shape.dtype)
 
     def write(self, frame: Array, row: Array) -> None:
         """Write a frame as RGB."""
@@ -224,7 +224,7 @@ class TensorMemory:
 
     def take(self) -> torch.Tensor:
         """Return a tensor for a frame. Raises as `DeviceBuffers.take` does."""
-        return self._buffers.take(self._frame_shape)
+        return self._buffers.acquire(self._frame_shape)
 
     def give(self, frame: torch.Tensor) -> None:
         """Do nothing: PyTorch reuses the memory when the tensor's last reference is gone."""
@@ -234,10 +234,10 @@ class TensorMemory:
         """Provide a tensor, filled in the default stream. Raises as `DeviceBuffers.take` does."""
         device = self._buffers.device
         if torch.device(device).type != "cuda":
-            yield self._buffers.take(shape)
+            yield self._buffers.acquire(shape)
             return
         with torch.cuda.stream(torch.cuda.default_stream(device)):
-            pixels = self._buffers.take(shape)
+            pixels = self._buffers.acquire(shape)
             yield pixels
         self._buffers.hand_over([pixels])
 

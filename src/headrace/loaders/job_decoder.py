@@ -198,7 +198,7 @@ class JobDecoder(Generic[Pixels]):
         buffers = [self.memory.take() for _ in job.frames]
         stream_index = self._videos.indexes[video]
         is_proxy = isinstance(stream_index, ProxyIndex)  # opens at once, and never stays open
-        idle = None if is_proxy else self._idle.take(video)
+        idle = None if is_proxy else self._idle.acquire(video)
         shape = self.memory.shape if framings[0] is None else framings[0].shape
         decoder = idle or self.memory.decoder(stream_index, shape, self._decoding, codecs)
         wanted = DecodeJob(tuple(sorted({*indices})), goes_on=False, conceals=self.conceals)
@@ -219,7 +219,7 @@ class JobDecoder(Generic[Pixels]):
             decoder.close()
         else:
             decoder.rest()
-            self._idle.put(video, decoder)
+            self._idle.release(video, decoder)
         return decoded, result.cost
 
     def _outputs(

@@ -109,7 +109,7 @@ class PlannedLoader(ResumableLoader[StepSamples[Any], BatchOf]):
             seeks=totals.decode_counters.seeks,
             opens=totals.decode_counters.opens,
             bytes_read=totals.decode_counters.bytes_read,
-            held_bytes=self._held_bytes * (running.engine.room.taken if running else 0),
+            held_bytes=self._held_bytes * (running.engine.room.in_use if running else 0),
             most_held_bytes=self._held_bytes * totals.max_taken,
             starved_seconds=self._starved_seconds,
             blocked_seconds=totals.blocked_seconds,

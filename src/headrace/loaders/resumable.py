@@ -51,7 +51,7 @@ class DecodeTotals:
         return DecodeTotals(
             decode_counters=self.decode_counters + engine.counters,
             blocked_seconds=self.blocked_seconds + engine.room.blocked_seconds,
-            max_taken=max(self.max_taken, engine.room.most_taken),
+            max_taken=max(self.max_taken, engine.room.max_in_use),
         )
 
 

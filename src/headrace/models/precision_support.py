@@ -8,7 +8,7 @@ import torch
 
 from headrace.errors import BackendError
 from headrace.models.compute import Compute, Precision
-from headrace.runtime.cuda_diagnostics import why_no_gpu
+from headrace.runtime.cuda_diagnostics import explain_missing_gpu
 
 
 def autocast_dtype(compute: Compute) -> torch.dtype:
@@ -23,8 +23,8 @@ def check_available(compute: Compute, asked: str = "device cuda") -> None:
         return
     if not torch.cuda.is_available():
         raise BackendError(
-            f"{asked} was asked for, and PyTorch sees no CUDA device: {why_no_gpu()}; or use "
-            "--device cpu"
+            f"{asked} was asked for, and PyTorch sees no CUDA device: {explain_missing_gpu()}; or "
+            "use --device cpu"
         )
     if compute.precision == "bfloat16" and not torch.cuda.is_bf16_supported():
         raise BackendError(

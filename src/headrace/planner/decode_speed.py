@@ -15,7 +15,7 @@ from headrace.loaders.planned_loader import MAX_OPEN_FILES
 from headrace.loaders.video_set import VideoSet
 from headrace.measuring.interleaved import Stopwatch, cores_of_others
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.imap import ordered_streams
+from headrace.runtime.imap import imap
 from headrace.sampling.decode_cost import Speed
 from headrace.video.frame_format import FrameFormat
 
@@ -101,7 +101,7 @@ def measure_speed(
         yield lambda gop: [_probe(videos, gop, size, clock)]
 
     runs, done, errors = list[_Run](), 0, list[MediaError]()
-    streams = ordered_streams(worker, due(), workers=workers, capacity=1, name="probe")
+    streams = imap(worker, due(), workers=workers, capacity=1, name="probe")
     with closing(streams):
         for result in streams:
             if isinstance(result, MediaError):

@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal
 
 from headrace.config_fields import FrameSize, Option, check_options
 from headrace.errors import ConfigError
-from headrace.sampling.rho_estimate import TAKEN_RHO
+from headrace.sampling.rho_estimate import DEFAULT_RHO
 from headrace.units import parse_bytes
 
 _FRAMES: Final = 128
@@ -57,7 +57,7 @@ class PlanConfig(PlannedClips):
     """None means as many as there are."""
     rho: Annotated[
         float, Option("Correlation of the gradients of two frames of a burst.", least=0, most=1)
-    ] = TAKEN_RHO
+    ] = DEFAULT_RHO
     frames_per_burst: Annotated[
         int | None,
         Option("Frames in a burst; chosen if it is not given.", least=2, flags=("--burst",)),

@@ -14,7 +14,7 @@ from headrace.measuring.interleaved import cores_of_others
 from headrace.measuring.loader_adapters import LoaderDelivery
 from headrace.measuring.steady_state import time_delivery
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.sampling.rho_estimate import TAKEN_RHO
+from headrace.sampling.rho_estimate import DEFAULT_RHO
 from headrace.sampling.sampler import Sampler
 
 
@@ -58,7 +58,7 @@ def run_trial(
     size: tuple[int, int],
     memory_budget: int,
     workers: int,
-    rho: float = TAKEN_RHO,
+    rho: float = DEFAULT_RHO,
     seconds: float = 10.0,
     store: IndexStore | None = None,
     clock: Clock = SYSTEM_CLOCK,

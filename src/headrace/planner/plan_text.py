@@ -23,7 +23,7 @@ from headrace.profiling.number_format import (
     seconds,
 )
 from headrace.report.benchmark_page import table
-from headrace.sampling.rho_estimate import TAKEN_RHO
+from headrace.sampling.rho_estimate import DEFAULT_RHO
 
 _WIDTH: Final = 132
 """Columns of the table, where the output is no terminal."""
@@ -176,7 +176,7 @@ def _how_to_read(made: Plan) -> Iterator[str]:
         yield "  ESS measured: from the frames of one GOP that met in the measured batches;"
         yield "    - where the batches were too few"
     yield "  rho: assumed; headrace.sampling.rho_estimate.burst_correlation measures it."
-    yield f"    Features of 8 neighbouring frames gave {TAKEN_RHO:g} on real clips; gradients"
+    yield f"    Features of 8 neighbouring frames gave {DEFAULT_RHO:g} on real clips; gradients"
     yield "    usually correlate less; bursts are then worth more (docs/explanation/sampling.md)"
 
 

@@ -1,1 +1,1 @@
-"""What is decoded together, and when: from wanted frames to decode jobs. Pure."""
+"""Planning: from wanted frames to decode jobs. Pure."""

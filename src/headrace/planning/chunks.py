@@ -1,4 +1,4 @@
-"""Chunks: a video cut at keyframes into pieces of about equal cost, each done whole or not."""
+"""Chunks: pieces of a video of about equal cost, cut at keyframes; a chunk is done whole or not."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,34 +12,34 @@ from numpy.typing import NDArray
 from headrace.video.stream_index import StreamIndex
 
 _SEEK: Final = 2.0
-"""Frames that might be decoded in the time of a seek: it also makes a codec anew."""
-_AGAIN: Final = 1 / 8
-"""Of the cost of a GOP, that decoding parts of it again may add, about, where it is cut."""
+"""Cost of a seek, which also makes a new codec, in decoded frames."""
+_MAX_OVERHEAD: Final = 1 / 8
+"""Share of a GOP's cost that cutting it may add, about, by decoding parts of it again."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chunk:
-    """Wanted frames of one video that one worker does in one go."""
+    """Wanted frames of one video that one worker handles together."""
 
     video: int
-    """Place of the video in the list that was asked for."""
+    """Index of the video in the requested list."""
     start: int
     stop: int
-    """It is for the wanted frames whose index is in [start, stop)."""
+    """Its wanted frames have indices in [start, stop)."""
     frames: int
-    """How many these are; of clips, how many begin there."""
+    """Number of its wanted frames; of clips, number that start there."""
     decoded: int = 0
-    """Frames that are decoded for them; 0: not known."""
+    """Frames that are decoded for them; 0: unknown."""
     cost: float = 0.0
-    """Pixels that are decoded, or might be in the same time: an estimate."""
+    """Estimated cost, in decoded pixels."""
 
     @property
     def name(self) -> str:
-        """What it is known by, in this and in later runs: by its frames, however cut."""
+        """Its name, in this and in later runs: from its frame range."""
         return f"{self.video:05d}-{self.start:08d}-{self.stop:08d}"
 
     def of(self, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return those of the wanted frames of its video, int64, ascending, that it is for."""
+        """Return the chunk's frames among the video's wanted ones: int64, ascending."""
         first, end = np.searchsorted(wanted, (self.start, self.stop))
         return wanted[first:end]
 
@@ -50,35 +50,34 @@ def chunks_of(
     wanted: NDArray[np.int64],
     *,
     frame_cost: float,
-    most: float,
+    max_cost: float,
 ) -> list[Chunk]:
     """Cut a video into chunks of about equal cost, at keyframes where it has enough of them.
 
-    Of each GOP, what lies up to its last wanted frame is decoded, once. Only one that costs
-    several chunks, most of it behind the decoder, is cut inside: each piece decodes the GOP from
-    its keyframe on, and there are as many as make it about an eighth dearer at most. The borders
-    follow from the arguments alone, never from the number of workers, so that a later run has the
-    same chunks.
+    Each GOP is decoded once, up to its last wanted frame. Only a GOP that costs several chunks,
+    most of it for work after decoding, is cut inside: each piece decodes the GOP from its keyframe
+    on, and the pieces together cost about an eighth more at most. The borders depend on the
+    arguments alone, not on the number of workers, so that a later run has the same chunks.
 
     Args:
-        video: Place of the video in the list that was asked for.
+        video: Index of the video in the requested list.
         index: Its frames.
-        wanted: int64, ascending, none twice.
-        frame_cost: What is done with a wanted frame once it is decoded, in pixels that might be
-            decoded in the same time.
-        most: What a chunk should cost, in pixels; a GOP that is mostly decoded may cost more.
+        wanted: int64, strictly ascending.
+        frame_cost: Cost of a wanted frame after its decoding, in decoded pixels.
+        max_cost: Cost of a chunk, in decoded pixels; a GOP that is mostly decoded may cost more.
     """
     if not len(wanted):
         return []
-    parts = _Parts.of(index, wanted, frame_cost)
-    cut = np.flatnonzero([parts.pieces(gop, most) > 1 for gop in range(len(parts.first))])
-    found: list[_Part] = []
+    gops = _Gops.of(index, wanted, frame_cost)
+    num_gops = len(gops.first)
+    cut = np.flatnonzero([gops.num_pieces(gop, max_cost) > 1 for gop in range(num_gops)])
+    parts: list[_Part] = []
     done = 0
-    for gop in (*cut.tolist(), len(parts.first)):
+    for gop in (*cut.tolist(), num_gops):
         if done < gop:
-            found += parts.grouped(slice(done, gop), most)
-        if gop < len(parts.first):
-            found += parts.cut(gop, parts.pieces(gop, most))
+            parts += gops.group(slice(done, gop), max_cost)
+        if gop < num_gops:
+            parts += gops.cut(gop, gops.num_pieces(gop, max_cost))
         done = gop + 1
     return [
         Chunk(
@@ -89,13 +88,13 @@ def chunks_of(
             decoded=part.decoded,
             cost=part.cost,
         )
-        for part in found
+        for part in parts
     ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Part:
-    """Wanted frames that follow each other: places in the list of them, the last included."""
+    """Consecutive wanted frames: positions in the list of them, the last included."""
 
     first: int
     last: int
@@ -104,22 +103,22 @@ class _Part:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Parts:
-    """What the GOPs that hold wanted frames cost; each array has a value for each of them."""
+class _Gops:
+    """Costs of the GOPs with wanted frames; arrays are [GOPs], unless noted."""
 
     first: NDArray[np.int64]
     last: NDArray[np.int64]
-    """Places of its wanted frames in the list of them."""
+    """Position of the last wanted frame in the list of them; `first`: of the first."""
     keyframe: NDArray[np.int64]
     decoded: NDArray[np.int64]
     wanted: NDArray[np.int64]
-    """Of all GOPs."""
+    """[frames]: indices of the wanted frames of all GOPs."""
     pixels: float
-    """Of a frame that is decoded."""
+    """Pixels of a decoded frame."""
     frame_cost: float
 
     @classmethod
-    def of(cls, index: StreamIndex, wanted: NDArray[np.int64], frame_cost: float) -> "_Parts":
+    def of(cls, index: StreamIndex, wanted: NDArray[np.int64], frame_cost: float) -> "_Gops":
         gops = np.searchsorted(index.gop_start, wanted, "right") - 1
         first = np.flatnonzero(np.diff(gops, prepend=-1))
         last = np.append(first[1:], len(wanted)) - 1
@@ -140,43 +139,43 @@ class _Parts:
         frames = self.last - self.first + 1
         return (self.decoded + _SEEK) * self.pixels + frames * self.frame_cost
 
-    def pieces(self, gop: int, most: float) -> int:
-        """Return how many chunks a GOP is worth: each decodes it from its keyframe on.
+    def num_pieces(self, gop: int, max_cost: float) -> int:
+        """Return the chunks to cut a GOP into, each of which decodes it from its keyframe on.
 
-        Each but the first adds a seek and half of its decoding, on average.
+        Each but the first adds a seek and half of the GOP's decoding, on average.
         """
         cost = float(self.costs[gop])
         added = float((self.decoded[gop] / 2 + _SEEK) * self.pixels)
         frames = int(self.last[gop] - self.first[gop]) + 1
-        return max(1, min(frames, round(cost / most), 1 + int(_AGAIN * cost / added)))
+        return max(1, min(frames, round(cost / max_cost), 1 + int(_MAX_OVERHEAD * cost / added)))
 
     def cut(self, gop: int, pieces: int) -> Iterator[_Part]:
-        """Cut a GOP where the pieces cost the same: later ones decode more, and have less left.
+        """Yield pieces of equal cost: later ones decode more frames, and have fewer wanted ones.
 
-        With decoding D and the rest E of the GOP, and r = E / (D + E), the piece number k ends at
-        (1 - r ** k) / (1 - r ** pieces) of its frames.
+        With the decoding cost D and the remaining cost E of the GOP, and r = E / (D + E), piece k
+        ends at (1 - r ** k) / (1 - r ** pieces) of its frames.
         """
         decoding = self.decoded[gop] * self.pixels
         ratio = 1 - decoding / self.costs[gop]
         ends = (1 - ratio ** np.arange(pieces + 1)) / (1 - ratio**pieces)
         first, frames = int(self.first[gop]), int(self.last[gop] - self.first[gop]) + 1
-        places = np.unique(first + (ends * frames).round().astype(int))
-        for begin, end in pairwise(places.tolist()):
+        borders = np.unique(first + (ends * frames).round().astype(int))
+        for start, end in pairwise(borders.tolist()):
             decoded = int(self.wanted[end - 1] - self.keyframe[gop]) + 1
-            cost = (decoded + _SEEK) * self.pixels + (end - begin) * self.frame_cost
-            yield _Part(first=begin, last=end - 1, decoded=decoded, cost=cost)
+            cost = (decoded + _SEEK) * self.pixels + (end - start) * self.frame_cost
+            yield _Part(first=start, last=end - 1, decoded=decoded, cost=cost)
 
-    def grouped(self, gops: slice, most: float) -> Iterator[_Part]:
-        """Join GOPs that follow each other to parts of about equal cost."""
+    def group(self, gops: slice, max_cost: float) -> Iterator[_Part]:
+        """Yield groups of consecutive GOPs of about equal cost."""
         cost = self.costs[gops]
         total = float(cost.sum())
-        pieces = max(1, min(len(cost), round(total / most)))
+        pieces = max(1, min(len(cost), round(total / max_cost)))
         piece = np.minimum(pieces - 1, ((np.cumsum(cost) - cost / 2) / total * pieces).astype(int))
         borders = np.flatnonzero(np.diff(piece, prepend=-1))
-        for begin, end in zip(borders, np.append(borders[1:], len(cost)), strict=True):
+        for start, end in zip(borders, np.append(borders[1:], len(cost)), strict=True):
             yield _Part(
-                first=int(self.first[gops][begin]),
+                first=int(self.first[gops][start]),
                 last=int(self.last[gops][end - 1]),
-                decoded=int(self.decoded[gops][begin:end].sum()),
-                cost=float(cost[begin:end].sum()),
+                decoded=int(self.decoded[gops][start:end].sum()),
+                cost=float(cost[start:end].sum()),
             )

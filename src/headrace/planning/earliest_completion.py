@@ -1,4 +1,4 @@
-"""Where a job is done soonest: by the queues before it, and by the rates that were measured."""
+"""Greedy list scheduling: each job goes to the device that completes it first."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -6,87 +6,86 @@ from heapq import heapreplace
 from typing import Final
 
 FORGETS: Final = 0.97
-"""Of what was measured, the share that counts still one job later, wherever that went: some thirty
-jobs make a rate, and what is long ago gives way to a single new one."""
+"""Weight of a measurement per later job of the codec, on any device: some thirty jobs make a rate,
+and one new job outweighs old ones."""
 TRY_AGAIN: Final = 64
-"""Jobs of a codec after which a way that had none of them is tried again, as its rate may have
-changed. What is lost by it is at most one slow job in so many."""
+"""Jobs of a codec after which a device that had none of them is tried again, as its rate may have
+changed. This costs at most one slow job per 64."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceQueue:
-    """What is under way on one way of decoding."""
+    """Jobs in work on one device."""
 
-    at_once: int
-    """Jobs that it does at a time: the cores of the CPU, decoders on a GPU."""
-    left: tuple[float, ...] = ()
-    """Seconds of work that are left of each job that was sent there, estimated; the first sent
-    first."""
+    parallel_jobs: int
+    """Jobs that run at a time: cores of the CPU, decoders of a GPU."""
+    remaining_seconds: tuple[float, ...] = ()
+    """Estimated remaining seconds of each job, in the order they were sent."""
 
-    def done_in(self, seconds: float) -> float:
-        """Return in how many seconds one more job would be done, that takes `seconds`."""
-        free = [0.0] * self.at_once
-        for each in self.left:
-            heapreplace(free, free[0] + each)
+    def completion_seconds(self, seconds: float) -> float:
+        """Return the seconds until one more job, which takes `seconds`, would be complete."""
+        free = [0.0] * self.parallel_jobs
+        for seconds_left in self.remaining_seconds:
+            heapreplace(free, free[0] + seconds_left)
         return free[0] + seconds
 
 
-def soonest(queues: Mapping[str, DeviceQueue], seconds: Mapping[str, float]) -> str:
-    """Return the way on which a job is done first; of equal ones the first that is named.
+def earliest_device(queues: Mapping[str, DeviceQueue], seconds: Mapping[str, float]) -> str:
+    """Return the device that completes a job first; of equal ones, the first in `queues`.
 
-    Sending each job there, in the order they come, never ends later than sending all of them one
-    way, by the same estimates: no job waits for more work than it would there.
+    Jobs that are sent by this rule, in order, never end later than with all of them on one device,
+    by the same estimates: no job waits for more work than it would there.
 
     Args:
-        queues: Each way that can do it, and what is under way there.
-        seconds: What the job takes on each of them.
+        queues: Device → its jobs in work, for each device that can run the job.
+        seconds: Device → seconds that the job takes there.
     """
-    return min(queues, key=lambda way: queues[way].done_in(seconds[way]))
+    return min(queues, key=lambda device: queues[device].completion_seconds(seconds[device]))
 
 
 @dataclass(frozen=True)
 class _Measured:
-    """What jobs of one codec took on one way, older ones counting less."""
+    """Weighted sums over the jobs of one codec on one device; older jobs weigh less."""
 
     seconds: float
     megapixels: float
     at: int
-    """How many jobs of the codec had been measured then, this one among them."""
+    """Jobs of the codec measured until its latest one, inclusive, on all devices."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ThroughputEstimates:
-    """Seconds that a million pixels take, by way and codec: estimated, then measured."""
+    """Seconds per million pixels, by device and codec: estimated first, then measured."""
 
     start: Mapping[str, float]
-    """Way → what holds until the first job of a codec was measured there."""
+    """Device → estimate until the first job of a codec was measured there."""
     measured: Mapping[tuple[str, str], _Measured] = field(default_factory=dict)
     jobs: Mapping[str, int] = field(default_factory=dict)
-    """Codec → jobs that were measured, on all ways."""
+    """Codec → measured jobs, on all devices."""
 
-    def seconds(self, way: str, codec: str, megapixels: float) -> float:
-        """Return how long decoding so many pixels takes there, estimated."""
-        found = self.measured.get((way, codec))
-        rate = self.start[way] if found is None else found.seconds / found.megapixels
+    def seconds(self, device: str, codec: str, megapixels: float) -> float:
+        """Return the estimated seconds to decode `megapixels` on a device."""
+        known = self.measured.get((device, codec))
+        rate = self.start[device] if known is None else known.seconds / known.megapixels
         return rate * megapixels
 
     def with_job(
-        self, way: str, codec: str, megapixels: float, seconds: float
+        self, device: str, codec: str, megapixels: float, seconds: float
     ) -> "ThroughputEstimates":
-        """Return the rates after a job that decoded so many pixels, more than none."""
+        """Return the estimates after a job that decoded `megapixels`, above 0."""
         number = self.jobs.get(codec, 0) + 1
-        before = self.measured.get((way, codec), _Measured(0.0, 0.0, 0))
+        before = self.measured.get((device, codec), _Measured(0.0, 0.0, 0))
         share = FORGETS ** (number - before.at)
         after = _Measured(
             before.seconds * share + seconds, before.megapixels * share + megapixels, number
         )
         return replace(
             self,
-            measured={**self.measured, (way, codec): after},
+            measured={**self.measured, (device, codec): after},
             jobs={**self.jobs, codec: number},
         )
 
-    def is_unknown(self, way: str, codec: str) -> bool:
-        """Return whether a way is to be tried: it never was with this codec, or long ago."""
-        found = self.measured.get((way, codec))
-        return found is None or self.jobs[codec] - found.at >= TRY_AGAIN
+    def is_unknown(self, device: str, codec: str) -> bool:
+        """Return whether a device had no job of the codec yet, or not for long."""
+        known = self.measured.get((device, codec))
+        return known is None or self.jobs[codec] - known.at >= TRY_AGAIN

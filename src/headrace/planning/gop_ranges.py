@@ -1,4 +1,4 @@
-"""From wanted frames of one video to stretches that one decoder delivers in one go."""
+"""GOP ranges: wanted frames of one video that one decoder delivers together, and their batches."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,23 +12,23 @@ from headrace.video.stream_index import StreamIndex
 
 @dataclass(frozen=True, kw_only=True)
 class GopRange:
-    """Wanted frames of one video that one decoder delivers in one go."""
+    """Wanted frames of one video that one decoder delivers together, from consecutive GOPs."""
 
     video: int
-    """Place of the video in the list that was asked for."""
+    """Index of the video in the requested list."""
     index: StreamIndex
     """The frames of that video."""
     wanted: tuple[int, ...]
-    """Indices of the frames, ascending, none twice."""
+    """Indices of the frames, strictly ascending."""
 
 
-def stretches(
+def split_ranges(
     video: int, index: StreamIndex, wanted: NDArray[np.int64], *, at_least: int = 1
 ) -> Iterator[GopRange]:
-    """Cut `wanted` (int64, ascending, none twice) at keyframes.
+    """Cut `wanted` (int64, strictly ascending) at keyframes.
 
-    Every GOP is decoded by one decoder, once, and no further than its last wanted frame. GOPs that
-    follow each other stay together until `at_least` frames are: short jobs cost a seek each.
+    Every GOP is decoded by one decoder, once, up to its last wanted frame. Consecutive GOPs are
+    joined up to `at_least` frames: each short range costs a seek.
     """
     gops = np.searchsorted(index.gop_start, wanted, "right") - 1
     part: list[int] = []
@@ -42,16 +42,22 @@ def stretches(
         yield GopRange(video=video, index=index, wanted=tuple(part))
 
 
-def in_order(
-    video: int, index: StreamIndex, *, stride: int = 1, at_least: int = 1, most: int | None = None
+def split_video(
+    video: int,
+    index: StreamIndex,
+    *,
+    stride: int = 1,
+    at_least: int = 1,
+    max_frames: int | None = None,
 ) -> Iterator[GopRange]:
-    """Plan every `stride`-th frame of one video, in order; only the first `most` if it is given.
+    """Cut every `stride`-th frame of a video at keyframes: the first `max_frames`, if given.
 
     Raises:
         ConfigError: `stride` is below 1.
     """
     check_integers(1, stride=stride)
-    return stretches(video, index, np.arange(0, len(index), stride)[:most], at_least=at_least)
+    wanted = np.arange(0, len(index), stride)[:max_frames]
+    return split_ranges(video, index, wanted, at_least=at_least)
 
 
 def _by_gop(gops: NDArray[np.int64], wanted: NDArray[np.int64]) -> Iterator[tuple[int, list[int]]]:
@@ -63,12 +69,12 @@ def _by_gop(gops: NDArray[np.int64], wanted: NDArray[np.int64]) -> Iterator[tupl
 
 @dataclass(frozen=True, kw_only=True)
 class BatchPart:
-    """Frames of one stretch that stand in one batch, one after the other: one decode job."""
+    """Consecutive frames of one range in one batch: one decode job."""
 
     batch: int
-    """Number of the batch among all that are planned."""
+    """Index of the batch among all planned ones."""
     first: int
-    """Place of the first of these frames in the batch."""
+    """Row of the first of these frames in the batch."""
     wanted: tuple[int, ...]
     """Indices of the frames, ascending."""
     batch_frames: int
@@ -76,44 +82,44 @@ class BatchPart:
 
     @property
     def stop(self) -> int:
-        """Place behind the last of these frames in the batch."""
+        """Row after the last of these frames in the batch."""
         return self.first + len(self.wanted)
 
     @property
     def is_last(self) -> bool:
-        """Whether the batch is full with it."""
+        """Whether it fills the batch."""
         return self.stop == self.batch_frames
 
 
-def batch_parts(
-    stretches: Iterable[GopRange],
+def split_batches(
+    ranges: Iterable[GopRange],
     num_frames: int,
     *,
     batch_size: int,
-    most: int,
+    max_frames: int,
     first_batch: int = 0,
 ) -> Iterator[tuple[GopRange, list[BatchPart]]]:
-    """Yield every stretch with its parts, in order; a batch may have parts of several stretches.
+    """Yield every range with its parts of batches, in order; a batch may have several ranges.
 
-    All batches have `batch_size` frames, but for the last.
+    All batches have `batch_size` frames, except the last.
 
     Args:
-        stretches: Of one video, in order.
+        ranges: Ranges of one video, in order.
         num_frames: Frames in all of them.
         batch_size: Frames in a batch.
-        most: Frames in a part, at most.
-        first_batch: Number of the first batch.
+        max_frames: Frames in a part, at most.
+        first_batch: Index of the first batch.
     """
-    place = 0
-    for stretch in stretches:
+    done = 0
+    for gop_range in ranges:
         parts: list[BatchPart] = []
-        at = 0
-        while at < len(stretch.wanted):
-            batch, first = divmod(place, batch_size)
+        offset = 0
+        while offset < len(gop_range.wanted):
+            batch, first = divmod(done, batch_size)
             size = min(batch_size, num_frames - batch * batch_size)
-            wanted = stretch.wanted[at : at + min(most, size - first)]
-            number = first_batch + batch
-            parts.append(BatchPart(batch=number, first=first, wanted=wanted, batch_frames=size))
-            at += len(wanted)
-            place += len(wanted)
-        yield stretch, parts
+            wanted = gop_range.wanted[offset : offset + min(max_frames, size - first)]
+            index = first_batch + batch
+            parts.append(BatchPart(batch=index, first=first, wanted=wanted, batch_frames=size))
+            offset += len(wanted)
+            done += len(wanted)
+        yield gop_range, parts

@@ -191,7 +191,7 @@ class NvtxMarks:
         """Return a range of the domain."""
         return _NvtxRange(self._domain, stage, number)
 
-    def gathered(self, stage: str, number: int, parts: Sequence[int]) -> None:
+    def record_parts(self, stage: str, number: int, parts: Sequence[int]) -> None:
         """Do nothing: NVTX has no gathered items."""
 
 
@@ -209,5 +209,5 @@ class _NvtxRange:
     def __exit__(self, *_: object) -> None:
         self._domain.pop_range()
 
-    def arrived(self, number: int, since_ns: int) -> None:
+    def set_item(self, number: int, start_ns: int) -> None:
         """Do nothing: the name is fixed at the start of the range."""

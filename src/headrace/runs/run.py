@@ -281,8 +281,8 @@ class FileSteps(StepSource):
             source=self._batches,
             stages=stages_of(preprocess, self._transfers, model, self._sinks),
             source_name=SOURCE,
-            marks_source=False,
-        ).run(clock=runner.clock, marks=marks)
+            traces_source=False,
+        ).run(clock=runner.clock, tracer=marks)
 
     @contextmanager
     def open(self) -> Iterator[None]:

@@ -22,7 +22,7 @@ from headrace.extraction.image_reader import PictureReader
 from headrace.redaction import masked
 from headrace.runs.run_options import RunOptions
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.tracing import NO_MARKS, Tracer
+from headrace.runtime.tracing import NO_OP_TRACER, Tracer
 from headrace.sinks.annotated import FOLDER
 from headrace.video.find_videos import find_videos
 from headrace.video.image_sequence import Rate, source_at
@@ -60,7 +60,7 @@ class RunInputs:
         options: RunOptions,
         decoding: DecoderConfig | None = None,
         clock: Clock = SYSTEM_CLOCK,
-        marks: Tracer = NO_MARKS,
+        marks: Tracer = NO_OP_TRACER,
     ) -> Reader:
         """Return the reader of the inputs, in batches; `decoding` replaces that of the options."""
         read, batch_size = options.input, options.compute.batch_size
@@ -281,7 +281,7 @@ def batches_of(
     on_error: OnError = "raise",
     decoding: DecoderConfig = ON_CPU,
     clock: Clock = SYSTEM_CLOCK,
-    marks: Tracer = NO_MARKS,
+    marks: Tracer = NO_OP_TRACER,
 ) -> FrameReader:
     """Return a `FrameReader` of the videos, one after the other, in batches."""
     sizes = [index.info.upright_size for index in indexes]

@@ -19,7 +19,7 @@ from headrace.runs.run_options import TRACE_STEPS, TracingOptions
 from headrace.runtime.clock import Clock
 from headrace.runtime.item import Item
 from headrace.runtime.pipeline import Run
-from headrace.runtime.tracing import NO_MARKS, MultiTracer, Tracer
+from headrace.runtime.tracing import NO_OP_TRACER, MultiTracer, Tracer
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter

@@ -1,1 +1,1 @@
-"""Threads, bounded queues, stages, clock and statistics; nothing here knows what a video is."""
+"""Threads, bounded queues, stages, clock and statistics; independent of video."""

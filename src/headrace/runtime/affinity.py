@@ -1,4 +1,4 @@
-"""Which processor cores this process may use."""
+"""CPU affinity: the processor cores that this process may use."""
 
 import os
 import re
@@ -11,9 +11,9 @@ from headrace.errors import BackendError, ConfigError
 
 
 def available_cores() -> frozenset[int]:
-    """The cores that the calling thread may run on now.
+    """Return the cores that the calling thread may run on now.
 
-    All of the machine on a system that cannot bind a process to cores, such as macOS.
+    All cores of the machine on a system that cannot bind a process to cores, such as macOS.
     """
     if not can_bind():
         return frozenset(range(os.cpu_count() or 1))
@@ -21,12 +21,12 @@ def available_cores() -> frozenset[int]:
 
 
 def can_bind() -> bool:
-    """Whether this system can bind a process to cores."""
+    """Return whether this system can bind a process to cores."""
     return hasattr(os, "sched_setaffinity") and hasattr(os, "sched_getaffinity")
 
 
 def parse_cores(text: str) -> frozenset[int]:
-    """The cores that `text` names: "0-3,6" is {0, 1, 2, 3, 6}, "all" is `available_cores()`.
+    """Return the cores that `text` names: "0-3,6" is {0, 1, 2, 3, 6}, "all" `available_cores()`.
 
     Raises:
         ConfigError: `text` names no cores; a range runs backwards.
@@ -46,12 +46,16 @@ def parse_cores(text: str) -> frozenset[int]:
 
 
 def check_cores(text: str) -> None:
-    """Raise ConfigError where `text` names no cores, or others than this process may use."""
-    check_available(parse_cores(text))
+    """Check that `text` names cores that this process may use.
+
+    Raises:
+        ConfigError, BackendError: as `parse_cores` and `bind_cores`.
+    """
+    _check_available(parse_cores(text))
 
 
 def cores_text(cores: Iterable[int]) -> str:
-    """Return what `parse_cores` reads: {0, 1, 2, 6} as "0-2,6"."""
+    """Return cores as `parse_cores` reads them: {0, 1, 2, 6} is "0-2,6"."""
     runs: list[list[int]] = []
     for core in sorted(cores):
         if runs and core == runs[-1][-1] + 1:
@@ -61,68 +65,54 @@ def cores_text(cores: Iterable[int]) -> str:
     return ",".join("-".join(map(str, run)) for run in runs)
 
 
-def bind(cores: frozenset[int]) -> None:
-    """Lets this process run on `cores` only: all its threads, and those it starts later.
+def bind_cores(cores: frozenset[int]) -> None:
+    """Bind this process to `cores`: all its threads, and those it starts later.
 
-    A later call can take fewer cores, not others. It does not change how many threads a library
-    starts: set that as well, or they share the cores.
+    A later call can take fewer cores, not others. The number of threads that a library starts does
+    not change: set that as well, or they share the cores.
 
     Raises:
         ConfigError: `cores` is empty, or the calling thread may not run on one of them.
         BackendError: This system cannot bind a process to cores.
     """
-    check_available(cores)
-    _spread(cores)
+    _check_available(cores)
+    _set_affinity(cores)
 
 
-def check_available(cores: frozenset[int]) -> None:
-    """Check that this process may run on `cores`.
-
-    Raises:
-        ConfigError, BackendError: as `bind`.
-    """
+def _check_available(cores: frozenset[int]) -> None:
     if not can_bind():
         raise BackendError(
-            f"cores {_listed(cores)} were asked for, but this system cannot bind a process to "
+            f"cores {cores_text(cores)} were asked for, but this system cannot bind a process to "
             "cores; leave cores out (Linux can)"
         )
     available = available_cores()
     if not cores or not cores <= available:
         raise ConfigError(
-            f"cores {_listed(cores) or 'none'} were asked for; this process may use "
-            f"{_listed(available)}"
+            f"cores {cores_text(cores) or 'none'} were asked for; this process may use "
+            f"{cores_text(available)}"
         )
 
 
 @contextmanager
-def bound(cores: frozenset[int] | None) -> Iterator[None]:
-    """Lets this process run on `cores` only while the block lasts; None changes nothing.
+def bound_to_cores(cores: frozenset[int] | None) -> Iterator[None]:
+    """Bind this process to `cores` while the block runs; None changes nothing.
 
     Raises:
-        ConfigError, BackendError: as `bind`.
+        ConfigError, BackendError: as `bind_cores`.
     """
     if cores is None:
         yield
         return
     before = available_cores()
-    bind(cores)
+    bind_cores(cores)
     try:
         yield
     finally:
-        _spread(before)
+        _set_affinity(before)
 
 
-def _listed(cores: frozenset[int]) -> str:
-    """{0, 1, 2, 6} is "0-2,6"."""
-    ordered = sorted(cores)
-    starts = [core for core in ordered if core - 1 not in cores]
-    ends = [core for core in ordered if core + 1 not in cores]
-    pairs = zip(starts, ends, strict=True)
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in pairs)
-
-
-def _spread(cores: frozenset[int]) -> None:
-    # A new thread takes over the cores of the one that starts it, but threads that run already
+def _set_affinity(cores: frozenset[int]) -> None:
+    # A new thread inherits the cores of the thread that starts it, but threads that run already
     # (a library's pool) keep theirs unless each is bound.
     for thread in psutil.Process().threads():
         with suppress(ProcessLookupError):  # it has just ended

@@ -1,4 +1,4 @@
-"""A web application, served from a thread of its own."""
+"""ASGI server (uvicorn) in a thread of its own."""
 
 import asyncio
 import socket
@@ -13,50 +13,50 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from headrace.errors import ConfigError, StageError, reason_of
 from headrace.runtime.threads import ThreadGroup
 
-MOST_CONNECTIONS: Final = 256
-"""More at a time are cut: each takes a file descriptor, which sources and sinks need."""
+MAX_CONNECTIONS: Final = 256
+"""Open connections, at most; further ones are cut: sources and sinks need file descriptors."""
 IDLE_SECONDS: Final = 10.0
-"""A connection that asks for nothing whole for so long, or twice as long, is cut: who connects and
-stays silent would keep the places of those who look."""
+"""Seconds without a complete request, between once and twice as many, after which a connection is
+cut: idle clients would take the connections of active ones."""
 
 
 class Connection(H11Protocol):
-    """HTTP for one browser. What it sends is read by h11, a request at a time."""
+    """HTTP connection of one client; h11 reads one request at a time."""
 
-    def __init__(self, *given: Any, idle_seconds: float = IDLE_SECONDS, **named: Any) -> None:
-        """Made by the server, with what uvicorn gives."""
-        super().__init__(*given, **named)
+    def __init__(self, *args: Any, idle_seconds: float = IDLE_SECONDS, **kwargs: Any) -> None:
+        """Called by uvicorn, with its own arguments."""
+        super().__init__(*args, **kwargs)
         self._idle_seconds = idle_seconds
-        self._seen: RequestResponseCycle | None = None
+        self._last_cycle: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See asyncio.Protocol."""
         super().connection_made(transport)
-        if len(self.connections) > MOST_CONNECTIONS:
+        if len(self.connections) > MAX_CONNECTIONS:
             transport.abort()
         else:
-            self.loop.call_later(self._idle_seconds, self._look)
+            self.loop.call_later(self._idle_seconds, self._cut_if_idle)
 
-    def _look(self) -> None:
+    def _cut_if_idle(self) -> None:
         if self.transport.is_closing():
             return
         is_answered = self.cycle is None or self.cycle.response_complete
-        if is_answered and self.cycle is self._seen:
+        if is_answered and self.cycle is self._last_cycle:
             self.transport.abort()
             return
-        self._seen = self.cycle
-        self.loop.call_later(self._idle_seconds, self._look)
+        self._last_cycle = self.cycle
+        self.loop.call_later(self._idle_seconds, self._cut_if_idle)
 
 
 UNREAD_SECONDS: Final = 10
-"""How long a browser may leave what it asked for unread; the system then ends the connection."""
+"""Seconds a client may leave a response unread; then the system ends the connection."""
 
 
 class Server:
     """Serves an ASGI application: `with Server(app, listener): ...`.
 
-    The block ends it at once: connections are cut, what is being answered is given up, the thread
-    has ended. Nothing that a browser does, or does not do, holds it.
+    Leaving the block ends it at once: connections are cut, responses in work are dropped, and the
+    thread has ended. No client can delay that.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Server:
         Args:
             app: The application; called in the server's thread only.
             listener: From `listen`; closed with the block.
-            idle_seconds: After which, at least, a connection is cut that asks for nothing.
+            idle_seconds: A connection without a request for this long, or up to twice, is cut.
         """
         self._listener = listener
         self._error: BaseException | None = None
@@ -84,7 +84,7 @@ class Server:
                 proxy_headers=False,
                 server_header=False,
                 date_header=False,
-                limit_concurrency=MOST_CONNECTIONS,
+                limit_concurrency=MAX_CONNECTIONS,
                 timeout_graceful_shutdown=1,
             )
         )
@@ -104,7 +104,7 @@ class Server:
         """End the server.
 
         Raises:
-            StageError: it had ended before, for a reason of its own.
+            StageError: it had failed before.
         """
         self._threads.close()
         self._listener.close()
@@ -123,7 +123,7 @@ class Server:
 
 
 class _CuttingServer(uvicorn.Server):
-    """Ends without waiting for browsers: one that does not read would hold it for ever."""
+    """Ends without waiting for clients: one that does not read would block it for ever."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for connection in list(self.server_state.connections):
@@ -133,14 +133,14 @@ class _CuttingServer(uvicorn.Server):
 
 
 def listen(address: str, port: int) -> socket.socket:
-    """Open a port that browsers can already connect to: their requests wait until it is served.
+    """Open a port that accepts connections at once; requests wait until a `Server` runs.
 
     Args:
         address: An IP address of this machine, or `localhost`.
         port: 0 for any that is free.
 
     Raises:
-        ConfigError: the port is in use or may not be used, or no such address is here.
+        ConfigError: the port is in use or forbidden, or the address is not of this machine.
     """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
@@ -149,7 +149,7 @@ def listen(address: str, port: int) -> socket.socket:
         if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; connections inherit it
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_SECONDS * 1000)
         listener.bind((address, port))
-        listener.listen(MOST_CONNECTIONS)
+        listener.listen(MAX_CONNECTIONS)
     except OSError as error:
         listener.close()
         reason = reason_of(error)

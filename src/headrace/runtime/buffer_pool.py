@@ -1,4 +1,4 @@
-"""Memory that goes back to the system, or is used again."""
+"""Memory-mapped arrays: returned to the system when freed, or reused for the next batch."""
 
 import math
 import mmap
@@ -9,61 +9,60 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 _PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
-"""A process that is forked has copies, as of all other memory."""
+"""A forked process gets copies, as of all other memory."""
 
 
-def mapped(shape: tuple[int, ...], dtype: DTypeLike = np.uint8) -> NDArray[np.uint8]:
-    """Return an array of zeros, uint8 or `dtype`, whose memory goes back to the system with it.
+def mmap_zeros(shape: tuple[int, ...], dtype: DTypeLike = np.uint8) -> NDArray[np.uint8]:
+    """Return an array of zeros, uint8 or `dtype`, whose memory returns to the system with it.
 
     The C library's own allocator keeps some 50 MB of freed batches for itself.
     """
-    memory = _memory(math.prod(shape) * np.dtype(dtype).itemsize)
-    found: NDArray[np.uint8] = np.frombuffer(memory, dtype).reshape(shape)
-    return found
-
-
-def _memory(size: int) -> mmap.mmap:
-    return mmap.mmap(-1, size, **_PRIVATE)
+    memory = mmap.mmap(-1, math.prod(shape) * np.dtype(dtype).itemsize, **_PRIVATE)
+    array: NDArray[np.uint8] = np.frombuffer(memory, dtype).reshape(shape)
+    return array
 
 
 class BatchBufferPool:
-    """Memory of batches, used again once nobody has the batch any more. Thread-safe."""
+    """Memory of batches, reused when a batch is garbage. Thread-safe."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, max_batches: int) -> None:
         """No memory yet.
 
         Args:
-            most: Batches that there is memory for at a time; of those that are more, as somebody
-                keeps them, none is used again.
+            max_batches: Batches whose memory is reused, in use and free together; the memory of
+                further ones returns to the system.
         """
-        self._most = most
+        self._max_batches = max_batches
         self._free: list[mmap.mmap] = []
         self._in_use = 0
-        # Re-entrant: the garbage collector may give memory back while some is taken.
+        # Re-entrant: the garbage collector may release memory inside `acquire`.
         self._lock = threading.RLock()
 
-    def take(self, shape: tuple[int, ...], dtype: DTypeLike = np.uint8) -> NDArray[np.uint8]:
-        """Return uint8 or `dtype` of `shape`, of any content. Its memory comes back by itself."""
+    def acquire(self, shape: tuple[int, ...], dtype: DTypeLike = np.uint8) -> NDArray[np.uint8]:
+        """Return an array of `shape`, uint8 or `dtype`, not initialized.
+
+        Its memory returns to the pool when no view or tensor of it is left.
+        """
         size = math.prod(shape) * np.dtype(dtype).itemsize
         with self._lock:
             self._in_use += 1
             memory = self._free.pop() if self._free else None
         if memory is None or len(memory) < size:
-            memory = _memory(size)
-        # What views and tensors of it keep alive is this array, not the one that is returned.
-        whole = np.frombuffer(memory, np.uint8, size)
-        finalize(whole, self._give, memory).atexit = False
-        found: NDArray[np.uint8] = whole.view(dtype).reshape(shape)
-        return found
+            memory = mmap.mmap(-1, size, **_PRIVATE)
+        # Views and tensors of the result keep this array alive, not the one that is returned.
+        owner = np.frombuffer(memory, np.uint8, size)
+        finalize(owner, self._release, memory).atexit = False
+        array: NDArray[np.uint8] = owner.view(dtype).reshape(shape)
+        return array
 
-    def _give(self, memory: mmap.mmap) -> None:
+    def _release(self, memory: mmap.mmap) -> None:
         with self._lock:
             self._in_use -= 1
-            if self._in_use + len(self._free) < self._most:
+            if self._in_use + len(self._free) < self._max_batches:
                 self._free.append(memory)
 
     def close(self) -> None:
-        """Let go of what is free, and of the rest when nobody has it any more."""
+        """Release free memory now, and the rest when its batches are garbage."""
         with self._lock:
-            self._most = 0
+            self._max_batches = 0
             self._free.clear()

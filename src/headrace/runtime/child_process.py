@@ -1,4 +1,4 @@
-"""One child at work: its process, what it writes, and its end."""
+"""One running child: its process, its pipes, its time limit and its end."""
 
 import json
 import os
@@ -10,20 +10,21 @@ from pathlib import Path
 from selectors import EVENT_READ, BaseSelector
 from typing import IO, Final, cast
 
-from headrace.runtime.child_main import command_line
 from headrace.runtime.child_spec import Child, CommandSpec, CompletedChild, Json
 from headrace.runtime.clock import Clock
-from headrace.runtime.posix import held_interrupts, kill_at_hangup
+from headrace.runtime.posix import deferred_sigint, kill_at_hangup
 
 _TAIL_BYTES: Final = 8192
-_CHUNK: Final = 65_536
+"""Bytes kept of the end of a child's output."""
+_READ_BYTES: Final = 65_536
+"""Bytes of one read from a pipe."""
 
 
 class ChildProcess:
-    """A child that runs, in a process group of its own; not thread-safe.
+    """A running child in a process group of its own; not thread-safe.
 
-    It registers its pipes with a selector: when one has something, `read` it. `look` now and then
-    until it tells the ending, and `close` in any case.
+    It registers its pipes with a selector: call `read` for each that is ready, `poll` now and then
+    until it returns how the child ended, and `close` in any case.
     """
 
     def __init__(
@@ -39,9 +40,9 @@ class ChildProcess:
         Args:
             child: What to run.
             selector: Gets its pipes, each with this object as its data.
-            on_message: Called with the child's name and what it sends.
-            grace_seconds: Between the request to end (SIGTERM) and the end (SIGKILL).
-            clock: Tells when its time is over.
+            on_message: Called with the child's name and each message it sends.
+            grace_seconds: Time between SIGTERM and SIGKILL.
+            clock: Measures its time limit.
 
         Raises:
             OSError: it cannot be started.
@@ -56,31 +57,31 @@ class ChildProcess:
         self._line = bytearray()
         self._messages: list[Json] = []
         self._result: Json = None
-        self._has_result = isinstance(child, CommandSpec)  # a program has none to give
+        self._has_result = isinstance(child, CommandSpec)  # a program returns none
         self._error: str | None = None
         self._has_timed_out = False
         self._kill_at_ns: int | None = None
         self._started_ns = clock.now_ns()
-        self._process, output, results, self._lifeline = _started(child)
+        self._process, output, results, self._lifeline = _start_child(child)
         self._pipes = {output: self._keep_tail}
         if results is not None:
-            self._pipes[results] = self._hear
-        for each in self._pipes:
-            os.set_blocking(each, False)
-            selector.register(each, EVENT_READ, self)
+            self._pipes[results] = self._read_lines
+        for pipe in self._pipes:
+            os.set_blocking(pipe, False)
+            selector.register(pipe, EVENT_READ, self)
 
-    def feed(self, message: Json) -> None:
-        """Give it a message, if it is fed; it should be waiting for one, or this may wait, too."""
-        feed = self._process.stdin
-        if feed is not None:
-            with suppress(BrokenPipeError):  # `look` tells how it ended
-                feed.write(json.dumps(message).encode() + b"\n")
-                feed.flush()
+    def send(self, message: Json) -> None:
+        """Send a message to a child that reads them; blocks while its pipe is full."""
+        stdin = self._process.stdin
+        if stdin is not None:
+            with suppress(BrokenPipeError):  # `poll` returns how it ended
+                stdin.write(json.dumps(message).encode() + b"\n")
+                stdin.flush()
 
     def read(self, pipe: int) -> bool:
-        """Take in what one pipe has; say whether more may come at once."""
+        """Read one chunk from a pipe; return whether more may be there at once."""
         try:
-            chunk = os.read(pipe, _CHUNK)
+            chunk = os.read(pipe, _READ_BYTES)
         except BlockingIOError:
             return False
         if chunk:
@@ -89,10 +90,10 @@ class ChildProcess:
             self._close_pipe(pipe)
         return bool(chunk)
 
-    def look(self) -> CompletedChild | None:
-        """How it ended; None while it runs, and then it is ended when its time is over."""
+    def poll(self) -> CompletedChild | None:
+        """Return how it ended, or None while it runs; ends it when its time is over."""
         if self._process.poll() is None:
-            self._keep_time()
+            self._check_time()
             return None
         seconds = (self._clock.now_ns() - self._started_ns) / 1e9
         self._signal(signal.SIGKILL)  # its own children, which may keep its pipes open
@@ -114,24 +115,24 @@ class ChildProcess:
         )
 
     def terminate(self) -> None:
-        """Ask it and its own children to end."""
+        """Send SIGTERM to it and its own children."""
         self._signal(signal.SIGTERM)
 
     def stop(self) -> None:
-        """Ask it to end, and end it when its grace is over; `look` goes on to tell."""
+        """Send SIGTERM now, and SIGKILL by `poll` when the grace time is over."""
         if self._kill_at_ns is None:
             self._kill_at_ns = self._clock.now_ns() + round(self._grace_seconds * 1e9)
             self.terminate()
 
     def close(self) -> None:
-        """End it, if it runs, and its own children; give back its pipes. May be called again."""
+        """End it and its own children, and close its pipes. May be called again."""
         try:
             if self._process.poll() is None:
                 self.terminate()
                 with suppress(subprocess.TimeoutExpired):
                     self._process.wait(self._grace_seconds)
         finally:
-            with held_interrupts():
+            with deferred_sigint():
                 self._signal(signal.SIGKILL)
                 self._process.wait()
                 for pipe in tuple(self._pipes):
@@ -141,7 +142,7 @@ class ChildProcess:
                     with suppress(BrokenPipeError):
                         self._process.stdin.close()
 
-    def _keep_time(self) -> None:
+    def _check_time(self) -> None:
         now_ns, limit = self._clock.now_ns(), self._child.timeout_seconds
         if self._kill_at_ns is not None:
             if now_ns >= self._kill_at_ns:
@@ -154,27 +155,24 @@ class ChildProcess:
         self._tail += chunk
         del self._tail[:-_TAIL_BYTES]
 
-    def _hear(self, chunk: bytes) -> None:
+    def _read_lines(self, chunk: bytes) -> None:
         *lines, rest = (bytes(self._line) + chunk).split(b"\n")
         self._line = bytearray(rest)
         for line in lines:
-            self._hear_line(line)
-
-    def _hear_line(self, line: bytes) -> None:
-        try:
-            said = json.loads(line)
-        except ValueError:
-            said = None
-        match said:
-            case {"message": message}:
-                self._messages.append(message)
-                self._on_message(self._child.name, message)
-            case {"result": result}:
-                self._result, self._has_result = result, True
-            case {"error": str(error)}:
-                self._error = error
-            case _:
-                self._error = f"it sent what cannot be read: {line[:80]!r}"
+            try:
+                record = json.loads(line)
+            except ValueError:
+                record = None
+            match record:
+                case {"message": message}:
+                    self._messages.append(message)
+                    self._on_message(self._child.name, message)
+                case {"result": result}:
+                    self._result, self._has_result = result, True
+                case {"error": str(error)}:
+                    self._error = error
+                case _:
+                    self._error = f"it sent what cannot be read: {line[:80]!r}"
 
     def _close_pipe(self, pipe: int) -> None:
         self._selector.unregister(pipe)
@@ -182,54 +180,58 @@ class ChildProcess:
         os.close(pipe)
 
     def _signal(self, number: signal.Signals) -> None:
-        with suppress(ProcessLookupError, PermissionError):  # nobody is left
+        with suppress(ProcessLookupError, PermissionError):  # the group is empty
             os.killpg(self._process.pid, number)
 
 
-def _started(child: Child) -> tuple["subprocess.Popen[bytes]", int, int | None, IO[bytes]]:
-    """Return the process, where its output comes from, where a function's results do, and what
-    is closed after its end: see `_popen`."""
+def _start_child(child: Child) -> tuple["subprocess.Popen[bytes]", int, int | None, IO[bytes]]:
+    """Return the process, the pipe of its output, that of a function's results, its lifeline."""
     if isinstance(child, CommandSpec):
-        process, output, lifeline = _popen(child.arguments, child.folder, child.environment)
+        process, output, lifeline = _start_process(child.arguments, child.folder, child.environment)
         return process, output, None, lifeline
-    ours, theirs = os.pipe()
+    read_end, write_end = os.pipe()
     try:
-        line = command_line(child, theirs)
-        process, output, lifeline = _popen(line, pass_fds=(theirs,), is_fed=child.is_fed)
-        return process, output, ours, lifeline
+        process, output, lifeline = _start_process(
+            child.command_line(write_end), pass_fds=(write_end,), has_input=child.reads_messages
+        )
+        return process, output, read_end, lifeline
     except BaseException:
-        os.close(ours)
+        os.close(read_end)
         raise
     finally:
-        os.close(theirs)
+        os.close(write_end)
 
 
-def _popen(
+def _start_process(
     arguments: Sequence[str],
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
     pass_fds: tuple[int, ...] = (),
-    is_fed: bool = False,
+    has_input: bool = False,
 ) -> tuple["subprocess.Popen[bytes]", int, IO[bytes]]:
-    """Return the process, its output, and an end of a pipe: closed, as by our end, it is killed."""
-    theirs, ours = os.pipe()
-    lifeline = os.fdopen(ours, "wb", 0)
+    """Return the process, the pipe of its output, and its lifeline.
+
+    The lifeline is the write end of a pipe: when it is closed, also by the end of this process,
+    the kernel kills the child.
+    """
+    read_end, write_end = os.pipe()
+    lifeline = os.fdopen(write_end, "wb", 0)
     try:
         process = subprocess.Popen(
             arguments,
-            stdin=subprocess.PIPE if is_fed else subprocess.DEVNULL,
+            stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             cwd=folder,
             env=environment,
-            pass_fds=(*pass_fds, theirs),
-            start_new_session=True,  # its own children end with it, and Ctrl-C is ours to pass on
+            pass_fds=(*pass_fds, read_end),
+            start_new_session=True,  # its own children end with it; it gets no Ctrl-C by itself
         )
-        kill_at_hangup(theirs, -process.pid)
+        kill_at_hangup(read_end, -process.pid)
     except BaseException:
         lifeline.close()
         raise
     finally:
-        os.close(theirs)
+        os.close(read_end)
     with cast(IO[bytes], process.stdout) as output:
         return process, os.dup(output.fileno()), lifeline

@@ -1,20 +1,25 @@
-"""What runs in a child process, and how it ended, as values."""
+"""Child processes as values: what one runs, how it ended, and what a function's child executes."""
 
-from collections.abc import Callable, Mapping
+import importlib
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
 from headrace.errors import ConfigError, last_words
 
 LAUNCH_VARIABLE: Final = "HEADRACE_LAUNCH"
-"""The variable of the environment that tells a run which launch it belongs to."""
+"""Environment variable that holds a run's address in its launch."""
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
-"""What goes between a child and its parent: as text, so that it cannot run anything."""
+"""What a child and its parent exchange: as text, so that it cannot run anything."""
 
 ChildFunction = Callable[[Json, Callable[[Json], None]], Json]
-"""Given its argument and a function that sends something at once; returns its result."""
+"""Called with its argument and a function that sends a message at once; returns its result."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,18 +27,18 @@ class CommandSpec:
     """A program to run as a child."""
 
     name: str
-    """What messages call it."""
+    """Its name in messages."""
     arguments: tuple[str, ...]
     """The program and its arguments; no shell reads them."""
     timeout_seconds: float | None = None
-    """After which it is ended; None: it may run for ever."""
+    """The child is ended after this long; None: never."""
     folder: Path | None = None
-    """Where it runs; None: where we do."""
+    """Working directory; None: that of this process."""
     environment: Mapping[str, str] | None = None
-    """All of its variables; None: ours."""
+    """All environment variables; None: those of this process."""
 
     def __post_init__(self) -> None:
-        _check_limit(self.name, self.timeout_seconds)
+        _check_timeout(self.name, self.timeout_seconds)
         if not self.arguments:
             raise ConfigError(f"child {self.name!r} needs a program to run, got no arguments")
 
@@ -43,18 +48,18 @@ class FunctionSpec:
     """A function to run as a child, in a new interpreter."""
 
     name: str
-    """What messages call it."""
+    """Its name in messages."""
     function: ChildFunction
-    """Imported there by its name, so it must be one of a module's own."""
+    """A function at the top of a module: the child imports it by its name."""
     argument: Json = None
-    """Goes there as JSON."""
+    """Sent as JSON."""
     timeout_seconds: float | None = None
-    """After which it is ended; None: it may run for ever."""
-    is_fed: bool = False
-    """Whether it is given more by and by, to its standard input: see `FedChild`."""
+    """The child is ended after this long; None: never."""
+    reads_messages: bool = False
+    """Whether it gets further messages, on its standard input: see `PersistentChild`."""
 
     def __post_init__(self) -> None:
-        _check_limit(self.name, self.timeout_seconds)
+        _check_timeout(self.name, self.timeout_seconds)
         if self.function.__module__ == "__main__" or "<" in self.function.__qualname__:
             raise ConfigError(
                 f"child {self.name!r} needs a function that can be imported by its name, got "
@@ -63,8 +68,18 @@ class FunctionSpec:
 
     @property
     def target(self) -> str:
-        """Where the function is: "package.module:function"."""
+        """The function's address: "package.module:function"."""
         return f"{self.function.__module__}:{self.function.__qualname__}"
+
+    def command_line(self, pipe: int) -> list[str]:
+        """Return the program and arguments that run it; it writes to file descriptor `pipe`.
+
+        Raises:
+            TypeError: the argument is not JSON.
+        """
+        argument = json.dumps(self.argument)
+        path = json.dumps(sys.path)
+        return [sys.executable, "-c", _START, path, self.target, argument, str(pipe)]
 
 
 Child = CommandSpec | FunctionSpec
@@ -76,39 +91,65 @@ class CompletedChild:
 
     name: str
     exit_code: int | None
-    """0: well; negative: the signal that ended it; None: it could not be started."""
+    """0: success; negative: the signal that ended it; None: it could not be started."""
     has_timed_out: bool
     """It was ended because its time was over."""
     seconds: float
-    """From its start until it was seen to have ended."""
+    """From its start until its end was noticed."""
     tail: str
-    """The end of what it wrote to its standard output and error, together."""
+    """The end of its standard output and error, together."""
     result: Json = None
     """What a function returned."""
     messages: tuple[Json, ...] = ()
     """What a function sent before, in order."""
     error: str | None = None
-    """What a function raised, or why it could not be started."""
+    """What a function raised, or why the child could not be started."""
 
     @property
-    def is_good(self) -> bool:
-        """It came to its own end, and that was no failure."""
+    def has_succeeded(self) -> bool:
+        """It exited by itself, with code 0 and without an error."""
         return self.exit_code == 0 and not self.has_timed_out and self.error is None
 
     def describe(self) -> str:
-        """One line that says how it ended, for people."""
-        if self.is_good:
+        """Return how it ended, in one line."""
+        if self.has_succeeded:
             return f"{self.name} ended well after {self.seconds:.1f} s"
         if self.has_timed_out:
             return f"{self.name} was ended: it was not done within {self.seconds:.1f} s"
         if self.error is not None:
             return f"{self.name} failed: {self.error}"
         code = self.exit_code or 0
-        how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+        outcome = f"by signal {-code}" if code < 0 else f"with exit code {code}"
         last = last_words(self.tail)
-        return f"{self.name} ended {how}" + (f": {last}" if last else "")
+        return f"{self.name} ended {outcome}" + (f": {last}" if last else "")
 
 
-def _check_limit(name: str, timeout_seconds: float | None) -> None:
+def _check_timeout(name: str, timeout_seconds: float | None) -> None:
     if timeout_seconds is not None and timeout_seconds <= 0:
         raise ConfigError(f"timeout_seconds of child {name!r} must be > 0, got {timeout_seconds}")
+
+
+_START: Final = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "from headrace.runtime.child_spec import run_in_child; run_in_child(sys.argv[2:])"
+)
+"""Program of a function's child; it searches the folders of its parent's `sys.path`."""
+
+
+def run_in_child(arguments: Sequence[str]) -> None:
+    """Run a function in its child; each line written has a "message", "result" or "error"."""
+    target, argument, pipe = arguments
+    with os.fdopen(int(pipe), "w", encoding="utf-8") as lines:
+
+        def write(kind: str, value: Json) -> None:
+            lines.write(json.dumps({kind: value}) + "\n")
+            lines.flush()
+
+        try:
+            module, _, name = target.partition(":")
+            function = attrgetter(name)(importlib.import_module(module))
+            result = function(json.loads(argument), lambda message: write("message", message))
+            write("result", result)
+        except BaseException as error:
+            write("error", f"{type(error).__name__}: {error}")
+            raise  # the traceback goes to standard error

@@ -1,4 +1,4 @@
-"""The one place that reads a clock, so that a test can hand in its own."""
+"""Clocks: the only code that reads the time, so that a test can pass its own."""
 
 import threading
 import time
@@ -8,18 +8,18 @@ from typing import Final, Protocol, Self
 
 
 class Clock(Protocol):
-    """Tells the time. Thread-safe."""
+    """Source of time. Thread-safe."""
 
     def now_ns(self) -> int:
-        """Nanoseconds since some fixed moment; never goes back. For differences only."""
+        """Return nanoseconds since a fixed moment; never decreases. For differences only."""
 
     def wall_seconds(self) -> float:
-        """Seconds since 1970-01-01 UTC; may jump when the machine's clock is set."""
+        """Return seconds since 1970-01-01 UTC; may jump when the machine's clock is set."""
 
     def wait_until(self, condition: threading.Condition, moment_ns: int) -> None:
-        """Waits in `condition`, held by the caller, for `moment_ns` of `now_ns`.
+        """Wait in `condition`, held by the caller, until `now_ns()` is `moment_ns`.
 
-        Comes back when the condition is notified, too, and may come back for nothing.
+        Also returns when the condition is notified, and may return without a reason.
         """
 
 
@@ -27,15 +27,15 @@ class SystemClock:
     """The clock of this machine."""
 
     def now_ns(self) -> int:
-        """Nanoseconds of the finest clock that never goes back; about 50 ns a call."""
+        """Return nanoseconds of the finest monotonic clock; about 50 ns a call."""
         return time.perf_counter_ns()
 
     def wall_seconds(self) -> float:
-        """Seconds since 1970-01-01 UTC."""
+        """Return seconds since 1970-01-01 UTC."""
         return time.time()
 
     def wait_until(self, condition: threading.Condition, moment_ns: int) -> None:
-        """Waits in `condition` until it is notified, or that moment has come."""
+        """Wait in `condition` until it is notified, or until that moment."""
         seconds = (moment_ns - self.now_ns()) / 1e9
         condition.wait(min(max(seconds, 0.0), threading.TIMEOUT_MAX))
 
@@ -46,9 +46,9 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class WallTime:
-    """Wall time of moments of a clock.
+    """Conversion of a clock's moments to wall time.
 
-    Both readings are taken once: times keep their distances when the machine's clock is set later.
+    Both clocks are read once: times keep their distances when the machine's clock is set later.
     """
 
     epoch_ns: int
@@ -56,7 +56,7 @@ class WallTime:
 
     @classmethod
     def of(cls, clock: Clock) -> Self:
-        """Return that of a clock, read now."""
+        """Return the conversion of a clock, read now."""
         return cls(round(clock.wall_seconds() * 1e9) - clock.now_ns())
 
     def at(self, moment_ns: int) -> datetime:
@@ -65,7 +65,7 @@ class WallTime:
 
 
 def iso_text(wall: datetime) -> str:
-    """Return it by ISO 8601, of one length always: `2026-01-31T12:00:00.250000+00:00`."""
+    """Return a time as ISO 8601, of fixed length: `2026-01-31T12:00:00.250000+00:00`."""
     return wall.isoformat(timespec="microseconds")
 
 
@@ -75,8 +75,8 @@ def wall_time(unix_seconds: float) -> datetime:
 
 
 def processor_ns() -> int:
-    """Processor time of this process, all its threads added up, in nanoseconds; below 1 µs a call.
+    """Return the processor time of this process in nanoseconds, summed over its threads.
 
-    For differences only. Processes that this one started are not in it.
+    For differences only, without child processes; below 1 µs a call.
     """
     return time.process_time_ns()

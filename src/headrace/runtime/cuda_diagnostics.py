@@ -1,4 +1,4 @@
-"""Why PyTorch finds no NVIDIA GPU here, in words; nothing is started to find that out."""
+"""Diagnosis of a missing NVIDIA GPU in PyTorch; starts nothing."""
 
 import ctypes
 from collections.abc import Callable
@@ -6,14 +6,14 @@ from collections.abc import Callable
 import torch
 
 DRIVER = "libcuda.so.1"
-"""NVIDIA's driver, as programs load it."""
+"""Library of NVIDIA's driver."""
 
 
-def why_no_gpu(load: Callable[[str], ctypes.CDLL] = ctypes.CDLL) -> str:
-    """Return why there is none, and what to do: for a message of who needs one. Cost: some ms.
+def explain_missing_gpu(load: Callable[[str], ctypes.CDLL] = ctypes.CDLL) -> str:
+    """Return why PyTorch finds no GPU, and what to do, for an error message. Cost: some ms.
 
     Args:
-        load: What loads a library, raising OSError where there is none; a test hands in its own.
+        load: Loads a library, or raises OSError; a test passes its own.
     """
     built_for = torch.version.cuda
     if built_for is None:
@@ -35,19 +35,19 @@ def why_no_gpu(load: Callable[[str], ctypes.CDLL] = ctypes.CDLL) -> str:
             f"one for CUDA {built_for}; install a newer driver, or a PyTorch for CUDA {major}"
         )
     return (
-        "the NVIDIA driver is here and gives no GPU; see what nvidia-smi says, and whether "
+        "the NVIDIA driver is here and gives no GPU; run nvidia-smi, and see whether "
         "CUDA_VISIBLE_DEVICES hides it"
     )
 
 
 def _version(driver: ctypes.CDLL) -> tuple[int, int]:
-    """Return the CUDA that a driver is for, as (major, minor); (0, 0) where it does not tell.
+    """Return the CUDA version of a driver as (major, minor); (0, 0) where it is unknown.
 
-    `cuDriverGetVersion` is answered before `cuInit`, so that CUDA is not started.
+    `cuDriverGetVersion` works before `cuInit`, so CUDA is not started.
     """
-    found = ctypes.c_int(0)
+    version = ctypes.c_int(0)
     try:
-        driver.cuDriverGetVersion(ctypes.byref(found))
+        driver.cuDriverGetVersion(ctypes.byref(version))
     except AttributeError:
         return 0, 0
-    return found.value // 1000, found.value % 1000 // 10
+    return version.value // 1000, version.value % 1000 // 10

@@ -1,4 +1,4 @@
-"""Where the samples of one quantity lie: the one type of percentile."""
+"""Distribution of exact samples of one quantity, and a ring buffer of the latest ones."""
 
 from array import array
 from dataclasses import dataclass
@@ -16,24 +16,24 @@ P99_SAMPLES: Final = 459
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Distribution:
-    """Where exact samples lie, in their unit; percentiles are samples (nearest rank)."""
+    """Distribution of exact samples, in their unit; percentiles are samples (nearest rank)."""
 
     count: int
     mean: float
     std: float
-    """Of the samples at hand (no n - 1)."""
+    """Standard deviation of these samples (divisor n)."""
     minimum: float
     p50: float
     p90: float
     p95: float | None
-    """None: n too small, below `P95_SAMPLES`."""
+    """None where there are fewer than `P95_SAMPLES` samples."""
     p99: float | None
-    """None: n too small, below `P99_SAMPLES`."""
+    """None where there are fewer than `P99_SAMPLES` samples."""
     maximum: float
 
     @classmethod
     def of(cls, samples: ArrayLike) -> Self | None:
-        """The distribution of `samples`, [N]; None when there are none. Sorts a copy."""
+        """Return the distribution of `samples`, [N]; None if there are none. Sorts a copy."""
         values = np.asarray(samples, dtype=np.float64)
         if not len(values):
             return None
@@ -52,28 +52,28 @@ class Distribution:
 
 
 class RingBuffer:
-    """Keeps the last `most` numbers; memory grows until then, and no more.
+    """The latest `max_length` numbers; memory grows up to that length.
 
     Integers come back as floats: exact up to 2**53, which nanoseconds reach after 104 days.
     """
 
-    def __init__(self, most: int) -> None:
-        """None yet."""
-        self._most = most
+    def __init__(self, max_length: int) -> None:
+        """No number yet."""
+        self._max_length = max_length
         self._numbers = array("d")
         self._oldest = 0
 
     def append(self, number: float) -> None:
-        """Keep a number, in place of the oldest where there are as many as are kept."""
-        if len(self._numbers) < self._most:
+        """Add a number; replaces the oldest where the buffer is full."""
+        if len(self._numbers) < self._max_length:
             self._numbers.append(number)
             return
         self._numbers[self._oldest] = number
-        self._oldest = (self._oldest + 1) % self._most
+        self._oldest = (self._oldest + 1) % self._max_length
 
     def __len__(self) -> int:
         return len(self._numbers)
 
     def values(self) -> NDArray[np.float64]:
-        """Return them, float64 [n], the oldest first."""
+        """Return the numbers, float64 [n], the oldest first."""
         return np.roll(np.array(self._numbers), -self._oldest)

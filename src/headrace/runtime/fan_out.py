@@ -1,4 +1,4 @@
-"""Results to several sinks, each in a thread of its own behind a queue of its own."""
+"""Fan-out of results to several sinks, each with a thread and a queue of its own."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -12,43 +12,43 @@ from headrace.runtime.flow_statistics import FlowMeter
 from headrace.runtime.item import Item
 from headrace.runtime.queue import BoundedQueue, Cancelled, Overflow, QueueStatistics
 from headrace.runtime.stage import StageStatistics
-from headrace.runtime.stage_executor import OVERFLOW, explained
+from headrace.runtime.stage_executor import OVERFLOW, stage_error
 from headrace.runtime.threads import ThreadGroup
-from headrace.runtime.tracing import NO_MARKS, Tracer
+from headrace.runtime.tracing import NO_OP_TRACER, Tracer
 from headrace.runtime.waitable_source import Waiter
 
 T = TypeVar("T")
 
 SINK_FAILED: Final = "sink failed"
-"""Why a sink does not get what comes after its failure."""
+"""Cause of a drop: the sink had failed before."""
 UNFINISHED: Final = "unfinished"
-"""Why a sink does not get what it had no time for at the end."""
+"""Cause of a drop: the sink had no time for it at the end."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SinkSpec(Generic[T]):
-    """A place where results go."""
+    """Description of a sink."""
 
     name: str
     function: Callable[[T], object]
-    """Takes one result; called in the sink's own thread, in order."""
+    """Called with each result, in order, in the sink's own thread."""
     capacity: int = 2
-    """Results that may wait for it."""
+    """Results that may wait in its queue."""
     overflow: Overflow = "wait"
-    """What a result does that finds its queue full. "wait" holds everybody back, so that the sink
-    gets all: for a file. The others never hold anybody: for what is watched."""
+    """What a result does when the queue is full. "wait" blocks the caller, so that the sink gets
+    all results: for a file. The others never block: for a live view."""
 
 
 class FanOut(Generic[T]):
-    """Hands every result to every sink: `with FanOut(sinks) as fan: fan.put(result)`.
+    """Passes every result to every sink: `with FanOut(sinks) as fan: fan.put(result)`.
 
-    At the end of the block, however it ends, sinks finish what waits for them, and their threads
-    end. A sink that fails ends alone: what comes later passes it by and is counted, the others go
-    on, and its error is raised when the block ends; with several, the others' are its notes. Where
-    the block itself ends with an error, the sinks' are notes of that one.
+    At the end of the block, in any case, sinks finish their queues, and their threads end. A sink
+    that fails ends alone: later results are counted as dropped there, the other sinks go on, and
+    its error is raised when the block ends; with several, the other errors are its notes. Where the
+    block itself ends with an error, those of the sinks are its notes.
 
     Leaving the block raises:
-        StageError: a sink raised; `__cause__` is what it raised.
+        StageError: a sink raised an exception, which is the `__cause__`.
         HeadraceError: a sink raised one: it arrives as itself, with a note that names the sink.
     """
 
@@ -58,17 +58,17 @@ class FanOut(Generic[T]):
         *,
         drain_seconds: float | None = None,
         clock: Clock = SYSTEM_CLOCK,
-        marks: Tracer = NO_MARKS,
+        tracer: Tracer = NO_OP_TRACER,
     ) -> None:
         """No thread runs before the block begins.
 
         Args:
-            sinks: Where results go; none is fine.
-            drain_seconds: How long sinks have at the end for what waits for them; what is left then
-                is counted. One that hangs for as long again is left behind, with a warning. None:
-                as long as it takes.
-            clock: Tells how long sinks work and wait.
-            marks: Hear of each result that a sink takes, counted by the sink.
+            sinks: The sinks; may be empty.
+            drain_seconds: Seconds that sinks get at the end for their queues; the remaining results
+                are counted as dropped. A sink that hangs for as long again is left behind, with a
+                warning. None: no limit.
+            clock: Measures how long sinks work and wait.
+            tracer: Gets a range for each result that a sink takes, numbered by the sink.
 
         Raises:
             ConfigError: two sinks have one name, a capacity is below 1, an overflow is unknown.
@@ -77,39 +77,39 @@ class FanOut(Generic[T]):
         if len(set(names)) < len(names):
             raise ConfigError(f"sinks need different names, got {', '.join(names)}")
         self._changed = Waiter(clock)
-        self._lines = [_Line(sink, clock, marks, self._changed.notify) for sink in sinks]
+        self._lanes = [_SinkLane(sink, clock, tracer, self._changed.notify) for sink in sinks]
         self._drain_seconds = drain_seconds
         self._clock = clock
         self._threads = ThreadGroup(self._cancel, drain_seconds)
 
     def put(self, result: T) -> None:
-        """Hands a result to all; waits for those that hold everybody back, for no others.
+        """Put a result into all queues; wait for room only in those that wait.
 
-        Each gets it as soon as it has room, whoever else has none. For one thread at a time.
+        Each sink gets it as soon as its own queue has room. For one thread at a time.
         """
         start_ns = self._clock.now_ns()
-        full = [line for line in self._lines if not line.put_at_once(result)]
+        full = [lane for lane in self._lanes if not lane.put_at_once(result)]
         while full:
-            self._wait_for_room(full)
+            self._changed.wait_for(lambda: any(lane.has_room() for lane in full))  # noqa: B023
             blocked_ns = self._clock.now_ns() - start_ns
-            full = [line for line in full if not line.put_at_once(result, blocked_ns)]
+            full = [lane for lane in full if not lane.put_at_once(result, blocked_ns)]
 
     def failures(self) -> dict[str, HeadraceError]:
-        """Name of each sink that failed so far, and why."""
-        return {line.sink.name: line.error for line in self._lines if line.error is not None}
+        """Return sink name -> error of the sinks that failed so far."""
+        return {lane.sink.name: lane.error for lane in self._lanes if lane.error is not None}
 
     def statistics(self) -> tuple[StageStatistics, ...]:
-        """What each sink did so far, in the order they were given; also after the end."""
-        return tuple(line.statistics() for line in self._lines)
+        """Return the counters of each sink so far, in the given order; also after the end."""
+        return tuple(lane.statistics() for lane in self._lanes)
 
     def queues(self) -> tuple[QueueStatistics, ...]:
-        """How the queue of each sink went so far; its `blocked_seconds` is what it held us back."""
-        return tuple(line.queue_statistics() for line in self._lines)
+        """Return the statistics of each sink's queue; `put` waited its `blocked_seconds`."""
+        return tuple(lane.queue_statistics() for lane in self._lanes)
 
     def __enter__(self) -> "FanOut[T]":
         self._threads.__enter__()
-        for line in self._lines:
-            self._threads.start(f"sink-{line.sink.name}", line.run)
+        for lane in self._lanes:
+            self._threads.start(f"sink-{lane.sink.name}", lane.run)
         return self
 
     def __exit__(
@@ -122,8 +122,8 @@ class FanOut(Generic[T]):
             self._drain()
         finally:
             self._threads.close()
-            for line in self._lines:
-                line.count_rest()
+            for lane in self._lanes:
+                lane.count_unfinished()
         failures = list(self.failures().values())
         first = failures.pop(0) if error is None and failures else error
         for failure in failures:
@@ -132,29 +132,26 @@ class FanOut(Generic[T]):
         if error is None and first is not None:
             raise first
 
-    def _wait_for_room(self, lines: "Sequence[_Line[T]]") -> None:
-        self._changed.wait_for(lambda: any(line.has_room() for line in lines))
-
     def _drain(self) -> None:
-        for line in self._lines:
-            line.queue.close()
+        for lane in self._lanes:
+            lane.queue.close()
         seconds = self._drain_seconds
         until_ns = None if seconds is None else self._clock.now_ns() + round(seconds * 1e9)
-        self._changed.wait_for(lambda: all(line.is_over for line in self._lines), until_ns=until_ns)
+        self._changed.wait_for(lambda: all(lane.is_over for lane in self._lanes), until_ns=until_ns)
 
     def _cancel(self) -> None:
-        for line in self._lines:
-            line.queue.cancel()
+        for lane in self._lanes:
+            lane.queue.cancel()
 
 
-class _Line(Generic[T]):
-    """One sink with its queue."""
+class _SinkLane(Generic[T]):
+    """One sink with its queue and counters."""
 
     def __init__(
-        self, sink: SinkSpec[T], clock: Clock, marks: Tracer, on_change: Callable[[], None]
+        self, sink: SinkSpec[T], clock: Clock, tracer: Tracer, on_change: Callable[[], None]
     ) -> None:
         self.sink = sink
-        self._marks = marks
+        self._tracer = tracer
         self.queue: BoundedQueue[tuple[T]] = BoundedQueue(
             sink.capacity, sink.name, clock=clock, overflow=sink.overflow
         )
@@ -166,11 +163,11 @@ class _Line(Generic[T]):
         self._busy_ns = self._blocked_ns = 0
 
     def has_room(self) -> bool:
-        """Whether it takes a result without a wait."""
+        """Return whether `put` does not have to wait."""
         return self.sink.overflow != "wait" or self.queue.has_room()
 
     def put_at_once(self, result: T, blocked_ns: int = 0) -> bool:
-        """Hand it over, unless it had to wait; say whether that is done."""
+        """Put a result into the queue, unless that has to wait; return whether it is there."""
         if not self.has_room():
             return False
         self._blocked_ns += blocked_ns
@@ -187,18 +184,18 @@ class _Line(Generic[T]):
             with suppress(Cancelled):
                 for number, (result,) in enumerate(self.queue):
                     self._on_change()
-                    if not self._give(number, result):
+                    if not self._call(number, result):
                         return
         finally:
             self.queue.cancel()
             self.is_over = True
             self._on_change()
 
-    def count_rest(self) -> None:
-        """The thread has ended: what it did not come to is lost."""
-        rest = self._flow.statistics().in_flight
-        if rest:
-            self._drop(SINK_FAILED if self.error is not None else UNFINISHED, rest)
+    def count_unfinished(self) -> None:
+        """Count the remaining results as dropped, after the end of the thread."""
+        unfinished = self._flow.statistics().in_flight
+        if unfinished:
+            self._drop(SINK_FAILED if self.error is not None else UNFINISHED, unfinished)
 
     def statistics(self) -> StageStatistics:
         return StageStatistics(
@@ -214,13 +211,13 @@ class _Line(Generic[T]):
     def queue_statistics(self) -> QueueStatistics:
         return replace(self.queue.statistics(), blocked_seconds=self._blocked_ns / 1e9)
 
-    def _give(self, number: int, result: T) -> bool:
+    def _call(self, number: int, result: T) -> bool:
         start_ns = self._clock.now_ns()
         try:
-            with self._marks.range(self.sink.name, number):
+            with self._tracer.range(self.sink.name, number):
                 self.sink.function(result)
         except BaseException as error:  # noqa: BLE001 - it is raised in the consumer's thread
-            self.error = explained(error, self.sink.name, Item(number, result, ()))
+            self.error = stage_error(error, self.sink.name, Item(number, result, ()))
             return False
         self._busy_ns += self._clock.now_ns() - start_ns
         self._flow.deliver(1)

@@ -1,4 +1,4 @@
-"""What became of the items that came into a pipeline: none is lost without a cause."""
+"""Counts of a pipeline's items: each is delivered, dropped for a cause, or in flight."""
 
 import threading
 from collections import Counter
@@ -8,56 +8,56 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FlowStatistics:
-    """How many items came in, and how they ended: arrived = delivered + dropped + in flight.
+    """Counts of items: arrived = delivered + dropped + in flight, at every moment.
 
-    True at every moment. Counted in items of the source, and what a `Scatter` made more of them:
-    a clip counts as the frames that end with it.
+    In items of the source, and of a `Disaggregate` that makes several of one: a clip counts as the
+    frames that end with it.
     """
 
     arrived: int
     delivered: int
-    """The consumer took them."""
+    """Taken by the consumer."""
     dropped: Mapping[tuple[str, str], int]
     """(stage, cause) -> items that ended there."""
     in_flight: int
-    """They are on their way; when the run is over: it ended before they did. The item at which a
-    run fails is one of them."""
+    """Between the two; after the end of the run: not finished by then. The item at which a run
+    fails is one of them."""
 
 
 class FlowMeter:
-    """Adds up `FlowStatistics`. Thread-safe."""
+    """Counter of `FlowStatistics`. Thread-safe."""
 
     def __init__(self) -> None:
-        """Nothing has arrived."""
+        """All counts are 0."""
         self._lock = threading.Lock()
         self._arrived = self._delivered = self._in_flight = 0
         self._dropped: Counter[tuple[str, str]] = Counter()
 
     def arrive(self) -> None:
-        """One item came in."""
+        """Count one item that arrived."""
         with self._lock:
             self._arrived += 1
             self._in_flight += 1
 
     def deliver(self, items: int) -> None:
-        """So many reached the consumer."""
+        """Count items that the consumer took."""
         with self._lock:
             self._delivered += items
             self._in_flight -= items
 
     def drop(self, stage: str, cause: str, items: int) -> None:
-        """So many ended at a stage."""
+        """Count items that were dropped at a stage."""
         with self._lock:
             self._dropped[stage, cause] += items
             self._in_flight -= items
 
     def dropped_at(self, stage: str) -> dict[str, int]:
-        """Cause -> items that ended at one stage so far."""
+        """Return cause -> items that were dropped at one stage so far."""
         dropped = self.statistics().dropped
-        return {cause: items for (at, cause), items in dropped.items() if at == stage}
+        return {cause: items for (name, cause), items in dropped.items() if name == stage}
 
     def statistics(self) -> FlowStatistics:
-        """Everything so far."""
+        """Return the counts so far."""
         with self._lock:
             return FlowStatistics(
                 arrived=self._arrived,

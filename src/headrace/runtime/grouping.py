@@ -1,4 +1,4 @@
-"""Which items go together: clips of frames, batches, per source or per anything. Pure."""
+"""Grouping of items: clips of frames, batches, by source or by any other key. Pure."""
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -13,69 +13,68 @@ from headrace.units import check_integers
 T = TypeVar("T")
 
 INCOMPLETE: Final = "incomplete"
-"""Why items are dropped that make no whole group."""
+"""Cause of a drop: the items do not fill a group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group(Generic[T]):
-    """Items that go together, or that end because nothing goes together with them."""
+    """Items that go on together, or that are dropped because they fill no group."""
 
     items: Sequence[Item[T]]
     """In order, at least one."""
     parts: int
-    """The parts of its items that no earlier group ended, added up. A frame that two clips share
-    ends with the first of them; all groups together end each item once."""
+    """Sum of `parts` of its items that no earlier group ended. A frame that two clips share ends
+    with the first of them; all groups together end each item once."""
     cause: str | None = None
-    """Why they end here as dropped; None: they go on together."""
+    """Why the items are dropped; None: they go on together."""
 
 
 class Grouping(Protocol[T]):
-    """Decides which items go together. Called in one thread, with items in their order."""
+    """Forms groups. Called in one thread, with items in their order."""
 
-    def take(self, item: Item[T]) -> Iterator[Group[T]]:
-        """The groups that are complete with this item."""
+    def add(self, item: Item[T]) -> Iterator[Group[T]]:
+        """Yield the groups that this item completes."""
 
     def flush(self) -> Iterator[Group[T]]:
-        """What is left when no item follows."""
+        """Yield the remaining items when no item follows."""
 
 
 @dataclass(slots=True, eq=False)
 class _Series(Generic[T]):
-    """Items of one key that a group may still need."""
+    """Items of one key that a later group may need."""
 
     items: deque[Item[T]] = field(default_factory=deque)
     skip: int = 0
-    """From the first of them, or of those to come, to where the next group begins."""
+    """Items to skip before the next group starts; more than `items` holds where `hop` is large."""
     fresh: int = 0
-    """How many of the last ones no group has ended."""
+    """Items at the end of `items` that no group has ended."""
     parts: int = 0
-    """Of these."""
+    """Sum of their `parts`."""
 
 
 @dataclass(kw_only=True, eq=False)
 class SlidingWindows(Generic[T]):
-    """Groups of `length` items, each `stride` after the one before, begun every `hop` items.
+    """Groups of `length` items, `stride` apart; a group starts every `hop` items.
 
     `SlidingWindows(length=8)` are batches of 8.
     `SlidingWindows(length=16, stride=2, hop=16, rest="drop")` are clips of every second item, each
-    sharing half of its items with the next. Incomplete groups are held, so each run takes a new
-    object.
+    sharing half of its items with the next. The object holds incomplete groups, so each run needs
+    a new one.
     """
 
     length: int
     stride: int = 1
     """1 means consecutive."""
     hop: int | None = None
-    """From the first item of a group to the first of the next, in items; None means that groups
-    follow each other without overlap or gap."""
+    """Items from the start of a group to the start of the next; None: without overlap or gap."""
     key: Callable[[Item[T]], Hashable] = lambda item: None
-    """Items with different keys never go together: `lambda item: item.source` groups each source
-    by itself."""
+    """Items of different keys are in different groups: `lambda item: item.source` groups by
+    source."""
     breaks: Callable[[Item[T], Item[T]], bool] = lambda before, item: False
-    """Whether no group may reach from one item to the next of the same key, as over a gap."""
+    """Whether groups end between one item and the next of the same key, as at a gap."""
     rest: Literal["keep", "drop"] = "keep"
-    """What is left before a break and at the end: a shorter group, or items that end as dropped."""
-    _held: defaultdict[Hashable, _Series[T]] = field(
+    """Remaining items before a break and at the end: a shorter group, or dropped items."""
+    _series: defaultdict[Hashable, _Series[T]] = field(
         init=False, repr=False, default_factory=lambda: defaultdict(_Series)
     )
 
@@ -84,12 +83,12 @@ class SlidingWindows(Generic[T]):
         if self.rest not in ("keep", "drop"):
             raise ConfigError(f"rest of a group must be 'keep' or 'drop', got {self.rest!r}")
 
-    def take(self, item: Item[T]) -> Iterator[Group[T]]:
-        """The group that is complete with this item, and the rest before a break."""
-        series = self._held[self.key(item)]
+    def add(self, item: Item[T]) -> Iterator[Group[T]]:
+        """Yield the group that this item completes, and before a break the remaining items."""
+        series = self._series[self.key(item)]
         if series.items and self.breaks(series.items[-1], item):
             yield from self._rest(series)
-            series = self._held[self.key(item)] = _Series()
+            series = self._series[self.key(item)] = _Series()
         series.items.append(item)
         series.fresh += 1
         series.parts += item.parts
@@ -99,10 +98,10 @@ class SlidingWindows(Generic[T]):
             self._advance(series)
 
     def flush(self) -> Iterator[Group[T]]:
-        """The rest of each key, in the order the keys came in."""
-        for series in self._held.values():
+        """Yield the remaining items of each key, in the order the keys came in."""
+        for series in self._series.values():
             yield from self._rest(series)
-        self._held.clear()
+        self._series.clear()
 
     def _advance(self, series: _Series[T]) -> None:
         start = series.skip + (self.hop or self.length * self.stride)
@@ -114,9 +113,9 @@ class SlidingWindows(Generic[T]):
     def _rest(self, series: _Series[T]) -> Iterator[Group[T]]:
         if not series.fresh:
             return
-        kept = tuple(islice(series.items, series.skip, None, self.stride))
-        if self.rest == "keep" and kept:
-            yield Group(kept, series.parts)
+        items = tuple(islice(series.items, series.skip, None, self.stride))
+        if self.rest == "keep" and items:
+            yield Group(items, series.parts)
         else:
             fresh = tuple(islice(series.items, len(series.items) - series.fresh, None))
             yield Group(fresh, series.parts, cause=INCOMPLETE)

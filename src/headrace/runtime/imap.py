@@ -1,9 +1,9 @@
-"""Many streams produced at once and delivered one after the other, in the order asked for.
+"""Parallel map over a stream in threads, each item to many outputs: in order, or as they come.
 
-Invariant, and why nothing can wait for ever: an item's stream enters `_order` before the item
-enters `_tasks`, and both are first in, first out. So the stream that the consumer reads belongs to
-the oldest unfinished item. Every item before it is done, hence a worker has it or is free to take
-it, and that worker waits for nothing but room in this very stream, which the consumer is emptying.
+Why nothing waits for ever when outputs come in order: an item's stream enters `_order` before the
+item enters `_tasks`, and both are first in, first out. So the stream that the consumer reads
+belongs to the oldest unfinished item. Every item before it is done, hence a worker has it or is
+free to take it, and that worker waits only for room in this stream, which the consumer empties.
 """
 
 from collections import deque
@@ -11,29 +11,30 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from types import TracebackType
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from headrace.errors import ConfigError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.hang_detector import HangDetector
 from headrace.runtime.queue import BoundedQueue, Cancelled
-from headrace.runtime.threads import ThreadGroup, iterating
-from headrace.units import check_integers
+from headrace.runtime.threads import ThreadGroup, closing_iterator
 
 Item = TypeVar("Item")
 Out = TypeVar("Out")
 
 OpenWorker = Callable[[], AbstractContextManager[Callable[[Item], Iterable[Out]]]]
-"""Opens what one worker thread keeps, such as decoders, and gives the function it runs."""
+"""Opens what one worker thread keeps, such as decoders, and yields the function it runs."""
 
 
-def ordered_streams(
+def imap(
     open_worker: OpenWorker[Item, Out],
     items: Iterable[Item],
     *,
     workers: int,
     capacity: int,
+    is_ordered: bool = True,
     lookahead: int | None = None,
     name: str = "streams",
     stall_seconds: float | None = None,
@@ -41,35 +42,38 @@ def ordered_streams(
     on_cancel: Callable[[], None] = lambda: None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> Generator[Out, None, None]:
-    """Yields all outputs of the first item, then of the second, ..., made by several threads.
+    """Yield the outputs of all items, made by several threads.
 
-    Threads start with the first output asked for. They are cancelled and joined when the generator
-    ends in any way: exhausted, closed, garbage, an exception; iterate `with closing(...)` around
-    it to be sure when. A function at work is waited for until its next output.
+    Threads start with the first output that is taken. They are cancelled and joined when the
+    generator ends in any way: exhausted, closed, garbage, an exception; iterate
+    `with closing(...)` around it to be sure when. A running function ends at its next output.
 
     Args:
-        open_worker: A context manager that gives the function item -> outputs, best a generator.
-            Entered once in each worker thread, with its first item, and exited there: the place
-            for what a thread keeps, such as decoders. For a function without any:
-            `lambda: nullcontext(function)`.
-        items: Read lazily, in a thread of its own; a generator is closed there.
+        open_worker: A context manager that yields the function item -> outputs, best a generator.
+            Entered once in each worker thread, with its first item, and exited there. For a
+            function that keeps nothing: `lambda: nullcontext(function)`.
+        items: Read lazily; a generator is closed in the thread that reads it. That is a thread of
+            its own, or, where outputs come as they are ready, the consumer's.
         workers: Threads that run items: each takes the next item when it is free.
-        capacity: Outputs of one item that may wait for the consumer.
+        capacity: Outputs that may wait for the consumer: of one item, or of all where they come as
+            they are ready. Each worker may hold one more.
+        is_ordered: Whether all outputs of the first item come first, then those of the second, ...;
+            False: they come as they are ready, those of one item in order.
         lookahead: Items that may run, or wait finished, behind the one being delivered; more of
             it keeps workers busy when items differ in length. None means `workers`. At most
-            `(1 + lookahead) * capacity` outputs wait, and each worker may hold one more.
-        name: What the threads are called after.
-        stall_seconds: How long the consumer waits for a worker that gives nothing before it says
-            that it hangs, and how long one is waited for at the end. None waits for ever.
+            `(1 + lookahead) * capacity` outputs wait. Without meaning where `is_ordered` is False.
+        name: Prefix of the threads' names.
+        stall_seconds: Seconds the consumer waits for a worker without an output before the worker
+            counts as hanging, and seconds a thread is waited for at the end. None: for ever.
         describe: Names an item in that message.
         on_cancel: Called before threads are joined: wakes `items` where it waits for something.
-        clock: Tells how long a worker has been at one output.
+        clock: Measures how long a worker has been at one output.
 
     Raises:
         StageError: A worker has been at one output for `stall_seconds`. It is left behind.
         ConfigError: `workers`, `capacity` or `lookahead` is below 1.
-        Exception: What `open_worker`, its function or `items` raised, at that item's place in the
-            order: all outputs before it are delivered.
+        Exception: What `open_worker`, its function or `items` raised: in order, after all outputs
+            before it; else when it comes up.
     """
     lookahead = workers if lookahead is None else lookahead
     if min(workers, capacity, lookahead) < 1:
@@ -77,19 +81,26 @@ def ordered_streams(
             "workers, capacity and lookahead must be >= 1, "
             f"got {workers}, {capacity} and {lookahead}"
         )
-    watch = HangDetector(stall_seconds, describe, clock)
-    streams = _OrderedStreams(open_worker, items, capacity, lookahead, name, watch, on_cancel)
-    return streams.deliver(workers)
+    pool = _Workers(
+        open_worker=open_worker,
+        count=workers,
+        name=name,
+        detector=HangDetector(stall_seconds, describe, clock),
+        tasks=BoundedQueue(1 if is_ordered else workers + 1, f"{name}-tasks"),
+    )
+    if is_ordered:
+        return _deliver_in_order(pool, items, capacity, lookahead, on_cancel)
+    return _deliver_as_ready(pool, items, capacity, on_cancel)
 
 
 class _Stream(Generic[Out]):
-    """The outputs of one item. What is raised inside its `with` block ends it for its reader."""
+    """Outputs of one item. An exception inside its `with` block ends it for its reader."""
 
     def __init__(self, capacity: int) -> None:
-        self._queue: BoundedQueue[Out] = BoundedQueue(capacity, "stream")
-        self._error: BaseException | None = None
-        self.put = self._queue.put
-        self.cancel = self._queue.cancel
+        queue: BoundedQueue[Out] = BoundedQueue(capacity, "stream")
+        self.queue = queue
+        self.put = queue.put
+        self.error: BaseException | None = None
 
     def __enter__(self) -> "_Stream[Out]":
         return self
@@ -100,178 +111,146 @@ class _Stream(Generic[Out]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        self._error = error
-        self._queue.close()
+        self.error = error
+        self.queue.close()
         return True
-
-    def outputs(self, watch: "HangDetector[Item]") -> Iterator[Out]:
-        yield from watch.taken_from(self._queue)
-        if self._error is not None:
-            raise self._error
-
-
-class _OrderedStreams(Generic[Item, Out]):
-    def __init__(
-        self,
-        open_worker: OpenWorker[Item, Out],
-        items: Iterable[Item],
-        capacity: int,
-        lookahead: int,
-        name: str,
-        watch: "HangDetector[Item]",
-        on_cancel: Callable[[], None],
-    ) -> None:
-        self._watch = watch
-        self._on_cancel = on_cancel
-        self._open_worker = open_worker
-        self._items = items
-        self._capacity = capacity
-        self._name = name
-        self._order: BoundedQueue[_Stream[Out]] = BoundedQueue(lookahead, f"{name}-order")
-        self._tasks: BoundedQueue[tuple[Item, _Stream[Out]]] = BoundedQueue(1, f"{name}-tasks")
-        self._undelivered: deque[_Stream[Out]] = deque()
-
-    def deliver(self, workers: int) -> Generator[Out, None, None]:
-        with ThreadGroup(self._cancel, self._watch.stall_seconds) as threads:
-            self._watch.abandon = threads.abandon
-            threads.start(f"{self._name}-items", self._feed)
-            for worker in range(workers):
-                name = f"{self._name}-{worker}"
-                threads.start(name, partial(self._work, name))
-            for stream in self._watch.taken_from(self._order):
-                yield from stream.outputs(self._watch)
-                self._undelivered.popleft()
-
-    def _feed(self) -> None:
-        end: _Stream[Out] = _Stream(self._capacity)  # holds nothing but how `items` ended
-        with suppress(Cancelled):
-            with end, iterating(self._items) as items:
-                for item in items:
-                    stream = self._append(_Stream(self._capacity))
-                    self._tasks.put((item, stream))
-            self._append(end)
-            self._order.close()
-            self._tasks.close()
-
-    def _append(self, stream: _Stream[Out]) -> _Stream[Out]:
-        # Known to `_cancel` before any worker can wait in it.
-        self._undelivered.append(stream)
-        self._order.put(stream)
-        return stream
-
-    def _work(self, name: str) -> None:
-        with suppress(Cancelled), ExitStack() as kept:
-            function: Callable[[Item], Iterable[Out]] | None = None
-            for item, stream in self._tasks:
-                with stream, self._watch.at_work(name, item):
-                    function = function or kept.enter_context(self._open_worker())
-                    with iterating(function(item)) as outputs:
-                        for output in outputs:
-                            self._watch.rests(name)
-                            stream.put(output)
-                            self._watch.works(name, item)
-
-    def _cancel(self) -> None:
-        self._on_cancel()
-        self._order.cancel()
-        self._tasks.cancel()
-        for stream in tuple(self._undelivered):
-            stream.cancel()
-
-
-_AHEAD: Final = 1
-"""Items that wait for a worker, so that none of them waits for the consumer."""
 
 
 @dataclass(frozen=True)
 class _End:
-    """The end of an item."""
+    """The end of an item whose outputs come as they are ready."""
 
     error: BaseException | None
 
 
-def unordered_streams(
-    open_worker: Callable[[], AbstractContextManager[Callable[[Item], Iterable[Out]]]],
+class _SharedStream:
+    """Outputs of all items, as they are ready; each `with` block ends with an `_End`."""
+
+    def __init__(self, capacity: int, name: str) -> None:
+        self.queue: BoundedQueue[Any] = BoundedQueue(capacity, name)
+        self.put = self.queue.put
+
+    def __enter__(self) -> "_SharedStream":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        self.put(_End(error))
+        return True
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Workers(Generic[Item, Out]):
+    """Threads that take items with their streams, and put the outputs into the streams."""
+
+    open_worker: OpenWorker[Item, Out]
+    count: int
+    name: str
+    detector: HangDetector[Item]
+    tasks: BoundedQueue[tuple[Item, _Stream[Out] | _SharedStream]]
+
+    def threads(self, cancel: Callable[[], None]) -> ThreadGroup:
+        """Return the group that they start in."""
+        threads = ThreadGroup(cancel, self.detector.stall_seconds)
+        self.detector.abandon = threads.abandon
+        return threads
+
+    def start(self, threads: ThreadGroup) -> None:
+        for worker in range(self.count):
+            name = f"{self.name}-{worker}"
+            threads.start(name, partial(self._run, name))
+
+    def _run(self, name: str) -> None:
+        with suppress(Cancelled), ExitStack() as stack:
+            function: Callable[[Item], Iterable[Out]] | None = None
+            for item, stream in self.tasks:
+                with stream, self.detector.watch(name, item):
+                    function = function or stack.enter_context(self.open_worker())
+                    with closing_iterator(function(item)) as outputs:
+                        for output in outputs:
+                            self.detector.stop(name)
+                            stream.put(output)
+                            self.detector.start(name, item)
+
+
+def _deliver_in_order(
+    workers: _Workers[Item, Out],
     items: Iterable[Item],
-    *,
-    workers: int,
     capacity: int,
-    name: str = "streams",
+    lookahead: int,
+    on_cancel: Callable[[], None],
 ) -> Generator[Out, None, None]:
-    """Yields the outputs of all items as several threads make them, those of one item in order.
-
-    Items are taken in the thread that iterates this, a few ahead of the workers: what happens there
-    happens in one thread. Threads are cancelled and joined when the generator ends in any way;
-    iterate `with closing(...)` around it to be sure when.
-
-    Args:
-        open_worker: A context manager that gives the function item -> outputs; entered once in
-            each worker thread, with its first item, and exited there.
-        items: Read lazily; a generator is closed here.
-        workers: Threads that run items.
-        capacity: Outputs that may wait for the consumer; each worker may hold one more.
-        name: What the threads are called after.
-
-    Raises:
-        ConfigError: `workers` or `capacity` is below 1.
-        Exception: What `open_worker` or its function raised, when it comes up.
-    """
-    check_integers(1, workers=workers, capacity=capacity)
-    return _deliver(open_worker, items, workers, capacity, name)
-
-
-def _deliver(
-    open_worker: Callable[[], AbstractContextManager[Callable[[Any], Iterable[Any]]]],
-    items: Iterable[Any],
-    workers: int,
-    capacity: int,
-    name: str,
-) -> Generator[Any, None, None]:
-    tasks: BoundedQueue[Any] = BoundedQueue(workers + _AHEAD, f"{name}-tasks")
-    outputs: BoundedQueue[Any] = BoundedQueue(capacity, f"{name}-outputs")
+    order: BoundedQueue[_Stream[Out]] = BoundedQueue(lookahead, f"{workers.name}-order")
+    undelivered: deque[_Stream[Out]] = deque()
 
     def cancel() -> None:
-        tasks.cancel()
-        outputs.cancel()
+        on_cancel()
+        order.cancel()
+        workers.tasks.cancel()
+        for stream in tuple(undelivered):
+            stream.queue.cancel()
 
-    with iterating(items) as source, ThreadGroup(cancel) as threads:
-        for worker in range(workers):
-            threads.start(f"{name}-{worker}", partial(_work, open_worker, tasks, outputs))
-        under_way, is_over = 0, False
-        while True:
-            while under_way < workers + _AHEAD and not is_over:
-                item = next(source, threads)
-                is_over = item is threads
-                if not is_over:
-                    tasks.put(item)
-                    under_way += 1
-            if not under_way:
-                return
-            output = outputs.get()
+    def append(stream: _Stream[Out]) -> _Stream[Out]:
+        # Known to `cancel` before a worker can wait in it.
+        undelivered.append(stream)
+        order.put(stream)
+        return stream
+
+    def feed() -> None:
+        end: _Stream[Out] = _Stream(capacity)  # holds only how `items` ended
+        with suppress(Cancelled):
+            with end, closing_iterator(items) as iterator:
+                for item in iterator:
+                    workers.tasks.put((item, append(_Stream(capacity))))
+            append(end)
+            order.close()
+            workers.tasks.close()
+
+    with workers.threads(cancel) as threads:
+        threads.start(f"{workers.name}-items", feed)
+        workers.start(threads)
+        for stream in workers.detector.iterate(order):
+            yield from workers.detector.iterate(stream.queue)
+            if stream.error is not None:
+                raise stream.error
+            undelivered.popleft()
+
+
+def _deliver_as_ready(
+    workers: _Workers[Item, Out],
+    items: Iterable[Item],
+    capacity: int,
+    on_cancel: Callable[[], None],
+) -> Generator[Out, None, None]:
+    stream = _SharedStream(capacity, f"{workers.name}-outputs")
+
+    def cancel() -> None:
+        on_cancel()
+        workers.tasks.cancel()
+        stream.queue.cancel()
+
+    def submit(iterator: Iterator[Item], count: int) -> int:
+        """Give workers up to `count` further items; return how many there were."""
+        submitted = 0
+        for item in islice(iterator, count):
+            workers.tasks.put((item, stream))
+            submitted += 1
+        return submitted
+
+    with closing_iterator(items) as iterator, workers.threads(cancel) as threads:
+        workers.start(threads)
+        outputs = workers.detector.iterate(stream.queue)
+        # One item waits beside those in work, so that no worker waits for the consumer.
+        in_work = submit(iterator, workers.count + 1)
+        while in_work:
+            output = next(outputs)
             if not isinstance(output, _End):
                 yield output
                 continue
-            under_way -= 1
             if output.error is not None:
                 raise output.error
-
-
-def _work(
-    open_worker: Callable[[], AbstractContextManager[Callable[[Any], Iterable[Any]]]],
-    tasks: BoundedQueue[Any],
-    outputs: BoundedQueue[Any],
-) -> None:
-    with suppress(Cancelled), ExitStack() as kept:
-        function: Callable[[Any], Iterable[Any]] | None = None
-        for item in tasks:
-            error: BaseException | None = None
-            try:
-                function = function or kept.enter_context(open_worker())
-                with iterating(function(item)) as made:
-                    for output in made:
-                        outputs.put(output)
-            except Cancelled:
-                raise
-            except BaseException as raised:  # noqa: BLE001 - raised in the consumer's thread
-                error = raised
-            outputs.put(_End(error))
+            in_work += submit(iterator, 1) - 1

@@ -1,4 +1,4 @@
-"""The newest of what one thread brings, for as many coroutines as want it."""
+"""The latest value of one thread, for any number of coroutines."""
 
 import asyncio
 import threading
@@ -8,14 +8,13 @@ T = TypeVar("T")
 
 
 class LatestValue(Generic[T]):
-    """Keeps the newest value; whoever comes for it gets the one that is newest then.
+    """Holds the latest value; a coroutine that waits for a newer one gets the latest by then.
 
-    Nobody holds anybody: putting never waits, what nobody came for in time is replaced, and a
-    coroutine that is slow to come back finds what is newest by then.
+    Nothing blocks the producer: `put` replaces the value, whether or not it was read.
     """
 
     def __init__(self) -> None:
-        """Nothing has come."""
+        """No value yet."""
         self._lock = threading.Lock()
         self._value: T | None = None
         self._number = 0
@@ -24,34 +23,34 @@ class LatestValue(Generic[T]):
 
     @property
     def number(self) -> int:
-        """How many values have come; the number of the newest, counted from 1."""
+        """Values put so far; the number of the latest, counted from 1."""
         return self._number
 
     @property
     def waiting(self) -> int:
-        """How many coroutines wait now."""
+        """Coroutines that wait now."""
         return len(self._waiting)
 
     def put(self, value: T) -> None:
-        """Replaces the newest and tells who waits; from any thread, never waits."""
+        """Replace the value and wake the coroutines; from any thread, never blocks."""
         with self._lock:
             self._value = value
             self._number += 1
             self._wake()
 
     def close(self) -> None:
-        """Nothing more comes: who waits, or comes to wait, goes away at once."""
+        """End all waits, also future ones."""
         with self._lock:
             self._is_closed = True
             self._wake()
 
     def get(self) -> tuple[int, T] | None:
-        """Number and value of the newest; None before the first."""
+        """Return number and value of the latest; None before the first."""
         with self._lock:
             return None if self._value is None else (self._number, self._value)
 
     async def wait(self, after: int, seconds: float) -> bool:
-        """Waits for one that is newer than number `after`; False when none came in `seconds`."""
+        """Wait for a value newer than number `after`; return False if none came in `seconds`."""
         loop = asyncio.get_running_loop()
         with self._lock:
             if self._number > after or self._is_closed:
@@ -69,10 +68,10 @@ class LatestValue(Generic[T]):
 
     def _wake(self) -> None:
         for woken, loop in self._waiting.items():
-            loop.call_soon_threadsafe(_set, woken)
+            loop.call_soon_threadsafe(_set_done, woken)
         self._waiting.clear()
 
 
-def _set(woken: asyncio.Future[None]) -> None:
+def _set_done(woken: asyncio.Future[None]) -> None:
     if not woken.done():
         woken.set_result(None)

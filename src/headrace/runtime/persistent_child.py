@@ -1,4 +1,4 @@
-"""A function in a child process that lives on from one piece of work to the next."""
+"""Children that stay alive between jobs: a function on JSON messages, a module on binary ones."""
 
 import json
 import subprocess
@@ -13,14 +13,16 @@ from headrace.runtime.child_process import ChildProcess
 from headrace.runtime.child_spec import CompletedChild, FunctionSpec, Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 
-_MORE: Final = "more"
-_LOOK_SECONDS: Final = 0.05
+_READY: Final = "more"
+"""Message of a child that is ready for its next job."""
+_POLL_SECONDS: Final = 0.05
+"""Seconds between two looks at a child that sends nothing."""
 
 
 class PersistentChild:
-    """Runs a function that takes what it does from `fed_messages`; not thread-safe.
+    """Child whose function reads its jobs from `iter_messages`; not thread-safe.
 
-    What is dear to begin with, such as a model, is made once. It ends when its parent does.
+    A costly start, such as that of a model, is paid once. The child ends with this process.
     """
 
     def __init__(
@@ -33,33 +35,37 @@ class PersistentChild:
         """Start it.
 
         Args:
-            call: What to run. Its time limit holds for all of its life.
-            on_message: Called with its name and what it sends.
-            grace_seconds: Between the request to end (SIGTERM) and the end (SIGKILL).
-            clock: Tells when its time is over.
+            call: What to run. Its time limit is that of its whole life.
+            on_message: Called with its name and each message it sends.
+            grace_seconds: Time between SIGTERM and SIGKILL.
+            clock: Measures the time limit.
 
         Raises:
             OSError: it cannot be started.
             TypeError: its argument is not JSON.
         """
         self._on_message = on_message
-        self._is_hungry = False
+        self._is_ready = False
         self._ending: CompletedChild | None = None
         self._selector = DefaultSelector()
         try:
             self._process = ChildProcess(
-                replace(call, is_fed=True), self._selector, self._hear, grace_seconds, clock
+                replace(call, reads_messages=True),
+                self._selector,
+                self._receive,
+                grace_seconds,
+                clock,
             )
         except BaseException:
             self._selector.close()
             raise
 
-    def do(self, message: Json) -> CompletedChild | None:
-        """Have it do a piece of work; return its ending, if it ended of it."""
-        self._wait()  # until it has begun
+    def run(self, message: Json) -> CompletedChild | None:
+        """Run one job; return how the child ended, or None where it is ready for the next job."""
+        self._wait()  # until it has started
         if self._ending is None:
-            self._is_hungry = False
-            self._process.feed(message)
+            self._is_ready = False
+            self._process.send(message)
             self._wait()
         return self._ending
 
@@ -69,41 +75,41 @@ class PersistentChild:
         self._selector.close()
 
     def _wait(self) -> None:
-        """Wait until it asks for more, or has ended."""
-        while not self._is_hungry and self._ending is None:
-            for key, _ in self._selector.select(_LOOK_SECONDS):
+        """Wait until it is ready for a job, or has ended."""
+        while not self._is_ready and self._ending is None:
+            for key, _ in self._selector.select(_POLL_SECONDS):
                 key.data.read(key.fd)
-            if not self._is_hungry:
-                self._ending = self._process.look()
+            if not self._is_ready:
+                self._ending = self._process.poll()
 
-    def _hear(self, name: str, message: Json) -> None:
-        if message == _MORE:
-            self._is_hungry = True
+    def _receive(self, name: str, message: Json) -> None:
+        if message == _READY:
+            self._is_ready = True
         else:
             self._on_message(name, message)
 
 
-def fed_messages(send: Callable[[Json], None]) -> Iterator[Json]:
-    """Yield what a `PersistentChild` is to do, in its process; asking for the next, one is done.
+def iter_messages(send: Callable[[Json], None]) -> Iterator[Json]:
+    """Yield the jobs of a `PersistentChild`, in its process; taking the next ends the one before.
 
     Args:
-        send: What the function was given to send with; "more" is a word of ours.
+        send: The function that the child's function was given; it must not send "more" itself.
     """
-    send(_MORE)
+    send(_READY)
     for line in sys.stdin:
         yield json.loads(line)
-        send(_MORE)
+        send(_READY)
 
 
 class LineRpcProcess:
-    """Runs a module that reads messages and answers each with a line.
+    """Process of a module that reads binary requests and writes one line for each.
 
-    A message is its length, 4 bytes with the largest first, and its bytes. The program gets no
-    Ctrl-C and ends when its input does, so it never outlives us.
+    A request is its length, 4 bytes big-endian, and its bytes. The process gets no Ctrl-C and
+    ends when its input does, so it never outlives this one.
     """
 
     def __init__(self, module: str, *arguments: str) -> None:
-        """Start `python -m module arguments`; whatever it writes to its standard error is lost."""
+        """Start `python -m module arguments`; its standard error is discarded."""
         self._process = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
             stdin=subprocess.PIPE,
@@ -112,26 +118,26 @@ class LineRpcProcess:
             start_new_session=True,
         )
 
-    def answer(self) -> str | None:
-        """Wait for the next line; None when the program has ended."""
+    def read_line(self) -> str | None:
+        """Wait for the next line; None when the process has ended."""
         output = self._process.stdout
         line = output.readline() if output is not None else b""
         return line.decode(errors="replace").rstrip("\n") if line else None
 
-    def ask(self, message: bytes) -> str | None:
-        """Send one message and wait for its answer; None when the program has ended."""
-        feed = self._process.stdin
+    def request(self, message: bytes) -> str | None:
+        """Send a request and wait for its line; None when the process has ended."""
+        stdin = self._process.stdin
         try:
-            if feed is not None:
-                feed.write(len(message).to_bytes(4, "big"))
-                feed.write(message)
-                feed.flush()
-            return self.answer()
+            if stdin is not None:
+                stdin.write(len(message).to_bytes(4, "big"))
+                stdin.write(message)
+                stdin.flush()
+            return self.read_line()
         except (BrokenPipeError, ValueError):  # it has ended, or was closed
             return None
 
     def close(self) -> None:
-        """End the program at once; who waits for an answer gets None. Harmless when repeated."""
+        """End the process at once; a pending request returns None. May be called again."""
         self._process.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):

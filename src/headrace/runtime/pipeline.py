@@ -1,10 +1,10 @@
-"""A line of stages, each in threads of its own, joined by bounded queues.
+"""Pipeline: a source and stages, each in threads of its own, joined by bounded queues.
 
-Every item keeps the number the source gave it, and a stage with several workers puts its results in
-the order of these numbers. A failure takes the place of the item that failed, so the consumer gets
-exactly the items before it, then the error: what it sees does not depend on timing. The stage that
-failed, and every stage the failure passes, stops what comes before it. An item that is dropped on
-its way keeps its place, too, and the consumer sees why.
+Every item keeps the index the source gave it, and a stage with several workers puts its results in
+the order of these indices. A failure takes the place of the item that failed, so the consumer gets
+exactly the items before it, then the error: the result does not depend on timing. The stage that
+failed, and every stage the failure passes, cancels the stages before it. A dropped item keeps its
+place, too, with the cause.
 """
 
 from collections.abc import Generator, Sequence
@@ -19,39 +19,39 @@ from headrace.runtime.item import Item
 from headrace.runtime.queue import Overflow, QueueStatistics
 from headrace.runtime.stage import Aggregate, AnyStage, StageStatistics
 from headrace.runtime.stage_executor import FailedItem, StageExecutor
-from headrace.runtime.stage_loops import run_feed, run_stage, work_of
 from headrace.runtime.threads import ThreadGroup
-from headrace.runtime.tracing import NO_MARKS, Tracer
+from headrace.runtime.tracing import NO_OP_TRACER, Tracer
 from headrace.runtime.waitable_source import AnySource, MergedSource, Waiter, merged
 from headrace.units import check_integers
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pipeline:
-    """A source and the stages its values go through; nothing runs before `run`."""
+    """Description of a pipeline; nothing runs before `run`."""
 
     source: AnySource
-    """Read in a thread of its own; a generator is closed there. One that waits is a `Feed`, so
-    that it can be woken: a pipeline that ends waits for its source. Several are `MergedSource`."""
+    """Read in a thread of its own; a generator is closed there. A source that waits is a
+    `WaitableSource`, so that it can be woken: a pipeline that ends waits for its source. Several
+    sources are a `MergedSource`."""
     stages: Sequence[AnyStage[Any, Any]] = ()
     capacity: int = 2
     """Items that may wait behind the source and behind each stage. 2 evens out small differences
-    at little memory and latency; `QueueStatistics` says whether more would help."""
+    at little memory and latency; `QueueStatistics` shows whether more would help."""
     source_name: str = "source"
-    """What spans, statistics and errors call the source."""
+    """Name of the source in spans, statistics and errors."""
     overflow: Overflow = "wait"
-    """What happens to a value of the source that finds the queue behind it full. One that is
-    dropped keeps its place, with the cause "overflow"; stages always wait, so it is dropped before
-    anything was spent on it."""
+    """What a value of the source does when the queue behind it is full. A dropped one keeps its
+    place, with the cause "overflow"; stages always wait, so no work was spent on it."""
     source_capacity: int | None = None
-    """Items that may wait behind the source; None means as many as behind each stage. What waits
-    there is small and many where stages gather it."""
+    """Items that may wait behind the source; None means as many as behind each stage. Larger where
+    a stage aggregates many small items."""
     lanes: int = 1
-    """Sources that share the places behind them in equal parts, so that a fast one never drops what
-    a slow one gave: as many as are merged. 1: the places are everybody's."""
+    """Sources that share the queue behind them in equal parts, so that a fast one never drops the
+    items of a slow one: the number of merged sources. 1: the queue is not divided."""
 
-    marks_source: bool = True
-    """Whether the source's work is marked: not where it hands out what other threads make."""
+    traces_source: bool = True
+    """Whether the source's work is traced; False where it only passes on what other threads
+    make."""
 
     def __post_init__(self) -> None:
         names = [self.source_name, *(stage.name for stage in self.stages)]
@@ -59,32 +59,32 @@ class Pipeline:
             raise ConfigError(f"stages need different names, got {', '.join(names)}")
         check_integers(1, capacity=self.capacity, source_capacity=self.source_capacity)
 
-    def run(self, *, clock: Clock = SYSTEM_CLOCK, marks: Tracer = NO_MARKS) -> "Run":
-        """Runs it: `with pipeline.run() as run: for item in run: ...`.
+    def run(self, *, clock: Clock = SYSTEM_CLOCK, tracer: Tracer = NO_OP_TRACER) -> "Run":
+        """Run it: `with pipeline.run() as run: for item in run: ...`.
 
-        Each run iterates the source anew, so a generator is good for one. `marks` hear of each
-        item that the source or a stage works on.
+        Each run iterates the source anew, so a generator is good for one. `tracer` gets a range
+        for each item that the source or a stage works on.
         """
-        return Run(self, clock, marks)
+        return Run(self, clock, tracer)
 
 
 class Run:
     """One run of a pipeline: an iterator of the `Item`s that leave the last stage, in order.
 
-    Threads start with the first item asked for. When the run ends, in any way (exhausted, failed,
+    Threads start with the first item taken. When the run ends, in any way (exhausted, failed,
     closed, end of the `with` block, garbage), all threads are cancelled and joined, and sources
-    that wait are woken. An item that ended on its way comes in its place: `item.is_dropped`.
+    that wait are woken. A dropped item comes in its place: `item.is_dropped`.
 
     Iterating raises:
-        StageError: A stage or the source raised; `__cause__` is what it raised.
+        StageError: A stage or the source raised an exception, which is the `__cause__`.
         HeadraceError: A stage or the source raised one: it arrives as itself, with a note that
             names the stage, so that a MediaError stays a MediaError.
     """
 
-    def __init__(self, pipeline: Pipeline, clock: Clock, marks: Tracer) -> None:
+    def __init__(self, pipeline: Pipeline, clock: Clock, tracer: Tracer) -> None:
         self._flow = FlowMeter()
         source = merged(pipeline.source)
-        desks = [
+        executors = [
             StageExecutor(
                 pipeline.source_name,
                 len(source.feeds),
@@ -99,15 +99,15 @@ class Run:
                 for stage in pipeline.stages
             ),
         ]
-        for desk in desks if pipeline.marks_source else desks[1:]:
-            desk.marks = marks
-        desks[0].waiters = [Waiter(clock) for _ in source.feeds]
-        for stage, desk in zip(pipeline.stages, desks[1:], strict=True):
+        for executor in executors if pipeline.traces_source else executors[1:]:
+            executor.tracer = tracer
+        executors[0].waiters = [Waiter(clock) for _ in source.feeds]
+        for stage, executor in zip(pipeline.stages, executors[1:], strict=True):
             if isinstance(stage, Aggregate):
-                desk.room, desk.sheds = stage.room, stage.sheds
-        self._desks = desks
+                executor.limiter, executor.drops_freely = stage.limiter, stage.drops_freely
+        self._executors = executors
         # Gets no reference to this object, so that a forgotten run is closed at once.
-        self._items = _deliver(source, pipeline.stages, desks, self._flow)
+        self._items = _deliver(source, pipeline.stages, executors, self._flow)
 
     def __iter__(self) -> "Run":
         return self
@@ -116,7 +116,7 @@ class Run:
         return next(self._items)
 
     def close(self) -> None:
-        """Cancels and joins all threads. What they are working on is finished and thrown away."""
+        """Cancel and join all threads. Items in work are finished and discarded."""
         self._items.close()
 
     def __enter__(self) -> "Run":
@@ -126,46 +126,48 @@ class Run:
         self.close()
 
     def stages(self) -> tuple[StageStatistics, ...]:
-        """What each stage did so far, the source first; also after the end."""
+        """Return the counters of each stage so far, the source first; also after the end."""
         queues = self.queues()
         starved = (0.0, *(queue.starved_seconds for queue in queues[:-1]))
         return tuple(
-            desk.statistics(starved_seconds, queue.blocked_seconds)
-            for desk, starved_seconds, queue in zip(self._desks, starved, queues, strict=True)
+            executor.statistics(starved_seconds, queue.blocked_seconds)
+            for executor, starved_seconds, queue in zip(
+                self._executors, starved, queues, strict=True
+            )
         )
 
     def flow(self) -> FlowStatistics:
-        """What became of the items so far: arrived = delivered + dropped + in flight."""
+        """Return the counts of items so far: arrived = delivered + dropped + in flight."""
         return self._flow.statistics()
 
     def queues(self) -> tuple[QueueStatistics, ...]:
-        """How the queue behind each stage went so far, called like the stage that fills it.
+        """Return the statistics of the queue behind each stage so far, by the stage's name.
 
-        The last one is read by the consumer: its `starved_seconds` is what the consumer waited.
+        The consumer reads the last one: its `starved_seconds` is how long the consumer waited.
         """
-        return tuple(desk.outbox.statistics() for desk in self._desks)
+        return tuple(executor.outbox.statistics() for executor in self._executors)
 
 
 def _deliver(
     source: MergedSource,
     stages: Sequence[AnyStage[Any, Any]],
-    desks: Sequence[StageExecutor],
+    executors: Sequence[StageExecutor],
     flow: FlowMeter,
 ) -> Generator[Item[Any], None, None]:
     def cancel() -> None:
-        for desk in desks:
-            desk.cancel()
+        for executor in executors:
+            executor.cancel()
 
     with ThreadGroup(cancel) as threads:
+        name = executors[0].name
         for number in range(len(source.feeds)):
-            name = desks[0].name if len(source.feeds) == 1 else f"{desks[0].name}-{number}"
-            threads.start(name, partial(run_feed, desks[0], source, number))
+            thread = name if len(source.feeds) == 1 else f"{name}-{number}"
+            threads.start(thread, partial(executors[0].run_source, source, number))
         for number, stage in enumerate(stages, start=1):
-            desk = desks[number]
-            work = partial(run_stage, desk, work_of(stage, desk), desks[:number])
+            run = partial(executors[number].run, stage, executors[:number])
             for worker in range(stage.workers):
-                threads.start(f"{stage.name}-{worker}", work)
-        for item in desks[-1].outbox:
+                threads.start(f"{stage.name}-{worker}", run)
+        for item in executors[-1].outbox:
             if isinstance(item, FailedItem):
                 raise item.error
             if not item.is_dropped:

@@ -1,15 +1,12 @@
-"""End of a child process at that of its parent, by the kernel: after SIGKILL, too."""
+"""POSIX: Ctrl-C deferred, open files limited, files locked, children killed with their parent."""
 
 import fcntl
 import os
 import resource
 import signal
 import sys
-import threading
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
-from multiprocessing import parent_process
-from multiprocessing.connection import wait
 from pathlib import Path
 from threading import current_thread, main_thread
 from types import FrameType
@@ -18,53 +15,53 @@ from headrace.errors import ConfigError
 
 
 @contextmanager
-def held_interrupts() -> Generator[None, None, None]:
-    """Hold a Ctrl-C back until the block is left, where it is then raised as ever.
+def deferred_sigint() -> Generator[None, None, None]:
+    """Defer a Ctrl-C to the end of the block, where it is raised as usual.
 
-        with held_interrupts():
-            self._running[name] = start()  # either not begun, or known
+        with deferred_sigint():
+            self._running[name] = start()  # either not started, or known
 
-    Python raises it between any two instructions: a process that was started a moment ago would be
-    nobody's. For short blocks; in other threads than the main one, where it is never raised, and
-    where somebody has Python do nothing about it, this does nothing.
+    Python raises KeyboardInterrupt between any two instructions: without this, a process that has
+    just started could be in no variable. For short blocks. Does nothing in threads other than the
+    main one, where it is never raised, and where Python does not handle SIGINT.
     """
     handler = signal.getsignal(signal.SIGINT)
     if current_thread() is not main_thread() or not callable(handler):
         yield
         return
-    heard: list[tuple[int, FrameType | None]] = []
-    signal.signal(signal.SIGINT, lambda number, frame: heard.append((number, frame)))
+    deferred: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: deferred.append((number, frame)))
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, handler)
-        if heard:
-            handler(*heard[-1])
+        if deferred:
+            handler(*deferred[-1])
 
 
-_OURS = 0.5
-"""Of the files that may be open, the rest is left to everything else in the process."""
+_FILE_SHARE = 0.5
+"""Share of the files that this process may open; the rest is left to other code in it."""
 
 
-def most_open_files() -> int:
-    """Return how many files headrace may keep open: half of what the system allows."""
+def max_open_files() -> int:
+    """Return how many files headrace may keep open: half of the system's limit."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return 1 << 20 if soft == resource.RLIM_INFINITY else max(1, int(soft * _OURS))
+    return 1 << 20 if soft == resource.RLIM_INFINITY else max(1, int(soft * _FILE_SHARE))
 
 
 def files_to_keep_open(needed: int, num_of_file: int | None) -> int:
-    """Return how many of the `needed` files stay open: all, or as many as told or allowed.
+    """Return how many of the `needed` files stay open: at most `num_of_file`, and the limit.
 
     Raises:
-        ConfigError: more than the system allows are asked for.
+        ConfigError: `num_of_file` is above the limit.
     """
-    most = most_open_files()
-    if num_of_file is not None and num_of_file > most:
+    limit = max_open_files()
+    if num_of_file is not None and num_of_file > limit:
         raise ConfigError(
             f"num_of_file={num_of_file} files were to stay open, the system allows this process "
-            f"{most} besides its others; ask for fewer, or raise the limit (ulimit -n)"
+            f"{limit} besides its others; ask for fewer, or raise the limit (ulimit -n)"
         )
-    return min(needed, num_of_file or most)
+    return min(needed, num_of_file or limit)
 
 
 @contextmanager
@@ -72,36 +69,36 @@ def file_lock(path: Path, *, is_shared: bool = False, waits: bool = False) -> It
     """Hold a lock while the block runs; yield whether it is held.
 
     Args:
-        path: The file that is locked; made if it is missing. Nothing is written to it.
-        is_shared: Whether others may hold it too, if they share it as well.
-        waits: Whether to wait until it is free; else it is not held where another process has it.
+        path: The file to lock; created where missing. Nothing is written to it.
+        is_shared: Whether other shared locks may be held at the same time.
+        waits: Whether to wait until it is free; else False is yielded where it is not.
 
     Raises:
-        OSError: the file cannot be made, or its file system knows no locks.
+        OSError: the file cannot be created, or its file system has no locks.
     """
-    number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
-        kind = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
+        operation = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
         try:
-            fcntl.flock(number, kind if waits else kind | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, operation if waits else operation | fcntl.LOCK_NB)
         except BlockingIOError:
             yield False
             return
         yield True
     finally:
-        os.close(number)
+        os.close(descriptor)
 
 
 def kill_at_hangup(pipe: int, owner: int) -> None:
-    """Have the kernel kill a process when nobody holds the other end of a pipe any more.
+    """Have the kernel kill a process when the other end of a pipe is closed everywhere.
 
-    It needs no thread, no lock and no word of the process, which may be inside any library. The
-    order belongs to the pipe's open end, so another process can give it. On Linux alone: elsewhere
+    It needs no thread, no lock and no code of the process, which may be inside any library. The
+    setting belongs to the pipe's open end, so another process can make it. Linux only; elsewhere
     nothing is done.
 
     Args:
-        pipe: The end that is read, though nothing is ever written; `owner` keeps it open.
-        owner: Id of the process; negative, of a process group.
+        pipe: The read end, on which nothing ever arrives; `owner` keeps it open.
+        owner: Id of the process to kill; negative: of a process group.
     """
     if sys.platform != "linux":
         return
@@ -109,19 +106,3 @@ def kill_at_hangup(pipe: int, owner: int) -> None:
         fcntl.fcntl(pipe, fcntl.F_SETOWN, owner)
     fcntl.fcntl(pipe, fcntl.F_SETSIG, signal.SIGKILL)
     fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) | os.O_ASYNC)
-
-
-def end_with_parent() -> None:
-    """End this process of `multiprocessing` when its parent has, however that ended."""
-    parent = parent_process()
-    assert parent is not None
-    sentinel = parent.sentinel
-    kill_at_hangup(sentinel, os.getpid())
-
-    def watch(timeout_seconds: float | None = None) -> None:
-        if wait([sentinel], timeout_seconds):
-            os._exit(1)
-
-    watch(0)  # it may have ended before the kernel was asked
-    if sys.platform != "linux":
-        threading.Thread(target=watch, name="headrace-parent", daemon=True).start()

@@ -1,4 +1,4 @@
-"""A queue of limited length between threads, that can end, be cancelled, and say how it went."""
+"""Bounded queue between threads, which can end, be cancelled, and report its statistics."""
 
 import threading
 from collections import deque
@@ -12,7 +12,7 @@ from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.distribution import Distribution, RingBuffer
 
 WAIT_SAMPLES: Final = 65_536
-"""Waits kept per queue, the latest ones: 36 minutes at 30 items/s, at most 0.5 MiB."""
+"""Waiting times kept per queue, the latest: 36 minutes at 30 items/s, at most 0.5 MiB."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,30 +24,30 @@ class QueueStatistics:
     """Items it can hold."""
     puts: int
     gets: int
-    """`puts - gets` items are inside, or were dropped for newer ones or thrown away by a cancel."""
+    """`puts - gets` items are inside, were dropped for newer ones, or discarded by a cancel."""
     elapsed_seconds: float
-    """How long it has been watched; what the seconds below are compared with."""
+    """Length of the observation, to compare the seconds below with."""
     mean_occupancy: float
-    """Time-weighted share of the capacity in use, in [0, 1]. Near 1: what comes after the queue
-    is the slower side. Near 0: what comes before it is."""
+    """Time-weighted share of the capacity in use, in [0, 1]. Near 1: the consumer is the slower
+    side. Near 0: the producer is."""
     depth: int
     """Items inside now."""
     max_occupancy: float
     """The largest share ever in use. Well below 1: the capacity can be smaller at no loss."""
     starved_seconds: float
     """Consumers waited for input, summed over consumers, waits in progress and the wait for the
-    first item included. Near `elapsed_seconds` for one consumer: speed up what comes before."""
+    first item included. Near `elapsed_seconds` for one consumer: speed up the producer."""
     blocked_seconds: float
-    """Producers waited for room, or for their turn, summed over producers. Near
-    `elapsed_seconds` for one producer: speed up what comes after. Both near 0: well matched."""
+    """Producers waited for room, or for their place in the order, summed over producers. Near
+    `elapsed_seconds` for one producer: speed up the consumer. Both near 0: well matched."""
     wait_ms: Distribution | None
     """How long items lay in the queue: the latency it adds. Exact, over the latest
-    `WAIT_SAMPLES` items taken out; None when none was. Near capacity x the consumer's time per
+    `WAIT_SAMPLES` items that left it; None if none did. Near capacity x the consumer's time per
     item: the queue is always full, and a smaller one would cut the latency."""
 
 
 class QueueMeter:
-    """Adds up `QueueStatistics` as things happen. Not thread-safe: the queue's lock guards it.
+    """Counter of `QueueStatistics`. Not thread-safe: the queue's lock guards it.
 
     Waits and occupancy are integrals over time, so a wait in progress counts up to now.
     `advance` must be called before any of the three levels changes.
@@ -66,7 +66,7 @@ class QueueMeter:
         self.waiting_producers = 0
 
     def advance(self, now_ns: int) -> None:
-        """Accounts for the time since the last call, at the levels as they were."""
+        """Add the time since the last call, at the current levels."""
         if self._is_stopped:
             return
         elapsed_ns = now_ns - self._now_ns
@@ -76,28 +76,28 @@ class QueueMeter:
         self._blocked_ns += elapsed_ns * self.waiting_producers
 
     def put(self) -> None:
-        """One item came in."""
+        """Count one item that came in."""
         self._puts += 1
         self.depth += 1
         self._max_depth = max(self._max_depth, self.depth)
 
     def got(self, wait_ns: int) -> None:
-        """One item went out after `wait_ns` inside."""
+        """Count one item that left after `wait_ns`."""
         self._gets += 1
         self.depth -= 1
         self._waits_ns.append(wait_ns)
 
     def dropped(self) -> None:
-        """One item went out of the queue to nobody."""
+        """Count one item that was dropped from the queue."""
         self.depth -= 1
 
     def stop(self, now_ns: int) -> None:
-        """Nothing after this moment counts."""
+        """Count nothing after this moment."""
         self.advance(now_ns)
         self._is_stopped = True
 
     def statistics(self) -> QueueStatistics:
-        """Everything up to the last `advance`."""
+        """Return the statistics up to the last `advance`."""
         elapsed_ns = self._now_ns - self._started_ns
         return QueueStatistics(
             name=self._name,
@@ -117,16 +117,16 @@ class QueueMeter:
 T = TypeVar("T")
 
 Overflow = Literal["wait", "drop_oldest", "drop_newest"]
-"""What happens to an item that finds a queue full: it waits for room; the oldest inside makes room
-for it, so that what comes out is fresh; or it is dropped itself."""
+"""What an item does when the queue is full: wait for room; drop the oldest item, so that the output
+is fresh; or be dropped itself."""
 
 
 class Closed(Exception):  # noqa: N818 - an end, not an error
-    """The producers are done and everything was taken."""
+    """The producers are done and all items were taken."""
 
 
 class Cancelled(Exception):  # noqa: N818 - an end, not an error
-    """Somebody gave up the queue. Stays inside `runtime`: it ends a thread quietly."""
+    """The queue was cancelled. Stays inside `runtime`: it ends a thread quietly."""
 
 
 @dataclass(slots=True, eq=False)
@@ -139,7 +139,7 @@ class _Entry(Generic[T]):
 
 
 class BoundedQueue(Generic[T]):
-    """First in, first out; `put` waits for room, or drops, and `get` waits for an item.
+    """First-in first-out queue; `put` waits for room, or drops, and `get` waits for an item.
 
     Thread-safe, for any number of producers and consumers. `for item in queue` takes items until
     the producers are done; several threads may do so at once and share the items.
@@ -155,20 +155,20 @@ class BoundedQueue(Generic[T]):
         overflow: Overflow = "wait",
         lanes: int = 1,
     ) -> None:
-        """A queue for `capacity` items, open until each of `producers` has closed it.
+        """A queue of `capacity` items, open until each of `producers` has closed it.
 
         Args:
             capacity: Items it can hold.
-            name: What statistics and errors call it.
-            producers: How many close it.
-            clock: What measures.
-            overflow: What an item does that finds it full.
-            lanes: Who shares the places in equal parts, so that nobody takes those of another: an
-                item is put in a lane, and finds the queue full when that lane is.
+            name: Its name in statistics and errors.
+            producers: Number of threads that close it.
+            clock: Measures the waits.
+            overflow: What an item does when the queue is full.
+            lanes: Equal parts of the capacity: an item is put into a lane, and finds the queue
+                full when that lane is.
 
         Raises:
-            ConfigError: `capacity` or `producers` is below 1, `overflow` is unknown, or the lanes
-                have not equal parts of at least 1.
+            ConfigError: `capacity` or `producers` is below 1, `overflow` is unknown, or `capacity`
+                is not a multiple of `lanes`.
         """
         if capacity < 1 or producers < 1:
             raise ConfigError(
@@ -189,7 +189,7 @@ class BoundedQueue(Generic[T]):
         self._overflow = overflow
         self._clock = clock
         self._entries: deque[_Entry[T]] = deque()
-        # Those of them that take up room, for each lane.
+        # Of each lane, the entries that take room.
         self._with_room: list[deque[_Entry[T]]] = [deque() for _ in range(lanes)]
         self._open_producers = producers
         self._is_cancelled = False
@@ -210,19 +210,19 @@ class BoundedQueue(Generic[T]):
         takes_room: bool = True,
         lane: int = 0,
     ) -> T | None:
-        """Adds an item; one that finds the queue full waits or drops one, as `overflow` says.
+        """Add an item; where the queue is full, wait or drop an item, by `overflow`.
 
         Args:
-            item: What to hand over.
-            place: How many items come before this one. Several producers that number their items
-                thus put them in that order: each waits for its turn. All puts or none have one.
-            instead: What stays in the item's place if it is dropped; None leaves nothing.
-            takes_room: False for what is small and must come through, such as what stays of a
-                dropped item: it enters a full queue at once, and is not counted.
-            lane: Whose places it takes.
+            item: The item.
+            place: Number of items before this one. Producers that number their items put them in
+                that order: each waits for the item before. All puts have a place, or none has.
+            instead: What replaces the item if it is dropped; None: nothing does.
+            takes_room: False for a small item that is never dropped, such as the replacement of a
+                dropped one: it enters a full queue at once, and is not counted.
+            lane: The lane it is put into.
 
         Returns:
-            The item that was dropped, this one or an older one; None when none was.
+            The item that was dropped, this one or an older one; None if none was.
 
         Raises:
             Cancelled: The queue was cancelled, also while waiting.
@@ -241,12 +241,12 @@ class BoundedQueue(Generic[T]):
             self._next_place += 1
             dropped = self._add(_Entry(now_ns, item, instead, takes_room, lane))
             self._has_items.notify()
-            # All of them, because only one knows that its turn has come.
+            # All of them, because only one has the next place.
             self._has_room.notify_all()
             return dropped
 
     def get(self, timeout_seconds: float | None = None) -> T:
-        """Takes the oldest item; waits while the queue is empty, or as long as it is told to.
+        """Return the oldest item; wait while the queue is empty, for `timeout_seconds` at most.
 
         Raises:
             Cancelled: The queue was cancelled, also while waiting.
@@ -271,7 +271,7 @@ class BoundedQueue(Generic[T]):
             return entry.item
 
     def __iter__(self) -> Iterator[T]:
-        """Takes items until the producers are done.
+        """Yield items until the producers are done.
 
         Raises:
             Cancelled: The queue was cancelled.
@@ -281,7 +281,7 @@ class BoundedQueue(Generic[T]):
                 yield self.get()
 
     def close(self) -> None:
-        """One producer is done. After the last one, `get` hands out what is left, then ends."""
+        """Close for one producer; after the last, `get` empties the queue, then raises Closed."""
         with self._lock:
             self._open_producers = max(0, self._open_producers - 1)
             if self._open_producers:
@@ -292,7 +292,7 @@ class BoundedQueue(Generic[T]):
             self._has_room.notify_all()
 
     def cancel(self) -> None:
-        """Throws away what is inside and wakes everybody, now: every `put` and `get` raises."""
+        """Discard all items and wake all threads: every `put` and `get` raises from now on."""
         with self._lock:
             self._meter.stop(self._clock.now_ns())
             self._is_cancelled = True
@@ -303,17 +303,17 @@ class BoundedQueue(Generic[T]):
             self._has_room.notify_all()
 
     def has_room(self) -> bool:
-        """Whether a `put` in the first lane neither waits nor drops; until somebody else puts."""
+        """Return whether a `put` into the first lane would neither wait nor drop now."""
         with self._lock:
             return self._may_put(None, must_wait=True, lane=0)
 
     def is_empty(self) -> bool:
-        """Whether a `get` would wait, or end, now; until somebody puts."""
+        """Return whether it holds no item now."""
         with self._lock:
             return not self._entries
 
     def statistics(self) -> QueueStatistics:
-        """How it went so far. Sorts the kept waits: some milliseconds when they are many."""
+        """Return the statistics so far. Sorts the waiting times: some ms when they are many."""
         with self._lock:
             self._meter.advance(self._clock.now_ns())
             return self._meter.statistics()
@@ -327,7 +327,7 @@ class BoundedQueue(Generic[T]):
         return has_room and place in (None, self._next_place)
 
     def _add(self, entry: _Entry[T]) -> T | None:
-        """Puts it in the last place; returns the item that was dropped for it."""
+        """Append an entry; return the item that was dropped for it."""
         self._entries.append(entry)
         if not entry.takes_room:
             return None
@@ -362,7 +362,7 @@ class BoundedQueue(Generic[T]):
         producers: int = 0,
         consumers: int = 0,
     ) -> int:
-        """Waits until it is ready and returns the time; the wait counts for who waited."""
+        """Wait until `is_ready`; return the time. The wait counts for the given side."""
         meter = self._meter
         now_ns = self._clock.now_ns()
         meter.advance(now_ns)

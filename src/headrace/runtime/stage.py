@@ -1,4 +1,4 @@
-"""What a pipeline is made of: its kinds of stages, and what each cost."""
+"""Stages of a pipeline as values: one to one, many to one, one to many; and their counters."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,14 +15,14 @@ Out = TypeVar("Out")
 
 @dataclass(frozen=True, kw_only=True)
 class Stage(Generic[In, Out]):
-    """A named step of a pipeline: one item in, one out, in the order of the source."""
+    """Stage with one output for each item, in the order of the source."""
 
     name: str
     function: Callable[[In], Out | DroppedItem]
     """Runs in the stage's own threads; with several workers it must be thread-safe. Never called
-    with `DroppedItem`: what ended before passes by."""
+    with `DroppedItem`: items that were dropped before pass by."""
     workers: int = 1
-    """Threads that run it. More than 1 never changes the order: a result waits for its turn."""
+    """Threads that run it. More than 1 never change the order: a result waits for those before."""
 
     def __post_init__(self) -> None:
         if self.workers < 1:
@@ -31,42 +31,41 @@ class Stage(Generic[In, Out]):
 
 @dataclass(frozen=True, kw_only=True)
 class Aggregate(Generic[In, Out]):
-    """A step with many items in, one or none out, such as clips or batches; one thread runs it.
+    """Stage with one output for each group of items, such as a clip or a batch; one thread.
 
-    What comes out is numbered anew, and its spans cover those of its parts. What is held when the
-    source ends, or an item fails, is flushed as the grouping says.
+    Outputs are numbered anew, and their spans cover those of their parts. An incomplete group is
+    flushed by its grouping when the source ends, or an item fails.
     """
 
     name: str
     grouping: Callable[[], Grouping[In]]
-    """Makes the one that decides which items go together, new for each run:
-    `lambda: Windows(length=16)`."""
+    """Returns a new grouping for each run: `lambda: SlidingWindows(length=16)`."""
     function: Callable[[list[In]], Out | DroppedItem]
-    """What becomes of the values of a group, in their order."""
+    """Called with the values of a group, in their order."""
     waits: bool = True
-    """False: what is held is flushed as soon as no more items are there to take, so that a batch is
-    what came while the one before was worked on, and nothing waits for it to be full."""
-    sheds: bool = False
-    """Whether what ends here never waits for room: so it keeps taking what comes, and drops it,
-    while what comes after it is stuck."""
-    room: CapacityLimiter | None = None
-    """Of one run: a group takes a place before its first item is taken, so that what comes
-    meanwhile stays in the queue before, and may be dropped there. Whoever gets the group gives the
-    place back; of a group that this stage drops the next has it."""
+    """Whether an incomplete group waits for further items. False: it is flushed as soon as the
+    input is empty, so a batch is what arrived while the one before was worked on."""
+    drops_freely: bool = False
+    """Whether items dropped here never wait for room: the stage goes on taking and dropping items
+    while the stages behind it are blocked."""
+    limiter: CapacityLimiter | None = None
+    """A limiter for one run: a group acquires a permit before its first item is taken, so that
+    items that arrive meanwhile stay in the queue before, and may be dropped there. The consumer of
+    the group releases it; the permit of a group that is dropped here goes to the next group."""
 
     workers = 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Disaggregate(Generic[In, Out]):
-    """A step with one item in, any number out, numbered anew; one thread runs it.
+    """Stage with any number of outputs for each item, numbered anew; one thread.
 
-    An item that nothing comes of ends as dropped, with the cause "empty".
+    An item without an output ends as dropped, with the cause "empty".
     """
 
     name: str
     function: Callable[[In], Iterable[Out | DroppedItem]]
-    """Best a generator: each value is handed on before the next is asked for."""
+    """Best a generator: each value is passed on before the next is computed."""
 
     workers = 1
 
@@ -76,7 +75,7 @@ AnyStage = Stage[In, Out] | Aggregate[In, Out] | Disaggregate[In, Out]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StageStatistics:
-    """What the threads of one stage did so far, summed over its workers.
+    """Counters of one stage so far, summed over its workers.
 
     busy, starved and blocked add up to the life of the workers: the stage with the largest share
     of busy is the one to speed up, or to give more workers.
@@ -85,14 +84,15 @@ class StageStatistics:
     name: str
     workers: int
     items: int
-    """Items it finished and handed on."""
+    """Items it finished and passed on."""
     busy_seconds: float
-    """It worked on items it finished; for the source: it produced them, waits left out."""
+    """It worked on items it finished; for the source: it produced them, without its waits."""
     starved_seconds: float
-    """It waited for input. The large figure: an earlier stage is the slow one. For the source: it
-    waited with its `Waiter`, for the pace or for what it reads from."""
+    """It waited for input. The largest figure: an earlier stage is the slow one. For the source: it
+    waited with its `Waiter`, for its pace or for what it reads from."""
     blocked_seconds: float
-    """It waited for room at its output, or for its turn. Large: a later stage is the slow one."""
+    """It waited for room at its output, or for its place in the order. Large: a later stage is the
+    slow one."""
     dropped: Mapping[str, int] = field(default_factory=dict)
     """Cause -> items that ended here, or in the queue behind it. In items of the source: a clip
     counts as the frames that end with it."""

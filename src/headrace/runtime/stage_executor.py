@@ -1,27 +1,31 @@
-"""Where the workers of one stage call its function, hand over results and count them.
+"""Executor of one pipeline stage: its threads, its output queue and its counters.
 
-This file may catch every exception: here they change threads.
+This file may catch every exception: here they pass from one thread to another.
 """
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from headrace.errors import HeadraceError, StageError
 from headrace.runtime.clock import Clock
 from headrace.runtime.flow_statistics import FlowMeter
-from headrace.runtime.item import DroppedItem, Item, Span
-from headrace.runtime.queue import BoundedQueue, Cancelled, Overflow
-from headrace.runtime.stage import StageStatistics
+from headrace.runtime.grouping import Group
+from headrace.runtime.item import DroppedItem, Item, Span, source_of, spans_over
+from headrace.runtime.queue import BoundedQueue, Cancelled, Closed, Overflow
+from headrace.runtime.stage import Aggregate, AnyStage, Disaggregate, StageStatistics
 from headrace.runtime.synchronization import CapacityLimiter
-from headrace.runtime.tracing import NO_MARKS, Tracer
-from headrace.runtime.waitable_source import Waiter
+from headrace.runtime.tracing import NO_OP_TRACER, Tracer
+from headrace.runtime.waitable_source import MergedSource, Waiter, values_of
 
 OVERFLOW: Final = "overflow"
-"""Why an item is dropped that a full queue had no room for."""
+"""Cause of a drop: the queue was full."""
 SOURCE_FAILED: Final = "source failed"
-"""Why the item is dropped that a source should have given when it failed, and others go on."""
+"""Cause of a drop: the source failed instead of giving the item, and other sources go on."""
+EMPTY: Final = "empty"
+"""Cause of a drop: a `Disaggregate` made nothing of the item."""
 _END: Final = object()
 
 
@@ -37,7 +41,10 @@ Result = Item[Any] | FailedItem
 
 
 class StageExecutor:
-    """The place of one stage, or of the sources; thread-safe."""
+    """Calls the function of one stage, or reads the sources, and queues the results; thread-safe.
+
+    `run_source` and `run` are the loops of its threads.
+    """
 
     def __init__(
         self,
@@ -54,13 +61,12 @@ class StageExecutor:
             capacity, name, producers=workers, clock=clock, overflow=overflow, lanes=lanes
         )
         self.waiters: Sequence[Waiter] = ()
-        """Of the sources; a stage has none."""
-        self.room: CapacityLimiter | None = None
-        """Where its groups take their places, if they do."""
-        self.sheds = False
-        """What ends here never waits for room."""
-        self.marks: Tracer = NO_MARKS
-        """Hears what is worked on here."""
+        """Waiters of the sources; empty for a stage."""
+        self.limiter: CapacityLimiter | None = None
+        """Limits the groups of an `Aggregate`."""
+        self.drops_freely = False
+        """Whether dropped items never wait for room."""
+        self.tracer: Tracer = NO_OP_TRACER
         self._workers = workers
         self._flow = flow
         self._clock = clock
@@ -69,92 +75,48 @@ class StageExecutor:
         self._has_lanes = lanes > 1
         self._arrivals = self._items = self._busy_ns = 0
 
-    def attempt(self, function: Callable[[Any], Any], item: Item[Any]) -> Result:
-        """The item with the function's result as its value, or its failure."""
-        start_ns = self._clock.now_ns()
+    def run_source(self, source: MergedSource, number: int) -> None:
+        """Read source `number` until its end, its failure, or a cancellation."""
+        waiter = self.waiters[number]
         try:
-            with self.marks.range(self.name, item.index):
-                value = function(item.value)
-        except BaseException as error:  # noqa: BLE001 - it is raised in the consumer's thread
-            return FailedItem(item.index, explained(error, self.name, item))
-        span = Span(self.name, start_ns, self._clock.now_ns())
-        self._count_work(span.work_ns)
-        return Item(item.index, value, (*item.spans, span), item.source, item.parts)
+            with suppress(Cancelled), closing(values_of(source.feeds[number], waiter)) as values:
+                is_over = False
+                while not is_over:
+                    result = self._produce(values, waiter, number)
+                    if result is None:
+                        return
+                    is_over = isinstance(result, FailedItem)
+                    if isinstance(result, FailedItem) and source.on_error == "end":
+                        result = self._drop_failure(result, number)
+                    self._put(result)
+        finally:
+            self.outbox.close()
 
-    def produce(self, values: Iterator[Any], waiter: Waiter, source: int) -> Result | None:
-        """The next value of a source as an item, or its failure; None when there is no more.
-
-        The span begins when the last wait for it was over.
-
-        Raises:
-            Cancelled: the waiter was woken.
-        """
-        start_ns, waited_ns = self._clock.now_ns(), waiter.waited_ns
-        mark = self.marks.range(self.name, self._arrivals)
+    def run(self, stage: AnyStage[Any, Any], upstream: "Sequence[StageExecutor]") -> None:
+        """Work on the results of the last of `upstream` until its end, or a failure."""
         try:
-            with mark:
-                value = next(values)
-                began_ns, index = max(start_ns, waiter.resumed_ns), self._arrival()
-                mark.arrived(index, began_ns)
-        except StopIteration:
-            return None
-        except BaseException as error:
-            if isinstance(error, Cancelled) and waiter.is_woken:
-                raise
-            failed = Item(self._arrival(), None, (), source)
-            return FailedItem(failed.index, explained(error, self.name, failed))
-        end_ns = self._clock.now_ns()
-        self._count_work(end_ns - start_ns - (waiter.waited_ns - waited_ns))
-        return Item(index, value, (Span(self.name, began_ns, end_ns),), source)
-
-    def end_source(self, failure: FailedItem, source: int) -> Item[Any]:
-        """What stands in the place of a source's failure when the others go on."""
-        now_ns = self._clock.now_ns()
-        dropped = DroppedItem(SOURCE_FAILED, failure.error)
-        return Item(failure.index, dropped, (Span(self.name, now_ns, now_ns),), source)
-
-    def gathered(self, index: int, items: Sequence[Item[Any]]) -> None:
-        """Item `index` is made of these."""
-        self.marks.gathered(self.name, index, [item.index for item in items])
-
-    def more(self) -> None:
-        """One item became one more."""
-        self._flow.arrive()
-
-    def hand_over(self, result: Result) -> bool:
-        """Puts the result in its place; says whether another may follow."""
-        waits = self._overflow == "wait"
-        if isinstance(result, FailedItem):
-            self.outbox.put(result, place=result.index, takes_room=waits)
-            return False
-        value = result.value
-        if result.spans[-1].stage == self.name:  # it does not pass by
-            self._count_item(result)
-        if isinstance(value, DroppedItem):
-            takes_room = waits and not self.sheds
-            self.outbox.put(result, place=result.index, takes_room=takes_room)
-            return True
-        instead = None if waits else replace(result, value=DroppedItem(OVERFLOW))
-        lane = (result.source or 0) if self._has_lanes else 0
-        evicted = self.outbox.put(result, place=result.index, instead=instead, lane=lane)
-        if isinstance(evicted, Item):
-            with self._lock:
-                self._items -= 1
-            self._flow.drop(self.name, OVERFLOW, evicted.parts)
-        return True
+            with suppress(Cancelled), closing(self._results(stage, upstream[-1].outbox)) as results:
+                for result in results:
+                    if not self._put(result):
+                        return
+        finally:
+            # In any case: upstream has no consumer any more, and downstream gets no more items.
+            for executor in upstream:
+                executor.cancel()
+            self.outbox.close()
 
     def cancel(self) -> None:
-        """Nobody needs what is made here: wakes all who wait, for room or for a source."""
+        """Cancel the output: wake all threads that wait here, for room or in a source."""
         self.outbox.cancel()
-        if self.room is not None:
-            self.room.cancel()
+        if self.limiter is not None:
+            self.limiter.cancel()
         for waiter in self.waiters:
             waiter.wake()
 
     def statistics(self, starved_seconds: float, blocked_seconds: float) -> StageStatistics:
-        """What was done here so far; the seconds are what the queues on both sides know."""
+        """Return its counters so far; the seconds are those of the queues on both sides."""
         starved_seconds += sum(waiter.waited_ns for waiter in self.waiters) / 1e9
-        blocked_seconds += self.room.blocked_seconds if self.room is not None else 0.0
+        blocked_seconds += self.limiter.blocked_seconds if self.limiter is not None else 0.0
         with self._lock:
             return StageStatistics(
                 name=self.name,
@@ -166,16 +128,118 @@ class StageExecutor:
                 dropped=self._flow.dropped_at(self.name),
             )
 
-    def _arrival(self) -> int:
+    def _results(
+        self, stage: AnyStage[Any, Any], inbox: BoundedQueue[Result]
+    ) -> Generator[Result, None, None]:
+        """Yield the results of a stage, in order."""
+        if isinstance(stage, Aggregate):
+            yield from _Aggregation(self, stage).results(inbox)
+        elif isinstance(stage, Disaggregate):
+            yield from self._disaggregate(stage.function, inbox)
+        else:
+            for item in inbox:
+                is_over = isinstance(item, FailedItem) or item.is_dropped
+                yield item if is_over else self.attempt(stage.function, item)
+
+    def _disaggregate(
+        self, function: Callable[[Any], Iterable[Any]], inbox: BoundedQueue[Result]
+    ) -> Iterator[Result]:
+        index = 0
+        for item in inbox:
+            if isinstance(item, FailedItem) or item.is_dropped:
+                yield replace(item, index=index)
+                index += 1
+                continue
+            first = index
+            with closing(_iterate(function, item.value)) as values:
+                while True:
+                    parts = item.parts if index == first else 1
+                    template = replace(item, index=index, parts=parts)
+                    result = self.attempt(lambda _: next(values, _END), template)
+                    if isinstance(result, Item) and result.value is _END:
+                        break
+                    if index > first:
+                        self._flow.arrive()
+                    yield result
+                    index += 1
+            if index == first:
+                yield replace(result, value=DroppedItem(EMPTY))
+                index += 1
+
+    def attempt(self, function: Callable[[Any], Any], item: Item[Any]) -> Result:
+        """Return the item with the function's result as its value, or its failure."""
+        start_ns = self._clock.now_ns()
+        try:
+            with self.tracer.range(self.name, item.index):
+                value = function(item.value)
+        except BaseException as error:  # noqa: BLE001 - it is raised in the consumer's thread
+            return FailedItem(item.index, stage_error(error, self.name, item))
+        span = Span(self.name, start_ns, self._clock.now_ns())
+        with self._lock:
+            self._busy_ns += span.work_ns
+        return Item(item.index, value, (*item.spans, span), item.source, item.parts)
+
+    def _produce(self, values: Iterator[Any], waiter: Waiter, source: int) -> Result | None:
+        """Return the next value of a source as an item, or its failure; None at its end.
+
+        The span begins when the last wait for it was over.
+
+        Raises:
+            Cancelled: the waiter was woken.
+        """
+        start_ns, waited_ns = self._clock.now_ns(), waiter.waited_ns
+        traced = self.tracer.range(self.name, self._arrivals)
+        try:
+            with traced:
+                value = next(values)
+                item_start_ns, index = max(start_ns, waiter.resumed_ns), self._count_arrival()
+                traced.set_item(index, item_start_ns)
+        except StopIteration:
+            return None
+        except BaseException as error:
+            if isinstance(error, Cancelled) and waiter.is_woken:
+                raise
+            failed = Item(self._count_arrival(), None, (), source)
+            return FailedItem(failed.index, stage_error(error, self.name, failed))
+        end_ns = self._clock.now_ns()
+        with self._lock:
+            self._busy_ns += end_ns - start_ns - (waiter.waited_ns - waited_ns)
+        return Item(index, value, (Span(self.name, item_start_ns, end_ns),), source)
+
+    def _drop_failure(self, failure: FailedItem, source: int) -> Item[Any]:
+        """Return a dropped item in place of a source's failure, where other sources go on."""
+        now_ns = self._clock.now_ns()
+        dropped = DroppedItem(SOURCE_FAILED, failure.error)
+        return Item(failure.index, dropped, (Span(self.name, now_ns, now_ns),), source)
+
+    def _put(self, result: Result) -> bool:
+        """Put a result into the output; return whether another may follow."""
+        waits = self._overflow == "wait"
+        if isinstance(result, FailedItem):
+            self.outbox.put(result, place=result.index, takes_room=waits)
+            return False
+        value = result.value
+        if result.spans[-1].stage == self.name:  # this stage worked on it
+            self._count_item(result)
+        if isinstance(value, DroppedItem):
+            takes_room = waits and not self.drops_freely
+            self.outbox.put(result, place=result.index, takes_room=takes_room)
+            return True
+        instead = None if waits else replace(result, value=DroppedItem(OVERFLOW))
+        lane = (result.source or 0) if self._has_lanes else 0
+        evicted = self.outbox.put(result, place=result.index, instead=instead, lane=lane)
+        if isinstance(evicted, Item):
+            with self._lock:
+                self._items -= 1
+            self._flow.drop(self.name, OVERFLOW, evicted.parts)
+        return True
+
+    def _count_arrival(self) -> int:
         with self._lock:
             index = self._arrivals
             self._arrivals += 1
         self._flow.arrive()
         return index
-
-    def _count_work(self, nanoseconds: int) -> None:
-        with self._lock:
-            self._busy_ns += nanoseconds
 
     def _count_item(self, item: Item[Any]) -> None:
         if isinstance(item.value, DroppedItem):
@@ -185,8 +249,73 @@ class StageExecutor:
             self._items += 1
 
 
-def explained(error: BaseException, stage: str, item: Item[Any]) -> HeadraceError:
-    """Return the error as the consumer gets it: itself with a note, or the cause of one of ours."""
+class _Aggregation:
+    """Results of an `Aggregate`, numbered anew; for one thread."""
+
+    def __init__(self, executor: StageExecutor, stage: Aggregate[Any, Any]) -> None:
+        self._executor = executor
+        self._stage = stage
+        self._grouping = stage.grouping()
+        self._has_permit = False
+        self._index = 0
+        """Index of the next result."""
+
+    def results(self, inbox: BoundedQueue[Result]) -> Iterator[Result]:
+        for item in self._admitted(inbox):
+            if isinstance(item, FailedItem):
+                yield from self._aggregated(self._grouping.flush)
+                yield self._numbered(item)
+            elif item.is_dropped:
+                yield self._numbered(item)
+            else:
+                yield from self._aggregated(lambda item=item: self._grouping.add(item))
+            if not self._stage.waits and inbox.is_empty():
+                yield from self._aggregated(self._grouping.flush)
+        yield from self._aggregated(self._grouping.flush)
+
+    def _admitted(self, inbox: BoundedQueue[Result]) -> Iterator[Result]:
+        with suppress(Closed):
+            while True:
+                self._acquire_permit()
+                yield inbox.get()
+
+    def _acquire_permit(self) -> None:
+        if self._stage.limiter is not None and not self._has_permit:
+            self._stage.limiter.acquire(1)
+            self._has_permit = True
+
+    def _aggregated(self, groups: Callable[[], Iterator[Group[Any]]]) -> Iterator[Result]:
+        grouped = self._executor.attempt(lambda _: tuple(groups()), Item(self._index, None, ()))
+        if isinstance(grouped, FailedItem):
+            yield self._numbered(grouped)
+            return
+        for group in grouped.value:
+            values, source = [item.value for item in group.items], source_of(group.items)
+            item = Item(self._index, values, spans_over(group.items), source, group.parts)
+            parts = [part.index for part in group.items]
+            self._executor.tracer.record_parts(self._executor.name, item.index, parts)
+            yield self._numbered(self._run(item, group.cause))
+
+    def _run(self, item: Item[Any], cause: str | None) -> Result:
+        if cause is not None:
+            return self._executor.attempt(lambda _: DroppedItem(cause), item)
+        self._acquire_permit()
+        result = self._executor.attempt(self._stage.function, item)
+        self._has_permit = isinstance(result, Item) and result.is_dropped
+        return result
+
+    def _numbered(self, result: Result) -> Result:
+        numbered = replace(result, index=self._index)
+        self._index += 1
+        return numbered
+
+
+def _iterate(function: Callable[[Any], Iterable[Any]], value: Any) -> Generator[Any, None, None]:
+    yield from function(value)
+
+
+def stage_error(error: BaseException, stage: str, item: Item[Any]) -> HeadraceError:
+    """Return the error for the consumer: itself with a note, or a StageError that it caused."""
     if isinstance(error, HeadraceError):
         error.add_note(f"in stage {stage!r}, item {item.index}")
         return error

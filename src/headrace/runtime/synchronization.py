@@ -1,4 +1,4 @@
-"""Room: places that are limited in number, taken before use and given back."""
+"""Synchronization: a capacity limiter, tickets in order, and a pool of idle resources."""
 
 import threading
 from collections import OrderedDict, defaultdict
@@ -12,25 +12,25 @@ from headrace.runtime.queue import Cancelled
 
 
 class CapacityLimiter:
-    """Keeps what is held inside a limit: `take` waits until there is room for all it asks for.
+    """Limits the permits in use: `acquire` waits until as many as it needs are free.
 
-    `with room: ...` cancels it at the end of the block. Thread-safe. Meant for one thread that
-    takes and others that give back; takers are served in no particular order.
+    `with limiter: ...` cancels it at the end of the block. Thread-safe. Meant for one thread that
+    acquires and others that release; several waiting threads are served in no particular order.
     """
 
     def __init__(self, capacity: int, *, clock: Clock = SYSTEM_CLOCK) -> None:
-        """Room for `capacity` places, at least 1.
+        """A limiter with `capacity` permits, at least 1.
 
         Raises:
             ConfigError: `capacity` is below 1.
         """
         if capacity < 1:
-            raise ConfigError(f"room needs a capacity >= 1, got {capacity}")
+            raise ConfigError(f"a limiter needs a capacity >= 1, got {capacity}")
         self.capacity = capacity
-        self.taken = 0
-        """Places in use."""
-        self.most_taken = 0
-        """The most that were ever in use."""
+        self.in_use = 0
+        """Permits in use."""
+        self.max_in_use = 0
+        """The most permits ever in use."""
         self._blocked_ns = 0
         self._clock = clock
         self._is_cancelled = False
@@ -39,46 +39,42 @@ class CapacityLimiter:
 
     @property
     def blocked_seconds(self) -> float:
-        """How long takers waited; long waits mean that what gives back is the slower side."""
+        """Seconds that `acquire` waited; large: the threads that release are the slower side."""
         return self._blocked_ns / 1e9
 
-    def take(self, places: int) -> None:
-        """Take `places`; waits until they are free.
+    def acquire(self, permits: int) -> None:
+        """Acquire permits; wait until they are free.
 
         Raises:
-            ConfigError: there are not so many places at all.
-            Cancelled: the room was cancelled, also while waiting.
+            ConfigError: the limiter has fewer permits, or `permits` is below 0.
+            Cancelled: the limiter was cancelled, also while waiting.
         """
-        if not 0 <= places <= self.capacity:
-            raise ConfigError(f"{places} places were asked of a room of {self.capacity}")
+        if not 0 <= permits <= self.capacity:
+            raise ConfigError(f"permits must be in [0, {self.capacity}], got {permits}")
         with self._changed:
             started_ns = self._clock.now_ns()
-            self._changed.wait_for(
-                lambda: self._is_cancelled or self.taken + places <= self.capacity
-            )
+            self._changed.wait_for(lambda: self._is_cancelled or self._has_free(permits))
             self._blocked_ns += self._clock.now_ns() - started_ns
             if self._is_cancelled:
                 raise Cancelled
-            self.taken += places
-            self.most_taken = max(self.most_taken, self.taken)
+            self._take(permits)
 
-    def take_at_once(self, places: int) -> bool:
-        """Take `places` if they are free now; say whether they were."""
+    def acquire_nowait(self, permits: int) -> bool:
+        """Acquire permits if they are free now; return whether they were."""
         with self._changed:
-            is_free = not self._is_cancelled and self.taken + places <= self.capacity
+            is_free = not self._is_cancelled and self._has_free(permits)
             if is_free:
-                self.taken += places
-                self.most_taken = max(self.most_taken, self.taken)
+                self._take(permits)
             return is_free
 
-    def give(self, places: int) -> None:
-        """Give back `places` that were taken."""
+    def release(self, permits: int) -> None:
+        """Release permits that were acquired."""
         with self._changed:
-            self.taken -= places
+            self.in_use -= permits
             self._changed.notify_all()
 
     def cancel(self) -> None:
-        """Wake everybody: from now on every `take` raises."""
+        """Wake all threads: from now on every `acquire` raises."""
         with self._changed:
             self._is_cancelled = True
             self._changed.notify_all()
@@ -89,12 +85,19 @@ class CapacityLimiter:
     def __exit__(self, *_: object) -> None:
         self.cancel()
 
+    def _has_free(self, permits: int) -> bool:
+        return self.in_use + permits <= self.capacity
+
+    def _take(self, permits: int) -> None:
+        self.in_use += permits
+        self.max_in_use = max(self.max_in_use, self.in_use)
+
 
 class Sequencer:
-    """`with turns.turn(key, number): ...` waits until number - 1 of that key is done. Thread-safe.
+    """Tickets in order: `with sequencer.turn(key, number): ...` waits for the ticket before it.
 
-    Numbers of a key start at 0. Whoever has a number begins it some time, or those behind it wait
-    for ever: hand them out to threads in ascending order.
+    Tickets of a key count from 0. Thread-safe. Every ticket must be used some time, or those
+    behind it wait for ever: assign tickets to threads in ascending order.
     """
 
     def __init__(self) -> None:
@@ -104,10 +107,10 @@ class Sequencer:
 
     @contextmanager
     def turn(self, key: Hashable, number: int) -> Iterator[None]:
-        """Have the turn `number` of `key` for the length of the block, however it ends.
+        """Hold ticket `number` of `key` while the block runs; the next one is due at its end.
 
         Raises:
-            Cancelled: turns were cancelled, also while waiting.
+            Cancelled: the sequencer was cancelled, also while waiting.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._is_cancelled or self._due[key] == number)
@@ -121,14 +124,14 @@ class Sequencer:
                 self._changed.notify_all()
 
     def cancel(self) -> None:
-        """Wake everybody: from now on nobody gets a turn."""
+        """Wake all threads: from now on every `turn` raises."""
         with self._changed:
             self._is_cancelled = True
             self._changed.notify_all()
 
 
 class Closable(Protocol):
-    """What can lie on a shelf."""
+    """A resource of a pool."""
 
     def close(self) -> None:
         """Release it."""
@@ -136,51 +139,50 @@ class Closable(Protocol):
 
 
 Key = TypeVar("Key", bound=Hashable)
-Thing = TypeVar("Thing", bound=Closable)
+Resource = TypeVar("Resource", bound=Closable)
 
 
-class ResourcePool(Generic[Key, Thing]):
-    """Keeps what is not in use, for whoever needs it next. Thread-safe.
+class ResourcePool(Generic[Key, Resource]):
+    """Idle resources by key; beyond `capacity` the least recently used is closed. Thread-safe.
 
-    Who takes a thing has it alone until it is put back. When more than `capacity` lie there, the
-    one that has lain longest is closed.
+    An acquired resource has one owner until it is released.
     """
 
     def __init__(self, capacity: int) -> None:
-        """An empty shelf.
+        """An empty pool.
 
         Raises:
             ConfigError: `capacity` is below 1.
         """
         if capacity < 1:
-            raise ConfigError(f"a shelf needs a capacity >= 1, got {capacity}")
+            raise ConfigError(f"a pool needs a capacity >= 1, got {capacity}")
         self._capacity = capacity
-        self._things: OrderedDict[Key, Thing] = OrderedDict()
+        self._idle: OrderedDict[Key, Resource] = OrderedDict()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        """How many things lie there."""
-        return len(self._things)
+        """Return the number of idle resources."""
+        return len(self._idle)
 
-    def take(self, key: Key) -> Thing | None:
-        """Take what lies under `key`; None where nothing does."""
+    def acquire(self, key: Key) -> Resource | None:
+        """Return the idle resource of `key`, which leaves the pool; None where there is none."""
         with self._lock:
-            return self._things.pop(key, None)
+            return self._idle.pop(key, None)
 
-    def put(self, key: Key, thing: Thing) -> None:
-        """Put a thing there; closes what lies under the same key, or has lain longest."""
+    def release(self, key: Key, resource: Resource) -> None:
+        """Add an idle resource; closes one of the same key, and those beyond the capacity."""
         with self._lock:
-            out = [self._things.pop(key)] if key in self._things else []
-            self._things[key] = thing
-            while len(self._things) > self._capacity:
-                out.append(self._things.popitem(last=False)[1])
-        for each in out:
-            each.close()
+            closing = [self._idle.pop(key)] if key in self._idle else []
+            self._idle[key] = resource
+            while len(self._idle) > self._capacity:
+                closing.append(self._idle.popitem(last=False)[1])
+        for old in closing:
+            old.close()
 
     def close(self) -> None:
-        """Close what lies there. The shelf may be used again."""
+        """Close the idle resources. The pool may be used again."""
         with self._lock:
-            out = list(self._things.values())
-            self._things.clear()
-        for each in out:
-            each.close()
+            closing = list(self._idle.values())
+            self._idle.clear()
+        for old in closing:
+            old.close()

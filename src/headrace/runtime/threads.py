@@ -1,4 +1,4 @@
-"""Threads that start and end together, and generators that end where they ran."""
+"""Threads with one life, a periodic call, and generators closed in the thread that ran them."""
 
 import atexit
 import threading
@@ -15,12 +15,11 @@ T = TypeVar("T")
 
 
 class ThreadGroup:
-    """Some threads with one life: `with ThreadGroup(cancel) as threads: threads.start(...)`.
+    """Threads with one life: `with ThreadGroup(cancel) as threads: threads.start(...)`.
 
     At the end of the block `cancel` is called, which must make every thread return, and all are
-    joined: none of them outlives the block, but one that hangs. They are daemons and the group also
-    ends at the exit of the interpreter, so a block that nobody left does not keep the program from
-    ending.
+    joined: only a thread that hangs outlives the block. They are daemons, and the group also ends
+    at the exit of the interpreter, so a block that is never left does not keep the program alive.
     """
 
     def __init__(self, cancel: Callable[[], None], join_seconds: float | None = None) -> None:
@@ -28,7 +27,7 @@ class ThreadGroup:
 
         Args:
             cancel: Makes every thread return.
-            join_seconds: How long a thread is waited for at the end; one that hangs for longer is
+            join_seconds: Seconds to wait for a thread at the end; one that hangs for longer is
                 left behind, with a warning. None: for ever.
         """
         self._cancel = cancel
@@ -36,20 +35,20 @@ class ThreadGroup:
         self._threads: list[threading.Thread] = []
 
     def start(self, name: str, target: Callable[[], None]) -> None:
-        """Runs `target` in a thread called "headrace-<name>"; `target` must not raise."""
+        """Run `target` in a thread called "headrace-<name>"; `target` must not raise."""
         thread = threading.Thread(target=target, name=f"headrace-{name}", daemon=True)
         self._threads.append(thread)  # before it runs: it may close the group at once
         thread.start()
 
     def abandon(self, name: str) -> None:
-        """Does not wait for a thread that hangs: it may outlive the block, and ends by itself."""
-        self._threads = [each for each in self._threads if each.name != f"headrace-{name}"]
+        """Do not wait for a thread that hangs: it may outlive the block, and ends by itself."""
+        self._threads = [thread for thread in self._threads if thread.name != f"headrace-{name}"]
 
     def close(self) -> None:
-        """Cancels and joins all threads.
+        """Cancel and join all threads.
 
         Called from one of them it does not wait: the garbage collector may close a forgotten
-        generator anywhere, also in a thread that holds a lock which the others need to return.
+        generator in any thread, also in one that holds a lock which the others need to return.
         """
         self._cancel()
         if threading.current_thread() not in self._threads:
@@ -73,31 +72,31 @@ class ThreadGroup:
         self.close()
 
 
-def iterating(iterable: Iterable[T]) -> closing[Generator[T, None, None]]:
-    """`with iterating(x) as values: ...` closes a generator x at the end of the block.
+def closing_iterator(iterable: Iterable[T]) -> closing[Generator[T, None, None]]:
+    """Close a generator at the end of the block: `with closing_iterator(x) as values: ...`.
 
-    So the thread that ran it also closes it. What `iter(x)` raises comes from the first
+    The thread that ran it also closes it. An exception of `iter(x)` is raised by the first
     `next`, like every other failure of x.
     """
-    return closing(_each(iterable))
 
+    def iterate() -> Generator[T, None, None]:
+        yield from iterable
 
-def _each(iterable: Iterable[T]) -> Generator[T, None, None]:
-    yield from iterable
+    return closing(iterate())
 
 
 @contextmanager
-def ticking(
-    look: Callable[[], None], seconds: float, clock: Clock = SYSTEM_CLOCK
+def call_every(
+    function: Callable[[], None], seconds: float, clock: Clock = SYSTEM_CLOCK
 ) -> Iterator[None]:
-    """Call `look` every `seconds` from a thread, as long as the block runs; it must not raise."""
+    """Call `function`, which must not raise, every `seconds` in a thread while the block runs."""
     waiter = Waiter(clock)
 
     def tick() -> None:
         with suppress(Cancelled):
             while True:
                 waiter.pause(seconds)
-                look()
+                function()
 
     with ThreadGroup(waiter.wake) as threads:
         threads.start("ticker", tick)

@@ -1,6 +1,6 @@
-"""Marks: named, numbered ranges around the work of threads, for whoever looks on.
+"""Tracing: named, numbered ranges around the work of threads.
 
-Nothing is marked unless somebody asks for it: `NO_MARKS`, the default everywhere, does nothing.
+Nothing is traced unless it is requested: `NO_OP_TRACER`, the default everywhere, does nothing.
 """
 
 import os
@@ -15,12 +15,12 @@ from typing import Final, Protocol
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.queue import Cancelled
 
-_MOST_KEPT: Final = 50_000
-"""Ranges that a recorder holds: 10 MB; older ones go first."""
+_MAX_RANGES: Final = 50_000
+"""Ranges that a recorder keeps, the latest: 10 MB."""
 
 
 class Range(Protocol):
-    """A range of one thread: it begins and ends with the `with` block, however that ends."""
+    """A range of one thread, from the start to the end of its `with` block."""
 
     def __enter__(self) -> None: ...
 
@@ -31,25 +31,36 @@ class Range(Protocol):
         traceback: TracebackType | None,
     ) -> None: ...
 
-    def arrived(self, number: int, since_ns: int) -> None:
-        """Tell of a source, inside the block: item `number` came, its wait ended at `since_ns`."""
+    def set_item(self, number: int, start_ns: int) -> None:
+        """Set the item of a source's range, inside the block; its wait ended at `start_ns`."""
 
 
 class Tracer(Protocol):
-    """Hears what each thread works on. Thread-safe; ranges of one thread are nested."""
+    """Makes ranges. Thread-safe; ranges of one thread are nested."""
 
     def range(self, stage: str, number: int) -> Range:
         """Return the range of a stage's work on item `number`.
 
-        Several live sources share their numbers: the number of one is known when it has come, and
-        until then it is the next one.
+        Several live sources number their items together: until an item has arrived, `number` is
+        that of the next one.
         """
 
-    def gathered(self, stage: str, number: int, parts: Sequence[int]) -> None:
-        """Hear that item `number` of this stage is made of these of the stages before."""
+    def record_parts(self, stage: str, number: int, parts: Sequence[int]) -> None:
+        """Record that item `number` of a stage consists of these items of the stage before."""
 
 
-class _NoMark:
+class NoOpTracer:
+    """Tracer that records nothing: below a microsecond a range."""
+
+    def range(self, stage: str, number: int) -> Range:
+        """Return a range without effect."""
+        return _NO_OP_RANGE
+
+    def record_parts(self, stage: str, number: int, parts: Sequence[int]) -> None:
+        """Record nothing."""
+
+
+class _NoOpRange:
     __slots__ = ()
 
     def __enter__(self) -> None:
@@ -58,86 +69,73 @@ class _NoMark:
     def __exit__(self, *_: object) -> None:
         return
 
-    def arrived(self, number: int, since_ns: int) -> None:
+    def set_item(self, number: int, start_ns: int) -> None:
         return
 
 
-_NO_MARK: Final = _NoMark()
-
-
-class NoOpTracer:
-    """Marks nothing: below a microsecond a range."""
-
-    def range(self, stage: str, number: int) -> Range:
-        """Return a range that nobody hears of."""
-        return _NO_MARK
-
-    def gathered(self, stage: str, number: int, parts: Sequence[int]) -> None:
-        """Keep nothing."""
-
-
-NO_MARKS: Final[Tracer] = NoOpTracer()
+NO_OP_TRACER: Final[Tracer] = NoOpTracer()
+_NO_OP_RANGE: Final = _NoOpRange()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedRange:
-    """What one thread did from `start_ns` to `end_ns`, in nanoseconds of the recorder's clock."""
+    """A recorded range of one thread: [start_ns, end_ns), nanoseconds of the recorder's clock."""
 
     process_id: int
     thread_id: int
-    """As the system numbers threads."""
+    """The operating system's id."""
     thread: str
-    """Its name."""
+    """The thread's name."""
     stage: str
     number: int
-    """Of the item, as its stage counts them."""
+    """Index of the item in its stage."""
     start_ns: int
     end_ns: int
 
 
 class RangeRecorder:
-    """Marks that are kept, with their times: the latest 50,000 of them. Thread-safe."""
+    """Tracer that keeps the latest 50,000 ranges with their times. Thread-safe."""
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
-        """Records from now on."""
+        """Record from now on."""
         self._clock = clock
-        self._kept: deque[TimedRange] = deque(maxlen=_MOST_KEPT)
+        self._ranges: deque[TimedRange] = deque(maxlen=_MAX_RANGES)
         self._parts: dict[tuple[str, int], tuple[int, ...]] = {}
         self._is_on = True
 
     def stop(self) -> None:
-        """Record none that begins from now on; they cost what they do without marks."""
+        """Record no range that starts from now on; they then cost what `NoOpTracer`'s cost."""
         self._is_on = False
 
     @property
     def ranges(self) -> tuple[TimedRange, ...]:
-        """What was recorded, in the order it ended; ask when the threads are done."""
-        return tuple(self._kept)
+        """The ranges, in the order of their ends; complete when the threads have ended."""
+        return tuple(self._ranges)
 
     @property
     def parts(self) -> dict[tuple[str, int], tuple[int, ...]]:
-        """(stage, number) of each gathered item -> the numbers of what it is made of."""
+        """(stage, number) of each aggregated item -> the numbers of its parts."""
         return dict(self._parts)
 
     def range(self, stage: str, number: int) -> Range:
-        """Return a range that is kept when it ends; a wait for what never came is not."""
-        return _Recording(self, stage, number) if self._is_on else _NO_MARK
+        """Return a range that is recorded when it ends, unless no item came."""
+        return _RecordedRange(self, stage, number) if self._is_on else _NO_OP_RANGE
 
-    def gathered(self, stage: str, number: int, parts: Sequence[int]) -> None:
-        """Keep what an item is made of."""
-        if self._is_on and len(self._parts) < _MOST_KEPT:
+    def record_parts(self, stage: str, number: int, parts: Sequence[int]) -> None:
+        """Record the parts of an item."""
+        if self._is_on and len(self._parts) < _MAX_RANGES:
             self._parts[stage, number] = tuple(parts)
 
     def now_ns(self) -> int:
-        """Return the time by the recorder's clock."""
+        """Return the time of the recorder's clock."""
         return self._clock.now_ns()
 
-    def keep(self, found: TimedRange) -> None:
-        """Add a range that has ended; it began before the recorder stopped."""
-        self._kept.append(found)
+    def add(self, ended: TimedRange) -> None:
+        """Add a range that has ended."""
+        self._ranges.append(ended)
 
 
-class _Recording:
+class _RecordedRange:
     __slots__ = ("_number", "_recorder", "_stage", "_start_ns")
 
     def __init__(self, recorder: RangeRecorder, stage: str, number: int) -> None:
@@ -156,8 +154,8 @@ class _Recording:
         traceback: TracebackType | None,
     ) -> None:
         if isinstance(error, Cancelled | StopIteration):
-            return  # nothing came
-        self._recorder.keep(
+            return  # no item came
+        self._recorder.add(
             TimedRange(
                 process_id=os.getpid(),
                 thread_id=threading.get_native_id(),
@@ -169,35 +167,34 @@ class _Recording:
             )
         )
 
-    def arrived(self, number: int, since_ns: int) -> None:
-        self._number, self._start_ns = number, max(self._start_ns, since_ns)
+    def set_item(self, number: int, start_ns: int) -> None:
+        self._number, self._start_ns = number, max(self._start_ns, start_ns)
 
 
 class MultiTracer:
-    """Marks for several listeners at once."""
+    """Tracer that passes everything on to several; ranges of the first enclose the others'."""
 
-    def __init__(self, listeners: Sequence[Tracer]) -> None:
-        """Each hears of every range; those of the first enclose the others'."""
-        self._listeners = tuple(listeners)
+    def __init__(self, tracers: Sequence[Tracer]) -> None:
+        self._tracers = tuple(tracers)
 
     def range(self, stage: str, number: int) -> Range:
-        """Return a range of all of them."""
-        return _SeveralMark([each.range(stage, number) for each in self._listeners])
+        """Return a range of all tracers."""
+        return _MultiRange([tracer.range(stage, number) for tracer in self._tracers])
 
-    def gathered(self, stage: str, number: int, parts: Sequence[int]) -> None:
-        """Tell all of them."""
-        for each in self._listeners:
-            each.gathered(stage, number, parts)
+    def record_parts(self, stage: str, number: int, parts: Sequence[int]) -> None:
+        """Record the parts with all tracers."""
+        for tracer in self._tracers:
+            tracer.record_parts(stage, number, parts)
 
 
-class _SeveralMark:
-    def __init__(self, marks: Sequence[Range]) -> None:
-        self._marks = marks
-        self._open = ExitStack()
+class _MultiRange:
+    def __init__(self, ranges: Sequence[Range]) -> None:
+        self._ranges = ranges
+        self._stack = ExitStack()
 
     def __enter__(self) -> None:
-        for mark in self._marks:
-            self._open.enter_context(mark)
+        for traced in self._ranges:
+            self._stack.enter_context(traced)
 
     def __exit__(
         self,
@@ -205,8 +202,8 @@ class _SeveralMark:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._open.__exit__(kind, error, traceback)
+        self._stack.__exit__(kind, error, traceback)
 
-    def arrived(self, number: int, since_ns: int) -> None:
-        for mark in self._marks:
-            mark.arrived(number, since_ns)
+    def set_item(self, number: int, start_ns: int) -> None:
+        for traced in self._ranges:
+            traced.set_item(number, start_ns)

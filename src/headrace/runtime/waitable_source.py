@@ -1,4 +1,4 @@
-"""Where a source waits: apart from its work, and so that the wait can be ended."""
+"""Sources that wait: their waits are counted apart from their work, and can be ended."""
 
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -12,15 +12,15 @@ from headrace.runtime.queue import BoundedQueue, Cancelled
 
 
 class Waiter:
-    """Waits for a moment or for something to be there; counts the time, and can be woken.
+    """Waits for a moment or a condition; counts the time, and can be woken.
 
-    `waiter.until(moment_ns)` paces a source, `waiter.wait_for(lambda: packets)` waits for what
-    another thread brings and tells by `notify()`. One thread waits at a time; any may notify or
+    `waiter.until(moment_ns)` paces a source; `waiter.wait_for(lambda: packets)` waits for what
+    another thread adds before it calls `notify()`. One thread waits at a time; any may notify or
     wake it.
     """
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
-        """Nobody waits yet; `clock` says when a moment has come."""
+        """No wait yet; `clock` measures moments."""
         self.clock = clock
         self.resumed_ns = 0
         """When the last wait ended; 0 before the first one."""
@@ -32,18 +32,18 @@ class Waiter:
 
     @property
     def waited_ns(self) -> int:
-        """All waits so far, one in progress included."""
+        """Nanoseconds of all waits so far, one in progress included."""
         with self._changed:
             in_progress = 0 if self._since_ns is None else self.clock.now_ns() - self._since_ns
             return self._waited_ns + in_progress
 
     @property
     def is_woken(self) -> bool:
-        """Somebody gave up what waits here: time to end, also for who does not wait now."""
+        """Whether it was woken: the thread should end, also where it does not wait now."""
         return self._is_woken
 
     def until(self, moment_ns: int) -> None:
-        """Waits until `clock.now_ns()` is `moment_ns`; not at all when it is past.
+        """Wait until `clock.now_ns()` is `moment_ns`; return at once where it is past.
 
         Raises:
             Cancelled: woken, before or while waiting.
@@ -51,7 +51,7 @@ class Waiter:
         self.wait_for(lambda: False, until_ns=moment_ns)
 
     def pause(self, seconds: float) -> None:
-        """Waits for so long, as before another attempt to connect.
+        """Wait for `seconds`, as before another attempt to connect.
 
         Raises:
             Cancelled: woken, before or while waiting.
@@ -59,11 +59,11 @@ class Waiter:
         self.until(self.clock.now_ns() + round(seconds * 1e9))
 
     def wait_for(self, is_there: Callable[[], bool], *, until_ns: int | None = None) -> bool:
-        """Waits until something is there; says whether it is, or False when a moment came first.
+        """Wait until a condition holds; return whether it does: False where time was over first.
 
         Args:
-            is_there: Called under a lock that `notify` takes, as often as there may be news.
-            until_ns: Of `clock.now_ns()`; None waits for ever.
+            is_there: The condition; called under the lock of `notify`, after each notification.
+            until_ns: The moment by `clock.now_ns()` that ends the wait; None waits for ever.
 
         Raises:
             Cancelled: woken, before or while waiting.
@@ -82,12 +82,12 @@ class Waiter:
             return is_there()
 
     def notify(self) -> None:
-        """What is waited for may be there: look."""
+        """Have the waiting thread check its condition."""
         with self._changed:
             self._changed.notify_all()
 
     def wake(self) -> None:
-        """Ends the wait in progress, and every one to come."""
+        """End the wait in progress, and every later one."""
         with self._changed:
             self._is_woken = True
             self._changed.notify_all()
@@ -113,23 +113,23 @@ class WaitableSource(Generic[T]):
     """A source that waits, for a pace or for a network, by the waiter it is given."""
 
     read: Callable[[Waiter], Iterable[T]]
-    """Best a generator: called, read and closed in a thread of its own, once in each run. What it
-    waits with the waiter counts as starved, not as busy, and ends when the run does: then the
-    waiter raises, which must go through."""
+    """Best a generator: called, read and closed in a thread of its own, once in each run. Waits by
+    the waiter count as starved, not as busy, and end with the run: then the waiter raises
+    Cancelled, which must pass through."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MergedSource:
-    """Several sources as one flow, in the order their values come; an item says which it is from.
+    """Several sources as one, in the order their values come; items carry the source's index.
 
-    Each is read in a thread of its own. The flow ends when all have ended.
+    Each is read in a thread of its own. The merged source ends when all have ended.
     """
 
     feeds: Sequence[WaitableSource[Any] | Iterable[Any]]
-    """An item's `source` counts them from 0."""
+    """An item's `source` is an index into them."""
     on_error: Literal["raise", "end"] = "raise"
-    """What a source that fails does: the run fails; or only that source is over, and its error
-    comes as an item that was dropped, with the cause "source failed"."""
+    """What the failure of a source does: end the run; or end only that source, with the error in a
+    dropped item of the cause "source failed"."""
 
     def __post_init__(self) -> None:
         if not self.feeds:
@@ -142,21 +142,21 @@ AnySource = WaitableSource[Any] | MergedSource | Iterable[Any]
 
 
 def merged(source: AnySource) -> MergedSource:
-    """Return any source as the feeds it consists of."""
+    """Return any source as a merged one."""
     return source if isinstance(source, MergedSource) else MergedSource(feeds=(source,))
 
 
 def values_of(feed: WaitableSource[T] | Iterable[T], waiter: Waiter) -> Generator[T, None, None]:
-    """Yield its values; closing this closes it. All it raises comes from the first `next` on."""
+    """Yield a source's values; it is closed with this. Its exceptions come from `next`."""
     yield from feed.read(waiter) if isinstance(feed, WaitableSource) else feed
 
 
 class ReaderThread(Generic[T]):
-    """Reads in a thread of its own, so that who takes from it waits by a waiter and can be woken.
+    """Thread for reads that cannot be interrupted; its consumer waits by a waiter and can be woken.
 
-    It never waits for who takes: what finds no room takes the place of the oldest, so that a
-    server's buffers stay empty. Once given up it ends when the read in progress comes back: it is
-    not waited for, so whatever is read must have a time limit.
+    It never waits for the consumer: a value that finds no room replaces the oldest, so that a
+    server's buffers stay empty. After `stop` the thread ends with the read in progress; nothing
+    waits for it, so that read must have a time limit.
     """
 
     def __init__(
@@ -168,23 +168,23 @@ class ReaderThread(Generic[T]):
         keep: int,
         instead: Callable[[T], T | None],
     ) -> None:
-        """Starts the thread "headrace-<name>".
+        """Start the thread "headrace-<name>".
 
         Args:
-            name: Of the thread.
-            read: Called, run and closed in the thread. What it waits with its own waiter ends when
-                the reader is given up.
-            waiter: Of who takes.
-            keep: How many values wait at most.
-            instead: What stays in the place of a value that found no room; None for a value that
-                is small and always comes through.
+            name: Name of the thread.
+            read: Called, run and closed in the thread. Its waits by the waiter it is given end
+                with `stop`.
+            waiter: The consumer's.
+            keep: Values that may wait, at most.
+            instead: Returns what replaces a value that was dropped; None for a small value that
+                is never dropped.
         """
         self.error: BaseException | None = None
-        """What ended the reading; None while it goes on, and at its plain end."""
+        """What `read` raised; None while it runs, and after its normal end."""
         self._read = read
         self._waiter = waiter
         self._instead = instead
-        self._own = Waiter(waiter.clock)
+        self._own_waiter = Waiter(waiter.clock)
         self._is_over = False
         self._queue: BoundedQueue[T] = BoundedQueue(
             keep, name, clock=waiter.clock, overflow="drop_oldest"
@@ -192,21 +192,21 @@ class ReaderThread(Generic[T]):
         self._thread = threading.Thread(target=self._run, name=f"headrace-{name}", daemon=True)
         self._thread.start()
 
-    def take(self, until_ns: int | None = None) -> T:
-        """Returns the oldest value that is there, or that comes.
+    def get(self, until_ns: int | None = None) -> T:
+        """Return the oldest value; wait until there is one.
 
         Raises:
-            TimeoutError: the moment came first.
-            Closed: the reading is over, and all was taken; see `error`.
+            TimeoutError: none came until `until_ns`.
+            Closed: the reading is over and all values were taken; see `error`.
             Cancelled: the waiter was woken.
         """
         if not self._waiter.wait_for(self._has_news, until_ns=until_ns):
             raise TimeoutError
         return self._queue.get()
 
-    def give_up(self) -> None:
-        """Has the thread end after the read in progress; comes back at once."""
-        self._own.wake()
+    def stop(self) -> None:
+        """Let the thread end after the read in progress; return at once."""
+        self._own_waiter.wake()
         self._queue.cancel()
 
     def _has_news(self) -> bool:
@@ -214,12 +214,12 @@ class ReaderThread(Generic[T]):
 
     def _run(self) -> None:
         try:
-            with suppress(Cancelled), closing(self._read(self._own)) as values:
+            with suppress(Cancelled), closing(self._read(self._own_waiter)) as values:
                 for value in values:
                     instead = self._instead(value)
                     self._queue.put(value, instead=instead, takes_room=instead is not None)
                     self._waiter.notify()
-        except BaseException as error:  # noqa: BLE001 - who takes is told in its own thread
+        except BaseException as error:  # noqa: BLE001 - for the consumer's thread
             self.error = error
         finally:
             self._is_over = True

@@ -1,9 +1,9 @@
-"""Workers: child processes that share out chunks, and are replaced when one of them dies.
+"""Pool of worker processes over a list of chunks; workers that die are replaced.
 
-A worker takes the next chunk that nobody has claimed, says so, and does it; it may be at several at
-a time. One that dies (a crash inside a decoder, a hang, no memory) takes nothing with it: the
-others go on. What it was decoding is tried once more, each chunk in a worker of its own, and one
-that ends that too is left out with the reason.
+A worker claims the next free chunk, reports it, and works on it; it may have several in work. One
+that dies (a crash inside a decoder, a hang, no memory) ends no other. The chunks it was decoding
+are tried once more, each in a worker of its own; a chunk whose second worker dies too is poisoned:
+it is left out, with the reason.
 """
 
 import json
@@ -19,13 +19,16 @@ from headrace.runtime.child_spec import ChildFunction, CompletedChild, FunctionS
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.hang_detector import has_stalled
 from headrace.runtime.supervisor import run_children
-from headrace.runtime.worker_protocol import BEGUN, READ, SAID
+from headrace.runtime.worker_protocol import DECODED, MESSAGE, STARTED
 
-_TRIES: Final = 2
-"""How many workers may die of a chunk: the first may have been killed for something else."""
+_MAX_DEATHS: Final = 2
+"""Workers that may die of a chunk; the first may have died of something else."""
 _GRACE_SECONDS: Final = 2.0
+"""Time between SIGTERM and SIGKILL of a worker."""
 _UNDONE: Final = "{}chunks.json"
+"""Name of the file that lists chunks for workers."""
 _KILLED: Final = -9
+"""Exit code of a process that got SIGKILL, as from the kernel's out-of-memory killer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,26 +36,26 @@ class PoolTask:
     """What workers do with chunks."""
 
     function: ChildFunction
-    """Run in each worker, with `argument`; it does `chunks_to_do`, or `claimed_chunks`."""
+    """Run in each worker, with `argument`; it reads `iter_chunks` or `iter_claimed_chunks`."""
     argument: Mapping[str, Json]
     claims: Path
     """A folder of this run."""
     workers: int
     stall_seconds: float
-    """A worker that has nothing to say for so long hangs, and is ended."""
+    """A worker that sends nothing for this long hangs, and is ended."""
 
 
 @dataclass(kw_only=True)
 class PoolResult:
-    """What became of the chunks that were to be done."""
+    """Outcome of the chunks."""
 
-    fallen: dict[str, str] = field(default_factory=dict)
-    """Name of a chunk → why it is left out."""
+    poisoned: dict[str, str] = field(default_factory=dict)
+    """Chunk name → why it is left out."""
     is_interrupted: bool = False
 
 
 class PoolBackend(Protocol):
-    """Has workers do what they can of some chunks: `run_workers`, or its like on many machines."""
+    """Runs workers once over some chunks: `run_workers`, or its equal on many machines."""
 
     def __call__(
         self,
@@ -68,114 +71,113 @@ class PoolBackend(Protocol):
 
         Args:
             work: What is done.
-            chunks: Name of each → what workers are told of it.
-            alone: Whether each chunk has a worker to itself.
-            on_message: Called with the name of a worker and what it sends.
+            chunks: Chunk name → its payload for workers.
+            alone: Whether each chunk gets a worker of its own.
+            on_message: Called with a worker's name and each message it sends.
             on_interrupt: Called at Ctrl-C; the workers end soon then.
             clock: Measures.
         """
 
 
-def work_through(
+def run_chunks(
     work: PoolTask,
     chunks: Mapping[str, Json],
     *,
-    on_said: Callable[[str, str, Json], None] = lambda worker, chunk, said: None,
+    on_message: Callable[[str, str, Json], None] = lambda worker, chunk, message: None,
     on_done: Callable[[str], None] = lambda chunk: None,
-    on_fallen: Callable[[str, str], None] = lambda chunk, why: None,
+    on_poisoned: Callable[[str, str], None] = lambda chunk, reason: None,
     run: PoolBackend | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> PoolResult:
-    """Have workers do `chunks`, in this order, until each is done or has ended two workers.
+    """Run workers over `chunks`, in this order, until each is done or poisoned.
 
     Args:
         work: What is done with them.
-        chunks: Name of each → what workers are told of it.
-        on_said: Called with the name of a worker, of a chunk, and what the worker says of it. What
-            it raises ends the workers, and is raised.
+        chunks: Chunk name → its payload for workers.
+        on_message: Called with the name of a worker, of a chunk, and a message about it. An
+            exception that it raises ends the workers, and is raised.
         on_done: Called with the name of a chunk when it is done.
-        on_fallen: Called with the name of a chunk that is left out, and why.
-        run: Has workers do what they can; None: `run_workers`, on this machine.
+        on_poisoned: Called with the name of a chunk that is left out, and why.
+        run: Runs workers once; None: `run_workers`, on this machine.
         clock: Measures.
 
     Raises:
-        StageError: workers die before they begin with a chunk.
+        StageError: workers die before they start with a chunk.
     """
     outcome, deaths = PoolResult(), Counter[str]()
-    left = dict(chunks)
-    while left:
-        # What a worker died of waits until the others are done; then each has a worker to itself.
-        unsuspected = {name: told for name, told in left.items() if not deaths[name]}
-        watch = _Round(on_said, on_done)
+    remaining = dict(chunks)
+    while remaining:
+        # Suspects wait until the others are done; then each has a worker of its own.
+        unsuspected = {name: payload for name, payload in remaining.items() if not deaths[name]}
+        progress = _Round(on_message, on_done)
 
         def interrupt() -> None:
             outcome.is_interrupted = True
 
         endings = (run or run_workers)(
             work,
-            unsuspected or left,
+            unsuspected or remaining,
             alone=not unsuspected,
-            on_message=watch.hear,
+            on_message=progress.receive,
             on_interrupt=interrupt,
             clock=clock,
         )
-        dead = [ending for ending in endings if not ending.is_good]
+        dead = [ending for ending in endings if not ending.has_succeeded]
         if outcome.is_interrupted:
             break
-        if not watch.done and not watch.has_begun:
-            why = dead[0].describe() if dead else "workers ended without having done anything"
-            raise StageError(f"{why}; nothing could be begun", stage="workers")
+        if not progress.done and not progress.has_started:
+            reason = dead[0].describe() if dead else "workers ended without having done anything"
+            raise StageError(f"{reason}; nothing could be begun", stage="workers")
         for ending in dead:
-            for chunk in watch.suspects(ending.name):
+            for chunk in progress.suspects(ending.name):
                 deaths[chunk] += 1
-                if deaths[chunk] >= _TRIES:
-                    outcome.fallen[chunk] = _reason(ending, work, is_read=watch.is_read(chunk))
-                    on_fallen(chunk, outcome.fallen[chunk])
-        over = {*watch.done, *outcome.fallen}
-        left = {name: told for name, told in left.items() if name not in over}
+                if deaths[chunk] >= _MAX_DEATHS:
+                    is_decoded = progress.is_decoded(chunk)
+                    outcome.poisoned[chunk] = _explain_death(ending, work, is_decoded=is_decoded)
+                    on_poisoned(chunk, outcome.poisoned[chunk])
+        for chunk in (*progress.done, *outcome.poisoned):
+            remaining.pop(chunk, None)
     return outcome
 
 
 class _Round:
-    """What the workers of one round say."""
+    """Messages of the workers of one round, and the chunks they have in work."""
 
     def __init__(
-        self, on_said: Callable[[str, str, Json], None], on_done: Callable[[str], None]
+        self, on_message: Callable[[str, str, Json], None], on_done: Callable[[str], None]
     ) -> None:
         self.done: set[str] = set()
-        self._at: dict[str, dict[str, bool]] = {}
-        """Worker → each chunk it has begun and not done → whether it is past decoding it."""
-        self._on_said, self._on_done = on_said, on_done
+        self._in_work: dict[str, dict[str, bool]] = {}
+        """Worker → chunk in work → whether it is decoded."""
+        self._on_message, self._on_done = on_message, on_done
 
     @property
-    def has_begun(self) -> bool:
-        """Whether a chunk was begun that is not done."""
-        return any(self._at.values())
+    def has_started(self) -> bool:
+        """Whether a chunk was started that is not done."""
+        return any(self._in_work.values())
 
-    def hear(self, worker: str, message: Json) -> None:
+    def receive(self, worker: str, message: Json) -> None:
         assert isinstance(message, list)
-        kind, chunk, said = message
+        kind, chunk, payload = message
         assert isinstance(chunk, str)
-        at = self._at.setdefault(worker, {})
-        if kind == BEGUN:
-            at[chunk] = False
-        elif kind == READ:
-            at[chunk] = True
-        elif kind == SAID:
-            self._on_said(worker, chunk, said)
+        in_work = self._in_work.setdefault(worker, {})
+        if kind in (STARTED, DECODED):
+            in_work[chunk] = kind == DECODED
+        elif kind == MESSAGE:
+            self._on_message(worker, chunk, payload)
         else:
             self.done.add(chunk)
-            del at[chunk]
+            del in_work[chunk]
             self._on_done(chunk)
 
     def suspects(self, worker: str) -> list[str]:
-        """Return what a worker may have died of: what it was decoding, else all it was at."""
-        at = self._at.get(worker, {})
-        return [chunk for chunk, is_read in at.items() if not is_read] or list(at)
+        """Return what a worker may have died of: chunks being decoded, else all in work."""
+        in_work = self._in_work.get(worker, {})
+        return [chunk for chunk, is_decoded in in_work.items() if not is_decoded] or list(in_work)
 
-    def is_read(self, chunk: str) -> bool:
-        """Return whether a chunk that is not done was past decoding."""
-        return any(at.get(chunk, False) for at in self._at.values())
+    def is_decoded(self, chunk: str) -> bool:
+        """Return whether a chunk that is not done was decoded."""
+        return any(in_work.get(chunk, False) for in_work in self._in_work.values())
 
 
 def run_workers(
@@ -187,17 +189,20 @@ def run_workers(
     on_interrupt: Callable[[], None],
     clock: Clock,
 ) -> list[CompletedChild]:
-    """Have workers do what they can of `chunks`; return how each ended: a `PoolBackend`."""
+    """Run workers once over `chunks`; return how each ended: a `PoolBackend`."""
     for path in work.claims.iterdir():
         path.unlink()
     if alone:
-        calls = [_call(work, f"worker of {name}", {name: told}) for name, told in chunks.items()]
+        workers = [
+            _worker_spec(work, f"worker of {name}", {name: payload})
+            for name, payload in chunks.items()
+        ]
     else:
-        number = min(work.workers, len(chunks))
-        calls = [_call(work, f"worker {place}", chunks) for place in range(number)]
+        count = min(work.workers, len(chunks))
+        workers = [_worker_spec(work, f"worker {index}", chunks) for index in range(count)]
     return run_children(
-        calls,
-        at_once=work.workers,
+        workers,
+        max_running=work.workers,
         on_message=on_message,
         on_interrupt=on_interrupt,
         grace_seconds=_GRACE_SECONDS,
@@ -205,8 +210,8 @@ def run_workers(
     )
 
 
-def _call(work: PoolTask, worker: str, chunks: Mapping[str, Json]) -> FunctionSpec:
-    # In a file: what is given to a program as arguments may not be long.
+def _worker_spec(work: PoolTask, worker: str, chunks: Mapping[str, Json]) -> FunctionSpec:
+    # In a file, because the length of a program's arguments is limited.
     undone = work.claims / _UNDONE.format(f"{next(iter(chunks))}." if len(chunks) == 1 else "")
     if not undone.exists():
         write_whole(undone, json.dumps(list(chunks.items())))
@@ -220,14 +225,14 @@ def _call(work: PoolTask, worker: str, chunks: Mapping[str, Json]) -> FunctionSp
     return FunctionSpec(name=worker, function=work.function, argument=argument)
 
 
-def _reason(ending: CompletedChild, work: PoolTask, *, is_read: bool) -> str:
-    what = "the model on it" if is_read else "working on it"
+def _explain_death(ending: CompletedChild, work: PoolTask, *, is_decoded: bool) -> str:
+    step = "the model on it" if is_decoded else "working on it"
     if has_stalled(ending.tail):
-        return f"{what} hung: nothing came for {work.stall_seconds:g} s"
+        return f"{step} hung: nothing came for {work.stall_seconds:g} s"
     if ending.exit_code == _KILLED:
         return "it was killed, as where memory runs out: the process ended by signal 9"
     if ending.exit_code is not None and ending.exit_code < 0:
-        return f"{what} crashed: the process ended by signal {-ending.exit_code}"
+        return f"{step} crashed: the process ended by signal {-ending.exit_code}"
     if ending.error is not None and ending.error.startswith("MemoryError"):
         return "memory ran out while it was worked on"
     return f"working on it failed: {ending.error or ending.describe()}"

@@ -1,4 +1,4 @@
-"""What a worker is told of chunks, and says of them; the other end is `workers.py`."""
+"""Worker end of the chunk protocol; `worker_pool.py` is the supervisor end."""
 
 import json
 import os
@@ -8,116 +8,117 @@ from pathlib import Path
 from typing import Final
 
 from headrace.runtime.child_spec import Json
-from headrace.runtime.hang_detector import end_if_stalled, may_rest
-from headrace.runtime.persistent_child import fed_messages
+from headrace.runtime.hang_detector import arm_watchdog, disarm_watchdog
+from headrace.runtime.persistent_child import iter_messages
 
-BEGUN: Final = "begun"
-READ: Final = "read"
-SAID: Final = "said"
+STARTED: Final = "begun"
+DECODED: Final = "read"
+MESSAGE: Final = "said"
 DONE: Final = "done"
-"""What kind a message is: a list of kind, name of the chunk, and what is said."""
+"""Kinds of messages; a message is a list of kind, chunk name and payload."""
 
 
-class _Voice:
-    """What a worker says of all chunks it is at; each word shows that it does not hang."""
+class _Connection:
+    """Messages of one worker about all chunks in work; each one resets the hang watchdog."""
 
     def __init__(self, send: Callable[[Json], None], stall_seconds: float) -> None:
         self._send, self._stall_seconds = send, stall_seconds
-        self._at: set[str] = set()
+        self._in_work: set[str] = set()
 
-    def say(self, kind: str, chunk: str, said: Json = None) -> None:
-        if kind == BEGUN:
-            self._at.add(chunk)
-        self._at -= {chunk} if kind == DONE else set()
-        self.show_life()
-        self._send([kind, chunk, said])
+    def send(self, kind: str, chunk: str, payload: Json = None) -> None:
+        if kind == STARTED:
+            self._in_work.add(chunk)
+        elif kind == DONE:
+            self._in_work.discard(chunk)
+        self.heartbeat()
+        self._send([kind, chunk, payload])
 
-    def show_life(self) -> None:
-        if self._at:
-            end_if_stalled(self._stall_seconds)
+    def heartbeat(self) -> None:
+        if self._in_work:
+            arm_watchdog(self._stall_seconds)
         else:
-            may_rest()
+            disarm_watchdog()
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChunkReporter:
-    """What a worker says of one chunk."""
+    """A chunk that a worker has claimed, and its messages to the supervisor.
+
+    Sending raises BrokenPipeError where the supervisor is gone; the worker then ends.
+    """
 
     chunk: str
-    told: Json
-    """What workers are told of the chunk."""
-    voice: _Voice
+    payload: Json
+    """What the supervisor gives the workers for the chunk."""
+    connection: _Connection
 
-    def say(self, said: Json) -> None:
-        """Say something of the chunk, to whoever watches over the workers.
+    def send(self, message: Json) -> None:
+        """Send a message about the chunk to the supervisor."""
+        self.connection.send(MESSAGE, self.chunk, message)
 
-        Raises:
-            BrokenPipeError: nobody does any more; the worker ends. So do the others below.
-        """
-        self.voice.say(SAID, self.chunk, said)
+    def heartbeat(self) -> None:
+        """Reset the hang watchdog without a message."""
+        self.connection.heartbeat()
 
-    def show_life(self) -> None:
-        """Show that the worker does not hang, without a word."""
-        self.voice.show_life()
+    def report_started(self) -> None:
+        """Report that work on it starts: if the worker dies now, the chunk is a suspect."""
+        self.connection.send(STARTED, self.chunk)
 
-    def begin(self) -> None:
-        """Say that it is begun: from here on a worker may die of it."""
-        self.voice.say(BEGUN, self.chunk)
+    def report_decoded(self) -> None:
+        """Report that it is decoded: chunks still being decoded are more likely causes of death."""
+        self.connection.send(DECODED, self.chunk)
 
-    def has_read(self) -> None:
-        """Say that decoding it is over: what dies now more likely died of another."""
-        self.voice.say(READ, self.chunk)
-
-    def done(self) -> None:
-        """Say that all of it is done."""
-        self.voice.say(DONE, self.chunk)
+    def report_done(self) -> None:
+        """Report that all of it is done."""
+        self.connection.send(DONE, self.chunk)
 
 
-def chunks_to_do(
+def iter_chunks(
     argument: Mapping[str, Json], send: Callable[[Json], None]
 ) -> Iterator[ChunkReporter]:
-    """Yield each chunk that this worker has claimed; when it asks for the next, it is done."""
-    for speaker in claimed_chunks(argument, send):
-        speaker.begin()
-        yield speaker
-        speaker.done()
+    """Yield each chunk that this worker claims; it is started, and done when the next is taken."""
+    for reporter in iter_claimed_chunks(argument, send):
+        reporter.report_started()
+        yield reporter
+        reporter.report_done()
 
 
-def rounds_to_do(
+def iter_rounds(
     argument: Mapping[str, Json], send: Callable[[Json], None]
 ) -> Iterator[Iterator[ChunkReporter]]:
-    """Yield rounds of chunks, each of which is done before the next one is asked for.
+    """Yield rounds of chunks; a round is done when the next one is taken.
 
-    There is one, all that this worker can claim; or, for a `FedChild`, one for each list of chunks
-    that it is fed. What is loaded stays for further ones.
+    There is one round, of all chunks that this worker can claim; or, in a `PersistentChild`, one
+    for each job, which maps chunk names to payloads. What is loaded stays for later rounds.
     """
     if "claims" in argument:
-        yield claimed_chunks(argument, send)
+        yield iter_claimed_chunks(argument, send)
         return
-    voice = _Voice(send, float(str(argument["stall_seconds"])))
-    for chunks in fed_messages(send):
+    connection = _Connection(send, float(str(argument["stall_seconds"])))
+    for chunks in iter_messages(send):
         assert isinstance(chunks, dict)
-        yield (ChunkReporter(chunk=name, told=told, voice=voice) for name, told in chunks.items())
+        yield (
+            ChunkReporter(chunk=name, payload=payload, connection=connection)
+            for name, payload in chunks.items()
+        )
 
 
-def claimed_chunks(
+def iter_claimed_chunks(
     argument: Mapping[str, Json], send: Callable[[Json], None]
 ) -> Iterator[ChunkReporter]:
-    """Yield each chunk that this worker has claimed, for one that is at several at a time.
+    """Yield each chunk that this worker claims, for workers with several chunks in work.
 
-    It says of each by itself that it begins, has read, and is done.
+    The worker itself reports each as started, decoded and done.
     """
-    claims, voice = (
-        Path(str(argument["claims"])),
-        _Voice(send, float(str(argument["stall_seconds"]))),
-    )
-    for chunk, told in json.loads(Path(str(argument["undone"])).read_text(encoding="utf-8")):
-        if claimed(claims, chunk):
-            yield ChunkReporter(chunk=chunk, told=told, voice=voice)
+    claims = Path(str(argument["claims"]))
+    connection = _Connection(send, float(str(argument["stall_seconds"])))
+    for chunk, payload in json.loads(Path(str(argument["undone"])).read_text(encoding="utf-8")):
+        if claim_chunk(claims, chunk):
+            yield ChunkReporter(chunk=chunk, payload=payload, connection=connection)
 
 
-def claimed(claims: Path, chunk: str) -> bool:
-    """Claim a chunk: true for one process only, whoever asks first."""
+def claim_chunk(claims: Path, chunk: str) -> bool:
+    """Claim a chunk; return True in one process only, the first."""
     try:
         os.close(os.open(claims / chunk, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
     except FileExistsError:

@@ -1,16 +1,18 @@
-"""How far a way of sampling is from i.i.d. frames: bias, and what correlation does to gradients.
+"""Bias of a sampler, and the variance that correlated frames add to gradients.
 
-Three numbers tell it, because bias alone is cheap: reading in order from a uniform start has none.
+Three numbers compare a sampler with i.i.d. frames. Bias alone is not enough: reading in order from
+a uniform start has none.
 
 - *bias*: how far the expected gradient is from the true one, in standard deviations σ of the
   gradient of a frame. 0 for every sampler here that is uniform over frames.
-- *design effect*: variance of a batch mean ÷ that of i.i.d. frames. Above 1, a batch of B is worth
-  B / design effect.
-- *inflation*: the same for the sum over many batches, which is what an optimiser feels.
+- *design effect*: variance of a batch mean ÷ that of i.i.d. frames. Above 1, the effective size of
+  a batch of B is B / design effect.
+- *inflation*: the same for the sum over many batches, which is what acts on an optimiser.
 
 ρ is the correlation of the gradients of two *mates*, frames of one burst: E⟨h(x)-μ, h(y)-μ⟩ / σ²
-(`estimate.burst_correlation` measures it). `docs/explanation/sampling.md` derives every formula.
-`assess` gives all of them for one way of sampling and one set of videos, with what it decodes.
+(`rho_estimate.burst_correlation` measures it). Formulas are derived in
+`docs/explanation/sampling.md`.
+`assess` returns all of them for one sampler and one set of videos, with its decode cost.
 """
 
 from dataclasses import dataclass
@@ -23,32 +25,32 @@ from headrace.errors import ConfigError
 from headrace.sampling.bursts import Bursts
 from headrace.sampling.decode_cost import DecodeCost, burst_cost, lookahead_cost
 from headrace.sampling.frame_samplers import ShuffledFrames, UniformFrames
-from headrace.sampling.rho_estimate import TAKEN_RHO
+from headrace.sampling.rho_estimate import DEFAULT_RHO
 from headrace.sampling.sampler import Sampler
 
 LAGS: Final = 8
-"""Steps up to which `assess` tells how batches correlate."""
+"""Largest distance, in steps, of the batches whose correlation `assess` returns."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Assessment:
-    """What a way of sampling does to gradients, and what it decodes; predicted, not measured."""
+    """Predicted bias, variance and decode cost of a sampler; not measured."""
 
     bias_bound: float
-    """How far the expected gradient may be off, in σ of a frame's gradient. 0 is unbiased."""
+    """Largest error of the expected gradient, in σ of a frame's gradient. 0 is unbiased."""
     design_effect: float
-    """deff: variance of a batch ÷ that of independent frames. Above 1 a batch is worth less."""
+    """deff: variance of a batch ÷ that of independent frames. Above 1: fewer effective frames."""
     inflation: float
-    """D: the same over ever more batches, taken as if drawn with replacement: the worst case."""
+    """D: the same for the sum of ever more batches, as if drawn with replacement: worst case."""
     inflation_at: float
-    """D(a): the same as SGD feels it at a contraction; below 1 is calmer than independent."""
+    """D(a): the same for SGD at a contraction; below 1: less noise than independent frames."""
     autocorrelation: tuple[float, ...]
     """Γ_k ÷ Γ_0 for k = 1, 2, ... 8: how gradients of batches k steps apart correlate. 0 as for
-    independent frames; near 1 the later batch says little that is new."""
+    independent frames; near 1 the later batch adds little information."""
     cost: DecodeCost
     """Frames decoded and seeks for each frame delivered, and frames held."""
     held_bytes: int
-    """Frames that wait for their batch, on average, as memory; batches come on top."""
+    """Bytes of frames that wait for their batch, on average; without the batches themselves."""
 
 
 def assess(
@@ -58,45 +60,45 @@ def assess(
     batch_size: int,
     lookahead: int | None = None,
     frame_bytes: int = 256 * 256 * 3,
-    rho: float = TAKEN_RHO,
+    rho: float = DEFAULT_RHO,
     contraction: float = 0.01,
 ) -> Assessment:
-    """Return all that is computed of a sampler that is uniform over the frames of a set.
+    """Return the assessment of a sampler that is uniform over the frames of a set.
 
-    Takes milliseconds for a million GOPs. A limit on what may be held is left out.
+    Takes milliseconds for a million GOPs. Ignores limits on held frames.
 
     Args:
         sampler: `UniformFrames()`, `ShuffledFrames()` or `Bursts(...)`.
-        gop_lengths: int64 [GOPs], those of all indexes: `StreamIndex.gop_lengths`, put together.
+        gop_lengths: int64 [GOPs]: `StreamIndex.gop_lengths` of all indexes, concatenated.
         batch_size: Frames in a batch, of all ranks together.
-        lookahead: Requests that are planned together; None means as few as the sampler is served
-            by: 1, or with bursts as many as decode each once.
+        lookahead: Requests that are planned together; None means the fewest that the sampler
+            needs: 1, or with bursts the number with which each is decoded once.
         frame_bytes: Bytes of a frame while it waits.
         rho: Correlation of the gradients of two frames of one burst.
-        contraction: Step size times curvature of the direction that `inflation_at` is about.
+        contraction: Step size times curvature of the direction of `inflation_at`.
 
     Raises:
-        ConfigError: another sampler, or `over` something else than frames: `bias_bound` says how
-            far that may be off; or a look-ahead in which a burst would be decoded twice.
+        ConfigError: another sampler, or `over` something other than frames, whose bias
+            `bias_bound` returns; or a lookahead with which a burst is decoded twice.
     """
-    frames, size, least = int(gop_lengths.sum()), 1, 1
+    num_frames, size, min_lookahead = int(gop_lengths.sum()), 1, 1
     lags = np.zeros(1)
     if isinstance(sampler, Bursts):
-        size, least = sampler.frames_per_burst, (sampler.frames_per_burst - 1) * sampler.lanes + 1
+        size = sampler.frames_per_burst
+        min_lookahead = (size - 1) * sampler.lanes + 1
         lags = mate_lags(size, sampler.lanes, batch_size)
     elif not isinstance(sampler, UniformFrames | ShuffledFrames) or sampler.over != "frames":
         raise ConfigError(
             "only UniformFrames, ShuffledFrames and Bursts over frames can be assessed, "
-            f"got {sampler}; "
-            "`bias_bound` tells the bias of other frequencies"
+            f"got {sampler}; `bias_bound` returns the bias of other frequencies"
         )
-    lookahead = least if lookahead is None else lookahead
-    if lookahead < least:
-        raise ConfigError(f"lookahead must be >= {least} for {sampler}, got {lookahead}")
+    lookahead = min_lookahead if lookahead is None else lookahead
+    if lookahead < min_lookahead:
+        raise ConfigError(f"lookahead must be >= {min_lookahead} for {sampler}, got {lookahead}")
     inflation = inflation_at = long_run_inflation(rho, lags)
     correlation = autocorrelation(rho, lags, LAGS)
-    if not isinstance(sampler, UniformFrames) and frames > size and frames >= batch_size:
-        epoch = {"frames": frames, "batch_size": batch_size}
+    if not isinstance(sampler, UniformFrames) and num_frames > size and num_frames >= batch_size:
+        epoch = {"frames": num_frames, "batch_size": batch_size}
         inflation_at = epoch_inflation(rho, lags, **epoch, contraction=contraction)
         correlation = epoch_autocorrelation(rho, lags, LAGS, **epoch)
     cost = _cost(sampler, gop_lengths, lookahead)
@@ -116,11 +118,11 @@ def bias(
 ) -> NDArray[np.float64]:
     """Return expected minus true gradient, float64 [D]: the covariance of frequency and gradient.
 
-    Exact: E ĝ - ∇L = Cov(F·w, h) over a uniform frame. Frames are given in cells of equal
-    frequency (videos, or places in a GOP).
+    Exact: E ĝ - ∇L = Cov(F·w, h) over a uniform frame. Frames are grouped in cells of equal
+    frequency (videos, or positions in a GOP).
 
     Args:
-        frequency: [cells], how often a frame of the cell comes; any scale.
+        frequency: [cells], how often a frame of the cell is sampled; any scale.
         frames: [cells], frames in each cell.
         means: [cells, D], mean gradient of each cell.
     """
@@ -129,7 +131,7 @@ def bias(
 
 
 def bias_bound(frequency: NDArray[np.float64], frames: NDArray[np.int64]) -> float:
-    """Return the largest bias that any gradients can have, in units of σ.
+    """Return the largest bias over all possible gradients, in units of σ.
 
     It is the coefficient of variation of F·w (Cauchy-Schwarz), reached where the gradient is
     linear in the frequency. Arguments as for `bias`.
@@ -146,19 +148,19 @@ def unbiased_weights(
     Arguments as for `bias`.
 
     Raises:
-        ConfigError: a cell is never sampled, so that no weighting can stand for it; sampling
-            keyframes only is the common case.
+        ConfigError: a cell is never sampled, so that no weight can make up for it; the common
+            case is sampling keyframes only.
     """
     if (frequency == 0).any():
         raise ConfigError(
-            f"{frames[frequency == 0].sum()} of {frames.sum()} frames are never sampled; no "
-            "weights remove that bias, every frame needs a chance"
+            f"{frames[frequency == 0].sum()} of {frames.sum()} frames are never sampled; "
+            "weights cannot remove that bias: sample every frame with a probability above 0"
         )
     return 1 / _relative(frequency, frames)
 
 
 def mate_lags(frames_per_burst: int, lanes: int, batch_size: int) -> NDArray[np.float64]:
-    """Return p: how many mates of a frame `Bursts` delivers k batches away, before and after.
+    """Return p: the mates of a frame that `Bursts` delivers k batches away, before and after.
 
     float64 [lags], k from 0, adding up to frames_per_burst - 1. Mates lie d · lanes slots apart,
     2(m - d)/m of them for d in [1, m). Exact for full bursts; p[0] = 0 if lanes >= batch_size.
@@ -190,8 +192,8 @@ def design_effect(rho: float, lags: NDArray[np.float64]) -> float:
 def long_run_inflation(rho: float, lags: NDArray[np.float64]) -> float:
     """Return variance ÷ i.i.d. of a sum over ever more batches: 1 + ρ Σ p = 1 + (m - 1) ρ.
 
-    However far mates are spread, they are delivered: shuffling moves noise to lower frequencies,
-    it removes none. For bursts drawn with replacement; `epoch_inflation` for each frame once.
+    Mates are delivered however far apart: shuffling moves noise to lower frequencies and removes
+    none. For bursts drawn with replacement; `epoch_inflation` for each frame once.
     """
     return 1 + rho * float(lags.sum())
 
@@ -200,35 +202,35 @@ def sgd_inflation(rho: float, lags: NDArray[np.float64], contraction: float) -> 
     """Return the stationary variance of SGD ÷ that under i.i.d. frames: 1 + ρ Σ (1-a)^k p[k].
 
     `contraction` is a = step size · curvature of a direction, in (0, 1]. Exact for a quadratic
-    loss and bursts drawn with replacement. Near 1: the optimiser averages the bursts out before it
+    loss and bursts drawn with replacement. Near 1: the optimiser averages over bursts before it
     moves.
     """
     return 1 + rho * float((1 - contraction) ** np.arange(len(lags)) @ lags)
 
 
 def autocorrelation(rho: float, lags: NDArray[np.float64], count: int) -> NDArray[np.float64]:
-    """Return how the mean gradients of batches 1, 2, ... `count` steps apart correlate.
+    """Return the correlation of mean gradients of batches 1, 2, ... `count` steps apart.
 
-    Γ_k / Γ_0 = (ρ p_k / 2) / (1 + ρ p_0): half of the mates k batches away lie in the later one.
+    Γ_k / Γ_0 = (ρ p_k / 2) / (1 + ρ p_0): half of the mates k batches away are in the later one.
     For bursts drawn with replacement; `epoch_autocorrelation` for each frame once.
     """
-    return _later(rho * lags, count)
+    return _correlations(rho * lags, count)
 
 
 def epoch_autocorrelation(
     rho: float, lags: NDArray[np.float64], count: int, *, frames: int, batch_size: int
 ) -> NDArray[np.float64]:
-    """Return `autocorrelation` where each frame comes once an epoch; see `epoch_inflation`.
+    """Return `autocorrelation` for each frame once an epoch; see `epoch_inflation`.
 
-    Slightly below 0 where no mates meet: what came in one batch does not come in the next.
+    Slightly below 0 where no mates meet: frames of one batch are not in the next.
     """
-    return _later(_epoch_terms(rho, lags, frames, batch_size), count)
+    return _correlations(_epoch_terms(rho, lags, frames, batch_size), count)
 
 
 def epoch_inflation(
     rho: float, lags: NDArray[np.float64], *, frames: int, batch_size: int, contraction: float
 ) -> float:
-    """Return `sgd_inflation` where each frame comes once an epoch: `Bursts`, `ShuffledFrames`.
+    """Return `sgd_inflation` for each frame once an epoch: `Bursts`, `ShuffledFrames`.
 
     Drawing without replacement makes frames that are not mates repel each other. With T = F/B
     batches in an epoch, N_0 = B - 1, N_k = 2B(1 - k/T), D = 1 + ρ Σ p and m = 1 + Σ p:
@@ -257,33 +259,25 @@ def _epoch_terms(
     return np.asarray(rho * mates[:batches] - repelled)
 
 
-def _later(terms: NDArray[np.float64], count: int) -> NDArray[np.float64]:
-    """Return what the terms of a variance are as correlations: the first is of the batch itself."""
-    found = np.zeros(count)
+def _correlations(terms: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    """Return the terms of a variance as correlations; term 0 is that of the batch itself."""
+    correlations = np.zeros(count)
     later = terms[1 : count + 1] / 2 / (1 + terms[0])
-    found[: len(later)] = later
-    return found
+    correlations[: len(later)] = later
+    return correlations
 
 
 def _cost(sampler: Sampler, gop_lengths: NDArray[np.int64], lookahead: int) -> DecodeCost:
     if not isinstance(sampler, Bursts):
         return lookahead_cost(gop_lengths, lookahead)
     size, lanes = sampler.frames_per_burst, sampler.lanes
+    # Bursts of one GOP that meet in the lookahead are decoded as one: a window of bursts acts on
+    # the bursts of a GOP as a window of frames acts on its frames. Against the planner, GOPs of 60
+    # and of 1 to 119 frames, bursts of 2 to 16: 0 to 12 % low.
     bursts_ahead = 1 + (lookahead - (size - 1) * lanes - 1) // size
-    return _burst_cost(gop_lengths, size, lanes, bursts_ahead)
-
-
-def _burst_cost(
-    gop_lengths: NDArray[np.int64], size: int, lanes: int, lookahead: int
-) -> DecodeCost:
-    """Return the cost of bursts, with those of one GOP that meet in the look-ahead decoded as one.
-
-    A GOP is so many bursts, and a window of `lookahead` bursts acts on them as one does on frames.
-    Against the planner, GOPs of 60 and of 1 to 119, bursts of 2 to 16: 0 to 12 % low.
-    """
     alone = burst_cost(gop_lengths, size, lanes)
     units = np.maximum(1, np.round(gop_lengths / size)).astype(np.int64)
-    planned, naive = lookahead_cost(units, lookahead), lookahead_cost(units, 1)
+    planned, naive = lookahead_cost(units, bursts_ahead), lookahead_cost(units, 1)
     return DecodeCost(
         amplification=alone.amplification * planned.amplification / naive.amplification,
         seeks=alone.seeks * planned.seeks / naive.seeks,
@@ -292,5 +286,5 @@ def _burst_cost(
 
 
 def _relative(frequency: NDArray[np.float64], frames: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return F·w of each cell: 1 where a frame comes as often as under uniform sampling."""
+    """Return F·w of each cell: 1 where its frames are sampled as often as uniformly."""
     return np.asarray(frequency * (frames.sum() / (frequency @ frames)), np.float64)

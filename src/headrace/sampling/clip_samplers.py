@@ -1,4 +1,4 @@
-"""Samplers of clips: at random places, and evenly spaced."""
+"""Clip samplers: at random starts, at evenly spaced starts, and by segments."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -25,42 +25,42 @@ from headrace.sampling.sampling_weights import (
 from headrace.units import check_counts, one_of
 
 EachOnce = Literal["videos", "starts"]
-"""What comes exactly once in an epoch of random clips."""
+"""What an epoch of random clips holds exactly once."""
 
 
 @answers_names
 @dataclass(frozen=True, kw_only=True)
 class RandomClips:
-    """Clips at random places; an order of them delivers int64 [n, num_frames] frame ids.
+    """Clips at random starts; an order delivers int64 [n, num_frames] frame ids.
 
     Clips are uniform, single frames are not: where clips must lie inside their video, a frame
     t < span - 1 frames from its start or end is in t // stride + 1 clips instead of num_frames.
     With `repeat_last` or `wrap` every frame is the start of a clip.
 
-    With `fps` a clip is the same length of time in every video, whatever its frame rate: it starts
-    at a frame, and its frame k is the one that is shown k / fps seconds later (`FrameTimes` says
-    when a frame is shown). It lies inside its video where that shows something at all these times.
+    With `fps` a clip has the same duration in every video, whatever its frame rate: it starts at a
+    frame, and its frame k is the one shown k / fps seconds later (`FrameTimes` defines when a frame
+    is shown). It lies inside its video if a frame is shown at all these times.
     """
 
     num_frames: int
     stride: int = 1
     """1 means consecutive."""
     fps: Fraction | float | str | None = None
-    """Frames per second of media time, in place of a stride: 8, 12.5, "30000/1001"."""
+    """Frames per second of media time, instead of a stride: 8, 12.5, "30000/1001"."""
     temporal_jitter: int = 0
-    """Each frame moves forward by an integer uniform in [0, temporal_jitter], drawn for itself; at
-    most stride - 1, so that frames stay in order."""
+    """Each frame moves forward by an integer uniform in [0, temporal_jitter], drawn independently;
+    at most stride - 1, so that frames stay in order."""
     each_once: EachOnce = "videos"
-    """`videos`: an epoch takes each video once, at a uniform start. `starts`: it takes each
-    possible start once, so long videos give more clips."""
+    """`videos`: an epoch has one clip of each video, at a uniform start. `starts`: it has one clip
+    for each possible start, so long videos give more clips."""
     boundary: ClipBoundary = "error"
-    """`error`: clips lie inside their video, and none may be too short. `skip`: those that are too
-    short are left out. `pad`: they give one clip, from the first frame, whose last frame is
+    """`error`: clips lie inside their video, and no video may be too short. `skip`: videos that are
+    too short are left out. `pad`: they give one clip, from the first frame, whose last frame is
     repeated. `repeat_last` or `wrap`: a clip may start at any frame and does this at the end.
-    Frames that are repeated are marked in `Batch.is_pad`."""
+    Repeated frames are marked in `Batch.is_pad`."""
     weights: Weights | None = None
-    """How often each video comes, beside the others: as its share of an epoch says, rounded up or
-    down. None: each once. `Manifest.weights` and `Manifest.balanced` give such."""
+    """How often each video is sampled relative to the others: by its share of an epoch, rounded up
+    or down. None: each once. `Manifest.weights` and `Manifest.balanced` return weights."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -78,13 +78,13 @@ class RandomClips:
             )
         if self.weights is not None and self.each_once != "videos":
             raise ConfigError(
-                "weights say how often each video comes, and each_once='starts' that each start "
-                "comes once; leave out one"
+                "weights set how often each video comes, and each_once='starts' has each start "
+                "once; leave out one"
             )
 
     @property
     def shape(self) -> ClipShape:
-        """Which frames a clip has."""
+        """The shape of a clip: which frames it has."""
         return ClipShape.of(
             self.num_frames, self.stride, self.fps, self.boundary, self.temporal_jitter
         )
@@ -102,7 +102,7 @@ class RandomClips:
         )
 
     def bind(self, context: SamplerContext) -> Self:
-        """Return this with the seed asked for, and the weights of the videos that were opened."""
+        """Return the sampler with the requested seed and the weights of the opened videos."""
         weights = opened_weights("weights", self.weights, context)
         return replace(self, seed=context.seed_for(self.seed), weights=weights)
 
@@ -111,48 +111,53 @@ class RandomClips:
 
         Raises:
             ConfigError: a video is shorter than a clip, and `boundary` is `error`; or all are, and
-                it is `skip`; or, by time, times are not known.
+                it is `skip`; or, with `fps`, times are unknown.
         """
         shape = self.shape
         starts = shape.starts(population)
         by_video = self.each_once == "videos"
-        chosen = self._by_video(starts, epoch) if by_video else self._by_start(starts, epoch)
-        jitter_draws = self._draws(epoch, RngStream.JITTER)
+        clips = self._clips_by_video if by_video else self._clips_by_start
+        length, locate = clips(starts, epoch)
+        jitter_draws = CounterRng(self.seed, epoch, RngStream.JITTER)
 
         def clips_at(slots: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-            video, start = chosen.at(slots)
+            video, start = locate(slots)
             numbers = slots[:, None] * self.num_frames + np.arange(self.num_frames)
             jitter = jitter_draws.integers(numbers, self.temporal_jitter + 1)
             return shape.clips(population, video, start, jitter if self.temporal_jitter else None)
 
         return EpochOrder.of_clips(
-            chosen.length, clips_at, has_pads=shape.has_pads, too_short=_without(starts)
+            length, clips_at, has_pads=shape.has_pads, too_short=_without(starts)
         )
 
-    def _by_video(self, starts: NDArray[np.int64], epoch: int) -> "_Starts":
-        weights = weights_in_order(self.weights, len(starts))
-        visits = VideoOrder.shuffled(np.flatnonzero(starts), weights, seed=self.seed, epoch=epoch)
-        draws = self._draws(epoch, RngStream.START)
+    def _clips_by_video(
+        self, starts: NDArray[np.int64], epoch: int
+    ) -> tuple[int, Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]]]:
+        """Return the slots of an epoch, and a function slots -> (video, start)."""
+        weights = _in_order(self.weights, len(starts))
+        videos = VideoOrder.shuffled(np.flatnonzero(starts), weights, seed=self.seed, epoch=epoch)
+        draws = CounterRng(self.seed, epoch, RngStream.START)
 
-        def at(slots: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-            video = visits.at(slots)
+        def locate(slots: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+            video = videos.at(slots)
             return video, draws.integers(slots, starts[video])
 
-        return _Starts(visits.length, at)
+        return videos.length, locate
 
-    def _by_start(self, starts: NDArray[np.int64], epoch: int) -> "_Starts":
+    def _clips_by_start(
+        self, starts: NDArray[np.int64], epoch: int
+    ) -> tuple[int, Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]]]:
+        """Return the slots of an epoch, and a function slots -> (video, start)."""
         ends = np.cumsum(starts)
-        shuffle = Feistel(size=int(ends[-1]), draws=self._draws(epoch, RngStream.SHUFFLE))
+        draws = CounterRng(self.seed, epoch, RngStream.SHUFFLE)
+        shuffle = Feistel(size=int(ends[-1]), draws=draws)
 
-        def at(slots: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-            place = shuffle.at(slots)
-            video = np.searchsorted(ends, place, "right")
-            return video, place - (ends - starts)[video]
+        def locate(slots: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+            start = shuffle.at(slots)
+            video = np.searchsorted(ends, start, "right")
+            return video, start - (ends - starts)[video]
 
-        return _Starts(len(shuffle), at)
-
-    def _draws(self, epoch: int, purpose: RngStream) -> CounterRng:
-        return CounterRng(seed=self.seed, epoch=epoch, purpose=purpose)
+        return len(shuffle), locate
 
 
 @answers_names
@@ -180,7 +185,7 @@ class UniformClips:
 
     @property
     def shape(self) -> ClipShape:
-        """Which frames a clip has."""
+        """The shape of a clip: which frames it has."""
         return ClipShape.of(self.num_frames, self.stride, self.fps, self.boundary)
 
     @property
@@ -205,8 +210,8 @@ class UniformClips:
         videos = np.flatnonzero(starts)
 
         def clips_at(slots: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-            place, number = np.divmod(slots, self.num_clips)
-            video = videos[place]
+            position, number = np.divmod(slots, self.num_clips)
+            video = videos[position]
             start = (2 * number + 1) * starts[video] // (2 * self.num_clips)
             return shape.clips(population, video, start)
 
@@ -218,12 +223,8 @@ class UniformClips:
         )
 
 
-@dataclass(frozen=True)
-class _Starts:
-    """Which video each slot of an epoch is of, and where its clip starts."""
-
-    length: int
-    at: Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]]
+def _in_order(weights: Weights | None, num_videos: int) -> NDArray[np.float64] | None:
+    return None if weights is None else weights_in_order(weights, num_videos)
 
 
 def _without(starts: NDArray[np.int64]) -> tuple[int, ...]:
@@ -231,35 +232,35 @@ def _without(starts: NDArray[np.int64]) -> tuple[int, ...]:
 
 
 Place = Literal["random", "middle", "ends"]
-"""Where in each part of a video a frame is taken."""
+"""Where in each segment of a video its frame is."""
 
 
 @answers_names
 @dataclass(frozen=True, kw_only=True)
 class SegmentClips:
-    """`num_segments` frames that are spread over the time of each video: one clip of each.
+    """`num_segments` frames, spread over the duration of each video: one clip of each video.
 
         SegmentClips(num_segments=8)  # temporal segment networks, for training
         SegmentClips(num_segments=8, place="middle", shuffle=False)  # and for evaluation
-        SegmentClips(num_segments=64, place="ends")  # what video language models are shown
+        SegmentClips(num_segments=64, place="ends")  # as for video language models
 
-    The time that a video is shown is cut into `num_segments` equal parts, and from each comes the
-    frame that is shown at one moment of it. A video with fewer frames gives some of them twice. An
-    order delivers int64 [n, num_segments * frames_per_segment] frame ids.
+    The duration of a video is cut into `num_segments` equal segments, and each gives the frame
+    shown at one moment of it. A video with fewer frames gives some of them twice. An order delivers
+    int64 [n, num_segments * frames_per_segment] frame ids.
     Source: Wang et al., "Temporal segment networks", ECCV 2016.
     """
 
     num_segments: int
     frames_per_segment: int = 1
-    """From each part this many frames, `stride` apart, as far as they lie inside the video: a video
-    that is too short for them repeats its last frame, marked in `Batch.is_pad`."""
+    """Frames of each segment, `stride` apart, moved to lie inside the video; a video that is too
+    short for them repeats its last frame, marked in `Batch.is_pad`."""
     stride: int = 1
     """1 means consecutive."""
     place: Place = "random"
-    """`random`: any moment of each part, drawn for itself. `middle`: the middle of each. `ends`:
-    moments as far apart, from the first frame to the last."""
+    """`random`: a uniform moment of each segment, drawn for itself. `middle`: its middle. `ends`:
+    evenly spaced moments, from the first frame to the last."""
     shuffle: bool = True
-    """Whether videos come in random order, another one each epoch; else video after video."""
+    """Whether videos come in random order, a new one each epoch; else video after video."""
     weights: Weights | None = None
     """As for `RandomClips`; they need `shuffle`."""
     seed: int = 0
@@ -291,7 +292,7 @@ class SegmentClips:
         )
 
     def bind(self, context: SamplerContext) -> Self:
-        """Return this with the seed asked for, and the weights of the videos that were opened."""
+        """Return the sampler with the requested seed and the weights of the opened videos."""
         seed = context.seed_for(self.seed) if self._is_random else self.seed
         return replace(self, seed=seed, weights=opened_weights("weights", self.weights, context))
 
@@ -299,64 +300,66 @@ class SegmentClips:
         """Return the order of one epoch: as many slots as videos.
 
         Raises:
-            ConfigError: the population does not say when frames are shown.
+            ConfigError: the population has no times.
         """
         population.timed()
         videos = np.arange(population.num_videos)
-        visits = VideoOrder(length=len(videos), at=lambda slots: slots)
+        video_order = VideoOrder(length=len(videos), at=lambda slots: slots)
         if self.shuffle:
-            weights = weights_in_order(self.weights, len(videos))
-            visits = VideoOrder.shuffled(videos, weights, seed=self.seed, epoch=epoch)
-        draws = CounterRng(seed=self.seed, epoch=epoch, purpose=RngStream.SEGMENT)
+            weights = _in_order(self.weights, len(videos))
+            video_order = VideoOrder.shuffled(videos, weights, seed=self.seed, epoch=epoch)
+        draws = CounterRng(self.seed, epoch, RngStream.SEGMENT)
 
         def clips_at(slots: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-            video = visits.at(slots)
+            video = video_order.at(slots)
             numbers = slots[:, None] * self.num_segments + np.arange(self.num_segments)
-            return self._runs(population, video, self._moments(population, video, numbers, draws))
+            first = self._first_frames(population, video, numbers, draws)
+            return self._segment_frames(population, video, first)
 
-        return EpochOrder.of_clips(visits.length, clips_at, has_pads=self.frames_per_segment > 1)
+        has_pads = self.frames_per_segment > 1
+        return EpochOrder.of_clips(video_order.length, clips_at, has_pads=has_pads)
 
     @property
     def _is_random(self) -> bool:
         return self.shuffle or self.place == "random"
 
-    def _moments(
+    def _first_frames(
         self,
         population: Population,
         video: NDArray[np.int64],
         numbers: NDArray[np.int64],
         draws: CounterRng,
     ) -> NDArray[np.int64]:
-        """Return the index of the frame that is shown at the moment of each part, int64 [n, parts].
+        """Return the index of the frame shown at each segment's moment, int64 [n, segments].
 
-        A part is [begin, begin of the next) in ticks, so that one of no tick takes what follows.
+        A segment is [start, start of the next) in ticks; one without a tick takes the next tick.
         """
-        found = np.empty(numbers.shape, np.int64)
-        part = np.arange(self.num_segments + 1)
-        for row, each in enumerate(video.tolist()):
-            times = population.timed()[each]
+        indices = np.empty(numbers.shape, np.int64)
+        segment = np.arange(self.num_segments + 1)
+        for row, video_id in enumerate(video.tolist()):
+            times = population.timed()[video_id]
             first, last = int(times.pts[0]), int(times.pts[-1])
             if self.place == "random":
-                begin = part * (times.end - first) // self.num_segments
-                into = begin[:-1] + draws.integers(numbers[row], np.maximum(np.diff(begin), 1))
+                start = segment * (times.end - first) // self.num_segments
+                ticks = start[:-1] + draws.integers(numbers[row], np.maximum(np.diff(start), 1))
             else:
                 if self.place == "ends":
-                    into = part[:-1] * (last - first) // max(1, self.num_segments - 1)
+                    ticks = segment[:-1] * (last - first) // max(1, self.num_segments - 1)
                 else:
-                    into = (2 * part[:-1] + 1) * (times.end - first) // (2 * self.num_segments)
-                into += times.slack_ticks * (into > 0)
-            found[row] = times.shown_at(first + into)
-        return found
+                    ticks = (2 * segment[:-1] + 1) * (times.end - first) // (2 * self.num_segments)
+                ticks += times.slack_ticks * (ticks > 0)
+            indices[row] = times.shown_at(first + ticks)
+        return indices
 
-    def _runs(
+    def _segment_frames(
         self, population: Population, video: NDArray[np.int64], index: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Return the frames of runs that begin at `index`, [n, parts], or as near as they fit."""
+        """Return the frames of segments that start at `index`, [n, segments], or near the end."""
         length = population.frames_per_video[video][:, None, None]
         step = np.arange(self.frames_per_segment) * self.stride
         latest = np.maximum(length - clip_span(self.frames_per_segment, self.stride), 0)
         wanted = np.minimum(index[:, :, None], latest) + step
         is_pad = (wanted >= length).reshape(len(video), -1)
-        there = np.minimum(wanted, (length - 1) // self.stride * self.stride)
-        frames = np.where(wanted < length, wanted, there).reshape(len(video), -1)
+        last = np.minimum(wanted, (length - 1) // self.stride * self.stride)
+        frames = np.where(wanted < length, wanted, last).reshape(len(video), -1)
         return population.frame_ids(video[:, None], frames), is_pad

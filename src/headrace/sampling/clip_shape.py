@@ -1,4 +1,4 @@
-"""ClipShape: which frames a clip has that starts at a given one, and where clips can start."""
+"""Shape of a clip: the frames it has from a given start, and the possible starts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ from headrace.units import check_counts, check_integers, one_of
 from headrace.video.timebase import exact_number, format_rate
 
 Boundary = Literal["error", "repeat_last", "wrap"]
-"""What a clip does where the video ends: refuse, repeat its own last frame, or start again."""
+"""What a clip does at the end of its video: fail, repeat its last frame, or start again."""
 
 
 def clip_span(num_frames: int, stride: int) -> int:
-    """Return how many consecutive frames a clip reaches over: (num_frames - 1) * stride + 1."""
+    """Return the consecutive frames that a clip spans: (num_frames - 1) * stride + 1."""
     return (num_frames - 1) * stride + 1
 
 
@@ -29,17 +29,15 @@ def clip_indices(
 ) -> NDArray[np.int64]:
     """Return the indices start, start + stride, ... of a clip, int64 [num_frames].
 
-    `total` is the number of frames of the video. `repeat_last` repeats the last index of the clip
-    that exists; `wrap` takes indices modulo the frames the clip can reach, so it starts again at
-    `start`.
+    `total` is the number of frames of the video. `repeat_last` repeats the clip's last index inside
+    the video; `wrap` starts again at `start`.
 
     Raises:
         ConfigError: an argument is out of range, or the video ends early and `boundary` is `error`.
     """
     one_of(Boundary, boundary=boundary)
     check_integers(1, num_frames=num_frames, stride=stride)
-    is_whole = isinstance(start, int | np.integer)
-    if not (is_whole and 0 <= start < total):
+    if not (isinstance(start, int | np.integer) and 0 <= start < total):
         raise ConfigError(
             f"start must be a frame of the video, which has {total} frames "
             f"(0 to {total - 1}), got {start!r}"
@@ -60,37 +58,37 @@ def clip_indices(
 
 
 ClipBoundary = Boundary | Literal["skip", "pad"]
-"""What a video does that is shorter than a clip, and a clip where its video ends.
+"""What happens to a video that is shorter than a clip, and to a clip at the end of its video.
 
-- `error`: clips lie inside their video, and one that is too short is refused.
-- `skip`: the same, and one that is too short is left out.
-- `pad`: the same, and one that is too short gives the clip from its first frame, whose last frame
-  is repeated.
-- `repeat_last`, `wrap`: a clip may start at any frame, and repeats its last frame where the video
-  ends, or starts again.
+- `error`: clips lie inside their video; a video that is too short is an error.
+- `skip`: the same, but a video that is too short is left out.
+- `pad`: the same, but a video that is too short gives one clip, from its first frame, whose last
+  frame is repeated.
+- `repeat_last`, `wrap`: a clip may start at any frame; at the end of the video it repeats its last
+  frame, or starts again.
 """
 
 BOUNDARIES = ("error", "skip", "pad", "repeat_last", "wrap")
 
 MOST_FRAMES = 2**20
-"""In a clip, and from one frame of it to the next."""
+"""Upper limit of a clip's frames, and of its stride in frames."""
 
 _INSIDE = ("error", "skip", "pad")
-"""Boundaries with which a clip lies inside a video that is long enough."""
+"""Boundaries with which clips lie inside a video that is long enough."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClipShape:
-    """`num_frames` frames, `stride` frames or 1 / `fps` seconds apart."""
+    """A clip of `num_frames` frames, `stride` frames or 1 / `fps` seconds apart."""
 
     num_frames: int
     stride: int
     """1 means consecutive."""
     fps: Fraction | None
-    """Frames per second of media time; None: frames are counted, by `stride`."""
+    """Frames per second of media time; None: the clip is defined by `stride`."""
     boundary: ClipBoundary
     temporal_jitter: int = 0
-    """Frames that each may move forward at most."""
+    """Frames by which each frame may move forward, at most."""
 
     @classmethod
     def of(
@@ -101,7 +99,7 @@ class ClipShape:
         boundary: ClipBoundary,
         temporal_jitter: int = 0,
     ) -> "ClipShape":
-        """Return the shape that was asked for.
+        """Return a checked shape.
 
         Raises:
             ConfigError: a number is out of range, or both `stride` and `fps` are given.
@@ -129,33 +127,32 @@ class ClipShape:
 
     @cached_property
     def frames_needed(self) -> int:
-        """Frames that a video must have, as far as it can be told without its times."""
+        """Frames that a video must have, as far as this is known without its times."""
         is_counted = self.boundary == "error" and self.fps is None
         return self._span if is_counted else 1
 
     def starts(self, population: Population) -> NDArray[np.int64]:
-        """Return how many frames of each video a clip can start at, the first ones: int64 [videos].
+        """Return the number of starts of each video, which are its first frames: int64 [videos].
 
-        0 for one that is too short, and is to be skipped. By time, it costs some microseconds a
-        video.
+        0 for a video that is too short and skipped. With `fps` it costs some microseconds a video.
 
         Raises:
-            ConfigError: a video is too short, and that is an error; or all are, and are to be
-                skipped; or its times are not known.
+            ConfigError: a video is too short and `boundary` is `error`; or all are and it is
+                `skip`; or times are unknown.
         """
         lengths = population.frames_per_video
         if self.fps is None:
             starts = np.maximum(lengths - self._span + 1, 0)
         else:
             times, seconds = population.timed(), self._seconds
-            starts = np.array([each.num_starts(seconds) for each in times], np.int64)
+            starts = np.array([video.num_starts(seconds) for video in times], np.int64)
         if self.boundary not in _INSIDE:
             return lengths
         if self.boundary == "pad":
             return np.maximum(starts, 1)
         short = np.flatnonzero(starts == 0)
         if len(short) and (self.boundary == "error" or len(short) == len(starts)):
-            self._refuse(population, short)
+            self._raise_too_short(population, short)
         return starts
 
     def clips(
@@ -165,13 +162,13 @@ class ClipShape:
         start: NDArray[np.int64],
         jitter: NDArray[np.int64] | None = None,
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Return the frame ids of clips and which frames are repeated, int64 and bool [n, T].
+        """Return the frame ids of clips, int64 [n, T], and which are repeated, bool [n, T].
 
         Args:
             population: The frames of all videos.
             video: int64 [n].
-            start: int64 [n]: index of the first frame of each clip, before it is moved.
-            jitter: int64 [n, T]: by how much each frame is moved forward.
+            start: int64 [n]: index of the first frame of each clip, without jitter.
+            jitter: int64 [n, T]: frames by which each frame moves forward.
         """
         if self.fps is None:
             index, reachable = self._strided(population, video, start)
@@ -189,7 +186,7 @@ class ClipShape:
 
     @property
     def has_pads(self) -> bool:
-        """Whether a clip may repeat frames that its video does not have."""
+        """Whether a clip may hold repeated frames."""
         return self.boundary not in ("error", "skip")
 
     @property
@@ -204,16 +201,16 @@ class ClipShape:
     def _strided(
         self, population: Population, video: NDArray[np.int64], start: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the index of each frame, int64 [n, T], and how many the video has, int64 [n]."""
+        """Return the index of each frame, int64 [n, T], and how many exist, int64 [n]."""
         reachable = (population.frames_per_video[video] - 1 - start) // self.stride + 1
         index = start[:, None] + np.arange(self.num_frames) * self.stride
         return index, np.minimum(reachable, self.num_frames)
 
-    def _refuse(self, population: Population, short: NDArray[np.int64]) -> None:
+    def _raise_too_short(self, population: Population, short: NDArray[np.int64]) -> None:
         if self.fps is None:
             check_lengths(self._span, population.frames_per_video, population.name)
         times = population.timed()
-        video = min(short.tolist(), key=lambda each: times[each].seconds)
+        video = min(short.tolist(), key=lambda index: times[index].seconds)
         raise ConfigError(
             f"a clip of {self.num_frames} frames at {format_rate(self.fps)} fps takes "
             f"{float(self._seconds[-1]):.3f} s, {population.name(video)} shows "
@@ -224,15 +221,15 @@ class ClipShape:
 def check_lengths(
     frames_needed: int, lengths: NDArray[np.int64], name: Callable[[int], str]
 ) -> None:
-    """Check that no video is too short for its clips.
+    """Check that every video is long enough for its clips.
 
     Args:
-        frames_needed: Frames that each must have.
+        frames_needed: Frames that each video must have.
         lengths: int64 [videos]: frames of each.
-        name: What to call a video, by its place in `lengths`.
+        name: Returns the name of the video at an index of `lengths`.
 
     Raises:
-        ConfigError: one is; names the shortest.
+        ConfigError: one is not; names the shortest.
     """
     too_short = int((lengths < frames_needed).sum())
     if too_short:

@@ -1,4 +1,4 @@
-"""Random numbers by number: draw n is computed from its number, without the draws before it."""
+"""Counter-based random numbers: draw n is computed from n alone, without earlier draws."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ _WEYL = 0x9E3779B9, 0xBB67AE85
 
 
 class RngStream(IntEnum):
-    """What draws are for. Draws for different purposes are independent; numbers never change."""
+    """Stream of draws, by purpose. Streams are independent; the values never change."""
 
     FRAME = 0
     SHUFFLE = 2
@@ -40,12 +40,12 @@ class RngStream(IntEnum):
     AUGMENT = 24
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class CounterRng:
-    """The random numbers of one purpose in one epoch: `CounterRng(...).integers(numbers, below)`.
+    """Random numbers of one purpose in one epoch: `CounterRng(...).integers(numbers, below)`.
 
-    Every draw is a function of (seed, epoch, purpose, number) and of nothing else, so it does not
-    matter who draws, when, in which order or in how many slices.
+    A draw depends on (seed, epoch, purpose, number) alone: not on the process, the time, the order
+    or the slicing of the draws.
     Source: Philox4x32-10 of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011;
     the seed is the key, the counter is (number, epoch, purpose).
     """
@@ -64,7 +64,7 @@ class CounterRng:
             check_integers(0, **{name: value})
 
     def words(self, numbers: ArrayLike) -> NDArray[np.uint64]:
-        """Return 64 random bits for each of `numbers`, which are at least 0; same shape."""
+        """Return 64 random bits for each of `numbers`, >= 0; same shape."""
         number = np.asarray(numbers).astype(np.uint64)
         counter = (
             number & _LOW,
@@ -78,10 +78,10 @@ class CounterRng:
     def integers(self, numbers: ArrayLike, below: ArrayLike) -> NDArray[np.int64]:
         """Return an integer uniform in [0, below) for each of `numbers`.
 
-        `below` is at least 1 and broadcasts. Exact but for the last place: the probability of a
-        value differs from 1 / below by less than 2**-64, so the relative bias is below
-        `below` * 2**-64, 6e-12 for 10**8 frames. No draw is rejected, because a draw that may
-        take another word could not be computed from its number alone.
+        `below` is at least 1 and broadcasts. Nearly exact: the probability of a value differs from
+        1 / below by less than 2**-64, so the relative bias is below `below` * 2**-64, 6e-12 for
+        10**8 frames. No draw is rejected: a draw that may take another word could not be computed
+        from its number alone.
         Source: the high word of word * below; Lemire, "Fast random integer generation in an
         interval", 2019.
         """
@@ -116,16 +116,16 @@ def _high_word(a: NDArray[np.uint64], b: NDArray[np.uint64]) -> NDArray[np.int64
 
 
 _FEISTEL_ROUNDS = 12
-"""With 8, pairs of 5 things are told from random ones by 20,000 seeds; with 12, they are not."""
+"""With 8, a test of 20,000 seeds rejects randomness of pairs of 5 items; with 12, it does not."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Feistel:
-    """A permutation of range(size) that is chosen by `draws`, and its inverse.
+    """A permutation of range(size), chosen by `draws`, and its inverse.
 
     A generalised Feistel network on the pairs (left, right) of a rectangle with at least `size`
-    cells: each round turns one half by a keyed hash of the other. What falls outside `size` goes
-    through again until it falls inside (cycle walking); at most 1 in sqrt(size) does.
+    cells: each round rotates one half by a keyed hash of the other. A value outside `size` passes
+    again until it is inside (cycle walking); at most 1 in sqrt(size) does.
     Source: Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002.
     """
 
@@ -137,43 +137,43 @@ class Feistel:
         return self.size
 
     def at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return which thing stands at each of `positions`; both in [0, size)."""
-        things = self._through(positions, inverse=False)
-        while (outside := things >= self.size).any():
-            things[outside] = self._through(things[outside], inverse=False)
-        return things
+        """Return the item at each of `positions`; both in [0, size)."""
+        return self._walk(positions, inverse=False)
 
-    def position_of(self, things: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return where each of `things` stands: `position_of(at(x)) == x`."""
-        positions = self._through(things, inverse=True)
-        while (outside := positions >= self.size).any():
-            positions[outside] = self._through(positions[outside], inverse=True)
-        return positions
+    def position_of(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the position of each of `items`: `position_of(at(x)) == x`."""
+        return self._walk(items, inverse=True)
+
+    def _walk(self, values: NDArray[np.int64], *, inverse: bool) -> NDArray[np.int64]:
+        permuted = self._permute(values, inverse=inverse)
+        while (outside := permuted >= self.size).any():
+            permuted[outside] = self._permute(permuted[outside], inverse=inverse)
+        return permuted
 
     @cached_property
     def _keys(self) -> NDArray[np.uint64]:
         return self.draws.words(np.arange(_FEISTEL_ROUNDS))
 
-    def _through(self, cells: NDArray[np.int64], *, inverse: bool) -> NDArray[np.int64]:
-        """Return where the network takes each cell of the rectangle."""
+    def _permute(self, cells: NDArray[np.int64], *, inverse: bool) -> NDArray[np.int64]:
+        """Return the network's image of each cell of the rectangle."""
         width = isqrt(self.size - 1) + 1
         height = -(-self.size // width)
         halves = list(np.divmod(np.asarray(cells, np.int64), width))
         sizes = height, width
         sign = -1 if inverse else 1
         for number in range(_FEISTEL_ROUNDS)[::sign]:
-            turned, other = number % 2, 1 - number % 2
-            hashed = _hash(halves[other], self._keys[number], sizes[turned])
-            halves[turned] = (halves[turned] + sign * hashed) % sizes[turned]
+            rotated, other = number % 2, 1 - number % 2
+            hashed = _hash(halves[other], self._keys[number], sizes[rotated])
+            halves[rotated] = (halves[rotated] + sign * hashed) % sizes[rotated]
         return np.asarray(halves[0] * width + halves[1])
 
 
 def _hash(half: NDArray[np.int64], key: np.uint64, below: int) -> NDArray[np.int64]:
-    """Return an integer in [0, below) for each value of a half, below < 2**32.
+    """Return an integer in [0, below) for each value of a half; below < 2**32.
 
     Source: the finaliser of SplitMix64; Steele, Lea and Flood, OOPSLA 2014.
     """
-    with np.errstate(over="ignore"):  # the products are meant modulo 2**64
+    with np.errstate(over="ignore"):  # products are modulo 2**64
         bits = half.astype(np.uint64) ^ key
         bits = (bits ^ bits >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
         bits = (bits ^ bits >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
@@ -182,50 +182,50 @@ def _hash(half: NDArray[np.int64], key: np.uint64, below: int) -> NDArray[np.int
 
 @contextmanager
 def seeded(device: torch.device) -> Iterator[Callable[[int], None]]:
-    """Yield a function that seeds all that transforms draw from; some 20 µs a call.
+    """Yield a function that seeds every generator of transforms; some 20 µs a call.
 
         with seeded(frames.device) as seed:
             for number, frame in zip(numbers, frames): seed(number); transform(frame)
 
-    That is PyTorch on the CPU and on `device`, NumPy and Python's `random`. They belong to the
-    whole process: other threads should not draw meanwhile. Afterwards all of them go on as if
-    nothing had been drawn.
+    The generators are PyTorch's on the CPU and on `device`, NumPy's and Python's `random`. They
+    are global to the process: other threads should not draw meanwhile. Afterwards they have the
+    state from before the block.
     """
     generators = [torch.default_generator]
     if device.type == "cuda":
         generators.append(torch.cuda.default_generators[device.index or 0])
-    states = [each.get_state() for each in generators]
-    own, of_numpy = random.getstate(), np.random.get_state()
+    states = [generator.get_state() for generator in generators]
+    python_state, numpy_state = random.getstate(), np.random.get_state()
 
     def seed(number: int) -> None:
-        """Begin all generators from an integer of at least 0, of which 64 bits count."""
-        for each in generators:
-            each.manual_seed(number % 2**63)
+        """Seed all generators with an integer >= 0, of which the low 63 bits count."""
+        for generator in generators:
+            generator.manual_seed(number % 2**63)
         random.seed(number)
         np.random.seed(number % 2**32)
 
     try:
         yield seed
     finally:
-        for each, state in zip(generators, states, strict=True):
-            each.set_state(state)
-        random.setstate(own)
-        np.random.set_state(of_numpy)
+        for generator, state in zip(generators, states, strict=True):
+            generator.set_state(state)
+        random.setstate(python_state)
+        np.random.set_state(numpy_state)
 
 
 ATTEMPTS = 64
-"""Substitutes a slot has; with half of all frames bad, all of them are bad once in 10**19 slots."""
+"""Substitutes per slot; with half of all frames bad, all are bad for one slot in 10**19."""
 
 
 def substitutes(
     length: int, slots: NDArray[np.int64], attempt: int, *, seed: int, epoch: int
 ) -> NDArray[np.int64]:
-    """Return the slots whose samples stand in for those of `slots`, in an epoch of `length`.
+    """Return the slots whose samples replace those of `slots`, in an epoch of `length`.
 
     A slot's substitute number `attempt`, in [0, ATTEMPTS), is the sample of a slot drawn uniformly
     from the epoch by (seed, epoch, slot, attempt). Taking the first good one gives every slot the
-    law of its sampler under the condition that the sample is good, and the same result whoever
-    asks: another number of workers or ranks, or a run that knew the bad frames from the start.
+    law of its sampler under the condition that the sample is good, and the same result for any
+    number of workers or ranks, and for a run that knew the bad frames from the start.
     """
-    draws = CounterRng(seed=seed, epoch=epoch, purpose=RngStream.SUBSTITUTE)
+    draws = CounterRng(seed, epoch, RngStream.SUBSTITUTE)
     return draws.integers(slots * ATTEMPTS + attempt, length)

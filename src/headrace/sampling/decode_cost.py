@@ -1,6 +1,6 @@
-"""Decode cost of a sampling strategy, from GOP lengths; `docs/explanation/sampling.md` derives it.
+"""Decode cost of samplers, from GOP lengths alone; derived in `docs/explanation/sampling.md`.
 
-Every frame is taken to depend on all frames of its GOP before it. Reordered and non-reference
+Every frame is assumed to depend on all frames of its GOP before it. Reordered and non-reference
 frames change the figures by a constant factor.
 """
 
@@ -14,6 +14,7 @@ from headrace.errors import ConfigError
 from headrace.units import check_integers
 
 _LONGEST_LOOKAHEAD = 131_072
+"""Requests; the planner reads that far before the first batch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,30 +23,30 @@ class DecodeCost:
 
     amplification: float
     """Frames decoded per frame delivered. Near 1 is as cheap as reading in order; below 1 only
-    where the same frame is delivered twice from one decoding."""
+    where one decode delivers the same frame twice."""
     seeks: float
     """Jumps to a keyframe per frame delivered."""
     held_frames: float
-    """Different decoded frames that wait for their slot, on average; times the bytes of a frame, it
-    is memory. A frame that several slots want is held once."""
+    """Different decoded frames that wait for their slot, on average; times the bytes of a frame:
+    memory. A frame for several slots is held once."""
 
 
 def lookahead_cost(gop_lengths: NDArray[np.int64], lookahead: int) -> DecodeCost:
     """Return the cost of independent uniform frames under a sliding look-ahead.
 
-    A frame that is due and not held has its GOP decoded once, and all requests for that GOP among
-    the next `lookahead - 1` slots are kept from it. Such decodings of GOP j renew themselves every
-    K - 1 + 1/p slots on average, p = g/F, K = `lookahead`. Exact, with the sums over GOPs and with
-    q = 1 - 1/F, the probability that a slot wants another frame than a given one:
+    When a frame is due and not held, its GOP is decoded once, and the frames for all requests of
+    that GOP among the next `lookahead - 1` slots are held. GOP j is decoded every K - 1 + 1/p slots
+    on average, p = g/F, K = `lookahead`. Exact, with sums over GOPs and with q = 1 - 1/F, the
+    probability that a slot does not request a given frame:
 
         seeks = Σ p / (1 + (K-1)p)
         amplification = Σ p / (1 + (K-1)p) · Σ_{l=1..g} [1 - (1 - l/g)(1 - l/F)^(K-1)]
         held_frames = Σ p / (1 + (K-1)p) · g [(K-1) - (q - q^K) / (1 - q)]
 
-    `lookahead=1` is naive random access: amplification (Σ g²/F + 1) / 2, one seek a frame. The
-    start, some F/g frames at the naive cost, is left out. A simulation of `ShuffledFrames` decoded
-    and sought within 5 % of it, and held 3, 9 and 22 % more at K/F = 0.1, 0.3 and 1, because
-    nothing repeats.
+    `lookahead=1` is naive random access: amplification (Σ g²/F + 1) / 2, one seek a frame. Without
+    the start, some F/g frames at the naive cost. Simulated `ShuffledFrames` had decodes and seeks
+    within 5 % of it, and held 3, 9 and 22 % more frames at K/F = 0.1, 0.3 and 1, because no frame
+    repeats.
     """
     _check(gop_lengths, "lookahead", lookahead)
     length, count = _distinct(gop_lengths)
@@ -53,8 +54,8 @@ def lookahead_cost(gop_lengths: NDArray[np.int64], lookahead: int) -> DecodeCost
     share = length / total
     events = count * share / (1 + (lookahead - 1) * share)
     span = np.arange(1, length[-1] + 1)
-    nobody_else = (1 - span / total) ** (lookahead - 1)
-    unread = np.cumsum(nobody_else) - np.cumsum(span * nobody_else) / span
+    unrequested = (1 - span / total) ** (lookahead - 1)
+    unread = np.cumsum(unrequested) - np.cumsum(span * unrequested) / span
     return DecodeCost(
         amplification=float(events @ (length - unread[length - 1])),
         seeks=float(events.sum()),
@@ -66,8 +67,9 @@ def lookahead_for(gop_lengths: NDArray[np.int64], frames: int, *, each_once: boo
     """Return the longest look-ahead that holds at most `frames` frames on average.
 
     In [1, 131072]: the planner reads that far before the first batch. For independent uniform
-    frames, or with `each_once` for frames that do not repeat in a window, where all that wait are
-    different; what is held swings around its average. Takes milliseconds for a million GOPs.
+    frames; with `each_once` for frames that do not repeat in a window, so that all waiting frames
+    are different. The number of held frames varies around its average. Takes milliseconds for a
+    million GOPs.
 
     Raises:
         ConfigError: there is no GOP, or `frames` is below 1.
@@ -83,34 +85,36 @@ def burst_cost(gop_lengths: NDArray[np.int64], frames_per_burst: int, lanes: int
     """Return the cost of `Bursts(frames_per_burst, lanes)`, each burst decoded by itself.
 
     A GOP of g frames holds n = g // m bursts that end r + m, r + 2m, ..., g frames after its
-    keyframe, and r = g mod m left-overs before them. Those are cut where a burst of left-overs
-    ends, i of them before the cut. Exact, with the sums over GOPs and over cuts:
+    keyframe, and a remainder of r = g mod m frames before them. A remainder is cut where a burst of
+    remainders ends, i of its frames before the cut. Exact, with sums over GOPs and over cuts:
 
         amplification = [Σ (r + n·r + m·n(n+1)/2) + Σ i] / F
         seeks = [Σ (n + (1 if r > 0)) + Σ 1] / F
         held_frames = lanes · (m - 1) / 2
 
-    So amplification is near (g/m + 1) / 2. Not counted: ends of lanes cut at most lanes + 1 bursts
-    more each epoch, and bursts of a GOP that meet in the planner's look-ahead are decoded as one.
+    So amplification is near (g/m + 1) / 2. Not counted: the ends of lanes cut at most lanes + 1
+    more bursts each epoch, and bursts of a GOP that meet in the planner's lookahead are decoded as
+    one.
     """
     _check(gop_lengths, "frames_per_burst", frames_per_burst)
     total, size = int(gop_lengths.sum()), frames_per_burst
-    bursts, left_over = np.divmod(gop_lengths, size)
-    # The first of the left-overs that stands at or behind a border between bursts.
-    before_cut = -(np.cumsum(left_over) - left_over) % size
-    is_cut = (before_cut > 0) & (before_cut < left_over)
-    decoded = left_over + bursts * left_over + size * bursts * (bursts + 1) // 2
+    bursts, remainder = np.divmod(gop_lengths, size)
+    # Frames of each remainder before the first border between bursts of remainders.
+    before_cut = -(np.cumsum(remainder) - remainder) % size
+    is_cut = (before_cut > 0) & (before_cut < remainder)
+    decoded = remainder + bursts * remainder + size * bursts * (bursts + 1) // 2
     return DecodeCost(
         amplification=float(decoded.sum() + before_cut[is_cut].sum()) / total,
-        seeks=float(bursts.sum() + (left_over > 0).sum() + is_cut.sum()) / total,
+        seeks=float(bursts.sum() + (remainder > 0).sum() + is_cut.sum()) / total,
         held_frames=lanes * (size - 1) / 2,
     )
 
 
 def _waiting_requests(length: NDArray[np.int64], count: NDArray[np.int64], lookahead: int) -> float:
-    """Return how many requests wait for their slot, those for the same frame counted each.
+    """Return the requests that wait for their slot; each of several for one frame counts.
 
-    At every decoding p (K-1) wait, for K/2 slots on average: Σ p / (1 + (K-1)p) · (K-1)p · K/2.
+    At every decode p (K-1) requests start to wait, for K/2 slots on average:
+    Σ p / (1 + (K-1)p) · (K-1)p · K/2.
     """
     share = length / float(length @ count)
     waiting = (lookahead - 1) * share
@@ -118,9 +122,9 @@ def _waiting_requests(length: NDArray[np.int64], count: NDArray[np.int64], looka
 
 
 def _held_frames(length: NDArray[np.int64], count: NDArray[np.int64], lookahead: int) -> float:
-    """Return `DecodeCost.held_frames` of a look-ahead; it grows with the look-ahead.
+    """Return `DecodeCost.held_frames` of a lookahead; it grows with the lookahead.
 
-    u slots after its GOP was decoded, a frame waits if one of the K - u slots left wants it.
+    u slots after its GOP was decoded, a frame waits if one of the K - u remaining slots wants it.
     """
     total = int(length @ count)
     share = length / total
@@ -131,7 +135,7 @@ def _held_frames(length: NDArray[np.int64], count: NDArray[np.int64], lookahead:
 
 
 def _distinct(gop_lengths: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the lengths there are, ascending, and how many GOPs have each."""
+    """Return the distinct lengths, ascending, and the number of GOPs of each."""
     count = np.bincount(gop_lengths)
     length = np.flatnonzero(count)
     return length, count[length]
@@ -140,23 +144,23 @@ def _distinct(gop_lengths: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArra
 def _check(gop_lengths: NDArray[np.int64], name: str, value: int) -> None:
     check_integers(1, **{name: value})
     if not len(gop_lengths) or gop_lengths.min() < 1:
-        raise ConfigError("GOPs of at least one frame each are needed to tell a cost")
+        raise ConfigError("a cost needs at least one GOP, of one frame or more each")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Speed:
-    """What one worker needs for videos of one kind, while all workers are busy."""
+    """Decode times of one worker for videos of one kind, while all workers are busy."""
 
     seconds_per_seek: float
-    """To enter a GOP: make a codec, seek, and open the file where it is not kept open."""
+    """To enter a GOP: make a codec, seek, and open the file where it is not open."""
     seconds_per_decoded: float
     """To decode one more frame."""
     seconds_per_delivered: float
-    """To make a decoded frame a small RGB one."""
+    """To convert a decoded frame to a small RGB one."""
     workers: int
     """Threads that decode at the same time."""
     droppable_share: float = 0.0
-    """Share of frames, in [0, 1), that stay undecoded unless they are asked for themselves."""
+    """Share of frames, in [0, 1), that are decoded only if they are delivered."""
 
     def __post_init__(self) -> None:
         seconds = (self.seconds_per_seek, self.seconds_per_decoded, self.seconds_per_delivered)
@@ -166,17 +170,16 @@ class Speed:
             raise ConfigError(f"droppable_share must be in [0, 1), got {self.droppable_share}")
 
     def decoded(self, cost: DecodeCost) -> float:
-        """Return the frames decoded per frame delivered, without those that may be left out.
+        """Return the frames decoded per frame delivered, without skipped ones.
 
-        Of the frames that are passed and not delivered, the droppable ones are skipped: A - s(A-1)
-        for an amplification A >= 1. Takes them to lie evenly, hence approximate.
+        Droppable frames that are not delivered are skipped: A - s(A-1) for an amplification A >= 1.
+        Approximate: assumes that they are evenly distributed.
         """
-        passed = max(0.0, cost.amplification - 1)
-        return cost.amplification - self.droppable_share * passed
+        return cost.amplification - self.droppable_share * max(0.0, cost.amplification - 1)
 
     def throughput(self, cost: DecodeCost) -> float:
-        """Return the frames delivered per second by all workers, when nothing else is slower."""
-        # A frame that two slots want from one decoding is converted once.
+        """Return the frames delivered per second by all workers, if decoding is the bottleneck."""
+        # A frame that one decode delivers to two slots is converted once.
         converted = min(1.0, cost.amplification)
         seconds = (
             self.seconds_per_seek * cost.seeks

@@ -23,19 +23,19 @@ from headrace.sampling.sampler import (
 @answers_names
 @dataclass(frozen=True, kw_only=True)
 class DeltaFrames:
-    """Clips of the frames shown `delta_seconds` from a frame, which another sampler gives.
+    """Clips of the frames shown at `delta_seconds` around each frame of another sampler.
 
         DeltaFrames(delta_seconds=(-0.2, -0.1, 0.0), sampling=ShuffledFrames())
 
-    What lies before the first frame of the video, or of the row of a manifest, is its first frame,
-    what lies behind its last one that; both are marked in `Batch.is_pad`. `FrameTimes` says when a
-    frame is shown. An order delivers int64 [n, deltas] frame ids.
+    Times before the start of the video, or of the manifest's row, give its first frame, times after
+    its end its last; both are marked in `Batch.is_pad`. `FrameTimes` defines when a frame is shown.
+    An order delivers int64 [n, deltas] frame ids.
     """
 
     delta_seconds: tuple[float | Fraction | str, ...]
-    """From the frame, which is 0; below 0: before it. In any order."""
+    """Relative to the sampled frame; below 0: before it. In any order."""
     sampling: Sampler
-    """Gives the frames."""
+    """Sampler of the single frames."""
 
     def __post_init__(self) -> None:
         seconds = seconds_of("delta_seconds", self.delta_seconds)
@@ -49,7 +49,7 @@ class DeltaFrames:
 
     @property
     def traits(self) -> SamplerTraits:
-        """Those of the sampler, and clips."""
+        """The sampler's traits, for clips."""
         traits = self.sampling.traits
         times = ", ".join(map(str, self.delta_seconds))
         return replace(
@@ -59,19 +59,18 @@ class DeltaFrames:
         )
 
     def bind(self, context: SamplerContext) -> Self:
-        """Return this with what its sampler becomes for this use.
+        """Return the same with its sampler bound to the context.
 
         Raises:
-            ConfigError: it is of no such use.
+            ConfigError: as of `bind_sampler`.
         """
         return replace(self, sampling=bind_sampler(self.sampling, context))
 
     def order(self, population: Population, epoch: int) -> EpochOrder:
-        """Return the order of one epoch: as long as that of the sampler.
+        """Return the order of one epoch: as long as the sampler's.
 
         Raises:
-            ConfigError: the population does not say when frames are shown; or the sampler cannot
-                sample from it.
+            ConfigError: the population has no times, or the sampler cannot sample from it.
         """
         population.timed()
         frames = self.sampling.order(population, epoch)

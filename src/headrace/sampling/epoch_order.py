@@ -1,4 +1,4 @@
-"""What every sampler gives: the order of one epoch, computed slot by slot."""
+"""Order of one epoch, computed slot by slot, and each rank's share of it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,31 +11,29 @@ from headrace.errors import ConfigError
 from headrace.units import check_integers, one_of
 
 ClipsAt = Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.bool_]]]
-"""Slots in [0, length) → frame ids, int64 [n, T], and which stand in for others, bool [n, T]."""
+"""Slots in [0, length) → frame ids, int64 [n, T], and which are pads, bool [n, T]."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EpochOrder:
-    """Which frames each slot of one epoch delivers: `order[start:stop]`, `order.at(slots)`.
+    """Frames that each slot of one epoch delivers: `order[start:stop]`, `order.at(slots)`.
 
-    A slot is a place in what the model is given: slot n is the n-th frame (or clip) of the epoch,
-    through all batches and ranks. Any slot can be asked for at any time, in any order; none
-    depends on another having been asked for. So seed, epoch and slot are all there is to resume
-    from, and workers or ranks may come and go.
+    Slot n is the n-th frame (or clip) of the epoch, over all batches and ranks. Slots are computed
+    independently, at any time and in any order. So seed, epoch and slot are a complete state to
+    resume from, also with other numbers of workers or ranks.
     """
 
     length: int
     """Slots in the epoch."""
     frames_at: Callable[[NDArray[np.int64]], NDArray[np.int64]]
-    """Slots in [0, length) → what `at` returns, unchecked."""
+    """Slots in [0, length) → the frame ids that `at` returns, unchecked."""
     is_pad_at: Callable[[NDArray[np.int64]], NDArray[np.bool_]] | None = None
-    """Slots → bool [n, num_frames]: frames of clips that stand in for what the video does not
-    have; None: there are none."""
+    """Slots → bool [n, num_frames]: pads, which replace frames that the video does not have; None:
+    no pads."""
     rows_at: Callable[[NDArray[np.int64]], NDArray[np.int64]] | None = None
-    """Slots → int64 [n]: the row of a manifest that each sample is of; None: samples are of whole
-    videos."""
+    """Slots → int64 [n]: the manifest row of each sample; None: samples are of whole videos."""
     too_short: tuple[int, ...] = ()
-    """Videos that no slot is of, as they are too short for a clip, and were to be skipped."""
+    """Videos without a slot: too short for a clip, and skipped."""
 
     @classmethod
     def of_clips(
@@ -50,8 +48,8 @@ class EpochOrder:
 
         Args:
             length: Slots in the epoch.
-            clips_at: Slots → frame ids, and which of them stand in for others; both [n, T].
-            has_pads: Whether any may.
+            clips_at: Slots → frame ids, and which of them are pads; both [n, T].
+            has_pads: Whether there may be pads.
             too_short: As the field.
         """
         return cls(
@@ -65,11 +63,11 @@ class EpochOrder:
         return self.length
 
     def __getitem__(self, slots: slice) -> NDArray[np.int64]:
-        """Return what is delivered in a range of slots, as `at` does; sliced like a list."""
+        """Return the frame ids of a range of slots, as `at` does; sliced like a list."""
         return self.frames_at(np.arange(*slots.indices(self.length), dtype=np.int64))
 
     def at(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the frame ids delivered in `slots`: int64 [n], or [n, num_frames] of clips.
+        """Return the frame ids of `slots`: int64 [n], or [n, num_frames] for clips.
 
         Raises:
             ConfigError: a slot is outside [0, length).
@@ -83,23 +81,23 @@ class EpochOrder:
 
 
 Remainder = Literal["repeat", "drop"]
-"""What happens to slots that do not share out evenly."""
+"""What happens to slots beyond a multiple of the number of ranks."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shard:
     """One rank's part of every epoch: `order.at(shard.slots(start, stop, len(order)))`.
 
-    The order of the whole epoch is dealt to the ranks, not the videos, so what all ranks deliver
-    together in a step does not depend on their number: splitting videos would make each rank
+    Slots are distributed over the ranks, not videos, so the samples of a step, of all ranks
+    together, do not depend on the number of ranks; with a split of the videos each rank would
     sample from its own few. All ranks get equally many slots.
     """
 
     rank: int = 0
     ranks: int = 1
     remainder: Remainder = "repeat"
-    """`repeat`: the epoch's first slots come again at the end, at most ranks - 1 of them. `drop`:
-    as many of its last slots are left out."""
+    """`repeat`: the epoch's first slots, at most ranks - 1, come again at its end. `drop`: as many
+    of its last slots are left out."""
 
     def __post_init__(self) -> None:
         check_integers(0, rank=self.rank, ranks=self.ranks)
@@ -111,18 +109,18 @@ class Shard:
         one_of(Remainder, remainder=self.remainder)
 
     def count(self, length: int, skip: int = 0) -> int:
-        """Return how many slots each rank gets of an epoch of `length`; the same for all ranks.
+        """Return the slots of each rank in an epoch of `length`; the same for all ranks.
 
-        `skip` slots of the epoch were delivered before, by however many ranks there were.
+        `skip` slots of the epoch were delivered before, by any number of ranks.
         """
-        left = length - skip
-        return left // self.ranks if self.remainder == "drop" else -(-left // self.ranks)
+        remaining = length - skip
+        return remaining // self.ranks if self.remainder == "drop" else -(-remaining // self.ranks)
 
     def slots(self, start: int, stop: int, length: int, skip: int = 0) -> NDArray[np.int64]:
         """Return slots number [start, stop) of this rank, int64 [stop - start] in [0, length).
 
         Raises:
-            ConfigError: this rank does not get that many slots.
+            ConfigError: the rank has fewer slots.
         """
         count = self.count(length, skip)
         if not 0 <= start <= stop <= count:
@@ -130,11 +128,11 @@ class Shard:
                 f"slots [{start}, {stop}) were asked of rank {self.rank}, which has {count} in an "
                 f"epoch of {length} of which {skip} are skipped"
             )
-        return self._places(start, stop, skip) % length
+        return self._positions(start, stop, skip) % length
 
     def is_repeated(self, start: int, stop: int, length: int, skip: int = 0) -> NDArray[np.bool_]:
         """Return which of slots number [start, stop) of this rank were delivered before, bool."""
-        return self._places(start, stop, skip) >= length
+        return self._positions(start, stop, skip) >= length
 
-    def _places(self, start: int, stop: int, skip: int) -> NDArray[np.int64]:
+    def _positions(self, start: int, stop: int, skip: int) -> NDArray[np.int64]:
         return skip + np.arange(start, stop, dtype=np.int64) * self.ranks + self.rank

@@ -1,6 +1,7 @@
-"""Samplers of single frames: in order, with replacement, and each once."""
+"""Frame samplers: in order, with replacement, each once, and weighted."""
 
 import zlib
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,7 +16,14 @@ from headrace.sampling.counter_rng import CounterRng, Feistel, RngStream
 from headrace.sampling.epoch_order import EpochOrder
 from headrace.sampling.population import Population
 from headrace.sampling.sampler import SamplerContext, SamplerTraits
-from headrace.sampling.sampling_weights import Over, checked_over, line_of, over_opened, stretch_of
+from headrace.sampling.sampling_weights import (
+    Over,
+    checked_over,
+    interval_of,
+    line_of,
+    over_opened,
+    shuffled_cells,
+)
 from headrace.units import check_integers
 
 
@@ -32,7 +40,7 @@ class SequentialFrames:
 
     @property
     def traits(self) -> SamplerTraits:
-        """Each frame once at most, in an order without chance."""
+        """Each frame at most once, in a fixed order."""
         return SamplerTraits(identity=repr(self), is_random=False, has_replacement=False)
 
     def order(self, population: Population, epoch: int) -> EpochOrder:
@@ -50,11 +58,11 @@ class SequentialFrames:
 @answers_names
 @dataclass(frozen=True, kw_only=True)
 class UniformFrames:
-    """Frames drawn independently, with replacement: the reference that others are measured by.
+    """Frames drawn independently, with replacement: the reference for all other samplers.
 
-    An epoch has as many draws as there are frames; over frames, about 1 - 1/e of them are seen in
-    it. Over anything else, a frame comes in proportion to its share, and a loss that is meant over
-    frames is biased (`bias.bias` says by how much).
+    An epoch has as many draws as frames; over frames, about 1 - 1/e of them come in it. Over
+    anything else, a frame comes in proportion to its share, and a loss defined over frames is
+    biased (`bias.bias` returns by how much).
     """
 
     over: Over = "frames"
@@ -76,17 +84,17 @@ class UniformFrames:
         )
 
     def bind(self, context: SamplerContext) -> Self:
-        """Return this with the seed asked for, and the weights of the videos that were opened."""
+        """Return the sampler with the requested seed and the weights of the opened videos."""
         return replace(self, over=over_opened(self.over, context), seed=context.seed_for(self.seed))
 
     def order(self, population: Population, epoch: int) -> EpochOrder:
         """Return the order of one epoch: as many slots as frames.
 
         Raises:
-            ConfigError: over seconds, and the population has no durations; or there are not as
-                many weights as videos.
+            ConfigError: over seconds, and the population has no durations; or the number of
+                weights is not that of videos.
         """
-        draws = CounterRng(seed=self.seed, epoch=epoch, purpose=RngStream.FRAME)
+        draws = CounterRng(self.seed, epoch, RngStream.FRAME)
         frames = population.num_frames
         if self.over == "frames":
             return EpochOrder(length=frames, frames_at=lambda slots: draws.integers(slots, frames))
@@ -99,15 +107,15 @@ class UniformFrames:
 class ShuffledFrames:
     """As `UniformFrames`, but without replacement: over frames, each comes exactly once an epoch.
 
-    Random reshuffling: every slot has the same law as under `UniformFrames`, so expected
-    gradients are equal; but the remaining frames depend on those already drawn
-    (`bias.epoch_inflation` says how much).
+    Random reshuffling: every slot has the same law as with `UniformFrames`, so expected gradients
+    are equal; but the remaining frames depend on those already drawn (`bias.epoch_inflation`
+    returns the effect).
 
-    Over anything else, each frame and each video comes as often in an epoch as its share says,
-    rounded up or down. All frames lie on a line, each as long as its share; the line is cut into as
-    many equal cells as there are frames; cells are visited in random order, and each gives what
-    lies at one place in it. The place is uniform, the same for all cells, and another one each
-    epoch; so frames that come less than once an epoch are evenly spaced in it.
+    Over anything else, each frame and each video comes in an epoch as often as its share, rounded
+    up or down. All frames lie on a line, each as long as its share; the line is cut into as many
+    equal cells as there are frames; cells come in random order, and each gives the frame at one
+    position in it. The position is uniform, the same for all cells, and a new one each epoch; so
+    frames that come less than once an epoch are evenly spaced.
     Source: systematic sampling; Madow, Ann. Math. Stat. 20, 1949.
     """
 
@@ -120,7 +128,7 @@ class ShuffledFrames:
 
     @property
     def traits(self) -> SamplerTraits:
-        """A shuffle: what came does not soon come again."""
+        """A shuffle: a frame does not soon come again."""
         return SamplerTraits(
             identity=repr(self),
             is_random=True,
@@ -130,32 +138,24 @@ class ShuffledFrames:
         )
 
     def bind(self, context: SamplerContext) -> Self:
-        """Return this with the seed asked for, and the weights of the videos that were opened."""
+        """Return the sampler with the requested seed and the weights of the opened videos."""
         return replace(self, over=over_opened(self.over, context), seed=context.seed_for(self.seed))
 
     def order(self, population: Population, epoch: int) -> EpochOrder:
         """Return the order of one epoch: a slot per frame. Raises as `UniformFrames` does."""
         frames = population.num_frames
-        shuffle = Feistel(size=frames, draws=self._draws(epoch, RngStream.SHUFFLE))
         if self.over == "frames":
+            shuffle = Feistel(size=frames, draws=CounterRng(self.seed, epoch, RngStream.SHUFFLE))
             return EpochOrder(length=frames, frames_at=shuffle.at)
-        line = line_of(population, self.over)
-        place = self._draws(epoch, RngStream.ROTATION).fractions(0)
-        return EpochOrder(
-            length=frames, frames_at=lambda slots: line((shuffle.at(slots) + place) / frames)
-        )
-
-    def _draws(self, epoch: int, purpose: RngStream) -> CounterRng:
-        return CounterRng(seed=self.seed, epoch=epoch, purpose=purpose)
+        line, cells = line_of(population, self.over), shuffled_cells(frames, self.seed, epoch)
+        return EpochOrder(length=frames, frames_at=lambda slots: line(cells(slots)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Weighted:
-    """Single frames, each as often in an epoch as its share says, rounded up or down.
+    """Single frames, each in an epoch as often as its share of the weights, rounded up or down.
 
-    `ShuffledFrames` over weights, with a weight for each frame: all lie on a line, each as long
-    as its weight, and equal cells of it are visited in random order, at one place in all of them
-    that is another one each epoch.
+    `ShuffledFrames` over weights, with a weight for each frame instead of each video.
     Source: systematic sampling; Madow, Ann. Math. Stat. 20, 1949.
     """
 
@@ -167,7 +167,7 @@ class Weighted:
 
     @property
     def traits(self) -> SamplerTraits:
-        """A frame of a great weight may soon come again."""
+        """A frame of a large weight may soon come again."""
         return SamplerTraits(
             identity=f"Weighted({self._checksum}, length={self.length}, seed={self.seed})",
             is_random=True,
@@ -176,56 +176,46 @@ class Weighted:
         )
 
     def bind(self, context: SamplerContext) -> Self:
-        """Return this with the seed asked for."""
+        """Return the sampler with the requested seed."""
         return replace(self, seed=context.seed_for(self.seed))
 
     def order(self, population: Population, epoch: int) -> EpochOrder:
         """Return the order of one epoch.
 
         Raises:
-            ConfigError: there are not as many weights as frames.
+            ConfigError: the number of weights is not that of frames.
         """
         if len(self.weights) != population.num_frames:
             raise ConfigError(
                 f"one weight is needed for each of {population.num_frames} frames, got "
                 f"{len(self.weights)}"
             )
-        until, length = np.cumsum(self.weights), self.length
-        shuffle = Feistel(size=length, draws=self._draws(epoch, RngStream.SHUFFLE))
-        place = self._draws(epoch, RngStream.ROTATION).fractions(0)
+        ends, cells = np.cumsum(self.weights), shuffled_cells(self.length, self.seed, epoch)
         return EpochOrder(
-            length=length,
-            frames_at=lambda slots: stretch_of(
-                until, (shuffle.at(slots) + place) / length * until[-1]
-            ),
+            length=self.length,
+            frames_at=lambda slots: interval_of(ends, cells(slots) * ends[-1]),
         )
 
     @cached_property
     def _checksum(self) -> int:
         return zlib.crc32(self.weights.tobytes())
 
-    def _draws(self, epoch: int, purpose: RngStream) -> CounterRng:
-        return CounterRng(seed=self.seed, epoch=epoch, purpose=purpose)
-
 
 def balanced(labels: Sequence[Collection[str]]) -> tuple[NDArray[np.float64], int]:
-    """Return weights, float64 [frames], by which each class comes equally often, and a length.
+    """Return weights, float64 [frames], that balance classes, and the slots of an epoch.
 
-    A class is sampled for each with the same share; of it, each frame that has it alike. A frame
-    of several classes may come for each of them; one of none never comes. An epoch has as many
-    slots as there are pairs of a frame and a class of it.
+    Every class has the same share, and all frames of a class have the same share of it. A frame of
+    several classes has a share in each; one of no class never comes. An epoch has as many slots as
+    there are pairs of a frame and one of its classes.
     Source: class-balanced grouping and sampling (CBGS); Zhu et al., arXiv:1908.09492, 2019, which
     draws that many with replacement.
 
     Raises:
         ConfigError: no frame has a class.
     """
-    each = [sorted(set(classes)) for classes in labels]
-    counts: dict[str, int] = {}
-    for classes in each:
-        for name in classes:
-            counts[name] = counts.get(name, 0) + 1
+    frame_classes = [sorted(set(classes)) for classes in labels]
+    counts = Counter(name for classes in frame_classes for name in classes)
     if not counts:
-        raise ConfigError("classes are to be balanced, and no key moment has a label")
-    weights = np.array([sum(1 / counts[name] for name in classes) for classes in each], np.float64)
-    return weights, sum(counts.values())
+        raise ConfigError("classes cannot be balanced: no key moment has a label")
+    shares = [sum(1 / counts[name] for name in classes) for classes in frame_classes]
+    return np.array(shares, np.float64), counts.total()

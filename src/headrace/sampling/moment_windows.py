@@ -1,4 +1,4 @@
-"""Windows: some moments up to each key moment, and samplers of key moments as samplers of those."""
+"""Windows of moments around key moments, the frames of moments, and samplers of windows."""
 
 import zlib
 from collections.abc import Sequence
@@ -15,21 +15,22 @@ from headrace.sampling.population import Population
 from headrace.sampling.sampler import Sampler, SamplerTraits, check_samples
 
 Sync = Literal["index", "nearest", "previous"]
-"""What belongs together: frames of the same `index`; the one `nearest` in time to a frame of the
-reference; or the latest one that is not after it, as a live system would have it."""
+"""The frames of one moment: those of the same `index`; the `nearest` in time to the frame of the
+reference; or the `previous`, the latest not after it, as in a live system."""
 
 OnMissing = Literal["raise", "drop", "mask", "repeat"]
-"""What happens where a camera has no frame: an error, the moment is left out for all cameras, the
-frame is left black and marked, or the camera's last frame comes again, marked."""
+"""What happens where a camera has no frame: an error; the moment is dropped for all cameras; the
+frame is black and marked; or the camera's last frame is repeated and marked."""
 
 MISSING = -1
+"""In place of a frame index: the camera has no frame."""
 
-_SLACK_SECONDS = 1e-6
-"""Times are sums of float64; what differs by less is the same. A tick of 90 kHz is 11e-6."""
+SLACK_SECONDS = 1e-6
+"""Times that differ by less are equal: they are sums of float64. A tick of 90 kHz is 11e-6."""
 
 
 def same_index(length: int, frames: int) -> NDArray[np.int64]:
-    """Return int64 [length]: frame k for moment k; `MISSING` behind the `frames` there are."""
+    """Return int64 [length]: frame k for moment k; `MISSING` beyond the number of `frames`."""
     moments = np.arange(length)
     return np.where(moments < frames, moments, MISSING)
 
@@ -41,36 +42,36 @@ def nearest(
 
     Args:
         moments: float64 [M], seconds, ascending.
-        times: float64 [N], seconds, ascending: when each frame was taken, by the same clock.
-        tolerance: Seconds; no frame so near is `MISSING`.
+        times: float64 [N], seconds, ascending: capture time of each frame, by the same clock.
+        tolerance: Seconds; `MISSING` where no frame is within it.
     """
     _check(times, tolerance)
     after = np.searchsorted(times, moments).clip(0, len(times) - 1)
     before = (after - 1).clip(0)
-    is_before = np.abs(times[before] - moments) <= np.abs(times[after] - moments) + _SLACK_SECONDS
+    is_before = np.abs(times[before] - moments) <= np.abs(times[after] - moments) + SLACK_SECONDS
     return _within(np.where(is_before, before, after), moments, times, tolerance)
 
 
 def previous(
     moments: NDArray[np.float64], times: NDArray[np.float64], tolerance: float
 ) -> NDArray[np.int64]:
-    """Return int64 [moments]: the latest frame that is not after it; arguments as for `nearest`."""
+    """Return int64 [moments]: the latest frame not after it; arguments as for `nearest`."""
     _check(times, tolerance)
-    last = np.searchsorted(times, moments + _SLACK_SECONDS, side="right") - 1
+    last = np.searchsorted(times, moments + SLACK_SECONDS, side="right") - 1
     return np.where(last < 0, MISSING, _within(last.clip(0), moments, times, tolerance))
 
 
 def repeated(frames: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return `frames` int64 [M] with the last one there was in place of each that is missing.
+    """Return `frames`, int64 [M], with each missing one replaced by the last before it.
 
-    Before the first there is, it is the first; where there is none at all, nothing changes.
+    Before the first frame it is the first; where all are missing, nothing changes.
     """
-    there = np.flatnonzero(frames != MISSING)
-    if not len(there):
+    present = np.flatnonzero(frames != MISSING)
+    if not len(present):
         return frames
-    last = np.searchsorted(there, np.arange(len(frames)), side="right") - 1
-    found: NDArray[np.int64] = frames[there[last.clip(0)]]
-    return found
+    last = np.searchsorted(present, np.arange(len(frames)), side="right") - 1
+    filled: NDArray[np.int64] = frames[present[last.clip(0)]]
+    return filled
 
 
 def _within(
@@ -79,7 +80,7 @@ def _within(
     times: NDArray[np.float64],
     tolerance: float,
 ) -> NDArray[np.int64]:
-    return np.where(np.abs(times[frames] - moments) <= tolerance + _SLACK_SECONDS, frames, MISSING)
+    return np.where(np.abs(times[frames] - moments) <= tolerance + SLACK_SECONDS, frames, MISSING)
 
 
 def _check(times: NDArray[np.float64], tolerance: float) -> None:
@@ -90,17 +91,17 @@ def _check(times: NDArray[np.float64], tolerance: float) -> None:
 
 
 RowsOf = tuple[NDArray[np.int64], NDArray[np.bool_]]
-"""int64 [K, T]: the moments of the window of each of K keys, as places in the clip; and bool
-[K, T]: those that stand in for others, which the clip does not have."""
+"""int64 [K, T]: the moments of each of K windows, as indices in the clip; and bool [K, T]: those in
+place of moments that the clip does not have."""
 
 
 def history(keys: NDArray[np.int64], num_moments: int, stride: int) -> RowsOf:
     """Return the `num_moments` moments, `stride` apart, that end at each key.
 
-    Before the beginning of the clip, its first moment stands in.
+    The clip's first moment replaces those before its start.
 
     Args:
-        keys: int64 [K]: places of moments in the clip.
+        keys: int64 [K]: indices of moments in the clip.
         num_moments: T.
         stride: 1 means consecutive.
     """
@@ -116,25 +117,25 @@ def at_deltas(
 ) -> RowsOf:
     """Return the moments nearest to `deltas` after each key.
 
-    Where none is so near, the nearest stands in.
+    Beyond the tolerance, the nearest is marked as a replacement.
 
     Args:
-        keys: int64 [K]: places of moments in the clip.
-        seconds: float64 [M], ascending: when each moment of the clip was.
+        keys: int64 [K]: indices of moments in the clip.
+        seconds: float64 [M], ascending: time of each moment of the clip.
         deltas: T times in seconds; below 0: before the key.
         tolerance: Seconds.
     """
     wanted = seconds[keys][:, None] + np.array(deltas, np.float64)
     rows = nearest(wanted.ravel(), seconds, np.inf).reshape(wanted.shape)
-    return rows, np.abs(seconds[rows] - wanted) > tolerance + _SLACK_SECONDS
+    return rows, np.abs(seconds[rows] - wanted) > tolerance + SLACK_SECONDS
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WindowSampler:
-    """What a sampler gives of key moments, as the frames of the windows that belong to them."""
+    """Sampler of windows: another sampler's key moments, as the frames of their windows."""
 
     sampler: Sampler
-    """Samples key moments as if they were frames, and clips as if they were videos."""
+    """Samples key moments as frames, and clips as videos."""
     keys: Population
     """The key moments of all clips."""
     rows: NDArray[np.int64]
@@ -144,7 +145,7 @@ class WindowSampler:
 
     @property
     def traits(self) -> SamplerTraits:
-        """Those of the sampler, and of which windows; windows that overlap share frames."""
+        """The sampler's traits, for these windows; windows that overlap share frames."""
         traits = self.sampler.traits
         return replace(
             traits,
@@ -160,9 +161,9 @@ class WindowSampler:
         """Return the order of one epoch: int64 [n, T * C]; its rows are the keys.
 
         Raises:
-            ConfigError: the sampler cannot sample from such key moments.
+            ConfigError: the sampler cannot sample from these key moments.
         """
-        del population  # which frames there are is known since the windows were made
+        del population  # the frames are known since the windows were made
         order = self.sampler.order(self.keys, epoch)
 
         def keys_at(slots: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Population: the frames that can be sampled, numbered through all videos."""
+"""Population of frames to sample from, numbered over all videos."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from headrace.sampling.frame_times import FrameTimes, Seconds
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Population:
-    """Frames of many videos under one numbering: `Population.of([index.gop_lengths, ...])`.
+    """Frames of many videos in one numbering: `Population.of([index.gop_lengths, ...])`.
 
-    The *frame id* counts frames through all videos, in their order and in presentation order
-    inside each; the *GOP id* counts GOPs in the same way. Ranges are half-open.
-    Holds 8 bytes a GOP and a video, and 8 a frame only where durations were given. Look-ups
-    bisect; they take and return arrays of any shape.
+    The *frame id* counts frames over all videos, in their order and in presentation order inside
+    each; the *GOP id* counts GOPs in the same way. Ranges are half-open.
+    Takes 8 bytes per GOP and per video, and 8 per frame only with durations. Look-ups bisect; they
+    take and return arrays of any shape.
     """
 
     gop_start: NDArray[np.int64]
@@ -28,9 +28,9 @@ class Population:
     shown_until: NDArray[np.float64] | None = None
     """float64 [frames], ascending: seconds shown up to the end of each frame, videos end to end."""
     times: Sequence[FrameTimes] | None = None
-    """Of each video: when its frames are shown. Needed to sample by time."""
+    """Display times of each video's frames. Needed to sample by time."""
     names: Sequence[str] | None = None
-    """What to call each video in messages; None: by its number."""
+    """Name of each video in messages; None: its number."""
 
     @classmethod
     def of(
@@ -41,15 +41,15 @@ class Population:
         times: Sequence[FrameTimes] | None = None,
         names: Sequence[str] | None = None,
     ) -> "Population":
-        """Number the frames of videos that are each given as the lengths of their GOPs.
+        """Return the population of videos, each given by the lengths of its GOPs.
 
-        `durations_seconds` holds a float64 [frames] for each video: how long each frame is shown,
+        `durations_seconds` holds a float64 [frames] for each video: display duration of each frame,
         at least 0. It is needed only to sample uniformly in time. `times` and `names` are the
-        fields, one of each for each video.
+        fields, one entry per video.
 
         Raises:
-            ConfigError: no video, a video without frames, a GOP shorter than 1, or durations that
-                are not as many as the frames, below 0, or 0 throughout; or not as many times.
+            ConfigError: no video, a video without frames, a GOP shorter than 1; the number of
+                durations or times is not that of frames; or durations are below 0, or all 0.
         """
         if not len(gop_lengths):
             raise ConfigError("at least one video is needed to sample from, got none")
@@ -60,7 +60,7 @@ class Population:
                     f"GOPs of {np.asarray(lengths).tolist()[:8]} frames"
                 )
         frames = np.array([lengths.sum() for lengths in gop_lengths], np.int64)
-        if times is not None and [len(each) for each in times] != frames.tolist():
+        if times is not None and [len(video) for video in times] != frames.tolist():
             raise ConfigError("times must hold one FrameTimes for each video, with all its frames")
         return cls(
             gop_start=_starts(np.concatenate(gop_lengths)),
@@ -96,14 +96,14 @@ class Population:
         return np.diff(self.gop_start)
 
     def name(self, video: int) -> str:
-        """Return what to call a video in messages."""
+        """Return the name of a video in messages."""
         return f"video {video}" if self.names is None else self.names[video]
 
     def timed(self) -> Sequence[FrameTimes]:
-        """Return when the frames of each video are shown.
+        """Return the display times of each video's frames.
 
         Raises:
-            ConfigError: it was not said.
+            ConfigError: the population has none.
         """
         if self.times is None:
             raise ConfigError(
@@ -115,40 +115,43 @@ class Population:
     def shown_after(
         self, video: NDArray[np.int64], index: NDArray[np.int64], seconds: Seconds
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Return which frames are shown at times counted from a frame, int64 and bool [n, T].
+        """Return the indices of frames shown at times relative to a frame, int64 [n, T].
 
-        The second says where the video shows nothing; there the first holds its first or last
-        frame. Some 10 microseconds a video.
+        And where a time is outside the video, bool [n, T]; there the index is that of its first or
+        last frame. Some 10 microseconds a video.
 
         Args:
             video: int64 [n].
-            index: int64 [n]: the frame of each that times are counted from.
+            index: int64 [n]: the frame that times are relative to.
             seconds: T times; below 0: before the frame.
         """
         times = self.timed()
         shown = np.empty((len(video), len(seconds)), np.int64)
         is_outside = np.empty(shown.shape, np.bool_)
-        for each in np.unique(video).tolist():
-            there, of = video == each, times[each]
-            ticks = of.pts[index[there]][:, None] + of.ticks_after(seconds)
-            shown[there], is_outside[there] = of.shown_at(ticks), of.is_outside(ticks)
+        for video_id in np.unique(video).tolist():
+            rows, frame_times = video == video_id, times[video_id]
+            ticks = frame_times.pts[index[rows]][:, None] + frame_times.ticks_after(seconds)
+            shown[rows], is_outside[rows] = (
+                frame_times.shown_at(ticks),
+                frame_times.is_outside(ticks),
+            )
         return shown, is_outside
 
     def video_of(self, frame_ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the number of the video each frame belongs to."""
+        """Return the index of each frame's video."""
         return _bisect(self.video_start, frame_ids)
 
     def gop_of(self, frame_ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the id of the GOP each frame belongs to."""
+        """Return the id of each frame's GOP."""
         return _bisect(self.gop_start, frame_ids)
 
     def locate(self, frame_ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return (video, index) of each frame: which video, and its place in that video."""
+        """Return (video, index) of each frame: its video, and its index in that video."""
         video = self.video_of(frame_ids)
         return video, frame_ids - self.video_start[video]
 
     def frame_ids(self, video: NDArray[np.int64], index: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the ids of the frames at `index` of `video`: what `locate` undoes."""
+        """Return the ids of the frames at `index` of `video`: the inverse of `locate`."""
         ids: NDArray[np.int64] = self.video_start[video] + index
         return ids
 
@@ -164,7 +167,7 @@ def _starts(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
 def _ends(
     durations: Sequence[NDArray[np.float64]], frames: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    counts = [len(each) for each in durations]
+    counts = [len(video) for video in durations]
     if counts != frames.tolist():
         raise ConfigError(
             "durations_seconds must hold one array for each video and one value for each frame; "

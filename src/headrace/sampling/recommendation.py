@@ -1,4 +1,4 @@
-"""Reencode: what proxies, with short GOPs at the size of the model, would cost and gain."""
+"""Recommendations: the best strategy, and the estimated gain of proxies with short GOPs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,30 +11,33 @@ from headrace.sampling.decode_cost import DecodeCost, lookahead_cost, lookahead_
 from headrace.sampling.strategies import Budget, Strategy
 
 SHORT_GOP = 8
-"""Frames: some four are decoded for one; longer GOPs are smaller, and dearer to enter."""
+"""Frames of a GOP: some four are decoded per frame delivered; longer GOPs take less disk, and more
+decoding."""
 
 _BYTES_PER_PIXEL = 0.028
-"""libx264 veryfast, crf 20, 256x256, GOP 8 without B-frames: real clips, 0.0282."""
+"""Bytes per pixel: libx264 veryfast, crf 20, 256x256, GOP 8 without B-frames; clips: 0.0282."""
 _ENTERING_SECONDS = 0.0003
-"""Taken, not measured by itself: to enter a GOP of a proxy, no file is probed and no codec made."""
-_DEARER_SMALL = 2.0
-"""Decoding costs more for each pixel of a small frame: 2.7 ns at 256x256, 1.5 ns at 720p."""
+"""Seconds to enter a GOP of a proxy: no file is probed, no codec made. Assumed, not measured."""
+_SMALL_FRAME_FACTOR = 2.0
+"""Decode time per pixel of a small frame ÷ a large one: 2.7 ns at 256x256, 1.5 ns at 720p."""
 _ENCODING = 4.0
-"""Encoding ÷ decoding of those copies, in CPU time."""
-_LEAST_GAIN = 1.5
-_EPOCHS = 10
+"""CPU time of encoding ÷ decoding of the copies."""
+_MIN_GAIN = 1.5
+"""Throughput from the copies ÷ now, below which they do not pay."""
+_MAX_EPOCHS = 10
+"""Epochs after which they must have paid."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reencode:
-    """An estimate for look-ahead in the same memory; files and times may be off by half."""
+    """Estimate for lookahead in the same memory; file sizes and times may be off by half."""
 
     gop: int
     """Frames in a GOP of the copies."""
     disk_bytes: int
     """Size of the copies."""
     seconds: float
-    """Time to make them, on all cores."""
+    """Seconds to make them, on all cores."""
     before: float
     """Frames per second now."""
     after: float
@@ -44,11 +47,11 @@ class Reencode:
     amplification_after: float
     """The same from the copies."""
     epochs: float | None
-    """Epochs after which the time is earned back; None if never."""
+    """Epochs after which the saved time exceeds the encoding time; None if never."""
     why_not: str
-    """Why it does not pay; empty if it does. It does where GOPs are at least twice as long now,
-    reading gets 1.5 times as fast or more, and the time is earned back in 10 epochs or fewer; never
-    where the target is reached now."""
+    """Why it does not pay; empty if it does: where GOPs are at least twice as long now, reading
+    gets 1.5 times as fast or more, and the time is saved in 10 epochs or fewer; never where the
+    target is reached now."""
 
     @property
     def pays(self) -> bool:
@@ -64,19 +67,19 @@ def reencode(
     target: float | None = None,
     cost: DecodeCost | None = None,
 ) -> Reencode:
-    """Return what it would cost and gain to encode these videos once more.
+    """Return the estimated cost and gain of re-encoding these videos.
 
     Args:
         gop_lengths: int64 [GOPs] of all videos.
-        now: The look-ahead strategy for them; says how large a frame of the copies is.
+        now: The lookahead strategy for them; its budget has the frame size of the copies.
         pixels: Pixels of a frame now, on average.
-        target: Frames per second that the model takes; None means as many as there are.
-        cost: What `now` would cost with the copies; None: by formula, of random frames.
+        target: Frames per second of the model; None means as many as possible.
+        cost: Cost of `now` with the copies; None: by formula, for random frames.
     """
     speed, budget = now.speed, now.budget
     frames = int(gop_lengths.sum())
-    small = budget.frame_bytes / 3
-    decoding = speed.seconds_per_decoded * min(1.0, _DEARER_SMALL * small / pixels)
+    small_pixels = budget.frame_bytes / 3
+    decoding = speed.seconds_per_decoded * min(1.0, _SMALL_FRAME_FACTOR * small_pixels / pixels)
     faster = replace(
         speed,
         seconds_per_decoded=decoding,
@@ -91,32 +94,32 @@ def reencode(
     epochs = seconds / saved if saved > 0 else None
     return Reencode(
         gop=SHORT_GOP,
-        disk_bytes=int(frames * small * _BYTES_PER_PIXEL),
+        disk_bytes=int(frames * small_pixels * _BYTES_PER_PIXEL),
         seconds=seconds,
         before=before,
         after=after,
         amplification_before=now.amplification,
         amplification_after=cost.amplification,
         epochs=epochs,
-        why_not=_why_not(gop_lengths, before, after, epochs, target),
+        why_not=_reason_against(gop_lengths, before, after, epochs, target),
     )
 
 
 def short_gops(frames: int) -> NDArray[np.int64]:
-    """Return the lengths of the GOPs of a copy of so many frames, int64."""
-    whole, rest = divmod(frames, SHORT_GOP)
-    return np.append(np.full(whole, SHORT_GOP), [rest] * (rest > 0)).astype(np.int64)
+    """Return the GOP lengths of a copy of `frames` frames, int64."""
+    full, rest = divmod(frames, SHORT_GOP)
+    return np.append(np.full(full, SHORT_GOP), [rest] * (rest > 0)).astype(np.int64)
 
 
 def _cost_of_copies(frames: int, budget: Budget) -> DecodeCost:
-    """Return the cost of look-ahead in the same memory; below 1 its limits hardly let it come."""
+    """Return the cost of lookahead in the same memory, with an amplification of at least 1."""
     lengths = short_gops(frames)
     ahead = min(lookahead_for(lengths, max(1, budget.later_frames)), 4 * frames)
     cost = lookahead_cost(lengths, ahead)
     return replace(cost, amplification=max(1.0, cost.amplification))
 
 
-def _why_not(
+def _reason_against(
     gop_lengths: NDArray[np.int64],
     before: float,
     after: float,
@@ -128,15 +131,15 @@ def _why_not(
         return f"GOPs are short already: {gop:.0f} frames"
     if target is not None and before >= target:
         return f"look-ahead reaches {target:,.0f} frames/s as it is"
-    if after < _LEAST_GAIN * before:
+    if after < _MIN_GAIN * before:
         return f"look-ahead would be {after / before:.1f} times as fast, too little for the work"
-    if epochs is None or epochs > _EPOCHS:
+    if epochs is None or epochs > _MAX_EPOCHS:
         return f"making them takes as long as {epochs or 0:,.0f} epochs save"
     return ""
 
 
-_ALIKE = 1.05
-"""Predictions that differ by less are not told apart."""
+_TIE = 1.05
+"""Ratio of two predictions below which they count as equal."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,30 +148,32 @@ class Recommendation:
 
     strategy: Strategy
     reaches_target: bool
-    """False if there is a target and no sound strategy reaches it."""
+    """False if there is a target that no sound strategy reaches."""
     why: str
     """In a sentence."""
 
 
 def recommend(strategies: Sequence[Strategy], target: float | None = None) -> Recommendation:
-    """Return the sound strategy that serves training best.
+    """Return the best sound strategy for training.
 
-    With a target in frames per second: the least noise of those that reach it, and where none
-    does, the fastest. Without one the loader is what training waits for, so it is the least noise
-    per second: inflation ÷ throughput. Within 5 %, the one with less noise in steps taken together,
-    and of those that are alike in this, the first.
+    With a target in frames per second: the one with the least noise of those that reach it; if none
+    does, the fastest. Without a target training waits for the loader, so it is the one with the
+    least noise per second: inflation ÷ throughput. Within 5 %, the one with the lower inflation,
+    and of equal ones the first.
 
     Args:
-        strategies: What `compare` gave; the naive one is always sound.
-        target: As it was given there.
+        strategies: From `compare`; the naive one is always sound.
+        target: As for `compare`.
     """
-    sound = [each for each in strategies if each.is_sound]
+    sound = [strategy for strategy in strategies if strategy.is_sound]
     if target is None:
         least = min(map(_noise_per_second, sound))
-        alike = [each for each in sound if _noise_per_second(each) <= least * _ALIKE]
-        best = min(alike, key=lambda s: (s.inflation, s.inflation_at))
-        return Recommendation(strategy=best, reaches_target=True, why=_least_noise(best, sound))
-    reaching = [each for each in sound if each.frames_per_second >= target]
+        ties = [strategy for strategy in sound if _noise_per_second(strategy) <= least * _TIE]
+        best = min(ties, key=lambda s: (s.inflation, s.inflation_at))
+        return Recommendation(
+            strategy=best, reaches_target=True, why=_explain_least_noise(best, sound)
+        )
+    reaching = [strategy for strategy in sound if strategy.frames_per_second >= target]
     if not reaching:
         best = max(sound, key=lambda s: (s.frames_per_second, -s.inflation_at))
         why = (
@@ -177,48 +182,48 @@ def recommend(strategies: Sequence[Strategy], target: float | None = None) -> Re
         )
         return Recommendation(strategy=best, reaches_target=False, why=why)
     best = min(reaching, key=lambda s: (s.inflation, s.inflation_at, -s.frames_per_second))
-    return Recommendation(strategy=best, reaches_target=True, why=_calmest(best, sound, target))
+    return Recommendation(
+        strategy=best, reaches_target=True, why=_explain_target(best, sound, target)
+    )
 
 
 def _noise_per_second(strategy: Strategy) -> float:
     return strategy.inflation / strategy.frames_per_second
 
 
-def _least_noise(best: Strategy, sound: Sequence[Strategy]) -> str:
-    """Say why `best` has the least noise per second."""
+def _explain_least_noise(best: Strategy, sound: Sequence[Strategy]) -> str:
+    """Return why `best` has the least noise per second."""
     if best.inflation > 1:
         exact = max((s for s in sound if s.inflation == 1), key=lambda s: s.frames_per_second)
+        even = _break_even_rho(best, exact)
+        condition = f"as long as rho is below {even:.2f}" if even < 1 else "whatever rho is"
         return (
             f"{_times(best, exact)} as fast as {exact.name}, and over many steps only "
-            f"{best.inflation:.1f} times as noisy: the speed outweighs the noise"
-            f"{_as_long_as(_even(best, exact))}"
+            f"{best.inflation:.1f} times as noisy: the speed outweighs the noise, "
+            f"{condition}"
         )
-    why = f"nothing without correlation is clearly faster{_calmer(best)}"
-    rivals = [each for each in sound if each.inflation > 1]
+    why = f"nothing without correlation is clearly faster{_shuffle_note(best)}"
+    rivals = [strategy for strategy in sound if strategy.inflation > 1]
     if not rivals:
         return why
     rival = rivals[0]
-    if rival.frames_per_second < best.frames_per_second * _ALIKE:
+    if rival.frames_per_second < best.frames_per_second * _TIE:
         return f"{why}; {rival.name} would be no faster"
     return (
         f"{why}; {rival.name} would be {_times(rival, best)} as fast but, over many steps, "
-        f"{rival.inflation:.1f} times as noisy{_unless(_even(rival, best), rival)}"
+        f"{rival.inflation:.1f} times as noisy{_turning_point(rival, best)}"
     )
 
 
-def _even(bursts: Strategy, exact: Strategy) -> float:
-    """Return the ρ at which bursts are as many times as noisy as they are faster: 1 + (m-1)ρ."""
+def _break_even_rho(bursts: Strategy, exact: Strategy) -> float:
+    """Return the ρ at which the noise of bursts, 1 + (m-1)ρ, equals their speed-up."""
     return (bursts.frames_per_second / exact.frames_per_second - 1) / _mates(bursts)
 
 
-def _as_long_as(even: float) -> str:
-    return f", as long as rho is below {even:.2f}" if even < 1 else ", whatever rho is"
-
-
-def _unless(even: float, bursts: Strategy) -> str:
-    """Say which ρ would turn it, if it is one below that which was taken."""
-    taken = (bursts.inflation - 1) / _mates(bursts)
-    return f"; they would pay where rho is below {even:.2f}" if even < taken else ""
+def _turning_point(bursts: Strategy, exact: Strategy) -> str:
+    """Return the ρ at which bursts would be better, if it is below the assumed one."""
+    even, assumed = _break_even_rho(bursts, exact), (bursts.inflation - 1) / _mates(bursts)
+    return f"; they would pay where rho is below {even:.2f}" if even < assumed else ""
 
 
 def _mates(bursts: Strategy) -> int:
@@ -226,10 +231,10 @@ def _mates(bursts: Strategy) -> int:
     return bursts.sampler.frames_per_burst - 1
 
 
-def _calmest(best: Strategy, sound: Sequence[Strategy], target: float) -> str:
-    """Say why `best` has the least noise of those that reach the target."""
+def _explain_target(best: Strategy, sound: Sequence[Strategy], target: float) -> str:
+    """Return why `best` has the least noise of the strategies that reach the target."""
     if best.inflation == 1:
-        return f"it reaches {target:,.0f} frames/s without any correlation{_calmer(best)}"
+        return f"it reaches {target:,.0f} frames/s without any correlation{_shuffle_note(best)}"
     exact = max((s for s in sound if s.inflation == 1), key=lambda s: s.frames_per_second)
     return (
         f"the least correlation that reaches {target:,.0f} frames/s; {exact.name}, which has none, "
@@ -237,8 +242,8 @@ def _calmest(best: Strategy, sound: Sequence[Strategy], target: float) -> str:
     )
 
 
-def _calmer(best: Strategy) -> str:
-    is_calmer = best.inflation_at < 1 / _ALIKE
+def _shuffle_note(best: Strategy) -> str:
+    is_calmer = best.inflation_at < 1 / _TIE
     return ", and a shuffle makes gradients calmer than draws do" if is_calmer else ""
 
 

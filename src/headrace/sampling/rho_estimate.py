@@ -1,4 +1,4 @@
-"""Measuring what `bias` predicts: ρ from features, and mates from batches."""
+"""Estimates from data: ρ from features, mates from batches, sums by a block bootstrap."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
 
-TAKEN_RHO: Final = 0.95
-"""Correlation of the gradients of two frames of one burst. Cautious: features of 8
+DEFAULT_RHO: Final = 0.95
+"""Assumed correlation of the gradients of two frames of one burst. Cautious: features of 8
 neighbouring frames of real clips gave 0.933 to 0.959 (`docs/explanation/sampling.md`, measured by
 `benchmarks/bench_correlation.py`), and gradients usually correlate less. Where they do, bursts are
-worth more than is predicted with it."""
+better than predicted with it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RhoEstimate:
-    """An estimated value and its 95 % interval."""
+    """Estimate of ρ with its 95 % interval."""
 
     value: float
     low: float
@@ -40,9 +40,9 @@ def burst_correlation(
 
     Args:
         features: [n, D], per-frame gradients, a random projection of them, or a proxy such as
-            features or small pictures, which correlate more.
-        burst: [n], the burst each frame is of; two or more must remain without any one video.
-        video: [n], the video each frame is of.
+            features or small images, which correlate more.
+        burst: [n], the burst of each frame; two or more must remain without any one video.
+        video: [n], the video of each frame.
 
     Raises:
         ConfigError: too few bursts, frames or videos, or features without any variance.
@@ -51,31 +51,31 @@ def burst_correlation(
     if len(videos) < 2:
         raise ConfigError("bursts of at least 2 videos are needed for an interval, got 1")
     return _jackknife(
-        lambda kept: _anova(features[kept], burst[kept]), [video != left_out for left_out in videos]
+        lambda rows: _anova(features[rows], burst[rows]), [video != omitted for omitted in videos]
     )
 
 
 def measured_mate_lags(
     gops: NDArray[np.int64], gop_lengths: NDArray[np.int64], lags: int
 ) -> NDArray[np.float64]:
-    """Return the p of `bias.mate_lags` as seen in batches: float64 [lags], k from 0.
+    """Return the p of `bias.mate_lags` as counted in batches: float64 [lags], k from 0.
 
-    Counts pairs of frames of one GOP in the same batch and in batches k apart, and takes off those
-    that independent bursts give: p_k = 2 (pairs - n_k q) / (B (1 - q)), q = Σ (g/F)², n_0 =
+    Counts pairs of frames of one GOP in the same batch and in batches k apart, minus those expected
+    of independent bursts: p_k = 2 (pairs - n_k q) / (B (1 - q)), q = Σ (g/F)², n_0 =
     B(B-1)/2, n_k = B². Unbiased for independent bursts, low by O(m B/F) for each frame once.
-    Successive batches are correlated: take its error from separate epochs.
+    Successive batches are correlated: estimate its error from separate epochs.
 
     Args:
         gops: [batches, B], the GOP id of each delivered frame.
         gop_lengths: [GOPs].
-        lags: How many lags; at most as many as batches.
+        lags: Number of lags; at most that of batches.
     """
     size = gops.shape[1]
-    by_chance = float(((gop_lengths / gop_lengths.sum()) ** 2).sum())
-    found = np.array([_same(gops, lag) for lag in range(lags)])
+    chance = float(((gop_lengths / gop_lengths.sum()) ** 2).sum())
+    pairs = np.array([_count_pairs(gops, lag) for lag in range(lags)])
     possible = np.full(lags, float(size * size))
     possible[0] = size * (size - 1) / 2
-    return np.asarray(2 * (found - possible * by_chance) / (size * (1 - by_chance)))
+    return np.asarray(2 * (pairs - possible * chance) / (size * (1 - chance)))
 
 
 def _anova(features: NDArray[np.float64], burst: NDArray[np.int64]) -> float:
@@ -83,8 +83,8 @@ def _anova(features: NDArray[np.float64], burst: NDArray[np.int64]) -> float:
     frames, bursts = len(features), len(sizes)
     if bursts < 2 or frames == bursts:
         raise ConfigError(
-            f"at least 2 bursts, one of them of 2 frames, are needed for each leaving-out of a "
-            f"video; got {bursts} bursts of {frames} frames in all"
+            f"at least 2 bursts, one of them of 2 frames, must remain without any one video; got "
+            f"{bursts} bursts of {frames} frames in all"
         )
     sums = np.zeros((bursts, features.shape[1]))
     np.add.at(sums, member, features)
@@ -93,18 +93,18 @@ def _anova(features: NDArray[np.float64], burst: NDArray[np.int64]) -> float:
     within = ((features - means[member]) ** 2).sum() / (frames - bursts)
     typical = (frames - sizes @ sizes / frames) / (bursts - 1)
     if not between + within > 0:
-        raise ConfigError("all features are alike: there is no variance to share out")
+        raise ConfigError("all features are equal: they have no variance to divide")
     return float((between - within) / (between + (typical - 1) * within))
 
 
 def _jackknife(
-    statistic: Callable[[NDArray[np.bool_] | slice], float], kept: list[NDArray[np.bool_]]
+    statistic: Callable[[NDArray[np.bool_] | slice], float], subsets: list[NDArray[np.bool_]]
 ) -> RhoEstimate:
     value = statistic(slice(None))
-    replicates = [_fisher(statistic(each)) for each in kept]
-    spread = sqrt((len(kept) - 1) * float(np.var(replicates)))
+    replicates = [_fisher(statistic(rows)) for rows in subsets]
+    spread = sqrt((len(subsets) - 1) * float(np.var(replicates)))
     centre = _fisher(value)
-    reach = _student_975(len(kept) - 1) * spread
+    reach = _student_975(len(subsets) - 1) * spread
     return RhoEstimate(value=value, low=tanh(centre - reach), high=tanh(centre + reach))
 
 
@@ -124,7 +124,7 @@ def _fisher(rho: float) -> float:
     return atanh(min(max(rho, -1 + 1e-12), 1 - 1e-12))
 
 
-def _same(gops: NDArray[np.int64], lag: int) -> float:
+def _count_pairs(gops: NDArray[np.int64], lag: int) -> float:
     """Return the mean number of pairs of frames of one GOP, between batches `lag` apart."""
     pairs = [
         (batch[:, None] == later).sum()
@@ -132,3 +132,31 @@ def _same(gops: NDArray[np.int64], lag: int) -> float:
     ]
     mean = float(np.mean(pairs))
     return (mean - gops.shape[1]) / 2 if lag == 0 else mean
+
+
+def resampled_sums(
+    columns: NDArray[np.float64], block: int, draws: int, seed: int
+) -> NDArray[np.float64]:
+    """Return sums of columns over steps that are redrawn, with replacement, in blocks.
+
+    A block is `block` consecutive steps, from any step on, wrapping around at the end (circular
+    block bootstrap: Politis and Romano 1992): correlated neighbours are drawn together, so the sums
+    have the spread of the series itself.
+
+    Args:
+        columns: float64 [steps, columns].
+        block: Steps in a block, >= 1.
+        draws: Number of redrawn series.
+        seed: Equal seeds give equal sums.
+
+    Returns:
+        float64 [draws, columns]: sums over at least `steps` steps, the same number in every draw.
+        Takes 8 * draws * steps / block bytes of memory for a moment.
+    """
+    steps = len(columns)
+    circle = np.concatenate([columns, columns[: block - 1]])
+    ends = np.concatenate([np.zeros((1, columns.shape[1])), np.cumsum(circle, axis=0)])
+    sums = ends[block:] - ends[:-block]
+    starts = np.random.default_rng(seed).integers(0, steps, (draws, -(-steps // block)))
+    # One column at a time, so that reads are from contiguous memory.
+    return np.stack([np.ascontiguousarray(column)[starts].sum(axis=1) for column in sums.T], axis=1)

@@ -1,4 +1,4 @@
-"""Rows: parts of videos that are sampled as if each were a video of its own."""
+"""Rows of a manifest: parts of videos, sampled as if each were a video of its own."""
 
 import zlib
 from collections.abc import Callable
@@ -15,52 +15,52 @@ from headrace.sampling.sampler import Sampler, SamplerTraits
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Rows:
-    """Parts of videos, which may overlap, as a population of their own: one video for each row.
+    """Parts of videos, which may overlap, as a population of their own: one video per row.
 
-    So every sampler samples from rows as it does from videos: each once, in proportion to weights,
-    clips inside a row. What it gives are ids in that population; `frames_of` makes them ids of the
-    frames that there are, so that two rows that share a frame decode it once.
+    So every sampler samples from rows as from videos: each once, in proportion to weights, clips
+    inside a row. It returns ids in that population; `frames_of` converts them to ids of the videos'
+    frames, so that a frame in two rows is decoded once.
     """
 
     number: NDArray[np.int64]
-    """int64 [rows]: place of each row in the manifest that was given."""
+    """int64 [rows]: index of each row in the given manifest."""
     first: NDArray[np.int64]
-    """int64 [rows]: id, among all frames of all videos, of the first frame of each row."""
+    """int64 [rows]: frame id, over all videos, of each row's first frame."""
     population: Population
-    """The frames of all rows; what lies in two of them counts twice."""
+    """The frames of all rows; a frame in two rows counts twice."""
     timed: Callable[[], Population]
-    """Returns the same with durations."""
+    """Returns the population with durations."""
 
     @cached_property
     def checksum(self) -> int:
-        """A number that other rows, or another order of them, are most unlikely to share."""
+        """Checksum of the rows and their order."""
         lengths = self.population.frames_per_video
-        return zlib.crc32(b"".join(each.tobytes() for each in (self.number, self.first, lengths)))
+        return zlib.crc32(b"".join(array.tobytes() for array in (self.number, self.first, lengths)))
 
     def timed_population(self) -> Population:
         """Return the population with durations, to sample uniformly in time."""
         return self.timed()
 
-    def frames_of(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the ids, among all frames of all videos, of ids in the population of rows."""
-        row, index = self.population.locate(places)
+    def frames_of(self, row_frames: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the frame ids, over all videos, of ids in the population of rows."""
+        row, index = self.population.locate(row_frames)
         frames: NDArray[np.int64] = self.first[row] + index
         return frames
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowSampler:
-    """What a sampler gives of rows, as frames of the videos that they are parts of."""
+    """Sampler of rows: another sampler's frames of rows, as frames of their videos."""
 
     sampler: Sampler
-    """Samples the rows as if they were videos."""
+    """Samples rows as videos."""
     rows: Rows
     population: Population
-    """That of the rows, with durations if the sampler needs them."""
+    """The population of rows, with durations if the sampler needs them."""
 
     @property
     def traits(self) -> SamplerTraits:
-        """Those of the sampler, and of which rows."""
+        """The sampler's traits, for these rows."""
         traits = self.sampler.traits
         return replace(
             traits,
@@ -70,17 +70,17 @@ class RowSampler:
         )
 
     def order(self, population: Population, epoch: int) -> EpochOrder:
-        """Return the order of one epoch: which frames of `population`, that of the videos.
+        """Return the order of one epoch, in frames of `population`, that of the videos.
 
         Raises:
-            ConfigError: the sampler cannot sample from such rows.
+            ConfigError: the sampler cannot sample from these rows.
         """
-        del population  # what rows are parts of is known since they were opened
+        del population  # the rows hold ids of its frames
         order, rows = self.sampler.order(self.population, epoch), self.rows
 
         def rows_at(slots: NDArray[np.int64]) -> NDArray[np.int64]:
-            places = order.frames_at(slots)
-            first = places if places.ndim == 1 else places[:, 0]
+            row_frames = order.frames_at(slots)
+            first = row_frames if row_frames.ndim == 1 else row_frames[:, 0]
             return rows.number[rows.population.video_of(first)]
 
         return replace(

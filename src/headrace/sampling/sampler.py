@@ -1,4 +1,4 @@
-"""Sampler: what is needed to know of a way of sampling, whoever wrote it."""
+"""Interface of samplers: protocol, traits, context, and checks of user-written samplers."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
@@ -12,73 +12,73 @@ from headrace.sampling.population import Population
 from headrace.units import check_integers
 
 SampleKind = Literal["single frames", "clips"]
-"""What a sampler gives: samples of one frame each, or of `SamplerTraits.num_frames`."""
+"""Kind of samples: one frame each, or clips of `SamplerTraits.num_frames`."""
 
 _ADDRESS = " at 0x"
-"""In what `repr` says of an object that has none of its own."""
+"""Part of the default `repr` of an object."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SamplerTraits:
-    """What a sampler says of itself; the same for every epoch and every set of videos."""
+    """Properties of a sampler, equal for every epoch and every set of videos."""
 
     identity: str
-    """Samplers of one identity give the same orders of the same videos: a state is resumed only
-    where it is the same. Of a dataclass, `repr(self)`."""
+    """Samplers of one identity return equal orders for equal videos; a state is resumed only with
+    its own identity. For a dataclass: `repr(self)`."""
     is_random: bool
-    """Whether another epoch, or another seed, has another order."""
+    """Whether the order depends on the epoch or the seed."""
     has_replacement: bool
-    """Whether a frame may come again soon after it came. Then fewer frames fill the memory that
-    the engine may use, and it looks further ahead."""
+    """Whether a frame may soon come again. Then a window of requests holds fewer different frames,
+    and the engine looks further ahead in the same memory."""
     num_frames: int | None = None
-    """Frames of a clip, where samples are clips; None: samples are single frames."""
+    """Frames of a clip; None: samples are single frames."""
     seed: int | None = None
-    """What its random draws begin from; None: it has no seed."""
+    """Seed of its random draws; None: it has no seed."""
     needs_durations: bool = False
-    """Whether it asks for `Population.shown_until`, which takes 8 bytes a frame."""
+    """Whether it reads `Population.shown_until`, which takes 8 bytes a frame."""
     frames_needed: int = 1
     """Frames that each video must have."""
     spans_videos: bool = False
-    """Whether a clip may have frames of several videos, as a window of several cameras has."""
+    """Whether a clip may have frames of several videos, as a window of several cameras."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.identity, str) or not self.identity or _ADDRESS in self.identity:
             raise ConfigError(
-                "the identity of a sampler is a text that is the same in the next run, got "
+                "the identity of a sampler must be a text that is equal in the next run, got "
                 f"{self.identity!r}; name all that its order depends on, such as 'every 10th'"
             )
         check_integers(1, num_frames=self.num_frames, frames_needed=self.frames_needed)
         check_integers(0, seed=self.seed)
 
     def seed_or(self, other: int) -> int:
-        """Return the sampler's seed, or another where it has none."""
+        """Return the sampler's seed, or `other` where it has none."""
         return other if self.seed is None else self.seed
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SamplerContext:
-    """What a sampler is about to be used for."""
+    """What a loader binds a sampler to: its videos, seed, batch size and ranks."""
 
     videos: NDArray[np.int64]
-    """int64 [videos]: places, in the list that was given, of those that could be opened."""
+    """int64 [videos]: indices, in the given list, of the videos that could be opened."""
     videos_given: int
     """Videos in that list."""
     paths: tuple[str, ...] = ()
-    """Those of `videos`, as they were given; none where that is not known."""
+    """Paths of `videos`, as they were given; empty where they are unknown."""
     seed: int | None = None
-    """The one that was asked for; None: the sampler keeps its own."""
+    """The requested seed; None: the sampler keeps its own."""
     batch_size: int | None = None
-    """Samples in a batch of each rank; None: not known."""
+    """Samples in a batch of each rank; None: unknown."""
     ranks: int = 1
     """Processes that share an epoch."""
 
     def seed_for(self, own: int) -> int:
-        """Return the seed that was asked for, or the sampler's own."""
+        """Return the requested seed, or the sampler's own."""
         return own if self.seed is None else self.seed
 
 
 class Sampler(Protocol):
-    """Which frames, in which order; never how they are decoded. A value that does not change.
+    """Which frames, in which order; not how they are decoded. An immutable value.
 
     Any class with these two members is one:
 
@@ -89,44 +89,44 @@ class Sampler(Protocol):
                 length = -(-population.num_frames // 10)
                 return EpochOrder(length=length, frames_at=lambda n: n * 10)
 
-    One that is to take a loader's `seed`, has something for each video, or limits batches is an
-    `BindableSampler` too.
+    A sampler that takes a loader's `seed`, has values for each video, or limits batches is also a
+    `BindableSampler`.
     """
 
     @property
     def traits(self) -> SamplerTraits:
-        """What it says of itself."""
+        """Its properties."""
 
     def order(self, population: Population, epoch: int) -> EpochOrder:
-        """Return the order of one epoch: how many samples it has, and which.
+        """Return the order of one epoch: its length and its samples.
 
         Args:
             population: The frames of the videos that could be opened.
-            epoch: Counted from 0; another one has another order, if there is a choice.
+            epoch: Counted from 0; each has its own order, if the sampler is random.
 
         Raises:
-            ConfigError: the sampler cannot sample from such a population.
+            ConfigError: the sampler cannot sample from this population.
         """
 
 
 @runtime_checkable
 class BindableSampler(Sampler, Protocol):
-    """A sampler that depends on what it is used for."""
+    """Sampler that depends on the context of its use."""
 
     def bind(self, context: SamplerContext) -> Sampler:
-        """Return the sampler for this use: with its seed, and what belongs to its videos.
+        """Return the sampler with the context's seed, and with its values for the context's videos.
 
         Raises:
-            ConfigError: it is of no such use.
+            ConfigError: it cannot be used in this context.
         """
 
 
 def bind_sampler(sampler: Sampler, context: SamplerContext) -> Sampler:
-    """Return a sampler for a use, after a look at whether it is one.
+    """Return a sampler bound to a context, after checking its members.
 
     Raises:
-        ConfigError: it lacks a member of `Sampler`; it is of no such use; or a seed is asked of one
-            that has another, or takes none, and is random.
+        ConfigError: it lacks a member of `Sampler`; it cannot be used in this context; or a seed is
+            requested, and it has another one, or is random and takes none.
     """
     check_members(sampler)
     own = sampler.traits.seed
@@ -147,61 +147,61 @@ def bind_sampler(sampler: Sampler, context: SamplerContext) -> Sampler:
 
 
 def check_kind(sampler: Sampler, kind: SampleKind, *, taker: str, instead: str) -> None:
-    """Check that a sampler gives what its taker needs.
+    """Check that a sampler has samples of a kind.
 
     Args:
-        sampler: What was given.
-        kind: What it must give.
-        taker: What to call the taker in the message.
+        sampler: The sampler.
+        kind: The kind of samples that is needed.
+        taker: Name, in the message, of what needs it.
         instead: What to do, in the message.
 
     Raises:
-        ConfigError: it gives the other kind, or lacks a member of `Sampler`.
+        ConfigError: it has samples of the other kind, or lacks a member of `Sampler`.
     """
     check_members(sampler)
-    given: SampleKind = "single frames" if sampler.traits.num_frames is None else "clips"
-    if given != kind:
+    actual: SampleKind = "single frames" if sampler.traits.num_frames is None else "clips"
+    if actual != kind:
         raise ConfigError(
-            f"{taker} needs a sampler of {kind}, and {_name(sampler)} gives {given}; {instead}"
+            f"{taker} needs a sampler of {kind}, and {_name(sampler)} gives {actual}; {instead}"
         )
 
 
 def check_order(order: EpochOrder, sampler: Sampler, population: Population) -> None:
-    """Check that an order is one, by its length and its first sample.
+    """Check the type, the length and the first sample of an order.
 
     Raises:
-        ConfigError: it is none, has no sample, or its samples are not what the sampler says.
+        ConfigError: it is no `EpochOrder`, has no sample, or its samples contradict the traits.
     """
     name = _name(sampler)
     if not isinstance(order, EpochOrder):
-        raise ConfigError(f"{name}.order must return an Order, got {type(order).__name__}")
+        raise ConfigError(f"{name}.order must return an EpochOrder, got {type(order).__name__}")
     if not len(order):
-        raise ConfigError(f"{name} has no sample in an epoch; it must have one or more")
+        raise ConfigError(f"{name} has no sample in an epoch; it needs one or more")
     first = np.asarray(order[:1])
     num_frames = sampler.traits.num_frames
     shape, kind = ((1,), "frames") if num_frames is None else ((1, num_frames), "clips")
     if first.dtype != np.int64 or first.shape != shape:
         raise ConfigError(
-            f"{name} says in its traits that it samples {kind}, so one slot is int64 {[*shape]}; "
-            f"its order gives {first.dtype} {[*first.shape]}; see num_frames of SamplerTraits"
+            f"the traits of {name} are those of {kind}, so one slot is int64 {[*shape]}; its order "
+            f"gives {first.dtype} {[*first.shape]}; see num_frames of SamplerTraits"
         )
     check_samples(first, sampler, population)
 
 
 def check_samples(frames: NDArray[np.int64], sampler: Sampler, population: Population) -> None:
-    """Check that samples, int64 [n] or [n, T], are frames there are, and each clip of one video.
+    """Check that samples, int64 [n] or [n, T], are frame ids in range, and each clip of one video.
 
-    Microseconds for a batch.
+    Takes microseconds for a batch.
 
     Raises:
-        ConfigError: they are not; says which.
+        ConfigError: one is not; names it.
     """
     if not frames.size:
         return
     if frames.min() < 0 or frames.max() >= population.num_frames:
         raise ConfigError(
             f"{_name(sampler)} gives frame {frames.max() if frames.min() >= 0 else frames.min()}; "
-            f"frame ids are at least 0 and below {population.num_frames}, through all videos"
+            f"frame ids must be in [0, {population.num_frames}), over all videos"
         )
     if frames.ndim == 1 or sampler.traits.spans_videos:
         return
@@ -213,8 +213,8 @@ def check_samples(frames: NDArray[np.int64], sampler: Sampler, population: Popul
         clip = frames[strays][0]
         raise ConfigError(
             f"{_name(sampler)} gives a clip from frame {clip[0]} to {clip[-1]}, with frames of "
-            f"videos {np.unique(population.video_of(clip)).tolist()}; a clip is of one video: see "
-            "Population.video_start"
+            f"videos {np.unique(population.video_of(clip)).tolist()}; a clip must be of one video: "
+            "see Population.video_start"
         )
 
 
@@ -222,15 +222,15 @@ def check_members(sampler: object) -> None:
     """Check that an object is a sampler.
 
     Raises:
-        ConfigError: it lacks a member of `Sampler`; says which.
+        ConfigError: it lacks a member of `Sampler`; names it.
     """
     name = _name(sampler)
     if isinstance(sampler, type):
-        raise ConfigError(f"a sampler is needed, and {name} is a class; call it: {name}(...)")
-    lacks = [each for each in ("traits", "order") if not hasattr(sampler, each)]
-    if lacks:
+        raise ConfigError(f"{name} is a class, not a sampler; call it: {name}(...)")
+    missing = [f"`{member}`" for member in ("traits", "order") if not hasattr(sampler, member)]
+    if missing:
         raise ConfigError(
-            f"{name} is no sampler: it has no {' and no '.join(f'`{each}`' for each in lacks)}; "
+            f"{name} is no sampler: it has no {' and no '.join(missing)}; "
             "give one such as UniformFrames(), or add what is missing (see headrace.Sampler)"
         )
     traits = sampler.traits  # type: ignore[attr-defined]
@@ -240,7 +240,7 @@ def check_members(sampler: object) -> None:
             "an attribute, not a method"
         )
     if not callable(sampler.order):  # type: ignore[attr-defined]
-        raise ConfigError(f"`order` of {name} must be a method (population, epoch) -> Order")
+        raise ConfigError(f"`order` of {name} must be a method (population, epoch) -> EpochOrder")
 
 
 def _name(sampler: object) -> str:

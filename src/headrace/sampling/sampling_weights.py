@@ -1,4 +1,4 @@
-"""Weights: how often each video comes beside the others, by its place or by its path."""
+"""Weights of videos, by position or by path, and sampling in proportion to them."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -30,29 +30,29 @@ Weights = (
     | Mapping[Path, float]
     | Mapping[Source, float]
 )
-"""How often each video, or row of a manifest, comes beside the others; finite, 0 and more, not all
-0. Numbers in the order of videos, those that cannot be opened among them: a list, a tuple, a NumPy
-array or a tensor. Or a mapping from paths as they were given: videos without a weight are an error,
-paths that are not sampled are passed over, and all rows of a video have its weight."""
+"""Relative frequency of each video, or row of a manifest; finite, >= 0, not all 0. Numbers in the
+order of the given videos, including those that cannot be opened: a list, a tuple, a NumPy array or
+a tensor. Or a mapping from paths as they were given: a video without a weight is an error, paths of
+other videos are ignored, and all rows of a video have its weight."""
 
 Over = _Word | Weights
 """What sampling is uniform over.
 
-- `frames`: every frame alike, so that long videos come more often than short ones.
-- `seconds`: every moment alike, so that a frame comes in proportion to how long it is shown.
-- `videos`: every video alike, so that frames of short videos come more often than others.
-- weights (`Weights`): videos in proportion to them, and the frames of a video alike.
+- `frames`: frames are equally likely, so long videos come more often than short ones.
+- `seconds`: moments are equally likely, so a frame comes in proportion to its display duration.
+- `videos`: videos are equally likely, so frames of short videos come more often than others.
+- weights (`Weights`): videos in proportion to them; frames of a video are equally likely.
 """
 
 Line = Callable[[NDArray[np.float64]], NDArray[np.int64]]
-"""Places in [0, 1) on the line → ids of the frames that lie there."""
+"""Positions in [0, 1) on the line → frame ids."""
 
 
 def checked_over(over: object) -> Over:
-    """Return it as it is kept: a word, or weights.
+    """Return `over` in its stored form: a word, or checked weights.
 
     Raises:
-        ConfigError: it is no such word, and no weights.
+        ConfigError: it is another word, or weights that `checked_weights` refuses.
     """
     if isinstance(over, str) and over in _WORDS:
         return _WORDS[_WORDS.index(over)]
@@ -65,10 +65,10 @@ def checked_over(over: object) -> Over:
 
 
 def over_opened(over: Over, context: SamplerContext) -> Over:
-    """Return `over` with the weights of those videos only that could be opened.
+    """Return `over` with the weights of the opened videos only.
 
     Raises:
-        ConfigError: one of them has no weight, or none has one above 0.
+        ConfigError: one of them has no weight, or all their weights are 0.
     """
     if isinstance(over, str):
         return over
@@ -77,71 +77,81 @@ def over_opened(over: Over, context: SamplerContext) -> Over:
 
 
 def line_of(population: Population, over: Over) -> Line:
-    """Return the line on which every frame has its share, in the order of frame ids.
+    """Return the line on which every frame has its share as length, in the order of frame ids.
 
     Raises:
-        ConfigError: `seconds`, and the population has no durations; or there are not as many
-            weights as videos.
+        ConfigError: `over` is `seconds`, and the population has no durations; or the number of
+            weights is not that of videos.
     """
     if over == "seconds":
         return _line_of_seconds(population)
+    weights = np.ones(population.num_videos)
     if over == "frames":
-        return _line_of_videos(population, population.frames_per_video.astype(np.float64))
-    weights = None if over == "videos" else weights_in_order(over, population.num_videos)
-    return _line_of_videos(
-        population, np.ones(population.num_videos) if weights is None else weights
-    )
+        weights = population.frames_per_video.astype(np.float64)
+    elif over != "videos":
+        weights = weights_in_order(over, population.num_videos)
+    ends, frames = np.cumsum(weights), population.frames_per_video
 
-
-def _line_of_seconds(population: Population) -> Line:
-    until = population.shown_until
-    if until is None:
-        raise ConfigError(
-            "sampling over seconds needs to know how long each frame is shown; give "
-            "durations_seconds to Population.of"
-        )
-    return lambda places: stretch_of(until, places * until[-1])
-
-
-def _line_of_videos(population: Population, weights: NDArray[np.float64]) -> Line:
-    until = np.cumsum(weights)
-    frames = population.frames_per_video
-
-    def line(places: NDArray[np.float64]) -> NDArray[np.int64]:
-        at = places * until[-1]
-        video = stretch_of(until, at)
-        into = (at - (until - weights)[video]) / weights[video]
-        index = np.clip(into * frames[video], 0, frames[video] - 1).astype(np.int64)
+    def line(positions: NDArray[np.float64]) -> NDArray[np.int64]:
+        scaled = positions * ends[-1]
+        video = interval_of(ends, scaled)
+        share = (scaled - (ends - weights)[video]) / weights[video]
+        index = np.clip(share * frames[video], 0, frames[video] - 1).astype(np.int64)
         return population.frame_ids(video, index)
 
     return line
 
 
-def stretch_of(until: NDArray[np.float64], at: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return which stretch of a line each place falls into; `until` are the ends.
+def _line_of_seconds(population: Population) -> Line:
+    ends = population.shown_until
+    if ends is None:
+        raise ConfigError(
+            "sampling over seconds needs the duration of each frame; give durations_seconds to "
+            "Population.of"
+        )
+    return lambda positions: interval_of(ends, positions * ends[-1])
 
-    A stretch without length is never hit: a place may round up to the end of the line, and falls
-    back into the last stretch that has a length.
+
+def interval_of(ends: NDArray[np.float64], positions: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the interval of a line that each position is in; `ends` are those of the intervals.
+
+    An interval of length 0 has no position: one that rounds up to the end of the line is in the
+    last interval with a length.
     """
-    last = np.searchsorted(until, until[-1], "left")
-    return np.asarray(np.minimum(np.searchsorted(until, at, "right"), last), np.int64)
+    last = np.searchsorted(ends, ends[-1], "left")
+    return np.asarray(np.minimum(np.searchsorted(ends, positions, "right"), last), np.int64)
 
 
-_SHOWN = 8
+def shuffled_cells(
+    length: int, seed: int, epoch: int
+) -> Callable[[NDArray[np.int64]], NDArray[np.float64]]:
+    """Return slots in [0, length) → positions in [0, 1): systematic sampling in random order.
+
+    [0, 1) is cut into `length` equal cells. Each slot has one cell, in random order, and its
+    position is at the same, uniform offset in all cells of the epoch.
+    Source: Madow, Ann. Math. Stat. 20, 1949.
+    """
+    shuffle = Feistel(size=length, draws=CounterRng(seed, epoch, RngStream.SHUFFLE))
+    offset = CounterRng(seed, epoch, RngStream.ROTATION).fractions(0)
+    return lambda slots: (shuffle.at(slots) + offset) / length
+
+
+_MAX_SHOWN = 8
+"""Weights that a message shows."""
 
 
 def checked_weights(name: str, weights: object) -> tuple[float, ...] | dict[str, float]:
-    """Return weights as they are kept: one for each video in order, or by path.
+    """Return weights in their stored form: one for each video in order, or by path.
 
     Raises:
-        ConfigError: they are no such weights; `name` says what they are.
+        ConfigError: they are not weights; `name` is their name in the message.
     """
     if isinstance(weights, Mapping):
         paths = [_path(name, path) for path in weights]
-        found = dict(zip(paths, _numbers(name, list(weights.values()), paths), strict=True))
-        if len(found) < len(paths):
+        by_path = dict(zip(paths, _numbers(name, list(weights.values()), paths), strict=True))
+        if len(by_path) < len(paths):
             raise ConfigError(f"{name} name a path twice; give each path one weight")
-        return found
+        return by_path
     if isinstance(weights, str | bytes) or not hasattr(weights, "__len__"):
         raise ConfigError(
             f"{name} must be numbers, one for each video, or a mapping from paths to numbers, got "
@@ -153,36 +163,36 @@ def checked_weights(name: str, weights: object) -> tuple[float, ...] | dict[str,
 def opened_weights(
     name: str, weights: Weights | None, context: SamplerContext
 ) -> tuple[float, ...] | None:
-    """Return the weights of those videos only that could be opened, in their order.
+    """Return the weights of the opened videos, in their order.
 
     Raises:
-        ConfigError: one has none, there are not as many as videos, or all that are left are 0.
+        ConfigError: one has none, the number of weights is not that of videos, or all are 0.
     """
     if weights is None:
         return None
     if isinstance(weights, Mapping):
-        found = _by_path(name, {_path(name, path): each for path, each in weights.items()}, context)
+        by_path = {_path(name, path): weight for path, weight in weights.items()}
+        opened = _by_path(name, by_path, context)
     elif len(weights) == context.videos_given:
-        found = tuple(float(weights[each]) for each in context.videos.tolist())
+        opened = tuple(float(weights[video]) for video in context.videos.tolist())
     elif len(weights) == len(context.videos):
-        found = tuple(map(float, weights))
+        opened = tuple(map(float, weights))
     else:
         raise ConfigError(_count(context.videos_given, len(weights)))
-    if not any(found):
-        raise ConfigError(f"{name} are 0 for all {len(found)} videos that could be opened")
-    return found
+    if not any(opened):
+        raise ConfigError(f"{name} are 0 for all {len(opened)} videos that could be opened")
+    return opened
 
 
-def weights_in_order(weights: Weights | None, num_videos: int) -> NDArray[np.float64] | None:
-    """Return the weights of so many videos, float64 [videos]; None: there are none.
+def weights_in_order(weights: Weights, num_videos: int) -> NDArray[np.float64]:
+    """Return the weights of `num_videos` videos, float64 [videos].
 
     Raises:
-        ConfigError: there are not as many as videos, or by path, which only a loader knows.
+        ConfigError: their number is not that of videos, or they are by path, which only a loader
+            can resolve.
     """
-    if weights is None:
-        return None
     if isinstance(weights, Mapping):
-        raise ConfigError("a mapping of weights is for a loader, which knows the paths of videos")
+        raise ConfigError("a mapping of weights needs a loader, which knows the paths of videos")
     if len(weights) != num_videos:
         raise ConfigError(_count(num_videos, len(weights)))
     return np.array(weights, np.float64)
@@ -191,7 +201,7 @@ def weights_in_order(weights: Weights | None, num_videos: int) -> NDArray[np.flo
 def _by_path(name: str, weights: dict[str, float], context: SamplerContext) -> tuple[float, ...]:
     if len(context.paths) != len(context.videos):
         raise ConfigError(
-            f"{name} are by path, and the paths of the videos are not known here; give one for "
+            f"{name} are by path, and the paths of the videos are unknown here; give one for "
             "each video in order"
         )
     missing = dict.fromkeys(path for path in context.paths if path not in weights)
@@ -205,57 +215,58 @@ def _by_path(name: str, weights: dict[str, float], context: SamplerContext) -> t
 
 
 def _path(name: str, path: object) -> str:
-    found = str(path) if isinstance(path, os.PathLike | Source) else path
-    if not isinstance(found, str):
+    text = str(path) if isinstance(path, os.PathLike | Source) else path
+    if not isinstance(text, str):
         raise ConfigError(f"{name} must be by path, got {path!r} in place of one")
-    return found
+    return text
 
 
 def as_numbers(name: str, values: object, each: str) -> NDArray[np.float64]:
-    """Return weights as float64 [n], whatever holds them: a list, an array, a tensor.
+    """Return weights of a list, an array or a tensor as float64 [n].
 
     Args:
-        name: What they are.
-        values: Numbers, or words that are numbers as `exact_number` takes them.
-        each: What each of them is for: "video".
+        name: Their name in messages.
+        values: Numbers, or texts that `exact_number` reads.
+        each: What has one of them: "video".
 
     Raises:
-        ConfigError: they are no numbers.
+        ConfigError: they are not numbers.
     """
     try:
-        given = np.asarray(values)
+        array = np.asarray(values)
     except (ValueError, TypeError, RuntimeError) as error:
         raise ConfigError(
             f"{name} must be numbers, one for each {each}, got {type(values).__name__}: "
             f"{in_words(error)}"
         ) from error
-    if given.ndim != 1:
+    if array.ndim != 1:
         raise ConfigError(
-            f"{name} must be numbers, one for each {each}, got {[*given.shape]} values"
+            f"{name} must be numbers, one for each {each}, got {[*array.shape]} values"
         )
-    if given.dtype.kind in "iuf":
-        return given.astype(np.float64)
-    listed = values if isinstance(values, list) else given.tolist()
+    if array.dtype.kind in "iuf":
+        return array.astype(np.float64)
+    listed = values if isinstance(values, list) else array.tolist()
     return np.array([float(exact_number(f"each of {name}", value)) for value in listed])
 
 
-def check_weights(name: str, found: NDArray[np.float64], at: Callable[[int], str]) -> None:
-    """Check that float64 [n] are finite, at least 0 and not all 0.
+def check_weights(name: str, weights: NDArray[np.float64], owner: Callable[[int], str]) -> None:
+    """Check that weights, float64 [n], are finite, at least 0 and not all 0.
 
     Raises:
-        ConfigError: they are not; `name` says what they are, `at` what the k-th of them is for.
+        ConfigError: they are not; `name` is their name, `owner` returns that of what has weight k.
     """
-    wrong = np.flatnonzero(~(np.isfinite(found) & (found >= 0)))
-    if len(wrong) or not isfinite(sum(found.tolist())) or not found.any():
-        shown = f"{found[wrong[0]]:g}" if len(wrong) else f"{found[:_SHOWN].tolist()}"
-        of = f" for {at(int(wrong[0]))}" if len(wrong) else ""
-        raise ConfigError(f"{name} must be finite, at least 0 and not all 0, got {shown}{of}")
+    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if len(wrong) or not isfinite(sum(weights.tolist())) or not weights.any():
+        values = f"{weights[:_MAX_SHOWN].tolist()}"
+        if len(wrong):
+            values = f"{weights[wrong[0]]:g} for {owner(int(wrong[0]))}"
+        raise ConfigError(f"{name} must be finite, at least 0 and not all 0, got {values}")
 
 
 def _numbers(name: str, values: object, paths: Sequence[str] = ()) -> list[float]:
-    found = as_numbers(name, values, "video")
-    check_weights(name, found, lambda place: paths[place] if paths else f"number {place}")
-    return [float(each) for each in found]
+    weights = as_numbers(name, values, "video")
+    check_weights(name, weights, lambda index: paths[index] if paths else f"number {index}")
+    return [float(weight) for weight in weights]
 
 
 def _count(needed: int, got: int) -> str:
@@ -264,12 +275,12 @@ def _count(needed: int, got: int) -> str:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class VideoOrder:
-    """Which video each slot of an epoch is of: `visits.at(slots)`."""
+    """The video of each slot of an epoch: `video_order.at(slots)`."""
 
     length: int
-    """Slots in the epoch: as many as there are videos to choose from."""
+    """Slots in the epoch: the number of videos to choose from."""
     at: Callable[[NDArray[np.int64]], NDArray[np.int64]]
-    """Slots in [0, length) → numbers of videos, int64 of the same shape."""
+    """Slots in [0, length) → indices of videos, int64 of the same shape."""
 
     @classmethod
     def shuffled(
@@ -282,33 +293,26 @@ class VideoOrder:
     ) -> "VideoOrder":
         """Return an epoch in random order.
 
-        With weights, each video comes as often as its share of the epoch says, rounded up or down,
-        over epochs and seeds exactly so on average: all lie on a line, each as long as its weight,
-        and equal cells of it are visited in random order, at one place in all of them that is
-        another one each epoch.
+        With weights, each video comes as often as its share of the epoch, rounded up or down, and
+        exactly as often on average over epochs and seeds: see `shuffled_cells`.
 
         Args:
-            videos: int64: numbers of those that there are to choose from.
-            weights: Of every video, those that are not chosen from as well. None: each once.
-            seed: Another one gives another order.
-            epoch: So does another epoch.
+            videos: int64: indices of the videos to choose from.
+            weights: Weights of all videos, also of those not to choose from. None: each once.
+            seed: Each seed gives its own order.
+            epoch: Each epoch has its own order.
 
         Raises:
             ConfigError: none of `videos` has a weight.
         """
-        shuffle = Feistel(
-            size=len(videos), draws=CounterRng(seed=seed, epoch=epoch, purpose=RngStream.SHUFFLE)
-        )
         if weights is None:
+            draws = CounterRng(seed, epoch, RngStream.SHUFFLE)
+            shuffle = Feistel(size=len(videos), draws=draws)
             return cls(length=len(videos), at=lambda slots: videos[shuffle.at(slots)])
-        until = np.cumsum(weights[videos])
-        if not until[-1] > 0:
+        ends, cells = np.cumsum(weights[videos]), shuffled_cells(len(videos), seed, epoch)
+        if not ends[-1] > 0:
             raise ConfigError("none of the videos that a clip fits into has a weight above 0")
-        place = CounterRng(seed=seed, epoch=epoch, purpose=RngStream.ROTATION).fractions(0)
-
-        def at(slots: NDArray[np.int64]) -> NDArray[np.int64]:
-            on_line = (shuffle.at(slots) + place) / len(videos) * until[-1]
-            chosen: NDArray[np.int64] = videos[stretch_of(until, on_line)]
-            return chosen
-
-        return cls(length=len(videos), at=at)
+        return cls(
+            length=len(videos),
+            at=lambda slots: videos[interval_of(ends, cells(slots) * ends[-1])],
+        )

@@ -1,4 +1,4 @@
-"""Which frames of each video are wanted: by rate, by number, keyframes, or at given times."""
+"""Selection of a video's frames: by rate, every n-th, keyframes, or at given times."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,10 +15,10 @@ from headrace.video.timebase import to_ticks
 
 @dataclass(frozen=True)
 class ByRate:
-    """The frame that is shown at each multiple of 1 / rate, counted from the first frame's time.
+    """The frame shown at each multiple of 1 / rate after the first frame's time.
 
-    A frame that is shown at several of these moments is wanted once, so a rate above that of the
-    video gives every frame. Exact, also where frames are unevenly spaced.
+    A frame shown at several of these moments comes once, so a rate above that of the video gives
+    every frame. Exact, also for unevenly spaced frames.
     """
 
     rate: Fraction
@@ -59,7 +59,7 @@ class EveryNth:
 
 @dataclass(frozen=True)
 class Keyframes:
-    """The frames at which decoding can start, which cost least to get."""
+    """The frames at which decoding can start, which cost least to decode."""
 
     def __str__(self) -> str:
         return "keyframes"
@@ -71,10 +71,10 @@ class Keyframes:
 
 @dataclass(frozen=True)
 class AtTimes:
-    """The frame that is shown at each of these times; what is shown at two of them is wanted once.
+    """The frame shown at each of these times; one shown at two of them comes once.
 
-    Times are presentation times, as they are printed everywhere. Before the first frame it is the
-    first, as a player shows it.
+    Times are presentation times, as reports print them. Times before the first frame give the
+    first, as in a player.
     """
 
     seconds: tuple[Fraction, ...]
@@ -90,28 +90,28 @@ class AtTimes:
         """Return the indices, int64 [N], ascending.
 
         Raises:
-            ConfigError: the video has ended by then; says when it does.
+            ConfigError: a time is at or after the end of the video.
         """
         time_base = index.info.time_base
         end = (int(index.pts[-1]) + max(1, int(index.duration[-1]))) * time_base
-        late = [each for each in self.seconds if each >= end]
+        late = [time for time in self.seconds if time >= end]
         if late:
             raise ConfigError(
                 f"{index.source} shows nothing at {float(late[0]):g} s: it runs from "
                 f"{index.seconds(0):.3f} s to {float(end):.3f} s; ask for earlier times"
             )
-        found = {index.index_at(to_ticks(each, time_base)) for each in self.seconds}
-        return np.array(sorted(found), np.int64)
+        indices = {index.index_at(to_ticks(time, time_base)) for time in self.seconds}
+        return np.array(sorted(indices), np.int64)
 
 
 Selection = ByRate | EveryNth | Keyframes | AtTimes
 
 
 def selection_of(text: str) -> Selection:
-    """Return the selection that `str` made the text of.
+    """Return the selection of a text that `str` of a selection returned.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: it is no such text.
     """
     kind, _, value = text.partition(" ")
     try:
@@ -125,5 +125,5 @@ def selection_of(text: str) -> Selection:
             case "at":
                 return AtTimes(tuple(map(Fraction, value.split(","))))
     except (ValueError, ZeroDivisionError) as error:
-        raise ConfigError(f"{text!r} does not say which frames: {error}") from error
-    raise ConfigError(f"{text!r} does not say which frames; as in 'every 30'")
+        raise ConfigError(f"{text!r} is no selection of frames: {error}") from error
+    raise ConfigError(f"{text!r} is no selection of frames; write one such as 'every 30'")

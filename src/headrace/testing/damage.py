@@ -1,7 +1,7 @@
-"""Cutting and damaging finished files the way the world does, and texts that pose as video.
+"""Damage to video files as it occurs in practice, and text files that pose as video.
 
-Each function reads `path`, writes `out` and returns it; `path` stays as it is. Packets are counted
-in file order, which is the order of decoding, over the first video stream.
+Each function reads `path`, writes `out` and returns it; `path` is unchanged. Packets are those of
+the first video stream, counted in file order, which is decode order.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -16,15 +16,16 @@ from av.video.stream import VideoStream
 from headrace.errors import ConfigError
 
 _FLIPS = 8
-# Left to itself the muxer joins hidden VP9 pictures with the next shown one.
+"""Damaged bytes of a packet."""
+# By default the muxer joins hidden VP9 frames with the next shown one.
 _SEPARATE = {"fflags": "+bitexact-autobsf"}
 
 
 def truncate(path: Path, out: Path, *, keep_fraction: float) -> Path:
-    """Keep only the first bytes of a file, as a broken download does.
+    """Keep only the first bytes of a file, like an interrupted download.
 
-    Clips of `synth` have their MP4 index in front, so that a cut one still opens; with a
-    `keep_fraction` near zero the index itself is cut and nothing opens.
+    Clips of `synth` have their MP4 index at the start, so that a truncated one still opens; with a
+    `keep_fraction` near zero the index itself is truncated, and the file does not open.
     """
     if not 0 <= keep_fraction <= 1:
         raise ConfigError(f"keep_fraction must be in [0, 1], got {keep_fraction}")
@@ -36,18 +37,18 @@ def truncate(path: Path, out: Path, *, keep_fraction: float) -> Path:
 def concatenate(paths: Sequence[Path], out: Path) -> Path:
     """Join files byte by byte.
 
-    MPEG-TS and Annex B files joined so stay readable, as one stream whose clock, size or pixel
-    format changes on the way.
+    Joined MPEG-TS and Annex B files stay readable, as one stream whose clock, size or pixel format
+    changes in the middle.
     """
     out.write_bytes(b"".join(path.read_bytes() for path in paths))
     return out
 
 
 def join_packets(paths: Sequence[Path], out: Path) -> Path:
-    """Join files packet by packet as one stream whose clock goes on, as an adaptive stream does.
+    """Join files packet by packet as one stream with a continuous clock, like an adaptive stream.
 
-    What a container says once stays that of the first file, so the packets of the others must tell
-    for themselves what has changed: VP8, VP9, AV1, MPEG-2, or H.264 and HEVC out of a ts.
+    The container's headers are those of the first file, so the packets of the others must carry
+    their own parameters: VP8, VP9, AV1, MPEG-2, or H.264 and HEVC from a ts.
     """
     with av.open(str(out), "w", container_options={"fflags": "+bitexact"}) as sink:
         copy, shift_seconds = None, Fraction(0)
@@ -66,37 +67,37 @@ def join_packets(paths: Sequence[Path], out: Path) -> Path:
 
 
 def keyframe_ordinals(path: Path) -> tuple[int, ...]:
-    """Return which packets are keyframes, by the flags that demuxing gives them."""
+    """Return the ordinals of the packets with a keyframe flag."""
     with av.open(str(path)) as source:
         packets = (packet for packet in source.demux(video=0) if packet.size)
         return tuple(ordinal for ordinal, packet in enumerate(packets) if packet.is_keyframe)
 
 
 def damage_packets(path: Path, out: Path, *, ordinals: Collection[int], seed: int = 0) -> Path:
-    """Flip bits in the payload of the packets at `ordinals`; the container stays sound.
+    """Flip bits in the payload of the packets at `ordinals`; the container stays intact.
 
-    The first quarter of a packet, with its headers, is spared. To damage a keyframe, choose one
-    of `keyframe_ordinals`.
+    The first quarter of a packet, with its headers, is unchanged. To damage a keyframe, use one of
+    `keyframe_ordinals`.
     """
 
     def damage(ordinal: int, packet: "Packet[VideoStream]") -> bool:
         if ordinal in ordinals:
-            packet.update(_flipped(bytes(packet), key=f"{seed}:{ordinal}"))
+            packet.update(_flip_bits(bytes(packet), key=f"{seed}:{ordinal}"))
         return True
 
     return _remux(path, out, damage)
 
 
 def drop_packets(path: Path, out: Path, *, ordinals: Collection[int]) -> Path:
-    """Leave out the packets at `ordinals`, as a lossy network does."""
+    """Drop the packets at `ordinals`, like a lossy network."""
     return _remux(path, out, lambda ordinal, _: ordinal not in ordinals)
 
 
 def cut_by_stream_copy(path: Path, out: Path, *, start_ordinal: int) -> Path:
-    """Copy the packets from `start_ordinal` on, with their times, without encoding anew.
+    """Copy the packets from `start_ordinal` on, with their times, without re-encoding.
 
-    From the middle of a GOP the file starts with packets that nothing can decode. From a keyframe
-    of an open GOP it starts with pictures whose references are gone.
+    From the middle of a GOP the file starts with packets that cannot be decoded. From a keyframe of
+    an open GOP it starts with frames whose references are missing.
     """
     return _remux(path, out, lambda ordinal, _: ordinal >= start_ordinal)
 
@@ -108,11 +109,11 @@ def rewrite_packets(
     *,
     keep_keyframes: bool = False,
 ) -> Path:
-    """Put others in the place of packets: `rewrite` gets the ordinal and the payload of each.
+    """Replace packets: `rewrite` is called with the ordinal and the payload of each.
 
-    Of several that it returns the last keeps the time, and those before come a tick before it
-    each. A packet that comes back as it was keeps its keyframe flag; all others lose theirs,
-    unless `keep_keyframes`.
+    Of several payloads that it returns, the last keeps the time, and each one before is a tick
+    earlier. An unchanged packet keeps its keyframe flag; others lose theirs, unless
+    `keep_keyframes`.
     """
     with (
         av.open(str(path)) as source,
@@ -163,7 +164,7 @@ def _remux(path: Path, out: Path, keeps: "Callable[[int, Packet[VideoStream]], b
         last: int | None = None
         for ordinal, packet in enumerate(packets):
             if keeps(ordinal, packet):
-                # Matroska keeps no dts; those that FFmpeg makes up may go back, which it refuses.
+                # Matroska stores no dts; FFmpeg derives them, and refuses to mux decreasing ones.
                 if last is not None and packet.dts is not None:
                     packet.dts = max(packet.dts, last)
                 last = packet.dts
@@ -173,7 +174,7 @@ def _remux(path: Path, out: Path, keeps: "Callable[[int, Packet[VideoStream]], b
 
 
 def _shift(packet: "Packet[VideoStream]", by_seconds: Fraction) -> Fraction:
-    """Move a packet in time; return when its picture ends, in seconds."""
+    """Shift a packet in time; return the end of its frame, in seconds."""
     assert packet.pts is not None
     assert packet.dts is not None
     ticks = round(by_seconds / packet.time_base)
@@ -181,11 +182,11 @@ def _shift(packet: "Packet[VideoStream]", by_seconds: Fraction) -> Fraction:
     return (packet.pts + (packet.duration or 1)) * packet.time_base
 
 
-def _flipped(payload: bytes, *, key: str) -> bytes:
-    spared = len(payload) // 4
+def _flip_bits(payload: bytes, *, key: str) -> bytes:
+    first = len(payload) // 4
     damaged = bytearray(payload)
     digest = blake2b(key.encode(), digest_size=4 * _FLIPS).digest()
     for start in range(0, len(digest), 4):
-        place = int.from_bytes(digest[start : start + 3], "big") % (len(payload) - spared)
-        damaged[spared + place] ^= digest[start + 3] or 0xFF
+        offset = int.from_bytes(digest[start : start + 3], "big") % (len(payload) - first)
+        damaged[first + offset] ^= digest[start + 3] or 0xFF
     return bytes(damaged)

@@ -1,4 +1,4 @@
-"""A clock that stands still until a test moves it, or somebody waits by it."""
+"""Clock for tests: it moves only by `advance` and by waits."""
 
 import threading
 
@@ -13,21 +13,21 @@ class FakeClock:
         self._started_wall_seconds = wall_seconds
 
     def now_ns(self) -> int:
-        """Where `advance` and waits have brought it, in nanoseconds."""
+        """Return its time in nanoseconds."""
         with self._lock:
             return self._now_ns
 
     def wall_seconds(self) -> float:
-        """The wall clock, moved along with the other."""
+        """Return the wall time, which moves with `now_ns`."""
         return self._started_wall_seconds + (self.now_ns() - self._started_ns) / 1e9
 
     def wait_until(self, condition: threading.Condition, moment_ns: int) -> None:
-        """Moves to that moment and comes back at once: nobody really waits."""
+        """Move to that moment and return at once."""
         with self._lock:
             self._now_ns = max(self._now_ns, moment_ns)
 
     def advance(self, seconds: float) -> None:
-        """Moves both readings forward; rounded to whole nanoseconds.
+        """Move both readings forward; rounded to whole nanoseconds.
 
         Raises:
             ValueError: `seconds` is negative: a monotonic clock never goes back.

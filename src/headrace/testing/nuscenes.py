@@ -1,8 +1,8 @@
-"""A small set of driving scenes in nuScenes' own form: tables, pictures or videos of six cameras.
+"""Small set of driving scenes in nuScenes' format: tables, and images or videos of six cameras.
 
-made = NuScenesSet(durations_seconds=(2.0, 3.0))
-folder = write_nuscenes(tmp_path / "set", made)
-times = made.camera_times_us(scene=0, camera="CAM_FRONT")      # when its frames were taken
+scenes = NuScenesSet(durations_seconds=(2.0, 3.0))
+folder = write_nuscenes(tmp_path / "set", scenes)
+times = scenes.camera_times_us(scene=0, camera="CAM_FRONT")    # capture times of its frames
 """
 
 import json
@@ -11,7 +11,6 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
 from headrace.testing.nuscenes_rows import tables_of
@@ -22,53 +21,47 @@ from headrace.testing.synth_pixels import draw_picture
 __all__ = ["CAMERAS", "LIDAR", "NuScenesSet", "write_nuscenes"]
 
 
-def write_nuscenes(folder: str | Path, asked: NuScenesSet | None = None) -> Path:
+def write_nuscenes(folder: str | Path, spec: NuScenesSet | None = None) -> Path:
     """Write a set, and return its folder (nuScenes' `dataroot`).
 
-    The default takes about 1.5 s and 4 MB. Of the lidar there are times, and no points.
+    The default takes about 1.5 s and 4 MB. The lidar has times, but no points.
     """
-    asked, folder = asked or NuScenesSet(), Path(folder)
-    tables = tables_of(asked)
-    (folder / asked.version).mkdir(parents=True)
+    spec, folder = spec or NuScenesSet(), Path(folder)
+    tables = tables_of(spec)
+    (folder / spec.version).mkdir(parents=True)
     for name, rows in tables.items():
-        (folder / asked.version / f"{name}.json").write_text(json.dumps(rows, indent=0), "utf-8")
-    if asked.form == "videos":
-        _write_videos(folder, asked)
+        (folder / spec.version / f"{name}.json").write_text(json.dumps(rows, indent=0), "utf-8")
+    if spec.form == "videos":
+        _write_videos(folder, spec)
     else:
-        _write_pictures(folder, asked, (row for row in tables["sample_data"] if row["width"]))
+        _write_pictures(folder, spec, (row for row in tables["sample_data"] if row["width"]))
     return folder
 
 
-def _write_pictures(folder: Path, asked: NuScenesSet, rows: Iterable[Mapping[str, object]]) -> None:
-    places: dict[tuple[str, int], tuple[int, int]] = {}
-    for scene in range(len(asked.scenes)):
-        for camera in asked.cameras:
-            times = asked.camera_times_us(scene, camera)
-            places |= {(camera, each): (scene, number) for number, each in enumerate(times)}
+def _write_pictures(folder: Path, spec: NuScenesSet, rows: Iterable[Mapping[str, object]]) -> None:
+    frames: dict[tuple[str, int], tuple[int, int]] = {}
+    for scene in range(len(spec.scenes)):
+        for camera in spec.cameras:
+            times = spec.camera_times_us(scene, camera)
+            frames |= {(camera, time): (scene, index) for index, time in enumerate(times)}
     for row in rows:
         path, taken_us = folder / str(row["filename"]), int(str(row["timestamp"]))
         path.parent.mkdir(parents=True, exist_ok=True)
-        scene, number = places[path.parent.name, taken_us]
-        picture = (
-            draw_picture(number, asked.size)
-            if asked.drive == "straight"
-            else _far(asked.metres(scene, taken_us), asked.size)
-        )
+        scene, index = frames[path.parent.name, taken_us]
+        picture = draw_picture(index, spec.size)
+        if spec.drive == "rocking":  # a uniform grey, brighter the further the car is
+            level = round(30 + 195 * spec.metres(scene, taken_us))
+            picture = np.full((*spec.size, 3), level, np.uint8)
         Image.fromarray(picture).save(path, quality=90)
 
 
-def _far(metres: float, size: tuple[int, int]) -> NDArray[np.uint8]:
-    """Return a flat grey, brighter the further the car is along its metre."""
-    return np.full((*size, 3), round(30 + 195 * metres), np.uint8)
-
-
-def _write_videos(folder: Path, asked: NuScenesSet) -> None:
+def _write_videos(folder: Path, spec: NuScenesSet) -> None:
     counts = {}
-    for scene, name in enumerate(asked.scenes):
+    for scene, name in enumerate(spec.scenes):
         (folder / "videos" / name).mkdir(parents=True)
-        for camera in asked.cameras:
-            count = len(asked.camera_times_us(scene, camera))
-            clip = SynthClip(num_frames=count, size=asked.size, gop=12, frame_rate=Fraction(12))
+        for camera in spec.cameras:
+            count = len(spec.camera_times_us(scene, camera))
+            clip = SynthClip(num_frames=count, size=spec.size, gop=12, frame_rate=Fraction(12))
             write_clip(folder / "videos" / name / camera, clip)
-        counts[name] = len(asked.camera_times_us(scene, min(asked.cameras)))
+        counts[name] = len(spec.camera_times_us(scene, min(spec.cameras)))
     (folder / "index_frame.json").write_text(json.dumps({"videos": counts}, indent=1), "utf-8")

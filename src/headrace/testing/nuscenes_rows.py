@@ -1,4 +1,4 @@
-"""The rows of a small set in nuScenes' form, as its tables have them."""
+"""Rows of the tables of a small set in nuScenes' format."""
 
 import math
 from bisect import bisect_left
@@ -13,12 +13,12 @@ Row = dict[str, Any]
 _RADIANS_PER_SECOND = 0.05
 _KEY_TOLERANCE_US = 100_000
 _FORWARD = (0.5, -0.5, 0.5, -0.5)
-"""Turns what a camera sees (z is forward, y is down) into what a car has (x is forward, z is up);
-w, x, y, z, as all rotations of nuScenes."""
+"""Rotation from camera axes (z forward, y down) to car axes (x forward, z up); w, x, y, z, like all
+rotations of nuScenes."""
 
 
-def tables_of(made: NuScenesSet) -> dict[str, list[Row]]:
-    """Return every table: its name → rows, in the form of nuScenes v1.0."""
+def tables_of(spec: NuScenesSet) -> dict[str, list[Row]]:
+    """Return table name → rows, in the format of nuScenes v1.0."""
     tables: dict[str, list[Row]] = {
         "category": [
             {"token": _token("category", name), "name": name, "description": ""}
@@ -32,27 +32,27 @@ def tables_of(made: NuScenesSet) -> dict[str, list[Row]]:
                 "channel": channel,
                 "modality": "lidar" if channel == LIDAR else "camera",
             }
-            for channel in (*made.cameras, LIDAR)
+            for channel in (*spec.cameras, LIDAR)
         ],
         "map": [],
     }
-    for number in range(len(made.scenes)):
-        for name, rows in _scene(made, number).items():
+    for number in range(len(spec.scenes)):
+        for name, rows in _scene(spec, number).items():
             tables.setdefault(name, []).extend(rows)
     return tables
 
 
-def _scene(made: NuScenesSet, number: int) -> dict[str, list[Row]]:
-    name, times = made.scenes[number], made.sample_times_us(number)
+def _scene(spec: NuScenesSet, number: int) -> dict[str, list[Row]]:
+    name, times = spec.scenes[number], spec.sample_times_us(number)
     samples: list[Row] = [
-        {"token": _token("sample", name, each), "timestamp": each, "scene_token": _token(name)}
-        for each in times
+        {"token": _token("sample", name, time), "timestamp": time, "scene_token": _token(name)}
+        for time in times
     ]
-    _linked(samples)
-    shots = [_shots(made, number, channel) for channel in (*made.cameras, LIDAR)]
+    _link(samples)
+    shots = [_sensor_rows(spec, number, channel) for channel in (*spec.cameras, LIDAR)]
     data = [row for rows, _ in shots for row in rows]
     annotations = [_annotation(name, row) for row in samples]
-    _linked(annotations)
+    _link(annotations)
     category = ("vehicle.car", "human.pedestrian.adult")[number % 2]
     return {
         "log": [
@@ -77,7 +77,7 @@ def _scene(made: NuScenesSet, number: int) -> dict[str, list[Row]]:
         ],
         "sample": samples,
         "sample_data": data,
-        "ego_pose": [_pose(made, number, row) for row in data],
+        "ego_pose": [_pose(spec, number, row) for row in data],
         "calibrated_sensor": [calibrated for _, calibrated in shots],
         "instance": [
             {
@@ -92,41 +92,41 @@ def _scene(made: NuScenesSet, number: int) -> dict[str, list[Row]]:
     }
 
 
-def _shots(made: NuScenesSet, scene: int, channel: str) -> tuple[list[Row], Row]:
-    """Return the rows of sample_data of one sensor of a scene, and its calibrated_sensor."""
-    name, samples = made.scenes[scene], made.sample_times_us(scene)
+def _sensor_rows(spec: NuScenesSet, scene: int, channel: str) -> tuple[list[Row], Row]:
+    """Return a sensor's rows of sample_data in a scene, and its calibrated_sensor."""
+    name, samples = spec.scenes[scene], spec.sample_times_us(scene)
     is_lidar = channel == LIDAR
-    times = made.lidar_times_us(scene) if is_lidar else made.camera_times_us(scene, channel)
+    times = spec.lidar_times_us(scene) if is_lidar else spec.camera_times_us(scene, channel)
     keys = {
         nearest
-        for each in samples
-        if abs((nearest := _nearest(times, each)) - each) <= _KEY_TOLERANCE_US
+        for sample in samples
+        if abs((nearest := _nearest(times, sample)) - sample) <= _KEY_TOLERANCE_US
     }
     calibrated = _token("calibrated_sensor", name, channel)
-    height, width = (0, 0) if is_lidar else made.size
+    height, width = (0, 0) if is_lidar else spec.size
     suffix = "pcd.bin" if is_lidar else "jpg"
     rows: list[Row] = [
         {
-            "token": _token("sample_data", name, channel, each),
-            "sample_token": _token("sample", name, _nearest(samples, each)),
-            "ego_pose_token": _token("ego_pose", name, channel, each),
+            "token": _token("sample_data", name, channel, time),
+            "sample_token": _token("sample", name, _nearest(samples, time)),
+            "ego_pose_token": _token("ego_pose", name, channel, time),
             "calibrated_sensor_token": calibrated,
-            "timestamp": each,
+            "timestamp": time,
             "fileformat": "pcd" if is_lidar else "jpg",
-            "is_key_frame": each in keys,
+            "is_key_frame": time in keys,
             "height": height,
             "width": width,
-            "filename": f"{'samples' if each in keys else 'sweeps'}/{channel}/"
-            f"n000-{name}__{channel}__{each}.{suffix}",
+            "filename": f"{'samples' if time in keys else 'sweeps'}/{channel}/"
+            f"n000-{name}__{channel}__{time}.{suffix}",
         }
-        for each in times
+        for time in times
     ]
-    _linked(rows)
-    return rows, _calibrated(made, calibrated, channel)
+    _link(rows)
+    return rows, _calibrated_sensor(spec, calibrated, channel)
 
 
-def _calibrated(made: NuScenesSet, token: str, channel: str) -> Row:
-    height, width = made.size
+def _calibrated_sensor(spec: NuScenesSet, token: str, channel: str) -> Row:
+    height, width = spec.size
     row: Row = {"token": token, "sensor_token": _token("sensor", channel)}
     if channel == LIDAR:
         return row | {
@@ -134,7 +134,7 @@ def _calibrated(made: NuScenesSet, token: str, channel: str) -> Row:
             "rotation": list(_yaw(-math.pi / 2)),
             "camera_intrinsic": [],
         }
-    yaw = -2 * math.pi * made.cameras.index(channel) / len(made.cameras)
+    yaw = -2 * math.pi * spec.cameras.index(channel) / len(spec.cameras)
     focal = 0.8 * width
     return row | {
         "translation": [1.5 * math.cos(yaw), 0.5 * math.sin(yaw), 1.5],
@@ -143,19 +143,19 @@ def _calibrated(made: NuScenesSet, token: str, channel: str) -> Row:
     }
 
 
-def _pose(made: NuScenesSet, scene: int, data: Row) -> Row:
-    """Return where the car was, which turns slowly as it goes."""
-    seconds = (data["timestamp"] - made.sample_times_us(scene)[0]) / 1e6
+def _pose(spec: NuScenesSet, scene: int, data: Row) -> Row:
+    """Return the pose of the car, which turns slowly."""
+    seconds = (data["timestamp"] - spec.sample_times_us(scene)[0]) / 1e6
     return {
         "token": data["ego_pose_token"],
         "timestamp": data["timestamp"],
         "rotation": list(_yaw(_RADIANS_PER_SECOND * seconds)),
-        "translation": [made.metres(scene, data["timestamp"]), 10.0 * scene, 0.0],
+        "translation": [spec.metres(scene, data["timestamp"]), 10.0 * scene, 0.0],
     }
 
 
 def _annotation(scene: str, sample: Row) -> Row:
-    """Return the one box of a key frame: what stands beside the road."""
+    """Return the one box of a key frame: an object beside the road."""
     return {
         "token": _token("sample_annotation", sample["token"]),
         "sample_token": sample["token"],
@@ -170,8 +170,8 @@ def _annotation(scene: str, sample: Row) -> Row:
     }
 
 
-def _linked(rows: list[Row]) -> None:
-    """Give rows that follow each other the tokens of their neighbours."""
+def _link(rows: list[Row]) -> None:
+    """Set `prev` and `next` of consecutive rows to the tokens of their neighbours."""
     for row in rows:
         row["prev"] = row["next"] = ""
     for before, after in pairwise(rows):
@@ -179,13 +179,13 @@ def _linked(rows: list[Row]) -> None:
 
 
 def _nearest(times: list[int], moment: int) -> int:
-    place = bisect_left(times, moment)
-    return min(times[max(0, place - 1) : place + 1], key=lambda each: abs(each - moment))
+    after = bisect_left(times, moment)
+    return min(times[max(0, after - 1) : after + 1], key=lambda time: abs(time - moment))
 
 
-def _token(*what: object) -> str:
-    """Return 32 hexadecimal digits, as nuScenes has them, that follow from what they stand for."""
-    return sha256("/".join(map(str, what)).encode()).hexdigest()[:32]
+def _token(*parts: object) -> str:
+    """Return the token of `parts`: 32 hexadecimal digits, as in nuScenes."""
+    return sha256("/".join(map(str, parts)).encode()).hexdigest()[:32]
 
 
 def _yaw(radians: float) -> tuple[float, float, float, float]:
@@ -195,7 +195,7 @@ def _yaw(radians: float) -> tuple[float, float, float, float]:
 def _product(
     a: tuple[float, float, float, float], b: tuple[float, float, float, float]
 ) -> tuple[float, float, float, float]:
-    """Return the quaternion that turns by `b`, then by `a`; w, x, y, z."""
+    """Return the quaternion of the rotation by `b`, then by `a`; w, x, y, z."""
     aw, ax, ay, az = a
     bw, bx, by, bz = b
     return (

@@ -1,4 +1,4 @@
-"""A real RTSP server as a child, that can be stopped, continued, killed and started again."""
+"""RTSP server process for tests, which can be paused, resumed, killed and restarted."""
 
 import shutil
 import signal
@@ -14,7 +14,7 @@ _CAN_SERVE = (
 
 
 def can_serve_rtsp() -> bool:
-    """Whether GStreamer's RTSP server is installed here; some 0.1 s."""
+    """Return whether GStreamer's RTSP server is installed; some 0.1 s."""
     if shutil.which(_SYSTEM_PYTHON) is None:
         return False
     command = [_SYSTEM_PYTHON, "-W", "ignore", "-c", _CAN_SERVE]
@@ -22,14 +22,14 @@ def can_serve_rtsp() -> bool:
 
 
 class RtspServer:
-    """Serves one file at a time on one port of this machine."""
+    """Server of one file at a time on one local port."""
 
     def __init__(self, *login: str, pem: Path | None = None) -> None:
         """Not started yet.
 
         Args:
             login: A user name and a password, or nothing.
-            pem: File of a key and a certificate, to be served by TLS.
+            pem: File with a key and a certificate, for TLS.
         """
         self._login = login
         self._pem = pem
@@ -37,7 +37,7 @@ class RtspServer:
         self._process: subprocess.Popen[str] | None = None
 
     def start(self, path: Path) -> None:
-        """Serves `path`; on the port it had before, if it was started before."""
+        """Serve `path`, on the port of an earlier start."""
         script = Path(__file__).with_name("rtsp_server.py")
         served = (str(path), self._port, str(self._pem or "-"), *self._login)
         command = [_SYSTEM_PYTHON, "-W", "ignore", str(script), *served]
@@ -46,28 +46,28 @@ class RtspServer:
         assert self._port, "the server did not start"
 
     def url(self, login: str = "", path: str = "/live") -> str:
-        """Where it serves; `login` is "user:password@"."""
+        """Return its address; `login` is "user:password@"."""
         scheme = "rtsp" if self._pem is None else "rtsps"
         return f"{scheme}://{login}127.0.0.1:{self._port}{path}"
 
     def next_client_ns(self) -> int:
-        """Wait until a client plays; the moment of pts 0 for it, by `time.perf_counter_ns`.
+        """Wait until a client plays; return its moment of pts 0, by `time.perf_counter_ns`.
 
         Raises:
-            ValueError: the server was killed before one came.
+            ValueError: the server was killed before.
         """
         return int(self._line())
 
     def stop(self) -> None:
-        """It falls silent; its connections stay open."""
+        """Pause the server; its connections stay open."""
         self._signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """It sends again, first what was due meanwhile."""
+        """Resume the server; it sends first what was due meanwhile."""
         self._signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """It is gone, as at a power cut; nothing if it is not running."""
+        """Kill the server, if it runs, like a power cut."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

@@ -1,9 +1,9 @@
-"""A real RTSP server, GStreamer's: `python3 rtsp_server.py FILE PORT PEM [USER PASSWORD]`.
+"""GStreamer's RTSP server: `python3 rtsp_server.py FILE PORT PEM [USER PASSWORD]`.
 
-Runs in the system's interpreter, where Debian installs GStreamer's bindings. Prints its port, then
-serves the file at rtsp://127.0.0.1:PORT/live, in real time, from its start for every client; by TLS
-with the key and certificate in the file PEM, unless that is "-". For each client it prints the
-moment that stands for pts 0, in nanoseconds of the system's monotonic clock.
+Runs in the system's interpreter, for which Debian installs GStreamer's bindings. Prints its port,
+then serves the file at rtsp://127.0.0.1:PORT/live, in real time, from its start for every client;
+with TLS by the key and certificate in the file PEM, unless that is "-". For each client it prints
+the moment of pts 0, in nanoseconds of the system's monotonic clock.
 """
 
 import sys
@@ -17,7 +17,7 @@ from gi.repository import Gio, GLib, Gst, GstRtspServer  # noqa: E402
 LAUNCH = (
     "( filesrc location={} ! qtdemux ! h264parse ! rtph264pay name=pay0 pt=96 config-interval=-1 )"
 )
-_LOOK_MILLISECONDS = 5
+_POLL_MILLISECONDS = 5
 
 
 def main(path: str, port: str, pem: str, *login: str) -> None:
@@ -47,28 +47,28 @@ def main(path: str, port: str, pem: str, *login: str) -> None:
     server.get_mount_points().add_factory("/live", factory)
     if not server.attach(None):
         sys.exit(f"port {port} is in use")
-    _say(server.get_bound_port())
+    _print(server.get_bound_port())
     GLib.MainLoop().run()
 
 
 def _watch(_factory: object, media: GstRtspServer.RTSPMedia) -> None:
-    media.connect("new-state", _changed)
+    media.connect("new-state", _print_when_playing)
 
 
-def _changed(media: GstRtspServer.RTSPMedia, state: int) -> None:
+def _print_when_playing(media: GstRtspServer.RTSPMedia, state: int) -> None:
     if state == int(Gst.State.PLAYING):
-        GLib.timeout_add(_LOOK_MILLISECONDS, _say_base, media)
+        GLib.timeout_add(_POLL_MILLISECONDS, _print_base_time, media)
 
 
-def _say_base(media: GstRtspServer.RTSPMedia) -> bool:
-    """Say when it began; to be called again while it has not."""
+def _print_base_time(media: GstRtspServer.RTSPMedia) -> bool:
+    """Print the start of the playback; return whether to call this again."""
     base_ns = media.get_element().get_base_time()
     if base_ns:
-        _say(base_ns)
+        _print(base_ns)
     return not base_ns
 
 
-def _say(number: int) -> None:
+def _print(number: int) -> None:
     sys.stdout.write(f"{number}\n")
     sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""Small clips whose pixels carry their frame number, so that order and loss are exact in tests.
+"""Synthetic clips whose pixels carry the frame number: tests see the order and loss of frames.
 
 path = write_clip(tmp_path / "clip", SynthClip(codec="h264", gop=12, b_frames=2))
 numbers = [read_number(frame) for frame in decode(path)]    # must be 0, 1, 2, ...
@@ -45,31 +45,31 @@ __all__ = [
 _FINE_TIME_BASE = Fraction(1, 90_000)
 _VP8_SHOW_FRAME = 0x10
 PALETTE_LASTS = 16
-"""Frames that have a palette in common where it turns."""
+"""Frames between two changes of a changing palette."""
 
 
 def write_clip(path: str | Path, clip: SynthClip) -> Path:
-    """Write `clip` and return where it lies.
+    """Write `clip` and return its path.
 
     The container's suffix is added where `path` does not end in it. Costs 0.03 to 0.25 s for the
-    kinds in `KINDS`. The same clip gives the same bytes with the same libraries. The AV1 encoder
-    prints its settings on stderr and cannot be told not to.
+    kinds in `KINDS`. Equal clips give equal bytes with equal libraries. The AV1 encoder always
+    prints its settings on stderr.
 
     Raises:
-        ValueError: FFmpeg has no way to put this codec into this container.
+        ValueError: FFmpeg cannot write this codec into this container.
     """
     return write_streams(path, [clip])
 
 
 def write_streams(path: str | Path, clips: Sequence[SynthClip]) -> Path:
-    """Write one file with a video stream for each of `clips`, and return where it lies.
+    """Write one file with a video stream for each of `clips`, and return its path.
 
     Raises:
-        ConfigError: the clips do not name one container.
+        ConfigError: the clips have different containers.
     """
     containers = {clip.container for clip in clips}
     if len(containers) != 1:
-        raise ConfigError(f"the streams of a file share one container, got {sorted(containers)}")
+        raise ConfigError(f"the streams of a file need one container, got {sorted(containers)}")
     suffix = containers.pop()
     path = Path(path)
     if path.suffix != f".{suffix}":
@@ -84,7 +84,7 @@ def write_streams(path: str | Path, clips: Sequence[SynthClip]) -> Path:
     ):
         streams = [_add_stream(container, clip) for clip in clips]
         encoded = [_encode(*pair) for pair in zip(streams, clips, strict=True)]
-        # Only from here on do the streams know what their encoders put in front.
+        # From here on the streams have the headers of their encoders.
         container.start_encoding()
         packets: list[Packet[VideoStream]] = []
         for stream, clip, coded in zip(streams, clips, encoded, strict=True):
@@ -97,10 +97,10 @@ def write_streams(path: str | Path, clips: Sequence[SynthClip]) -> Path:
 
 @contextmanager
 def _same_scheduling() -> Iterator[None]:
-    """Give this thread its scheduling policy back at the end.
+    """Restore the scheduling policy of this thread at the end.
 
-    SVT-AV1 4.1 makes the thread that opens it a real-time one where it may, as root may: it and
-    every process it starts then keep all others from their cores.
+    SVT-AV1 4.1 makes the thread that opens it a real-time thread where that is permitted, as for
+    root: it and all processes it starts then block others from their cores.
     """
     if not hasattr(os, "sched_getscheduler"):  # not Linux
         yield
@@ -115,7 +115,7 @@ def _same_scheduling() -> Iterator[None]:
 def _container_options(clips: Sequence[SynthClip]) -> dict[str, str]:
     options = muxer_options(clips[0].container)
     if any(clip.structure == "hidden_packets" for clip in clips):
-        # Left to itself the muxer joins hidden VP9 pictures with the next shown one again.
+        # By default the muxer joins hidden VP9 frames with the next shown one again.
         options["fflags"] += "-autobsf"
     if min(clip.timing.start_seconds for clip in clips) < 0:
         options |= {"avoid_negative_ts": "disabled", "mpegts_copyts": "1"}
@@ -143,9 +143,9 @@ def _add_stream(container: OutputContainer, clip: SynthClip) -> VideoStream:
 
 
 def _time_base(clip: SynthClip) -> Fraction:
-    """One tick for each frame where that is exact: AVI and MPEG-4 want it so."""
-    places = (picture.seconds * clip.frame_rate for picture in clip.pictures)
-    is_even = all(place.denominator == 1 for place in places)
+    """Return one tick per frame where that is exact, as AVI and MPEG-4 need it."""
+    ticks = (picture.seconds * clip.frame_rate for picture in clip.pictures)
+    is_even = all(tick.denominator == 1 for tick in ticks)
     return 1 / clip.frame_rate if is_even else _FINE_TIME_BASE
 
 
@@ -173,7 +173,7 @@ def _frames(clip: SynthClip) -> Iterator[tuple[Picture, av.VideoFrame]]:
 
 
 def _hide(packet: "Packet[VideoStream]") -> None:
-    """Clear the bit that has a VP8 picture shown (RFC 6386, section 9.1)."""
+    """Clear the show_frame bit of a VP8 frame (RFC 6386, section 9.1)."""
     first, *rest = bytes(packet)
     packet.update(bytes([first & ~_VP8_SHOW_FRAME, *rest]))
 
@@ -183,48 +183,48 @@ def _filtered(
 ) -> "list[Packet[VideoStream]]":
     names = clip.bitstream_filters
     if clip.codec == "vp9" and clip.structure == "hidden_packets":
-        # The encoder packs a hidden picture with the next shown one; give each its packet.
+        # The encoder packs a hidden frame with the next shown one; give each its packet.
         names = ("vp9_superframe_split", *names)
     for name in names:
-        one = BitStreamFilterContext(name, in_stream=stream)
-        packets = [part for packet in (*packets, None) for part in one.filter(packet)]
+        context = BitStreamFilterContext(name, in_stream=stream)
+        packets = [part for packet in (*packets, None) for part in context.filter(packet)]
     return packets
 
 
 def _stored_frame(
     upright: NDArray[np.uint8], look: Look, scaler: VideoReformatter, number: int
 ) -> av.VideoFrame:
-    """The frame as the encoder gets it: turned back, mirrored back, in its own colours."""
+    """Return the encoder's input: rotated and mirrored back, in the stored pixel format."""
     mirrored = upright[:, ::-1] if look.mirrored else upright
     stored = np.rot90(mirrored, -look.rotation // 90)
     planes = to_ycbcr(stored, look.colour or Colour())
     frame = av.VideoFrame.from_ndarray(planes, format="yuv444p")
     if look.pixel_format == "pal8":
-        is_turned = look.palette_turns and number // PALETTE_LASTS % 2 == 1
-        return _in_palette(scaler.reformat(frame, format="bgr8"), is_turned=is_turned)
+        is_reversed = look.palette_turns and number // PALETTE_LASTS % 2 == 1
+        return _in_palette(scaler.reformat(frame, format="bgr8"), is_reversed=is_reversed)
     frame = scaler.reformat(frame, format=look.pixel_format)
     if look.colour is not None:
-        # Tagged only now: tags make the scaler convert, and the planes are as they should be.
+        # Tagged after the conversion: with tags the scaler would convert the colours again.
         for name, code in tags_of(look.colour)._asdict().items():
             setattr(frame, name, code)
     return frame
 
 
-def _in_palette(frame: av.VideoFrame, *, is_turned: bool) -> av.VideoFrame:
-    """The same picture as numbers of colours; turned, with the colours in the opposite order."""
+def _in_palette(frame: av.VideoFrame, *, is_reversed: bool) -> av.VideoFrame:
+    """Return the frame as palette indices, optionally with the palette in reverse order."""
     height, width = frame.height, frame.width
     rows = rows_of(frame.planes[0], width)
     numbers = np.arange(256)
     levels = (numbers >> 6) * 85, (numbers >> 3 & 7) * 255 // 7, (numbers & 7) * 255 // 7
     palette = np.stack([*levels, np.full(256, 255)], axis=1).astype(np.uint8)
-    if is_turned:
+    if is_reversed:
         rows, palette = 255 - rows, palette[::-1]
-    found = av.VideoFrame(width, height, "pal8")
-    padded = np.zeros((height, found.planes[0].line_size), np.uint8)
+    indexed = av.VideoFrame(width, height, "pal8")
+    padded = np.zeros((height, indexed.planes[0].line_size), np.uint8)
     padded[:, :width] = rows
-    found.planes[0].update(padded.tobytes())
-    found.planes[1].update(palette.tobytes())
-    return found
+    indexed.planes[0].update(padded.tobytes())
+    indexed.planes[1].update(palette.tobytes())
+    return indexed
 
 
 def _decode_seconds(packet: "Packet[VideoStream]") -> Fraction:

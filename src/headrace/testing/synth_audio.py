@@ -1,4 +1,4 @@
-"""Files in which there is no video to be found: sound alone, or sound with a cover picture."""
+"""Files without video: audio alone, or audio with cover art."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -20,10 +20,10 @@ _FRAME_SAMPLES = 1152
 def write_audio(
     path: str | Path, *, seconds: Fraction = Fraction(1), cover_art: bool = False
 ) -> Path:
-    """Write an MP3 with a tone, and return where it lies.
+    """Write an MP3 with a tone, and return its path.
 
-    With `cover_art` it also holds an attached picture, which FFmpeg shows as a video stream of
-    one frame. The suffix ".mp3" is added where `path` does not end in it.
+    With `cover_art` it also has an attached picture, which FFmpeg presents as a video stream of one
+    frame. The suffix ".mp3" is added where `path` does not end in it.
     """
     path = Path(path)
     if path.suffix != ".mp3":
@@ -53,12 +53,9 @@ def _add_cover(sink: OutputContainer) -> None:
 
 def _tone(seconds: Fraction) -> Iterator[av.AudioFrame]:
     for start in range(0, int(seconds * _SAMPLE_RATE), _FRAME_SAMPLES):
-        place = np.arange(start, start + _FRAME_SAMPLES)
-        samples = (8000 * np.sin(2 * np.pi * 440 * place / _SAMPLE_RATE)).astype(np.int16)
+        ticks = np.arange(start, start + _FRAME_SAMPLES)
+        samples = (8000 * np.sin(2 * np.pi * 440 * ticks / _SAMPLE_RATE)).astype(np.int16)
         frame = av.AudioFrame.from_ndarray(samples[None], format="s16p", layout="mono")
-        frame.sample_rate, frame.time_base, frame.pts = (
-            _SAMPLE_RATE,
-            Fraction(1, _SAMPLE_RATE),
-            start,
-        )
+        frame.sample_rate, frame.pts = _SAMPLE_RATE, start
+        frame.time_base = Fraction(1, _SAMPLE_RATE)
         yield frame

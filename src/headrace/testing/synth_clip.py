@@ -1,4 +1,4 @@
-"""What a synthetic clip is, as a value: codec, structure, timing and look."""
+"""Description of a synthetic clip: codec, structure, timing and look."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,44 +24,44 @@ _STRUCTURE_CODECS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """When frames are shown, where that differs from one after the other from zero."""
+    """Display times, where they differ from an even rate from zero on."""
 
     start_seconds: Fraction = Fraction(0)
     """Presentation time of the first frame shown; negative only in "ts"."""
     durations_seconds: tuple[Fraction, ...] = ()
-    """How long frames last, over and over; empty: all alike, by the frame rate."""
+    """Durations of frames, repeated; empty: by the frame rate."""
     preroll: int = 0
-    """Frames before the first one shown, cut off by the edit list ("mp4" and "mov" only).
-    They carry the numbers that count down from `NUMBERS`."""
+    """Frames before the first one shown, removed by the edit list ("mp4" and "mov" only). Their
+    numbers count up to `NUMBERS` - 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """How frames are stored, where that differs from upright 8-bit 4:2:0 without tags."""
+    """Storage of frames, where it differs from upright 8-bit 4:2:0 without tags."""
 
     pixel_format: str = "yuv420p"
-    """FFmpeg's name for it; the encoder must know it."""
+    """FFmpeg's name; the encoder must support it."""
     rotation: Literal[0, 90, 180, 270] = 0
-    """Degrees counter-clockwise that a player must turn the stored picture by."""
+    """Degrees counter-clockwise by which a player must rotate the stored frame."""
     mirrored: bool = False
-    """The player must also flip the turned picture left to right."""
+    """Whether the player must also flip the rotated frame left to right."""
     colour: Colour | None = None
     """Tagged colour; None: BT.601, limited range, and no tags."""
     bars: bool = False
-    """Colour bars in place of the moving texture: see `synth_pixels.BARS`."""
+    """Whether colour bars replace the moving texture: see `synth_pixels.BARS`."""
     palette_turns: bool = False
-    """Every 16 frames a "pal8" stream gets another palette, which shows the same colours; AVI
-    keeps it."""
+    """Whether a "pal8" stream gets another palette every 16 frames, with equal colours; AVI stores
+    it."""
 
 
 class Picture(NamedTuple):
-    """One picture that goes into the encoder."""
+    """One frame of the encoder's input."""
 
     number: int
     seconds: Fraction
-    """When it is shown; for a hidden picture, when it is decoded."""
+    """Display time; for a hidden frame, its decode time."""
     is_hidden: bool
-    """Decoded and never shown."""
+    """Whether it is decoded but never shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,37 +69,36 @@ class SynthClip:
     """A clip of `num_frames` frames whose pixels carry the numbers 0, 1, 2... as shown.
 
     Raises:
-        ConfigError: the parts contradict each other, or a number does not fit.
+        ConfigError: fields contradict each other, or a number is out of range.
     """
 
     codec: Codec = "h264"
     container: Container = "mp4"
     """Also the suffix of the file."""
     num_frames: int = 48
-    """Frames a player shows."""
+    """Frames that a player shows."""
     size: tuple[int, int] = (96, 128)
-    """(height, width) of the upright picture, in pixels."""
+    """(height, width) of the upright frame, in pixels."""
     frame_rate: Fraction = Fraction(30)
     """Frames per second, as the stream declares it."""
     gop: int = 12
     """Longest distance between keyframes, in frames."""
     b_frames: int = 0
-    """B-frames between two others: always as many as fit."""
+    """B-frames between two other frames, exactly, where they fit."""
     open_gop: bool = False
-    """B-frames before a keyframe may refer back across it."""
+    """Whether B-frames before a keyframe may refer back across it."""
     structure: Structure | None = None
     """b_pyramid: B-frames refer to B-frames. intra_refresh: after the first keyframe a column of
-    intra blocks wanders through P-frames. hidden_packets: some packets hold a picture that is
-    decoded and never shown, so there are more packets than frames.
-    interlaced: the two fields of a frame are coded for themselves where that is smaller, the top
-    one first."""
+    intra blocks moves through P-frames. hidden_packets: some packets hold a frame that is decoded
+    but never shown, so there are more packets than frames. interlaced: the two fields of a frame
+    are coded separately where that is smaller, the top one first."""
     timing: Timing = Timing()
     look: Look = Look()
     encoder_options: tuple[tuple[str, str], ...] = ()
-    """Further options of FFmpeg's encoder; one named here already is replaced, and of those that
-    hold a list themselves ("x264-params") only the entries named."""
+    """Further options of FFmpeg's encoder; they replace options set here, and of options that hold
+    a list ("x264-params") the entries of the same name."""
     bitstream_filters: tuple[str, ...] = ()
-    """Applied to the packets in turn, each as FFmpeg writes it: "h264_metadata=aud=insert"."""
+    """Applied to the packets in this order, in FFmpeg's syntax: "h264_metadata=aud=insert"."""
     container_options: tuple[tuple[str, str], ...] = ()
     """Further options of FFmpeg's muxer, such as ("movflags", "frag_keyframe+empty_moov")."""
 
@@ -109,21 +108,21 @@ class SynthClip:
 
     @property
     def pts_seconds(self) -> tuple[Fraction, ...]:
-        """When each frame is shown, exact; a container may round it to its own ticks."""
-        lasts = cycle(self.timing.durations_seconds or (1 / self.frame_rate,))
-        steps = islice(lasts, self.num_frames - 1)
+        """Exact display time of each frame; a container may round it to its own ticks."""
+        durations = cycle(self.timing.durations_seconds or (1 / self.frame_rate,))
+        steps = islice(durations, self.num_frames - 1)
         return tuple(accumulate(steps, initial=self.timing.start_seconds))
 
     @property
     def pictures(self) -> tuple[Picture, ...]:
-        """Everything that is encoded, in order: the preroll, the frames, hidden pictures."""
+        """All encoded frames in order: the preroll, shown frames, hidden frames."""
         step = 1 / self.frame_rate
         start = self.timing.start_seconds
         before = range(-self.timing.preroll, 0)
         pictures = [Picture(number % NUMBERS, start + number * step, False) for number in before]
         for number, seconds in enumerate(self.pts_seconds):
             if self.codec == "vp8" and self.structure == "hidden_packets" and number % 8 == 5:
-                # Like an alternate reference, it shows what is still to come.
+                # Like an alternate reference frame, it holds a later frame.
                 ahead = min(number + 4, self.num_frames - 1)
                 pictures.append(Picture(ahead, seconds - step / 2, True))
             pictures.append(Picture(number, seconds, False))

@@ -1,4 +1,4 @@
-"""The codecs that a synthetic clip can be in, and which encoder of FFmpeg writes each."""
+"""Codecs of synthetic clips, with their FFmpeg encoders and pixel formats."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -57,7 +57,7 @@ Codec = Literal[
     "roq",
     "theora",
 ]
-"""FFmpeg's name of the format, not that of the encoder."""
+"""FFmpeg's name of the codec, not of the encoder."""
 
 CODECS_WITH_B_FRAMES: tuple[Codec, ...] = ("h264", "hevc", "mpeg4", "mpeg1video", "mpeg2video")
 
@@ -74,7 +74,7 @@ ENCODERS: Mapping[Codec, str] = MappingProxyType(
         "theora": "libtheora",
     }
 )
-"""Codec to the encoder that writes it, where that has another name."""
+"""Codec to its encoder, where that has another name."""
 
 PIXEL_FORMATS: Mapping[Codec, tuple[str, ...]] = MappingProxyType(
     {
@@ -114,4 +114,4 @@ PIXEL_FORMATS: Mapping[Codec, tuple[str, ...]] = MappingProxyType(
         "roq": ("yuvj444p",),
     }
 )
-"""Codec to the pixel formats its clips may have; one that is not here has "yuv420p"."""
+"""Codec to the pixel formats of its clips; others have "yuv420p"."""

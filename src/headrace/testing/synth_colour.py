@@ -1,6 +1,6 @@
-"""RGB to Y'CbCr by the formulas of the standards, and the tags that name them in a stream.
+"""RGB to Y'CbCr by the formulas of the standards, and the colour tags of a stream.
 
-Written out here, not left to the scaler that decoding uses: an error there must not cancel out.
+Computed here, not by the scaler that decoding uses: its errors must not cancel out.
 Source: Rec. ITU-T H.273, section 8.3 (matrix coefficients) and its tables 2 to 4 (code points).
 """
 
@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, kw_only=True)
 class Colour:
-    """How RGB becomes Y'CbCr, and what the stream says about it."""
+    """Conversion from RGB to Y'CbCr, and the stream's tags for it."""
 
     matrix: Literal["bt601", "bt709", "bt2020"] = "bt601"
-    """Which standard's matrix coefficients; primaries and transfer are tagged alike."""
+    """Standard of the matrix coefficients; primaries and transfer are tagged to match."""
     full_range: bool = False
     """Luma in [0, 255] rather than [16, 235]."""
 
 
 class ColourTags(NamedTuple):
-    """Code points of H.273, as FFmpeg numbers them too."""
+    """Code points of H.273, which are also FFmpeg's."""
 
     colorspace: int
     color_primaries: int
@@ -31,7 +31,7 @@ class ColourTags(NamedTuple):
 
 
 def tags_of(colour: Colour) -> ColourTags:
-    """Return the code points that say `colour` in a stream."""
+    """Return the code points of `colour`."""
     matrix, primaries, transfer = {
         "bt601": (6, 6, 6),
         "bt709": (1, 1, 1),
@@ -45,7 +45,7 @@ def to_ycbcr(picture: NDArray[np.uint8], colour: Colour) -> NDArray[np.uint8]:
 
     Args:
         picture: uint8 [H, W, 3] in [0, 255], RGB.
-        colour: which formulas.
+        colour: The conversion.
     """
     red, blue = {
         "bt601": (0.299, 0.114),

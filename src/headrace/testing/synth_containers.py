@@ -1,4 +1,4 @@
-"""The containers that a synthetic clip can lie in, and which muxer of FFmpeg writes each."""
+"""Containers of synthetic clips, with their codecs, FFmpeg muxers and options."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -41,7 +41,7 @@ Container = Literal[
 """Also the suffix of the file."""
 
 RAW_CONTAINERS: tuple[Container, ...] = ("obu", "h264", "hevc", "m1v", "m2v", "m4v", "h263")
-"""Streams without a container: nothing tells when their frames are shown."""
+"""Streams without a container: their frames have no times."""
 
 _ANY_CODEC: tuple[Codec, ...] = (
     *("vp8", "vp9", "av1", "mpeg1video", "mpeg2video", "mpeg4", "h261", "h263", "h263p", "flv1"),
@@ -95,7 +95,7 @@ CODECS_IN: Mapping[Container, tuple[Codec, ...]] = MappingProxyType(
         "roq": ("roq",),
     }
 )
-"""Container to the codecs that come out of it again as they went in."""
+"""Container to the codecs that it stores without a loss."""
 
 _MUXERS: Mapping[Container, str] = MappingProxyType(
     {
@@ -116,7 +116,7 @@ def muxer_of(container: Container) -> str:
 
 
 def muxer_options(container: Container) -> dict[str, str]:
-    """Return the options of that muxer with which the same clip gives the same bytes."""
+    """Return the muxer's options, with which equal clips give equal bytes."""
     options = {"fflags": "+bitexact"}
     if container in ("mp4", "mov", "3gp"):
         options["movflags"] = "+faststart"

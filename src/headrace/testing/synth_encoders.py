@@ -1,10 +1,10 @@
-"""Which encoder writes a clip, and with which of its settings.
+"""Encoders of synthetic clips, and their options.
 
-One thread and fixed picture types everywhere: the same clip is the same file every time.
+One thread and fixed frame types everywhere, so that equal clips give equal files.
 """
 
 from headrace.testing.synth_clip import SynthClip
-from headrace.testing.synth_codecs import ENCODERS, Codec
+from headrace.testing.synth_codecs import ENCODERS
 
 _QUANTISED = (
     *("h261", "h263", "h263p", "flv1", "rv10", "rv20", "wmv1", "wmv2", "msmpeg4v2", "msmpeg4v3"),
@@ -41,19 +41,16 @@ def _options_of(clip: SynthClip) -> dict[str, str]:
         case "mjpeg":
             return {"qmin": "2", "qmax": "4"}
         case codec:
-            return _settings_of(codec) | {"g": str(clip.gop)}
-
-
-def _settings_of(codec: Codec) -> dict[str, str]:
-    """What keeps a number readable, where the encoder left to itself would not."""
-    return {"qmin": "2", "qmax": "4"} if codec in _QUANTISED else {}
+            # With the default quantizer of these codecs numbers are not readable.
+            quality = {"qmin": "2", "qmax": "4"} if codec in _QUANTISED else {}
+            return quality | {"g": str(clip.gop)}
 
 
 def _merged(options: dict[str, str], further: tuple[tuple[str, str], ...]) -> dict[str, str]:
     merged = dict(options)
     for name, value in further:
         if name in merged and (name.endswith("-params") or (name == "flags" and value[0] in "+-")):
-            # In a list of settings the later one counts.
+            # In a list of settings the last one counts.
             merged[name] += (":" if name != "flags" else "") + value
         else:
             merged[name] = value
@@ -66,7 +63,7 @@ def _x264(clip: SynthClip) -> dict[str, str]:
         "b-adapt": 0,
         "b-pyramid": "normal" if clip.structure == "b_pyramid" else "none",
         "ref": 4,
-        # With it, and AVX-512, small pictures were seen to come out different from run to run.
+        # With it, on AVX-512, the output of small frames differed between runs.
         "mbtree": 0,
         "open-gop": int(clip.open_gop),
         "intra-refresh": int(clip.structure == "intra_refresh"),
@@ -100,13 +97,13 @@ def _x265(clip: SynthClip) -> dict[str, str]:
 
 
 def _vpx(clip: SynthClip) -> dict[str, str]:
-    # VP8 changes a speed above zero with the load of the machine; one below it keeps.
+    # VP8 adapts a speed above zero to the load of the machine; one below zero is fixed.
     quality = {"deadline": "realtime", "cpu-used": "-4", "b": "800k"}
     return quality | {"g": str(clip.gop), "lag-in-frames": "0"}
 
 
 def _vp9(clip: SynthClip) -> dict[str, str]:
-    # In one pass only the realtime speeds make alternate references, and only at a bit rate.
+    # In one pass only the realtime speeds make alternate references, and only with a bit rate.
     return _vpx(clip) | {"cpu-used": "6", "lag-in-frames": "16", "auto-alt-ref": "1"}
 
 

@@ -1,4 +1,4 @@
-"""The named kinds of clip on which every way of decoding must agree with a plain linear one."""
+"""Named kinds of clips, on which every decoder must agree with a linear decode."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -15,7 +15,7 @@ _UNEVEN = (
 
 KINDS: Mapping[str, SynthClip] = MappingProxyType(
     {
-        # How pictures refer to each other.
+        # References between frames.
         "h264": SynthClip(),
         "h264_b_frames": SynthClip(b_frames=2),
         "h264_b_pyramid": SynthClip(b_frames=3, gop=16, structure="b_pyramid"),
@@ -34,7 +34,7 @@ KINDS: Mapping[str, SynthClip] = MappingProxyType(
         "mpeg4_open_gop": SynthClip(codec="mpeg4", b_frames=2, open_gop=True),
         "mjpeg": SynthClip(codec="mjpeg", look=Look(pixel_format="yuvj420p")),
         "ffv1": SynthClip(codec="ffv1", container="mkv"),
-        # When frames are shown.
+        # Display times.
         "vfr_mp4": SynthClip(b_frames=2, timing=Timing(durations_seconds=_UNEVEN)),
         "vfr_mkv": SynthClip(b_frames=2, container="mkv", timing=Timing(durations_seconds=_UNEVEN)),
         "late_start": SynthClip(b_frames=2, timing=Timing(start_seconds=Fraction(5))),
@@ -49,7 +49,7 @@ KINDS: Mapping[str, SynthClip] = MappingProxyType(
         "avi_mpeg4": SynthClip(codec="mpeg4", b_frames=2, container="avi"),
         "avi_h264": SynthClip(b_frames=2, container="avi"),
         "annex_b": SynthClip(b_frames=2, container="h264"),
-        # How frames are stored.
+        # Storage of frames.
         "rotated_90": SynthClip(b_frames=2, look=Look(rotation=90)),
         "rotated_180": SynthClip(b_frames=2, look=Look(rotation=180)),
         "rotated_270": SynthClip(b_frames=2, look=Look(rotation=270)),
@@ -70,4 +70,4 @@ KINDS: Mapping[str, SynthClip] = MappingProxyType(
         ),
     }
 )
-"""Name of the kind to its clip. All carry the numbers 0, 1, 2... in the order shown."""
+"""Name of the kind to its clip. All carry the numbers 0, 1, 2... in display order."""

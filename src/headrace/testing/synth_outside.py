@@ -1,4 +1,4 @@
-"""Clips in codecs that PyAV has no encoder for, written by the `ffmpeg` of the system."""
+"""Clips in codecs without an encoder in PyAV, written by the system's `ffmpeg`."""
 
 import shutil
 import subprocess
@@ -14,7 +14,7 @@ from headrace.testing.synth_encoders import encoder_of
 
 
 def can_encode(clip: SynthClip) -> bool:
-    """Return whether PyAV encodes the clip, or the `ffmpeg` of the system does."""
+    """Return whether PyAV, or the system's `ffmpeg`, can encode the clip."""
     encoder, _ = encoder_of(clip)
     if not is_outside(clip):
         return True
@@ -33,14 +33,14 @@ def is_outside(clip: SynthClip) -> bool:
 
 
 def write_outside(path: Path, clip: SynthClip, frames: Iterable[VideoFrame]) -> Path:
-    """Write a clip of evenly spaced frames and return where it lies.
+    """Write a clip of evenly spaced frames and return its path.
 
     Raises:
-        ValueError: there is no such program here, or it has no such encoder or muxer.
+        ValueError: `ffmpeg` is not installed, or has no such encoder or muxer.
     """
     program = shutil.which("ffmpeg")
     if program is None:
-        raise ValueError(f"{clip.codec} needs the program ffmpeg, which is not here")
+        raise ValueError(f"{clip.codec} needs the program ffmpeg, which is not installed")
     encoder, options = encoder_of(clip)
     height, width = clip.size
     command = [program, "-v", "error", "-nostdin", "-y", "-f", "rawvideo"]
@@ -51,7 +51,7 @@ def write_outside(path: Path, clip: SynthClip, frames: Iterable[VideoFrame]) -> 
         command += [f"-{name}", value]
     command += ["-f", muxer_of(clip.container), f"file:{path}"]
     pixels = b"".join(frame.to_ndarray().tobytes() for frame in frames)
-    ended = subprocess.run(command, input=pixels, capture_output=True)
-    if ended.returncode:
-        raise ValueError(f"ffmpeg cannot write {clip.codec}: {ended.stderr.decode()[-300:]}")
+    completed = subprocess.run(command, input=pixels, capture_output=True)
+    if completed.returncode:
+        raise ValueError(f"ffmpeg cannot write {clip.codec}: {completed.stderr.decode()[-300:]}")
     return path

@@ -1,8 +1,8 @@
-"""Pictures that carry their own number, and reading it back from decoded pixels.
+"""Frames with their number as a barcode, and its reader for decoded frames.
 
-The upper five eighths hold the number (`headrace.video.frame_barcode`). Below moves a texture, or
-stand six bars of known colours. Everything is whole-number arithmetic, so a picture is the same on
-every machine.
+The upper five eighths hold the number (`headrace.video.frame_barcode`), the lower part a moving
+texture or six bars of known colours. The arithmetic is in integers, so frames are equal on all
+machines.
 """
 
 from functools import cache
@@ -31,13 +31,14 @@ BARS = (
 """RGB of the colour bars, left to right."""
 
 _GREY = range(104, 153)
+"""Levels that are neither dark nor light."""
 
 
 def draw_picture(number: int, size: tuple[int, int], *, bars: bool = False) -> NDArray[np.uint8]:
-    """Return picture `number`: uint8 [H, W, 3] in [0, 255], RGB.
+    """Return frame `number`: uint8 [H, W, 3] in [0, 255], RGB.
 
-    The number is taken modulo `NUMBERS`. With `bars` the lower part shows the flat colours
-    `BARS` in place of the moving texture.
+    The number is taken modulo `NUMBERS`. With `bars` the lower part has the uniform colours `BARS`
+    instead of the moving texture.
     """
     height, width = size
     texture = _texture(number, size)
@@ -51,24 +52,24 @@ def draw_picture(number: int, size: tuple[int, int], *, bars: bool = False) -> N
 
 
 def read_number(frame: NDArray[np.uint8]) -> int:
-    """Return the number that an upright picture carries.
+    """Return the number of an upright frame.
 
-    Survives lossy compression and scaling down to 64x64, not cropping. Two pictures blended, a
-    picture mirrored or turned, and up to three damaged blocks are errors, never a wrong number.
+    Survives lossy compression and scaling down to 64x64, but not cropping. Blended, mirrored or
+    rotated frames, and up to three damaged blocks, are errors, never a wrong number.
 
     Args:
         frame: uint8 [H, W, 3] in [0, 255], RGB.
 
     Raises:
-        ValueError: the picture carries no readable number.
+        ValueError: the frame has no readable number.
     """
     if frame.ndim != 3 or frame.shape[-1] != 3 or frame.dtype != np.uint8:
         raise ValueError(f"a frame must be uint8 [H, W, 3], got {frame.dtype} {list(frame.shape)}")
     blocks = []
-    for place, (rows, columns) in enumerate(grid_of(frame.shape[:2])):
-        level = frame[_central(rows), _central(columns)].mean()
+    for index, (rows, columns) in enumerate(grid_of(frame.shape[:2])):
+        level = frame[_middle(rows), _middle(columns)].mean()
         if int(level) in _GREY:
-            row, column = divmod(place, COLUMNS)
+            row, column = divmod(index, COLUMNS)
             raise ValueError(
                 f"no frame number here: block {row}, {column} is neither dark nor light "
                 f"(level {level:.0f}); the picture is blended, damaged, cropped or another one"
@@ -86,12 +87,12 @@ def read_number(frame: NDArray[np.uint8]) -> int:
 def read_bars(frame: NDArray[np.uint8]) -> NDArray[np.float64]:
     """Return the mean RGB in the middle of each colour bar: float64 [6, 3] in [0, 255]."""
     height, width, _ = frame.shape
-    rows = _central(slice(code_height(height), height))
+    rows = _middle(slice(code_height(height), height))
     edges = edges_of(width, COLUMNS)
-    return np.stack([frame[rows, _central(bar)].mean(axis=(0, 1)) for bar in edges])
+    return np.stack([frame[rows, _middle(bar)].mean(axis=(0, 1)) for bar in edges])
 
 
-def _central(span: slice) -> slice:
+def _middle(span: slice) -> slice:
     quarter = (span.stop - span.start) // 4
     return slice(span.start + quarter, span.stop - quarter)
 
@@ -104,7 +105,7 @@ def _bars_row(width: int) -> NDArray[np.int32]:
 
 
 def _texture(number: int, size: tuple[int, int]) -> NDArray[np.int32]:
-    """Three waves that move different ways, so that no motion vector explains them all."""
+    """Return three waves with different motions, which no single motion vector predicts."""
     y, x, channel = _coordinates(size)
     phases = (
         9 * x + 24 * number + 90 * channel,

@@ -140,7 +140,7 @@ class Suite:
     ) -> BenchmarkOutcome:
         """Return what became of a benchmark whose process has ended."""
         update: dict[str, Any] = {"outcome": "measured", "why": None, "seconds": ending.seconds}
-        if not ending.is_good:
+        if not ending.has_succeeded:
             is_fault = not was_stopped
             update |= _fault(ending) if is_fault else {"outcome": "interrupted", "why": _STOPPED}
         elif ending.result is not None:

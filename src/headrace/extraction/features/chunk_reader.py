@@ -14,7 +14,7 @@ from headrace.errors import MediaError
 from headrace.extraction.decode_jobs import Decoders, JobQueue, jobs
 from headrace.extraction.features.model_spec import Sampling
 from headrace.planning.chunks import Chunk
-from headrace.planning.gop_ranges import stretches
+from headrace.planning.gop_ranges import split_ranges
 from headrace.runtime.buffer_pool import BatchBufferPool
 from headrace.runtime.clock import Clock
 from headrace.video.frame_format import FrameFormat
@@ -161,7 +161,7 @@ class ChunkReader:
         plan = ChunkPlan.of(chunk, decoder.index, self._sampling, self._starts)
         size = decoder.shape.output_size(decoder.index.info.upright_size)
         bound = max(1, _PIECE_BYTES // (3 * size[0] * size[1]))
-        planned = list(stretches(chunk.video, plan.index, plan.wanted))
+        planned = list(split_ranges(chunk.video, plan.index, plan.wanted))
         conceals = self._on_error == "conceal"
         line = JobQueue(jobs(planned, conceals=conceals, goes_on=plan.goes_on))
         while taken := line.take(max(1, min(bound, self._most(size)))):
@@ -183,7 +183,7 @@ class ChunkReader:
     ) -> Piece:
         began_ns = self._clock.now_ns()
         wanted = np.array([number for job in taken for number in job.wanted], np.int64)
-        frames = self._buffers.take((len(wanted), *size, 3))
+        frames = self._buffers.acquire((len(wanted), *size, 3))
         at, came, concealed = 0, [], set[int]()
         lost: dict[int, str] = {}
         decoded = 0

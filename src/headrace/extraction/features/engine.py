@@ -27,7 +27,7 @@ from headrace.models.precision_support import operation_threads
 from headrace.models.transfer import copy_for, transfer
 from headrace.planning.chunks import Chunk
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.imap import unordered_streams
+from headrace.runtime.imap import imap
 from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
 
@@ -242,11 +242,12 @@ class FeatureEngine:
     def _pieces(self, chunks: Iterable[Chunk]) -> Generator[Piece | UnreadableChunk, None, None]:
         begun = map(self._begun, chunks)
         if self._effort.decoders:
-            return unordered_streams(
+            return imap(
                 partial(self._opened, self._most_beside),
                 begun,
                 workers=self._effort.decoders,
                 capacity=2,
+                is_ordered=False,
                 name="decode",
             )
         return self._inline(begun)

@@ -60,7 +60,9 @@ def feature_chunks(
     most = max(1, min(MOST_SAMPLES, MOST_BYTES // max(1, sample_bytes)))
     height, width = index.info.upright_size
     clip = 0.0 if sampling.clip is None else float(sampling.frames_per_sample * height * width)
-    planned = chunks_of(video, index, starts, frame_cost=sample_pixels + clip, most=_CHUNK_PIXELS)
+    planned = chunks_of(
+        video, index, starts, frame_cost=sample_pixels + clip, max_cost=_CHUNK_PIXELS
+    )
     return [
         Chunk(video=video, start=int(piece[0]), stop=int(piece[-1]) + 1, frames=len(piece))
         for chunk in planned

@@ -37,7 +37,7 @@ from headrace.planning.chunks import Chunk
 from headrace.records import from_dict
 from headrace.runtime.child_spec import Json
 from headrace.runtime.posix import file_lock
-from headrace.runtime.worker_protocol import ChunkReporter, rounds_to_do
+from headrace.runtime.worker_protocol import ChunkReporter, iter_rounds
 from headrace.video.stream_index import StreamIndex
 
 _INDEXES: Final = 7
@@ -84,7 +84,7 @@ def do_features(
     journal = Journal(Path(argument["folder"]))
     with journal.as_worker(), open_cache(journal.told()) as cache:
         work = _FeatureWork(argument, journal, cache, engine_of)
-        for speakers in rounds_to_do(argument, send):
+        for speakers in iter_rounds(argument, send):
             work.do(speakers)
 
 
@@ -139,8 +139,8 @@ class _FeatureWork:
                 on_error=self._on_error,
                 worker=str(self._argument["worker"]),
                 hooks=Hooks(
-                    on_begun=lambda chunk: self._at[chunk.name].begin(),
-                    on_read=lambda chunk: self._at[chunk.name].has_read(),
+                    on_begun=lambda chunk: self._at[chunk.name].report_started(),
+                    on_read=lambda chunk: self._at[chunk.name].report_decoded(),
                     on_frames=lambda frames: self._show_life(),
                     on_note=self._note,
                     on_other_state=self._unkeep,
@@ -160,18 +160,18 @@ class _FeatureWork:
                     self._settle(result)
         except HeadraceError as error:
             source = error.source if isinstance(error, MediaError) else None
-            first.say({"failed": {"why": str(error), "source": source}})
+            first.send({"failed": {"why": str(error), "source": source}})
             self._at.clear()
 
     def _specs(self, speakers: Iterable[ChunkReporter]) -> Iterator[Chunk]:
         for speaker in speakers:
             self._at[speaker.chunk] = speaker
-            yield chunk_of(speaker.told)[0]
+            yield chunk_of(speaker.payload)[0]
 
     def _settle(self, result: ChunkResult) -> None:
         speaker = self._at.pop(result.chunk_id)
         if result.error is not None:
-            speaker.say({"unreadable": result.error})
+            speaker.send({"unreadable": result.error})
         else:
             is_finite = bool(result.samples.is_finite.all())
             if not self._request.asked.get(ALLOW_NAN):
@@ -180,9 +180,9 @@ class _FeatureWork:
             if is_finite:
                 self._keep(result, speaker)
             if len(result.samples):
-                speaker.say({"step": _step(result, chunk_of(speaker.told)[0].video)})
-            speaker.say({"chunk": {"decode": self._decoding(result), "lost": len(result.lost)}})
-        speaker.done()
+                speaker.send({"step": _step(result, chunk_of(speaker.payload)[0].video)})
+            speaker.send({"chunk": {"decode": self._decoding(result), "lost": len(result.lost)}})
+        speaker.report_done()
 
     def _decoding(self, result: ChunkResult) -> dict[str, Json]:
         used = np.unique(self._sampling.frames(result.samples.index))
@@ -190,7 +190,7 @@ class _FeatureWork:
 
     def _keep(self, result: ChunkResult, speaker: ChunkReporter) -> None:
         """Keep a result for other runs."""
-        chunk, content = chunk_of(speaker.told)
+        chunk, content = chunk_of(speaker.payload)
         if content is None:
             return
         if self._unkept is None:
@@ -199,15 +199,15 @@ class _FeatureWork:
         for warning in (*self._cache.warnings, *filter(None, [self._unkept])):
             if warning not in self._warned:
                 self._warned.add(warning)
-                speaker.say({"note": warning})
+                speaker.send({"note": warning})
 
     def _show_life(self) -> None:
         for speaker in list(self._at.values())[:1]:
-            speaker.show_life()
+            speaker.heartbeat()
 
     def _note(self, note: str) -> None:
         for speaker in list(self._at.values())[:1]:
-            speaker.say({"note": note})
+            speaker.send({"note": note})
 
     def _unkeep(self, attributes: list[str]) -> None:
         self._unkept = (
@@ -218,7 +218,7 @@ class _FeatureWork:
 
     def _tell_ways(self, ways: Mapping[str, int]) -> None:
         for speaker in list(self._at.values())[:1]:
-            speaker.say({"frames_by": dict(ways)})
+            speaker.send({"frames_by": dict(ways)})
 
     def _index_of(self, video: int) -> StreamIndex:
         found = self._indexes.get(video)

@@ -155,7 +155,7 @@ def feature_facts(
         [FunctionSpec(name="the model", function=measure_facts, argument=asked)]
     )
     told: Any = ending.result
-    if not ending.is_good:
+    if not ending.has_succeeded:
         raise BackendError(
             f"{ending.describe()}; it could not be loaded and run once, use another one"
         )

@@ -28,7 +28,7 @@ from headrace.extraction.proxies.encoder import (
     ProxyFormat,
     new_decoder,
 )
-from headrace.planning.gop_ranges import stretches
+from headrace.planning.gop_ranges import split_ranges
 from headrace.video.container import open_container
 from headrace.video.content_digest import digest_of
 from headrace.video.frame_format import TAG_BYTES
@@ -176,7 +176,7 @@ def _frames(
     assert size is not None
     (num_bytes,) = decoder.shape.array_shape(size)
     most = max(1, _JOB_BYTES // num_bytes)
-    planned = list(stretches(0, decoder.index, wanted, at_least=most))
+    planned = list(split_ranges(0, decoder.index, wanted, at_least=most))
     line = JobQueue(jobs(planned, conceals=conceals))
     while taken := line.take(most):
         for job in taken:

@@ -51,12 +51,12 @@ class ProxyWorker(ChunkWorker):
             MediaError: bad media is an error, and this is bad; or the video cannot be opened any
                 more, or has changed.
         """
-        began_ns, (chunk, _) = self.clock.now_ns(), chunk_of(speaker.told)
+        began_ns, (chunk, _) = self.clock.now_ns(), chunk_of(speaker.payload)
         name, decoder = self.request.videos[chunk.video].name, self.opened(chunk.video)
         before = DecodeCounters() + decoder.counters
         index = decoder.index
         partial = partial_of(self.journal.folder / HOME / f"{name}.mp4")
-        watch = StepTimer(chunk.video, speaker.say, self.clock, parts=PARTS, frames=_STEP_FRAMES)
+        watch = StepTimer(chunk.video, speaker.send, self.clock, parts=PARTS, frames=_STEP_FRAMES)
         try:
             made = make_proxy(
                 decoder,

@@ -22,7 +22,7 @@ from headrace.records import from_dict, recorded, to_dict
 from headrace.runtime.child_spec import CompletedChild, FunctionSpec, Json
 from headrace.runtime.clock import Clock
 from headrace.runtime.persistent_child import PersistentChild
-from headrace.runtime.worker_protocol import BEGUN
+from headrace.runtime.worker_protocol import STARTED
 
 CHUNK, TOLD = "chunk", "told"
 
@@ -48,7 +48,7 @@ class ChunkRow:
         ending = CompletedChild(
             name=worker, exit_code=None, has_timed_out=False, seconds=0.0, tail="", error=why
         )
-        return cls(chunk=chunk, worker=worker, messages=([BEGUN, chunk, None],), ending=ending)
+        return cls(chunk=chunk, worker=worker, messages=([STARTED, chunk, None],), ending=ending)
 
 
 def asked(chunks: Mapping[str, Json]) -> dict[str, list[str]]:
@@ -139,7 +139,7 @@ class ActorArgs:
     """What actors are made for; plain values, because they come from another machine."""
 
     target: str
-    """The function that children run, as "package.module:function"; it does `rounds_to_do`."""
+    """The function that children run, as "package.module:function"; it does `iter_rounds`."""
     argument: dict[str, Any]
     """Given to it."""
     alone: bool
@@ -221,7 +221,7 @@ class _Worker:
     def do(self, chunks: dict[str, Json]) -> tuple[list[ChunkRow], bool]:
         """Have it do chunks; return a row for each, and whether it died of them."""
         self._heard.clear()
-        ending = self._child.do(chunks)
+        ending = self._child.run(chunks)
         self.has_ended = ending is not None
         said: dict[str, list[Json]] = {name: [] for name in chunks}
         for message in self._heard:
@@ -232,7 +232,7 @@ class _Worker:
             ChunkRow(chunk=name, worker=self._name, messages=tuple(messages), ending=plain)
             for name, messages in said.items()
         ]
-        return rows, ending is not None and not ending.is_good
+        return rows, ending is not None and not ending.has_succeeded
 
     def close(self) -> None:
         """End it."""

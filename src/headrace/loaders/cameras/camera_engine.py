@@ -19,7 +19,7 @@ from headrace.loaders.cameras.camera_schedule import (
     stream_jobs,
 )
 from headrace.runtime.clock import Clock
-from headrace.runtime.imap import ordered_streams
+from headrace.runtime.imap import imap
 from headrace.runtime.synchronization import CapacityLimiter, ResourcePool, Sequencer
 
 _MAX_ITEMS = 1024
@@ -101,7 +101,7 @@ class CameraEngine:
                     raise step.errors[0]
                 memory.hand_over(step.pixels)
                 yield step
-                self.room.give(1)
+                self.room.release(1)
 
     def _cancel(self) -> None:
         self.room.cancel()

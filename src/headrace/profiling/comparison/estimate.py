@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.sampling.block_bootstrap import resampled_sums
+from headrace.sampling.rho_estimate import resampled_sums
 
 
 def block_length(series: NDArray[np.float64]) -> int:

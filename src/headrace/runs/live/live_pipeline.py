@@ -29,7 +29,7 @@ from headrace.runtime.pipeline import Pipeline, Run
 from headrace.runtime.queue import Cancelled
 from headrace.runtime.stage_executor import OVERFLOW, SOURCE_FAILED
 from headrace.runtime.synchronization import CapacityLimiter
-from headrace.runtime.tracing import NO_MARKS, Tracer
+from headrace.runtime.tracing import NO_OP_TRACER, Tracer
 from headrace.runtime.waitable_source import MergedSource, WaitableSource, Waiter
 
 STRIDE: Final = "stride"
@@ -143,7 +143,7 @@ class LivePipeline:
             source_name=SOURCE,
             overflow="drop_oldest" if drops_frames else "wait",
             lanes=len(plan.sources) if drops_frames else 1,
-        ).run(clock=self.clock, marks=self.marks)
+        ).run(clock=self.clock, tracer=self.marks)
 
     @property
     def run(self) -> Run:

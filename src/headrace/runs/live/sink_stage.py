@@ -48,7 +48,7 @@ def fan_out(
     *,
     keeps_all: bool,
     clock: Clock,
-    marks: Tracer = NO_MARKS,
+    marks: Tracer = NO_OP_TRACER,
     most_frames: int = 1,
 ) -> FanOut[Results]:
     """Return the fan-out of results to the sinks, with a queue per sink.
@@ -73,7 +73,7 @@ def fan_out(
         ],
         drain_seconds=None if keeps_all else _DRAIN_SECONDS,
         clock=clock,
-        marks=marks,
+        tracer=marks,
     )
 
 

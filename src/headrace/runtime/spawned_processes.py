@@ -1,0 +1,86 @@
+"""Processes of `multiprocessing`, method "spawn": without Ctrl-C, and never outliving this one."""
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from multiprocessing import parent_process
+from multiprocessing.connection import wait
+from typing import Any, Final
+
+from headrace.runtime.posix import deferred_sigint, kill_at_hangup
+
+CONTEXT: Final = multiprocessing.get_context("spawn")
+_GRACE_SECONDS: Final = 5.0
+"""Time between SIGTERM and SIGKILL."""
+
+
+class SpawnedProcesses:
+    """Some processes: `start` each, `close` in any case. Not thread-safe.
+
+    A process gets its arguments by pickling. Ctrl-C reaches this process alone, which acts on it.
+    """
+
+    def __init__(self, *, are_daemons: bool = False) -> None:
+        """No process yet; daemons cannot have children of `multiprocessing`."""
+        self._are_daemons = are_daemons
+        self._processes: list[Any] = []
+
+    def start(self, name: str, target: Callable[..., None], *arguments: Any) -> None:
+        """Start a process that calls `target`, a function at the top of a module."""
+        process = CONTEXT.Process(
+            target=_run, args=(target, arguments), name=name, daemon=self._are_daemons
+        )
+        with deferred_sigint(), _blocked_sigint():
+            process.start()
+            self._processes.append(process)
+
+    def exit_codes(self) -> list[int | None]:
+        """Return the exit code of each, negative for a signal; None while it runs."""
+        return [process.exitcode for process in self._processes]
+
+    def join(self) -> None:
+        """Wait until all have ended by themselves."""
+        for process in self._processes:
+            process.join()
+
+    def close(self) -> None:
+        """End all: SIGTERM, a time of grace, SIGKILL. May be called again."""
+        for process in self._processes:
+            process.terminate()
+        for process in self._processes:
+            process.join(_GRACE_SECONDS)
+            process.kill()
+            process.join()
+            process.close()
+        self._processes = []
+
+
+@contextmanager
+def _blocked_sigint() -> Generator[None, None, None]:
+    """Block SIGINT; processes that are started inside inherit this, and so do their children."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _run(target: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    """Call `target` in a process that ends with its parent, after SIGKILL too."""
+    parent = parent_process()
+    assert parent is not None
+    sentinel = parent.sentinel
+    kill_at_hangup(sentinel, os.getpid())
+
+    def watch(timeout_seconds: float | None = None) -> None:
+        if wait([sentinel], timeout_seconds):
+            os._exit(1)
+
+    watch(0)  # the parent may have ended before `kill_at_hangup`
+    if sys.platform != "linux":
+        threading.Thread(target=watch, name="headrace-parent", daemon=True).start()
+    target(*arguments)
