@@ -241,8 +241,8 @@ class StaleFilter:
         self._inner = inner
         self._limit = limit
 
-    def take(self, item: Item[LiveFrame]) -> Iterator[Group[LiveFrame]]:
-        """See `Grouping.take`."""
+    def add(self, item: Item[LiveFrame]) -> Iterator[Group[LiveFrame]]:
+        """See `Grouping.add`."""
         if self._limit.is_over(item.value.arrived_ns):
             yield Group((item,), item.parts, cause=STALE)
         else:

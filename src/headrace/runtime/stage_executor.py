@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from headrace.errors import HeadraceError, StageError
@@ -138,8 +139,10 @@ class StageExecutor:
             yield from self._disaggregate(stage.function, inbox)
         else:
             for item in inbox:
-                is_over = isinstance(item, FailedItem) or item.is_dropped
-                yield item if is_over else self.attempt(stage.function, item)
+                if isinstance(item, FailedItem) or item.is_dropped:
+                    yield item
+                else:
+                    yield self.attempt(stage.function, item)
 
     def _disaggregate(
         self, function: Callable[[Any], Iterable[Any]], inbox: BoundedQueue[Result]
@@ -268,7 +271,7 @@ class _Aggregation:
             elif item.is_dropped:
                 yield self._numbered(item)
             else:
-                yield from self._aggregated(lambda item=item: self._grouping.add(item))
+                yield from self._aggregated(partial(self._grouping.add, item))
             if not self._stage.waits and inbox.is_empty():
                 yield from self._aggregated(self._grouping.flush)
         yield from self._aggregated(self._grouping.flush)
