@@ -195,7 +195,7 @@ def test_without_a_gpu_all_goes_to_the_cpu_and_it_is_said_once_why():
     assert (found.gpu, found.threads, found.num_devices) == (None, 3, 1)
     assert not found.may_use_gpu("a.mp4")
     assert found.decoded_by == DeviceCounters(
-        devices={CPU: DeviceTotals()}, no_gpu=f"PyTorch finds no GPU 0: {why_no_gpu()}"
+        devices={CPU: DeviceTotals()}, no_gpu=f"PyTorch finds no GPU 0: {explain_missing_gpu()}"
     )
     assert "the CPU alone, as PyTorch" in str(found.decoded_by)
 
