@@ -185,8 +185,8 @@ def test_pictures_of_a_batch_are_copied_at_once_whatever_their_sizes():
 
 
 def test_without_page_locked_memory_nothing_is_copied_beside():
-    assert Collate(device="meta")._beside is None
-    assert Collate(device="cpu")._beside is None
+    assert Collate(device="meta")._prefetcher is None
+    assert Collate(device="cpu")._prefetcher is None
 
 
 @needs_gpu
