@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias, TypeVar, overload
+from typing import TypeAlias, TypeVar, overload
 
 import numpy as np
 import torch
@@ -23,33 +23,6 @@ from headrace.models.transfer import CopyStream
 from headrace.runtime.fork_safety import check_cuda_after_fork
 
 
-class Mark(Protocol):
-    """A CUDA event: a point in the work queued on a GPU."""
-
-    def synchronize(self) -> None:
-        """Wait until the GPU has reached it."""
-        ...
-
-
-MarkOf = TypeVar("MarkOf", bound=Mark)
-
-
-class Copying(Protocol[MarkOf]):
-    """A GPU that copies beside its other work; `CopyStream` is one."""
-
-    def mark(self) -> MarkOf:
-        """Return a mark behind all work that the caller has queued so far."""
-        ...
-
-    def begin(self, tensors: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], MarkOf]:
-        """Start to copy tensors to the GPU; return those on the GPU, and the end of the copy."""
-        ...
-
-    def hand_over(self, tensors: Sequence[torch.Tensor], copied: MarkOf) -> None:
-        """Make the caller's next work on the GPU wait for a copy, without waiting here."""
-        ...
-
-
 class CudaPrefetcher:
     """Copies the frames of each batch to a GPU while it works on the batch before.
 
@@ -59,20 +32,20 @@ class CudaPrefetcher:
     the work on it is done. So the process is at most one step ahead of the GPU.
     """
 
-    def __init__(self, copying: Copying[MarkOf]) -> None:
+    def __init__(self, copying: CopyStream) -> None:
         """Copy nothing yet."""
-        self._copying = copying
-        self._before: Mark | None = None
-        """Mark behind the work on the batch before the last."""
+        self._copy_stream = copying
+        self._before: torch.cuda.Event | None = None
+        """End of the work on the batch before the last."""
 
-    def __call__(self, pictures: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    def __call__(self, images: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Return the frames of a batch on the GPU, ready for the caller's next work on it."""
-        mark = self._copying.mark()
+        queued = self._copy_stream.mark()
         if self._before is not None:
             self._before.synchronize()
-        self._before = mark
-        moved, copied = self._copying.begin(pictures)
-        self._copying.hand_over(moved, copied)
+        self._before = queued
+        moved, copied = self._copy_stream.begin(images)
+        self._copy_stream.hand_over(moved, copied)
         return moved
 
 
@@ -92,7 +65,7 @@ class Collate:
     """Device of batches; None: the CPU."""
     pin_memory: bool = False
     """Whether frames go to page-locked memory, and from there to a GPU beside its work."""
-    copying: Copying[Any] | None = None
+    copying: CopyStream | None = None
     """Copies pinned frames to a GPU; None: a `CopyStream`."""
 
     def __post_init__(self) -> None:
