@@ -56,7 +56,7 @@ def test_ranks_step_together_and_end_where_the_next_epoch_begins(
     batch_size, ranks, drop_last, slot
 ):
     assume(batch_size <= 17 // ranks or not drop_last)
-    start = Position(epoch=3, place=slot)
+    start = Position(epoch=3, offset=slot)
     steps = [
         list(epochs(batch_size, rank=r, ranks=ranks, drop_last=drop_last).steps(start, 4))
         for r in range(ranks)
@@ -67,7 +67,7 @@ def test_ranks_step_together_and_end_where_the_next_epoch_begins(
         assert len({len(step.slots) for step in together}) == 1
     if steps[0]:
         assert steps[0][-1].after == Position(epoch=4)
-        delivered = [step.after.place for step in steps[0][:-1]]
+        delivered = [step.after.offset for step in steps[0][:-1]]
         assert delivered == sorted(set(delivered))
 
 

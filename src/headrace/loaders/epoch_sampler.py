@@ -106,10 +106,10 @@ class EpochSampler(data.Sampler[int]):
         if self._frames is not None:
             self._frames.set_epoch(start.epoch)
         order = self._order(start.epoch)
-        count = self._shard.count(len(order), start.place)
+        count = self._shard.count(len(order), start.offset)
         for first in range(0, count, _CHUNK_SLOTS):
             stop = min(first + _CHUNK_SLOTS, count)
-            frames = order.at(self._shard.slots(first, stop, len(order), start.place))
+            frames = order.at(self._shard.slots(first, stop, len(order), start.offset))
             check_samples(frames, self._sampling, self._population)
             for frame in frames.tolist():
                 self._yielded += 1
@@ -139,7 +139,7 @@ class EpochSampler(data.Sampler[int]):
         check_integers(0, taken=taken)
         start = self._pass_start
         length = len(self._order(start.epoch))
-        count = self._shard.count(length, start.place)
+        count = self._shard.count(length, start.offset)
         taken = self._yielded if taken is None else taken
         if not 0 <= taken <= count:
             raise ConfigError(f"{taken} samples cannot be taken from a pass of {count}")
@@ -147,7 +147,7 @@ class EpochSampler(data.Sampler[int]):
         return {
             **self._identity(),
             "epoch": start.epoch + is_done,
-            "slot": 0 if is_done else start.place + taken * self._shard.ranks,
+            "slot": 0 if is_done else start.offset + taken * self._shard.ranks,
         }
 
     def load_state_dict(self, state: dict[str, int]) -> None:
@@ -157,7 +157,7 @@ class EpochSampler(data.Sampler[int]):
             ConfigError: the state belongs to another sampling, seed or set of videos.
         """
         check_identity(state, self._identity(), "videos in the same order, sampling and seed")
-        self._go_to(Position.of(state, "slot"))
+        self._go_to(Position.from_state(state, "slot"))
 
     def _go_to(self, position: Position) -> None:
         self._start = self._pass_start = position

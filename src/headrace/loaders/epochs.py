@@ -78,7 +78,7 @@ class Epochs:
 
     def steps(self, start: Position, stop_epoch: int | None = None) -> Iterator[RankBatch]:
         """Yield every step from `start` up to, without, `stop_epoch`, or without end."""
-        slot = start.place
+        slot = start.offset
         epochs = count(start.epoch) if stop_epoch is None else range(start.epoch, stop_epoch)
         for epoch in epochs:
             num_steps = self.num_steps(slot)
@@ -129,7 +129,7 @@ class Epochs:
             frames=frames,
             drawn=drawn,
             is_repeated=self.shard.is_repeated(start, stop, length, skip),
-            after=Position(epoch=epoch + 1) if is_last else Position(epoch=epoch, place=delivered),
+            after=Position(epoch=epoch + 1) if is_last else Position(epoch=epoch, offset=delivered),
         )
 
     @cached_property

@@ -90,7 +90,7 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
     """
 
     _DATASETS = "a CameraStreamDataset"
-    _PLACE = "step"
+    _OFFSET_KEY = "step"
     _NEEDED = "clips, order, group_num and number of ranks (slots are group_num times ranks)"
 
     _plan: SlotPlan | EndlessPlan
@@ -215,7 +215,7 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
             stall_seconds=asked.stall_seconds,
             clock=asked.clock,
         )
-        return Running(engine=engine, steps=engine.run(start.place))
+        return Running(engine=engine, steps=engine.run(start.offset))
 
     @property
     def _is_random(self) -> bool:
@@ -271,7 +271,7 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
         return seeds
 
     def _steps_left(self, position: Position) -> int:
-        return self._schedule.plan(position.epoch).num_steps - position.place
+        return self._schedule.plan(position.epoch).num_steps - position.offset
 
     def _identity(self) -> dict[str, int]:
         schedule = self._schedule
