@@ -239,7 +239,7 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
         """Return the next step of this epoch, or the next epoch."""
         if step.number + 1 == self._plan.num_steps:
             return Position(epoch=self._epoch + 1)
-        return Position(epoch=self._epoch, place=step.number + 1)
+        return Position(epoch=self._epoch, offset=step.number + 1)
 
     def _batch(self, step: CameraStep) -> CameraBatch:
         batch = CameraBatch.of(
