@@ -90,7 +90,8 @@ WITHOUT_CUDA = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a 
             for each in ("cuda", torch.device("cuda"))
         ),
         pytest.param(
-            *(None, True, r"pin_memory=True was asked for, .* leave it out"), marks=WITHOUT_CUDA
+            *(None, True, r"pin_memory=True is for copies to a GPU, .* leave it out"),
+            marks=WITHOUT_CUDA,
         ),
     ],
     ids=str,

@@ -192,9 +192,9 @@ def test_a_short_video_may_repeat_its_last_frame(loader):
 
 @pytest.mark.parametrize("number", [-1, 113])
 def test_what_is_not_there_is_an_index_error(frames, clips, number):
-    with pytest.raises(IndexError, match=f"frame {number} was asked for, there are 113"):
+    with pytest.raises(IndexError, match=f"frame {number} is out of range: there are 113"):
         frames[number]
-    with pytest.raises(IndexError, match=f"video {number} was asked for, there are 4"):
+    with pytest.raises(IndexError, match=f"video {number} is out of range: there are 4"):
         clips[number]
 
 

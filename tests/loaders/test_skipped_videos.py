@@ -42,8 +42,8 @@ def test_one_warning_counts_and_names_what_is_left_out_or_one_error(mixed, loade
     assert len(opened.skipped_videos) == 4
     [warning] = given
     assert str(warning.message) == (
-        f"4 of 11 videos cannot be used and are left out: {mixed[0]}, {mixed[3]}, {mixed[4]} and "
-        "1 more; `skipped_videos` lists all of them, and why"
+        f"4 of 11 videos cannot be used and are skipped: {mixed[0]}, {mixed[3]}, {mixed[4]} and "
+        "1 more; `skipped_videos` lists all of them, with reasons"
     )
     assert Path(warning.filename).name == "conftest.py"  # which called the loader
     with pytest.raises(OpenError) as raised:

@@ -134,7 +134,7 @@ class VideoDataset(ItemDataset[ClipItem]):
                 is "raise". From a worker, a DataLoader raises RuntimeError with the same message.
         """
         if not 0 <= video < len(self):
-            raise IndexError(f"video {video} was asked for, there are {len(self)}")
+            raise IndexError(f"video {video} is out of range: there are {len(self)}")
         check_integers(0, video=video)
         draws = CounterRng(
             seed=self._seed, epoch=self._epoch_of(video), purpose=RngStream.TRANSFORM
@@ -292,9 +292,9 @@ class FrameDataset(ItemDataset[FrameItem]):
         if is_dear and not self._is_warned:
             self._is_warned = True
             warnings.warn(
-                f"{self._single} frames were asked for one by one, and {self._decoded_for_single} "
-                "decoded for them; where a dataset wraps this one, give it `def __getitems__(self, "
-                "ids)` that asks this one's __getitems__, so that a batch decodes a GOP once",
+                f"{self._single} single frames were requested, and {self._decoded_for_single} "
+                "decoded for them; a dataset that wraps this one needs `def __getitems__(self, "
+                "ids)`, which calls this one's __getitems__, so that a batch decodes each GOP once",
                 stacklevel=2,
             )
         return item
@@ -309,9 +309,9 @@ class FrameDataset(ItemDataset[FrameItem]):
         """
         wanted = np.asarray(frames) if len(frames) else np.zeros(0, np.int64)
         if wanted.dtype.kind not in "iu":
-            raise ConfigError(f"frames are asked for by integers, got {frames!r:.80}")
+            raise ConfigError(f"frame ids must be integers, got {frames!r:.80}")
         for frame in wanted[(wanted < 0) | (wanted >= len(self))]:
-            raise IndexError(f"frame {frame} was asked for, there are {len(self)}")
+            raise IndexError(f"frame {frame} is out of range: there are {len(self)}")
         wanted = wanted.astype(np.int64)
         ids, frame_ids, pictures = self._pictures(wanted)
         video, index = self._videos.population.locate(frame_ids)

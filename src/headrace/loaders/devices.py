@@ -54,14 +54,13 @@ def check_stay(
     decoding_device = device_of(decoding)
     if pin_memory and decoding.stays_on_gpu:
         raise ConfigError(
-            "pin_memory=True was asked for, which is for batches in the CPU's memory that go to a "
-            f"GPU, and frames were to stay on {decoding_device}, where they are already; leave "
-            "pin_memory out"
+            "pin_memory=True is for batches that go from the CPU to a GPU, and frames stay on "
+            f"{decoding_device}; leave pin_memory out"
         )
     if device is not None and _numbered_name(torch.device(device)) != decoding_device:
         raise ConfigError(
-            f"device={str(device)!r} was asked for, and frames were to stay on {decoding_device}; "
-            "leave device out, or leave keeps_on_device out, so that frames come down"
+            f"device={str(device)!r} must be the device of frames that stay, {decoding_device}; "
+            "leave device out, or leave keeps_on_device out, so that frames come to the CPU"
         )
 
 
@@ -73,9 +72,9 @@ def check_comes_to_workers(decoding: DecoderConfig) -> None:
     """
     if decoding.keeps_on_device:
         raise BackendError(
-            f"frames of a dataset were to stay on {decoding.device} (keeps_on_device=True), and "
-            "worker processes of a DataLoader hand on no memory of a GPU; take FrameLoader or "
-            "ClipLoader, which leave frames there, or leave keeps_on_device out"
+            f"frames of a dataset cannot stay on {decoding.device} (keeps_on_device=True): worker "
+            "processes of a DataLoader pass on no GPU memory; use FrameLoader or ClipLoader, which "
+            "leave frames there, or leave keeps_on_device out"
         )
 
 

@@ -71,7 +71,7 @@ class EpochSampler(data.Sampler[int]):
         check_integers(1, batch_size=batch_size)
         if not isinstance(frames, FrameDataset | Population):
             raise ConfigError(
-                f"an EpochSampler samples a FrameDataset, or a Population, got "
+                f"EpochSampler needs a FrameDataset or a Population, got "
                 f"{type(frames).__name__}; FrameLoader takes a Manifest or a list of videos"
             )
         self._frames = frames if isinstance(frames, FrameDataset) else None

@@ -197,8 +197,8 @@ class Quarantine:
                 file.write(json.dumps(entry).encode() + b"\n")
         except OSError as failure:
             warnings.warn(
-                f"cannot write to {self._path}: {failure.strerror}; what is bad in {source} is "
-                "left alone in this run, and not listed",
+                f"cannot write to {self._path}: {failure.strerror}; bad frames of {source} are "
+                "skipped in this run, but not listed",
                 stacklevel=2,
             )
 

@@ -64,16 +64,16 @@ def agreement(is_needed: bool) -> Iterator[Opened]:
     failed = [f"rank {rank}" for rank, (has_failed, *_) in enumerate(of_ranks) if has_failed]
     if failed:
         raise ConfigError(
-            f"{', '.join(failed)} could not make a loader, so that the others would wait for "
-            "nothing; see the error there"
+            f"{', '.join(failed)} could not make a loader, and the other ranks would wait for "
+            "it; see its error"
         )
     if any(values != of_ranks[0] for values in of_ranks):
         skipped_by_rank = ", ".join(
             f"rank {rank}: {skipped}" for rank, (*_, skipped) in enumerate(of_ranks)
         )
         raise ConfigError(
-            "ranks did not open the same files, so they would have different steps; left out "
-            f"were, of {skipped_by_rank}; see `skipped_videos` of each, and make the same files "
+            "ranks opened different files, so they would have different steps; skipped by "
+            f"{skipped_by_rank}; see `skipped_videos` of each, and make the same files "
             "readable on all ranks"
         )
 

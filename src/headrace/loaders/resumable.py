@@ -121,8 +121,8 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
         """
         name = type(self).__name__
         raise CallError(
-            f"{name} gives batches one after the other, and item {number!r:.40} was asked of it: "
-            f"iterate it itself, `for batch in loader`, without a DataLoader around it; a "
+            f"{name} yields batches in order and has no item {number!r:.40}: iterate it itself, "
+            f"`for batch in loader`, without a DataLoader around it; a "
             f"DataLoader takes {self._DATASETS}"
         )
 

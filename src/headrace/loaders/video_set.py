@@ -57,8 +57,8 @@ def warn_skipped(
     if errors:
         are = "is" if len(errors) == 1 else "are"
         warnings.warn(
-            f"{len(errors)} of {of} cannot be used and {are} left out: {_names(errors)}; "
-            f"`{listed}` lists all of them, and why",
+            f"{len(errors)} of {of} cannot be used and {are} skipped: {_names(errors)}; "
+            f"`{listed}` lists all of them, with reasons",
             SkippedVideosWarning,
             stacklevel=_frames_of_headrace(),
         )
