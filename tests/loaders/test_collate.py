@@ -1,4 +1,4 @@
-"""Pixels become pictures without a copy, go to their device beside its work, and are a dict."""
+"""Pixels become frames without a copy and go to their device beside its work; batches are dicts."""
 
 import json
 import pickle
@@ -19,7 +19,7 @@ from headrace.loaders.devices import check_device
 from headrace.loaders.named_tensors import NamedTensors
 
 COPY, WORK = 3, 10
-"""Ticks that each takes."""
+"""Duration of each, in ticks."""
 PINNED = {"device": "cuda", "pin_memory": True}
 
 
@@ -113,16 +113,16 @@ class PlayedMark:
 
 @dataclass
 class PlayedGpu:
-    """Work and copies are two queues; time passes for the process only where it waits."""
+    """Work and copies are two queues; time passes for the process only while it waits."""
 
     now: int = 0
     work: list[tuple[int, int]] = field(default_factory=list)
-    """From when to when."""
+    """(start, end) of each."""
     copies: list[tuple[int, int]] = field(default_factory=list)
     moved: list[int] = field(default_factory=list)
     """Tensors of each copy."""
     _ready: int = 0
-    """Before which no more work begins."""
+    """Time before which no further work starts."""
 
     def ask_for_work(self):
         begin = max(self.now, self._ready)
@@ -143,7 +143,7 @@ class PlayedGpu:
 
 
 def trained(gpu, *, waits=False):
-    """Return the batches of a loop that asks for work on each, and waits for it in each step."""
+    """Return the batches of a loop that queues work on each, and waits for it in each step."""
     beside, seen = CudaPrefetcher(gpu), []
     for number in range(6):
         [batch] = beside([torch.full((2, 3), number)])
@@ -286,7 +286,7 @@ def test_a_sample_is_what_there_is_of_it(batch):
 
 
 def test_the_pinning_of_a_dataloader_takes_it(batch, monkeypatch):
-    """And so does its own; there is no GPU here to lock memory for."""
+    """And so does its own `pin_memory`; without a GPU, no memory can be locked."""
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor, *_: tensor + 1)
     for pinned in (pin_memory(batch), batch.pin_memory()):
         assert type(pinned) is Batch

@@ -16,7 +16,7 @@ needs_gloo = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def said(tmp_path_factory):
-    """What each of two ranks says, by what they opened."""
+    """The messages of two ranks, by what they opened."""
     folder = tmp_path_factory.mktemp("ranks")
     write_layout(folder / "videos", {"a": 3}).write(folder / "index.json")
     (folder / "nothing").mkdir()

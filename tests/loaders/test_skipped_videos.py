@@ -1,4 +1,4 @@
-"""What cannot be used is told once: one warning of what is left out, or one error of all of it."""
+"""Unusable videos are reported once: in one warning of skipped ones, or in one error."""
 
 import warnings
 from pathlib import Path
@@ -18,7 +18,7 @@ CLIPS = {
 
 @pytest.fixture
 def mixed(videos, tmp_path):
-    """Seven good videos, and four files that are none: bad-0.mp4 to bad-3.mp4."""
+    """Seven good videos, and four text files: bad-0.mp4 to bad-3.mp4."""
     bad = [tmp_path / f"bad-{number}.mp4" for number in range(4)]
     for each in bad:
         each.write_text("this is no video")

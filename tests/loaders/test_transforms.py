@@ -1,4 +1,4 @@
-"""Chance of transforms: one draw for each sample, that follows from its place in training alone."""
+"""Random transforms: one draw for each sample, which depends on its slot alone."""
 
 import random
 from itertools import islice
@@ -26,7 +26,7 @@ FLIP = v2.RandomHorizontalFlip()
 
 
 def draws(frames):
-    """Put one draw of each generator in place of the pixels."""
+    """Replace the pixels by one draw of each generator."""
     return torch.tensor([float(torch.rand(())), random.random(), float(np.random.rand())])
 
 
@@ -37,7 +37,7 @@ def is_flipped(found, was) -> bool:
 
 
 SAMPLES = [
-    # door, what else is asked for, shape that a transform is given
+    # door, options, shape that a transform receives
     ("frames", {}, (3, *SIZE)),
     ("frames", {"decoding": KEPT}, (3, *SIZE)),
     ("clips", {}, (4, 3, *SIZE)),
@@ -58,7 +58,7 @@ SAMPLES = [
 def test_a_transform_is_given_uint8_pictures_and_may_be_told_which_sample_they_are(
     request, opener, door, options, shape
 ):
-    """All that is said of a sample, and what is made of a batch comes behind that."""
+    """All entries of a sample; the transform of a batch comes after it."""
 
     def look(pictures, sample):
         assert (pictures.dtype, pictures.device.type) == (torch.uint8, "cpu")
