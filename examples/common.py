@@ -1,4 +1,4 @@
-"""What the examples share: finding a GPU and the other processes, ending, and checkpoints."""
+"""Helpers of the examples: device and process group, exit codes, and checkpoints."""
 
 import argparse
 import os
@@ -19,7 +19,7 @@ INTERRUPTED = 130
 
 
 def positive(text: str) -> int:
-    """Return the number that an option is given, which must be at least 1."""
+    """Return an option's value as an integer >= 1."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
@@ -28,10 +28,10 @@ def positive(text: str) -> int:
 
 @contextmanager
 def joined(parser: argparse.ArgumentParser) -> Iterator[torch.device]:
-    """Join the processes that torchrun started, if it did; give the device of this one.
+    """Join the process group if torchrun started one, and yield the device of this process.
 
-    A process that has no GPU to itself where others have one, and media or options that headrace
-    refuses, end it with one line that says why; Ctrl-C ends it with code 130.
+    A missing GPU, and media or options that headrace refuses, end the process with a one-line
+    error; Ctrl-C ends it with code 130.
     """
     try:
         yield _device_of_this_process(parser)
@@ -45,12 +45,12 @@ def joined(parser: argparse.ArgumentParser) -> Iterator[torch.device]:
 
 
 def rank() -> int:
-    """Return the number of this process among all; 0 where it is alone."""
+    """Return the rank of this process; 0 without a process group."""
     return distributed.get_rank() if distributed.is_initialized() else 0
 
 
 def add_checkpoint_options(parser: argparse.ArgumentParser) -> None:
-    """Let the user say where a `Checkpoint` is kept, and how often."""
+    """Add the options of a `Checkpoint`: its file and its interval."""
     parser.add_argument(
         "--checkpoint",
         type=Path,
@@ -65,40 +65,40 @@ def add_checkpoint_options(parser: argparse.ArgumentParser) -> None:
 
 
 class Resumable(Protocol):
-    """A loader that can say where training stands, and go on from there."""
+    """A loader with a state."""
 
     def state_dict(self) -> dict[str, int]:
-        """Return where training stands after the batch that was yielded last."""
+        """Return the position after the last batch that was yielded."""
         ...
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Go on after it; another loader's state is refused: ConfigError."""
+        """Resume at a position; ConfigError for the state of another loader."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """A file with all that is needed to go on.
+    """A file from which a run resumes.
 
-    Also with another number of processes, unless there is `memory`: each has that of its own clips.
+    The number of processes may change, except with `memory`, as each process has its own clips.
     """
 
     path: Path | None
-    """Every process reads it, and the first one writes it; None: nothing is kept."""
+    """Every process reads it, rank 0 writes it; None: no checkpoint."""
     every: int
-    """Steps from one writing to the next. A kill loses at most so many, which are done again."""
+    """Steps between two checkpoints. A kill loses at most that many; they are repeated."""
     network: nn.Module
-    """As it is without DistributedDataParallel, which gives its parts other names."""
+    """The network itself, as DistributedDataParallel renames its parameters."""
     optimizer: torch.optim.Optimizer
     loader: Resumable
     memory: SlotMemory | None = None
-    """What a model remembers of the clips of this process; all processes then save together."""
+    """The model's memory of this process's clips; all processes then save together."""
 
     def resume(self, device: torch.device) -> int:
-        """Take up what an earlier run left; return how many steps it did.
+        """Restore the state of an earlier run; return its number of steps.
 
         Raises:
-            ConfigError: the file is of other videos or another sampling, or no checkpoint.
+            ConfigError: the file belongs to other videos or another sampling, or is no checkpoint.
         """
         if self.path is None or not self.path.exists():
             return 0
@@ -113,19 +113,19 @@ class Checkpoint:
         return int(state["step"])
 
     def after(self, step: int) -> None:
-        """Write the file, if it is due after `step`."""
+        """Write the file if a checkpoint is due after `step`."""
         if step % self.every == 0:
             self.save(step)
 
     def save(self, step: int) -> None:
-        """Write the file, whole: a kill meanwhile leaves the one that was there.
+        """Write the file atomically: a kill leaves the old file.
 
         Raises:
             ConfigError: it cannot be written.
         """
         if self.path is None:
             return
-        memories = [] if self.memory is None else _of_all(self.memory.state_dict())
+        memories = [] if self.memory is None else _gather(self.memory.state_dict())
         if rank() != 0:
             return
         state = {
@@ -140,19 +140,21 @@ class Checkpoint:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             torch.save(state, part)
             part.replace(self.path)
-        except (OSError, RuntimeError) as error:  # the latter is torch's word for a full disk, too
+        except (OSError, RuntimeError) as error:  # torch raises RuntimeError on a full disk
             raise ConfigError(f"cannot write the checkpoint {self.path}: {error}") from error
         print(f"step {step} saved", flush=True)
 
 
 def _read(path: Path, device: torch.device) -> dict[str, Any]:
-    """Return what `Checkpoint.save` wrote: ConfigError, if it did not."""
+    """Return the contents of a checkpoint: ConfigError if it is none."""
     try:
         state = torch.load(path, map_location=device, weights_only=True)
     except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is of another kind, or damaged"
+        reason = (
+            error.strerror if isinstance(error, OSError) else "it is of another kind, or damaged"
+        )
         raise ConfigError(
-            f"{path} cannot be read as a checkpoint: {why}; name another file, which is made"
+            f"{path} cannot be read as a checkpoint: {reason}; name another file, which is made"
         ) from error
     if not isinstance(state, dict) or not {"step", "network", "optimizer", "loader"} <= {*state}:
         raise ConfigError(
@@ -161,18 +163,19 @@ def _read(path: Path, device: torch.device) -> dict[str, Any]:
     return state
 
 
-def _of_all(memory: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what the processes remember, in their order."""
+def _gather(memory: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the memory states of all processes, by rank."""
     if not distributed.is_initialized():
         return [memory]
-    kept = {name: None if each is None else each.cpu() for name, each in memory["memory"].items()}
-    found = [memory] * distributed.get_world_size()
-    distributed.all_gather_object(found, {**memory, "memory": kept})
-    return found
+    tensors = memory["memory"].items()
+    on_cpu = {name: None if tensor is None else tensor.cpu() for name, tensor in tensors}
+    memories = [memory] * distributed.get_world_size()
+    distributed.all_gather_object(memories, {**memory, "memory": on_cpu})
+    return memories
 
 
 def _device_of_this_process(parser: argparse.ArgumentParser) -> torch.device:
-    """Return it, after joining the others, with NCCL between GPUs and Gloo without any."""
+    """Return the device, after joining the process group: NCCL with GPUs, Gloo without."""
     local = int(os.environ.get("LOCAL_RANK", "0"))
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if gpus and local >= gpus:

@@ -3,10 +3,10 @@
 python examples/train_clips.py videos/*.mp4 --epochs 20 --checkpoint run.pt
 torchrun --nproc_per_node=2 examples/train_clips.py videos/*.mp4 --checkpoint run.pt
 
-The label is a stand-in for yours; all else is how a training loop looks. Stop it at any moment and
-start it again with the same checkpoint: it goes on with the batch after the last one that was
-saved, also with another number of processes. What a kill loses is the steps since then, at most
-`--save-every`; they are done again, on the same clips.
+The label stands for yours; the rest is a usual training loop. Stop it at any moment and start it
+again with the same checkpoint: it resumes with the batch after the last checkpoint, also with
+another number of processes. A kill loses the steps since then, at most `--save-every`; they are
+repeated, on the same clips.
 """
 
 import argparse
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def train(options: argparse.Namespace, device: torch.device) -> None:
-    """Train, saying after each epoch how the steps went that this run did of it."""
+    """Train, and print each epoch's mean loss over the steps of this run."""
     torch.manual_seed(0)
     network = Network(classes=len(options.videos)).to(device)
     model = DistributedDataParallel(network) if distributed.is_initialized() else network

@@ -3,10 +3,10 @@
 python examples/train_frames.py videos/*.mp4 --epochs 3 --checkpoint run.pt
 torchrun --nproc_per_node=2 examples/train_frames.py videos/*.mp4 --checkpoint run.pt
 
-The label is a stand-in for yours; all else is how a training loop looks. Stop it at any moment and
-start it again with the same checkpoint: it goes on with the batch after the last one that was
-saved, also with another number of processes. What a kill loses is the steps since then, at most
-`--save-every`; they are done again, on the same frames.
+The label stands for yours; the rest is a usual training loop. Stop it at any moment and start it
+again with the same checkpoint: it resumes with the batch after the last checkpoint, also with
+another number of processes. A kill loses the steps since then, at most `--save-every`; they are
+repeated, on the same frames.
 """
 
 import argparse
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def train(options: argparse.Namespace, device: torch.device) -> None:
-    """Train, saying every tenth step how it goes."""
+    """Train, and print every tenth step."""
     torch.manual_seed(0)
     network = small_network(classes=len(options.videos)).to(device)
     model = DistributedDataParallel(network) if distributed.is_initialized() else network
@@ -86,11 +86,12 @@ def train(options: argparse.Namespace, device: torch.device) -> None:
                     print(f"epoch {epoch} step {step} loss {loss.item():.3f}", flush=True)
                 checkpoint.after(step)
         checkpoint.save(step)
-        found = loader.statistics
+        statistics = loader.statistics
         if rank() == 0:
             print(
-                f"{found.frames_delivered} frames, {found.amplification:.2f} decoded for each; "
-                f"waited {found.starved_seconds:.1f} s for frames",
+                f"{statistics.frames_delivered} frames, "
+                f"{statistics.amplification:.2f} decoded for each; "
+                f"waited {statistics.starved_seconds:.1f} s for frames",
                 flush=True,
             )
 

@@ -1,4 +1,4 @@
-"""Accelerate: stopped in the middle of an epoch, and gone on from its checkpoint.
+"""Accelerate: stopped in the middle of an epoch, and resumed from its checkpoint.
 
 python accelerate_resume.py DATASET CHECKPOINT      # DATASET has a folder for each class
 """

@@ -1,4 +1,4 @@
-"""Files of any rate, clips of one: 2 seconds are 16 frames in each of them.
+"""Clips of one frame rate from files of any: 16 frames are 2 seconds.
 
 python clips_at_8_fps.py VIDEO...
 """
@@ -16,9 +16,9 @@ with ClipLoader(videos, clips=clips, batch_size=len(videos), size=(64, 64)) as l
 
 for video, shown in zip(batch.video.tolist(), batch.index.tolist(), strict=True):
     index = open_index(videos[video])
-    begins = index.pts * index.info.time_base  # fractions: nothing is rounded
+    begins = index.pts * index.info.time_base  # exact fractions
     ends = begins + index.duration * index.info.time_base
     for step, frame in enumerate(shown):
-        asked = begins[shown[0]] + Fraction(step, 8)
-        assert begins[frame] <= asked < ends[frame]
+        wanted = begins[shown[0]] + Fraction(step, 8)
+        assert begins[frame] <= wanted < ends[frame]
     print(f"{videos[video]}: every {(shown[-1] - shown[0]) / 15:.2f} frames")

@@ -1,4 +1,4 @@
-"""Labels are in a table: every frame comes with those of its row, and with any other column.
+"""Labels from a table: every frame comes with the label and the other columns of its row.
 
 python csv_labels.py LABELS.csv           # path,label,speed
 """

@@ -28,8 +28,8 @@ with ClipLoader(train, clips=clips, batch_size=2, size=(64, 64)) as loader:
 clips = UniformClips(num_clips=2, num_frames=4, fps=8)
 with ClipLoader(test, clips=clips, batch_size=2, size=(64, 64)) as loader:
     for batch in loader:
-        found = model(batch.frames.float().mean((1, 3, 4)) / 255).argmax(-1)
-        for video, label, guess in zip(batch.video, batch.label, found, strict=True):
+        guesses = model(batch.frames.float().mean((1, 3, 4)) / 255).argmax(-1)
+        for video, label, guess in zip(batch.video, batch.label, guesses, strict=True):
             folder = test.videos[video].parent.name
             assert classes[label] == folder
             print(f"{test.videos[video].name} in {folder}: {classes[guess]}")

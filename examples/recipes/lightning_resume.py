@@ -1,4 +1,4 @@
-"""Lightning: stopped in the middle of an epoch, and gone on from its checkpoint.
+"""Lightning: stopped in the middle of an epoch, and resumed from its checkpoint.
 
 python lightning_resume.py DATASET CHECKPOINTS      # DATASET has a folder for each class
 """

@@ -1,4 +1,4 @@
-"""Many actions in one video, also at the same time: a clip of each, inside its segment.
+"""Overlapping actions in one video: one clip of each, inside its segment.
 
 python overlapping_segments.py ACTIONS.csv       # path,start_seconds,end_seconds,label
 """

@@ -14,23 +14,23 @@ videos = sys.argv[1:]
 torch.manual_seed(0)
 model = torch.nn.Linear(3, 5)  # stands for yours
 scores, clips = torch.zeros(len(videos), 5), torch.zeros(len(videos))
-mine = []
+local = []
 
 distributed.init_process_group("gloo")
 ten = UniformClips(num_clips=10, num_frames=4, fps=8)
 with torch.inference_mode(), ClipLoader(videos, clips=ten, size=(64, 64)) as loader:
     for batch in loader:
-        once = ~batch.is_repeated  # those that fill up the ranks
-        found = model(batch.frames.float().mean((1, 3, 4)) / 255).softmax(-1)
-        scores.index_add_(0, batch.video[once], found[once])
+        once = ~batch.is_repeated  # leave out repeats that fill up the ranks
+        predicted = model(batch.frames.float().mean((1, 3, 4)) / 255).softmax(-1)
+        scores.index_add_(0, batch.video[once], predicted[once])
         clips.index_add_(0, batch.video[once], torch.ones(int(once.sum())))
-        mine += zip(batch.video[once].tolist(), batch.index[once, 0].tolist(), strict=True)
+        local += zip(batch.video[once].tolist(), batch.index[once, 0].tolist(), strict=True)
 distributed.all_reduce(scores)
 distributed.all_reduce(clips)
 
 assert (clips == 10).all()
-ranks = [mine] * distributed.get_world_size()
-distributed.all_gather_object(ranks, mine)
+ranks = [local] * distributed.get_world_size()
+distributed.all_gather_object(ranks, local)
 assert len({clip for rank in ranks for clip in rank}) == 10 * len(videos)
 if distributed.get_rank() == 0:
     print(f"{int(clips.sum())} clips of {len(videos)} videos on {len(ranks)} ranks, each once")

@@ -1,4 +1,4 @@
-"""Trainer of Hugging Face: stopped in the middle of an epoch, and gone on from its checkpoint.
+"""Trainer of Hugging Face: stopped in the middle of an epoch, and resumed from its checkpoint.
 
 python trainer_resume.py DATASET CHECKPOINTS        # DATASET has a folder for each class
 """
@@ -22,17 +22,17 @@ class Model(torch.nn.Linear):
         return {"loss": cross_entropy(super().forward(frames.float().mean((2, 3)) / 255), label)}
 
 
-class KeepsPlace(TrainerCallback):
+class SavesPosition(TrainerCallback):
     def on_save(self, args, state, control, train_dataloader, **_):
-        place = f"{args.output_dir}/checkpoint-{state.global_step}/loader.pt"
-        torch.save(train_dataloader.state_dict(), place)
+        path = f"{args.output_dir}/checkpoint-{state.global_step}/loader.pt"
+        torch.save(train_dataloader.state_dict(), path)
 
 
 def train(resume, **limits):
     with FrameLoader(manifest, sampling=ShuffledFrames(), batch_size=16, size=(64, 64)) as loader:
         model = Model(3, len(manifest.classes["label"]))
         arguments = TrainingArguments(sys.argv[2], save_steps=5, ignore_data_skip=True, **limits)
-        trainer = Trainer(model, arguments, callbacks=[KeepsPlace()])
+        trainer = Trainer(model, arguments, callbacks=[SavesPosition()])
         trainer.get_train_dataloader = lambda: loader
         if resume:
             loader.load_state_dict(torch.load(f"{resume}/loader.pt", weights_only=True))

@@ -1,4 +1,4 @@
-"""What tests of training share: media that nobody changes, doors that open them, and pages."""
+"""Shared fixtures: read-only media, doors that open loaders and datasets, and pages of errors."""
 
 import csv
 from contextlib import ExitStack
@@ -34,7 +34,7 @@ NAMES = {
     **{name: getattr(headrace, name) for name in headrace.__all__},
     **{"headrace": headrace, "np": np, "torch": torch, "Path": Path, "inf": inf, "nan": nan},
 }
-"""What every call of a page may use."""
+"""Names that every call of a page may use."""
 
 
 @pytest.fixture(scope="session")
@@ -95,21 +95,21 @@ def copied(folder, tmp_path):
 
 @pytest.fixture
 def damaged_layout(folder, copied):
-    """A layout of which camera `front` of clip c is damaged from frame 13 on."""
+    """A layout with camera `front` of clip c damaged from frame 13 on."""
     damage_packets(folder / "c/front.mp4", copied.clips[2].file("front"), ordinals=[13])
     return copied
 
 
 @pytest.fixture
 def early(copied):
-    """The same, but that camera `left` of clip a ends early."""
+    """The same, with camera `left` of clip a ending early."""
     replace_camera(copied.clips[0].file("left"), num_frames=12, size=(64, 96), gop=5)
     return copied
 
 
 @pytest.fixture
 def opens():
-    """Return `opens(kind, *given, **options)`, which opens what is closed when the test ends."""
+    """Return `opens(kind, *given, **options)`: opens an object and closes it after the test."""
     with ExitStack() as stack:
         yield lambda kind, *given, **options: stack.enter_context(kind(*given, **options))
 
@@ -134,7 +134,7 @@ def opener(request, opens, store):
 
 @pytest.fixture
 def loader(opener):
-    """The same; a file whose tests are about one door may narrow it."""
+    """The same; a file with tests of one door may narrow it."""
     return opener
 
 
@@ -146,7 +146,7 @@ def frames(opener):
 
 @pytest.fixture
 def kept_loader(opener):
-    """The same, of frames that stay where they were decoded, on the CPU."""
+    """The same, with frames that stay on the decoding device, here the CPU."""
     usual = {"frames": {"batch_size": 9}, "cameras": {"group_num": 4}}
 
     def open_door(door="frames", files=None, **options):
@@ -187,7 +187,7 @@ def by_stock(opener):
 
 @pytest.fixture
 def one_gpu(monkeypatch):
-    """PyTorch says that there is one; nothing is asked of it."""
+    """PyTorch reports one GPU, which is not used."""
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
 
 
@@ -198,7 +198,7 @@ def own_cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def refused(request):
-    """Return `refused(name, **names)`: holds the errors of a page's calls against the page.
+    """Return `refused(name, **names)`: compares the errors of a page's calls with the page.
 
     The page has each call behind `>>>`, and below it the kind of error and its whole message, where
     `...` stands for any text, and `<folder>` for one of the test. Calls use names of headrace, of

@@ -21,7 +21,7 @@ RAISED = (HeadraceError, RuntimeError, av.error.FFmpegError)
 
 
 class ByPyavAlone(Dataset[int]):
-    """Decodes a first frame by FFmpeg's decoder on NVIDIA GPUs, without headrace before it."""
+    """Decode a first frame by FFmpeg's NVIDIA decoder, before any use of headrace."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -40,7 +40,7 @@ class ByPyavAlone(Dataset[int]):
 
 
 def outcome(path: Path, context: str) -> str:
-    """Return how frames of a worker compare with those that the CPU decodes here."""
+    """Compare frames of a worker with frames that the CPU decodes here."""
     gpu = FrameDataset([path], SIZE, decoding=DecoderConfig.on_gpu(0))
     try:
         loader = DataLoader(gpu, num_workers=1, multiprocessing_context=context)
@@ -51,7 +51,7 @@ def outcome(path: Path, context: str) -> str:
 
 
 def main() -> None:
-    """Try each way once."""
+    """Try each start method once."""
     path = Path(sys.argv[1])
     found = {"forked before CUDA was used": outcome(path, "fork")}
     torch.zeros(1, device="cuda")

@@ -1,4 +1,4 @@
-"""What each of two processes does, by a name that new processes can import."""
+"""Tasks of two processes, importable by new processes."""
 
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from headrace.loaders.ranks import agreement, shard_of
 
 @dataclass(frozen=True)
 class RankTask:
-    """Where two processes meet, and what this one opens, one after the other."""
+    """Meeting point of two processes, and the sets that this one opens in turn."""
 
     rendezvous: str
     rank: int
@@ -33,7 +33,7 @@ def group(task):
 
 
 def ask_rank(task, ready):
-    """Return the rank, how many there are, and what the checks say of each that is opened."""
+    """Return the rank, the number of ranks, and the check's message for each set."""
     with group(task):
         ready()
         shard = shard_of(None, None, drop_last=False)
@@ -41,7 +41,7 @@ def ask_rank(task, ready):
 
 
 def said_of(opens):
-    """Return what the checks say."""
+    """Return the message of the check."""
     try:
         if isinstance(opens, Path):
             CameraStreamDataset(opens / "index.json", skip_bad=True).close()

@@ -1,4 +1,4 @@
-"""Bad files among good ones: named, or replaced by rule, counted, listed and then left alone."""
+"""Bad files among good ones: named, or replaced by rule, counted, listed and later skipped."""
 
 import json
 import shutil
@@ -40,7 +40,7 @@ SHUFFLED = {"sampling": ShuffledFrames(), "on_error": "skip"}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A good video, one whose third GOP is damaged, one that is cut, one that is no video."""
+    """A good video, one with a damaged third GOP, a truncated one, and a text file."""
     folder = tmp_path_factory.mktemp("bad")
     good = write_clip(folder / "good", GOOD)
     damage_packets(good, folder / "damaged.mp4", ordinals=[20, 21, 22])
@@ -62,7 +62,7 @@ def loader(opener, videos):
 
 @pytest.fixture
 def good(videos, store):
-    """The frames of the good video, of which the others are damaged or cut copies."""
+    """Frames of the good video; the others are damaged or truncated copies of it."""
     plain = PlainFrames(videos[:1], store).frames[0]
     return torch.from_numpy(plain).movedim(-1, -3)
 
@@ -181,7 +181,7 @@ def test_a_repaired_file_leaves_quarantine(loader, folder, tmp_path):
 
 
 def changed(path):
-    """Put another file in its place at one moment, since a thread may be about to read it."""
+    """Replace a file atomically, as a thread may be about to read it."""
     other = path.with_suffix(".other")
     other.write_bytes(path.read_bytes() + b"\0" * 64)
     other.replace(path)
@@ -274,7 +274,7 @@ def test_weights_are_those_of_the_videos_that_can_be_read(loader, opener, videos
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_dataset_gives_others_in_place_of_bad_frames(opener, videos, good, workers):
-    """By the same rule in any process; `video` is the place in the list that was given."""
+    """By the same rule in any process; `video` is the position in the list that was given."""
     frames = opener("frame items", videos, on_error="skip")
     assert [error.source for error in frames.skipped_videos] == [str(videos[1])]
     assert len(frames) > 80

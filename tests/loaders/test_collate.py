@@ -1,4 +1,4 @@
-"""Pixels become pictures without a copy, go to their device beside its work, and are a dict."""
+"""Pixels become frames without a copy and go to their device beside its work; batches are dicts."""
 
 import json
 import pickle
@@ -19,7 +19,7 @@ from headrace.loaders.devices import check_device
 from headrace.loaders.named_tensors import NamedTensors
 
 COPY, WORK = 3, 10
-"""Ticks that each takes."""
+"""Duration of each, in ticks."""
 PINNED = {"device": "cuda", "pin_memory": True}
 
 
@@ -90,7 +90,8 @@ WITHOUT_CUDA = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a 
             for each in ("cuda", torch.device("cuda"))
         ),
         pytest.param(
-            *(None, True, r"pin_memory=True was asked for, .* leave it out"), marks=WITHOUT_CUDA
+            *(None, True, r"pin_memory=True is for copies to a GPU, .* leave it out"),
+            marks=WITHOUT_CUDA,
         ),
     ],
     ids=str,
@@ -112,16 +113,16 @@ class PlayedMark:
 
 @dataclass
 class PlayedGpu:
-    """Work and copies are two queues; time passes for the process only where it waits."""
+    """Work and copies are two queues; time passes for the process only while it waits."""
 
     now: int = 0
     work: list[tuple[int, int]] = field(default_factory=list)
-    """From when to when."""
+    """(start, end) of each."""
     copies: list[tuple[int, int]] = field(default_factory=list)
     moved: list[int] = field(default_factory=list)
     """Tensors of each copy."""
     _ready: int = 0
-    """Before which no more work begins."""
+    """Time before which no further work starts."""
 
     def ask_for_work(self):
         begin = max(self.now, self._ready)
@@ -142,7 +143,7 @@ class PlayedGpu:
 
 
 def trained(gpu, *, waits=False):
-    """Return the batches of a loop that asks for work on each, and waits for it in each step."""
+    """Return the batches of a loop that queues work on each, and waits for it in each step."""
     beside, seen = CudaPrefetcher(gpu), []
     for number in range(6):
         [batch] = beside([torch.full((2, 3), number)])
@@ -185,8 +186,8 @@ def test_pictures_of_a_batch_are_copied_at_once_whatever_their_sizes():
 
 
 def test_without_page_locked_memory_nothing_is_copied_beside():
-    assert Collate(device="meta")._beside is None
-    assert Collate(device="cpu")._beside is None
+    assert Collate(device="meta")._prefetcher is None
+    assert Collate(device="cpu")._prefetcher is None
 
 
 @needs_gpu
@@ -285,7 +286,7 @@ def test_a_sample_is_what_there_is_of_it(batch):
 
 
 def test_the_pinning_of_a_dataloader_takes_it(batch, monkeypatch):
-    """And so does its own; there is no GPU here to lock memory for."""
+    """And so does its own `pin_memory`; without a GPU, no memory can be locked."""
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor, *_: tensor + 1)
     for pinned in (pin_memory(batch), batch.pin_memory()):
         assert type(pinned) is Batch

@@ -1,4 +1,4 @@
-"""Datasets in a stock DataLoader: the right pixels, cheaply, in whatever process."""
+"""Datasets in a stock DataLoader: the right pixels, at low cost, in any process."""
 
 import pickle
 import shutil
@@ -25,18 +25,18 @@ def clips(loader):
 
 
 def of_item(item, plain):
-    """Return what the frame of an item must look like."""
+    """Return the expected frame of an item."""
     return torch.from_numpy(plain.frames[item["video"]][item["index"]]).movedim(-1, 0)
 
 
 def of_batch(batch, plain):
-    """Return what the frames of a batch must look like."""
+    """Return the expected frames of a batch."""
     places = zip(batch["video"].tolist(), batch["index"].tolist(), strict=True)
     return torch.stack([of_item({"video": v, "index": i}, plain) for v, i in places])
 
 
 def all_of(clips):
-    """Return the frames of all clips, made in this process."""
+    """Return the frames of all clips, decoded in this process."""
     return torch.stack([clips[video]["frames"] for video in range(len(clips))])
 
 
@@ -157,7 +157,7 @@ def test_random_clips_lie_inside_their_video_and_reach_both_ends(loader, videos)
 
 
 def test_each_pass_has_other_clips_where_nobody_says_the_epoch(clips):
-    """The same ones with any workers: how often a clip was asked for is known to all of them."""
+    """The same with any workers, which share the number of requests for each clip."""
     passes = []
     for workers in (0, 1, 2):
         clips._visits.zero_()
@@ -192,9 +192,9 @@ def test_a_short_video_may_repeat_its_last_frame(loader):
 
 @pytest.mark.parametrize("number", [-1, 113])
 def test_what_is_not_there_is_an_index_error(frames, clips, number):
-    with pytest.raises(IndexError, match=f"frame {number} was asked for, there are 113"):
+    with pytest.raises(IndexError, match=f"frame {number} is out of range: there are 113"):
         frames[number]
-    with pytest.raises(IndexError, match=f"video {number} was asked for, there are 4"):
+    with pytest.raises(IndexError, match=f"video {number} is out of range: there are 4"):
         clips[number]
 
 
@@ -209,7 +209,7 @@ def test_a_dataset_sent_to_another_process_gives_the_same(clips):
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_workers_read_no_index_and_give_the_same(loader, plain, tmp_path, method):
-    """It is gone from disk; a worker that had read it from the video would put it there again."""
+    """It is deleted from disk; a worker that scanned the video would store it again."""
     store = IndexStore(tmp_path / "index")
     how = {"batch_size": 4, "num_workers": 1, "multiprocessing_context": method}
     frames, clips = (loader(door, index_store=store) for door in ("frame items", "clip items"))

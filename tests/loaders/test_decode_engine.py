@@ -1,4 +1,4 @@
-"""The threads of a loader: they end with it, are anew in a fork, and one that hangs is named."""
+"""Threads of a loader: they end with it, start anew in a fork, and a hung one is named."""
 
 import gc
 import subprocess
@@ -41,7 +41,7 @@ def test_a_loader_that_was_closed_may_be_iterated_again(loader):
 
 
 def test_a_forgotten_loader_does_not_keep_the_program_from_ending(videos, store):
-    """Its thread of jobs waits for room; nobody takes another batch."""
+    """Its thread of jobs waits for room, as no further batch is taken."""
     script = f"""
 import sys, time
 from pathlib import Path
@@ -74,7 +74,7 @@ def test_a_process_that_was_forked_has_threads_of_its_own(loader, plain):
 
 
 class Hanging:
-    """A decoder whose every job waits until it is released."""
+    """A decoder whose jobs wait until the test releases them."""
 
     def __init__(self, decoder, release):
         self._decoder = decoder

@@ -1,4 +1,4 @@
-"""Everything that trains on video takes what decodes, in full or as the number of a GPU."""
+"""Every loader and dataset takes a decoder, as a DecoderConfig or as the index of a GPU."""
 
 import json
 import os
@@ -34,7 +34,7 @@ BY_EACH_DOOR = pytest.mark.parametrize("door", ["frames", "clips", "cameras"])
 
 
 def ways_of(videos, loader, how):
-    """Return calls that decode frames through each door but loaders."""
+    """Return calls that decode frames through each door except loaders."""
     return (
         lambda: loader("clip items", decoding=how, stride=1)[3]["frames"],
         lambda: loader("frame items", decoding=how)[70]["frame"],
@@ -60,7 +60,7 @@ def test_a_gpu_that_does_not_start_is_no_bad_media(loader, videos, one_gpu):
 
 
 class OpensInItsWorker(Dataset):
-    """Opens its videos where the first item is asked for, as many datasets do."""
+    """Opens its videos at the first request, as many datasets do."""
 
     def __init__(self, videos, store):
         self.opens = partial(
@@ -77,7 +77,7 @@ class OpensInItsWorker(Dataset):
 def test_a_worker_that_was_forked_is_told_before_cuda_is_touched(
     videos, store, one_gpu, monkeypatch
 ):
-    """Also where all that decodes was made in the worker."""
+    """Also where decoders are made in the worker."""
     monkeypatch.setattr(forks, "_torch_has_cuda", lambda: True)
     dataset = OpensInItsWorker(videos, store)
     batches = DataLoader(dataset, num_workers=1, multiprocessing_context="fork")
@@ -102,7 +102,7 @@ def test_batches_do_not_go_to_a_gpu_in_a_process_that_was_forked(one_gpu, monkey
 
 
 def run_apart(module, argument, **environment):
-    """Return the JSON that a module prints in a process of its own."""
+    """Return the JSON that a module prints in its own process."""
     path = {"PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])}
     run = subprocess.run(
         [sys.executable, "-m", module, str(argument)],
@@ -160,7 +160,7 @@ def test_workers_that_are_forked_decode_by_torchcodec_too(loader):
 
 
 def is_close(found, expected) -> bool:
-    """Whether pictures resized by area are the same: all edges of colour, so 3 levels apart."""
+    """Compare frames resized by area: all edges of colour, so 3 levels of tolerance."""
     apart = PixelDifference.between(np.asarray(found), np.asarray(expected))
     return apart is not None and apart.mean < 3
 

@@ -1,4 +1,4 @@
-"""EpochSampler: each frame in its turn, for every rank, from wherever training stood."""
+"""EpochSampler: each frame in order, for every rank, from any position."""
 
 import shutil
 from collections import Counter
@@ -34,7 +34,7 @@ def ranks(number, sampling, **options):
 
 
 def dealt(samplers):
-    """Return what all ranks are given together, in the order of slots."""
+    """Return the frames of all ranks together, in slot order."""
     return [frame for step in zip(*samplers, strict=True) for frame in step]
 
 
@@ -95,7 +95,7 @@ def test_training_goes_on_where_it_stood_with_any_number_of_ranks(before, after,
 
 
 def rest(frames, state):
-    """Return what a new sampler gives from a state on."""
+    """Return the frames of a new sampler from a state on."""
     resumed = EpochSampler(frames, ShuffledFrames())
     resumed.load_state_dict(state)
     return list(resumed)
@@ -145,7 +145,7 @@ def test_an_epoch_over_seconds_needs_no_more_than_the_dataset(frames):
 
 
 def test_what_cannot_be_sampled_and_states_of_something_else_are_refused(loader, tmp_path, refused):
-    """States say the same videos, in the same places; bursts might meet in a batch."""
+    """States name the same videos, in the same positions; bursts might meet in a batch."""
     first = write_clip(tmp_path / "a", CLIPS[1])
     second = shutil.copy(first, tmp_path / "b.mp4")
     here, swapped = (loader("frame items", each) for each in ([first, second], [second, first]))

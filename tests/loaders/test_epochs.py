@@ -1,4 +1,4 @@
-"""The steps of a rank, and how far a loader looks ahead inside a budget."""
+"""The steps of a rank, and the look-ahead of a loader inside a budget."""
 
 import re
 from functools import partial
@@ -21,7 +21,7 @@ POPULATION = Population.of([np.array([5, 5]), np.array([7])])
 
 
 class Listed:
-    """A quarantine that holds what it is told."""
+    """A quarantine of given frames."""
 
     def __init__(self, *frames):
         self.frames = frames
@@ -56,7 +56,7 @@ def test_ranks_step_together_and_end_where_the_next_epoch_begins(
     batch_size, ranks, drop_last, slot
 ):
     assume(batch_size <= 17 // ranks or not drop_last)
-    start = Position(epoch=3, place=slot)
+    start = Position(epoch=3, offset=slot)
     steps = [
         list(epochs(batch_size, rank=r, ranks=ranks, drop_last=drop_last).steps(start, 4))
         for r in range(ranks)
@@ -67,7 +67,7 @@ def test_ranks_step_together_and_end_where_the_next_epoch_begins(
         assert len({len(step.slots) for step in together}) == 1
     if steps[0]:
         assert steps[0][-1].after == Position(epoch=4)
-        delivered = [step.after.place for step in steps[0][:-1]]
+        delivered = [step.after.offset for step in steps[0][:-1]]
         assert delivered == sorted(set(delivered))
 
 
@@ -108,7 +108,7 @@ def test_substitutes_are_uniform_over_good_frames():
 
 @pytest.mark.parametrize("ranks", [1, 2, 20])
 def test_a_batch_that_no_epoch_fills_holds_all_of_it(ranks):
-    """Each rank has one batch, equally large, and each sample counts once."""
+    """Each rank has one batch, of the same size, and each sample counts once."""
     whole = [list(epochs(40, rank=rank, ranks=ranks).steps(Position(), 2)) for rank in range(ranks)]
     for epoch in range(2):
         steps = [of_rank[epoch] for of_rank in whole]

@@ -1,4 +1,4 @@
-"""Batches of frames and clips: the right pixels in the planned order, whatever decodes them."""
+"""Batches of frames and clips: the right pixels in the planned order, with any decoder."""
 
 import inspect
 import time
@@ -102,7 +102,7 @@ def test_the_seed_may_be_that_of_the_sampler(loader):
 @BY_CHANCE
 @pytest.mark.parametrize("on_early_exit", [None, "continue"])
 def test_a_random_epoch_that_was_left_early_goes_on(loader, on_early_exit, door, options):
-    """As often as it is left, each batch comes once, and the next epoch behind them."""
+    """However often an iteration ends early, each batch comes once, then the next epoch."""
     each = loader(door, on_early_exit=on_early_exit, **options)
     whole = contents([*each, *each])
     again = loader(door, on_early_exit=on_early_exit, **options)
@@ -178,7 +178,7 @@ def test_drop_last_leaves_out_the_smaller_batch(loader):
 
 
 def test_a_batch_that_no_epoch_fills_holds_all_of_it(loader, plain):
-    """In little memory, too: what it would need if it were full is not asked for."""
+    """In little memory, too: the budget is checked against its real size."""
     options = {"batch_size": 10_000, "sampling": ShuffledFrames()}
     each = loader(memory_budget=3 * 113 * FRAME_BYTES * 2, **options)
     assert len(each) == 1
@@ -204,7 +204,7 @@ def test_the_default_clips_are_16_frames_two_apart(loader, videos):
 
 @pytest.mark.parametrize(("ranks", "batch_size"), [(1, 7), (2, 4), (3, 5), (7, 2)])
 def test_an_evaluation_on_many_ranks_counts_each_clip_once(loader, ranks, batch_size):
-    """Ten clips of each video; where they do not share out evenly, the first come again, marked."""
+    """Ten clips of each video; the first are repeated, marked, if ranks cannot share evenly."""
     options = {"clips": UniformClips(num_clips=10, num_frames=3), "batch_size": batch_size}
     shares = [
         list(loader("clips", num_threads=1, rank=rank, num_replicas=ranks, **options))
@@ -229,7 +229,7 @@ def test_what_cannot_be_done_is_refused_at_once(loader, videos, tmp_path, refuse
 
 
 def went_past(each):
-    """Return an iteration of a loader that another one has gone past."""
+    """Return an iteration of a loader that another one has overtaken."""
     first, second = iter(each), iter(each)
     next(first)
     next(second)

@@ -1,4 +1,4 @@
-"""Frames that stay where they were decoded: those of `open_device_decoder`, in every batch."""
+"""Frames that stay on the decoding device equal those of `open_device_decoder`."""
 
 from itertools import islice
 
@@ -105,7 +105,7 @@ def test_a_state_goes_on_with_frames_that_come_down(kept_loader):
 
 @pytest.fixture(scope="module")
 def damaged(tmp_path_factory):
-    """A good video, and one whose third GOP is damaged."""
+    """A good video, and one with a damaged third GOP."""
     folder = tmp_path_factory.mktemp("damaged")
     clip = SynthClip(num_frames=40, size=(64, 96), gop=8, b_frames=2)
     good = write_clip(folder / "good", clip)

@@ -1,4 +1,4 @@
-"""What cannot stay where it was decoded is refused when a loader opens; and what a GPU keeps."""
+"""Frames that cannot stay on a device are refused when a loader opens; and what a GPU holds."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from loaders.videos import KEPT, ON_GPU, SIZE, apart, pictures
 
 
 def test_frames_of_odd_sides_are_near_those_of_the_cpu(kept_loader, tmp_path):
-    """On the CPU, where no row or column of colour is missing."""
+    """On the CPU, with no row or column of colour missing."""
     odd = [write_clip(tmp_path / "odd", KINDS["odd_size"])]
     kept, arrays = (
         next(iter(kept_loader(files=odd, size=None, decoding=each)))
@@ -27,7 +27,7 @@ def test_frames_of_odd_sides_are_near_those_of_the_cpu(kept_loader, tmp_path):
 def test_what_cannot_be_kept_is_refused_when_a_loader_opens(
     kept_loader, tmp_path, one_gpu, refused
 ):
-    """Before anything is decoded; also the pictures that the CPU makes into tensors."""
+    """Before any decoding; also images that the CPU makes into tensors."""
     full, mjpeg, odd = (
         [write_clip(tmp_path / kind, KINDS[kind])] for kind in ("odd_size_444", "mjpeg", "odd_size")
     )
@@ -76,7 +76,7 @@ FRAMED = {"size": None, "view": CROPS, "augment": ClipAugment(flip=0.5)}
 def test_pictures_of_the_gpu_that_stay_are_those_made_on_the_cpu(
     kept_loader, videos, layout, door, options, levels
 ):
-    """All are kept until the last has come; of frames, after one epoch nothing is brought down."""
+    """All are held until the last has come; of frames, nothing is brought down after an epoch."""
     each = kept_loader(door, decoding=ON_GPU, **options)
     kept = [*each]
     for expected, found in zip(kept_loader(door, **options), kept, strict=True):

@@ -1,4 +1,4 @@
-"""What a loader counts is what happened."""
+"""Statistics of a loader are exact."""
 
 import shutil
 import threading
@@ -12,11 +12,11 @@ from headrace.testing.synth import SynthClip, write_clip
 from loaders.videos import CLIPS, open_videos
 
 H264 = slice(2)
-"""The videos that are read packet by packet, without a look at the next."""
+"""Videos that are read packet by packet, without a look at the next packet."""
 
 
 class TickingClock:
-    """Each thread has a time of its own, which moves by a second whenever it is read."""
+    """A clock with a time for each thread, which advances by a second at each reading."""
 
     def __init__(self):
         self._own = threading.local()
@@ -46,7 +46,7 @@ def test_waiting_for_a_batch_counts_and_what_is_done_with_it_does_not(loader):
 
 
 def test_waiting_for_room_counts_once_for_each_job(loader, videos, store):
-    """All fits into the window, so each GOP is one job, which asks for room once."""
+    """All fits into the window, so each GOP is one job, which waits for room once."""
     each = loader(lookahead=200, clock=TickingClock())
     gops = sum(open_index(video, store).num_gops for video in videos)
     list(each)
@@ -72,7 +72,7 @@ def test_a_file_is_opened_once_an_epoch_and_each_packet_read_once(loader, videos
 def test_no_more_files_are_open_than_allowed_and_one_for_each_worker(
     loader, tmp_path, store, workers
 ):
-    """24 MB leave room for two open files; all work is done when the last batch is here."""
+    """24 MB leave room for two open files; all work is done when the last batch arrives."""
     first = write_clip(tmp_path / "0", CLIPS[1])
     videos = [first, *(shutil.copy(first, tmp_path / f"{k}.mp4") for k in range(1, 9))]
     counts = []

@@ -1,4 +1,4 @@
-"""What a manifest says, and what is refused."""
+"""Contents of a manifest, and errors."""
 
 from fractions import Fraction
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A user's own sampler, of a plain class, is served like one of ours, or refused by name."""
+"""A user's own sampler class works like a built-in one, or is refused by name."""
 
 from itertools import islice
 
@@ -22,7 +22,7 @@ from loaders.videos import FRAME_BYTES, contents, epochs
 
 
 class EveryThird:
-    """Each third frame, from another one on in each epoch."""
+    """Each third frame, with another first one in each epoch."""
 
     traits = SamplerTraits(identity="every 3rd", is_random=True, has_replacement=False)
 
@@ -32,7 +32,7 @@ class EveryThird:
 
 
 class Drawn:
-    """What `UniformFrames()` draws, in words of its own."""
+    """The frames of `UniformFrames()`, by its own code."""
 
     traits = SamplerTraits(identity="drawn", is_random=True, has_replacement=True)
 
@@ -63,7 +63,7 @@ class FirstFrames:
 
 
 class Beyond(EveryThird):
-    """Has frames that are none, behind the first ones."""
+    """Samples frame ids beyond the last frame."""
 
     traits = SamplerTraits(identity="beyond", is_random=False, has_replacement=False)
 
@@ -72,7 +72,7 @@ class Beyond(EveryThird):
 
 
 class Straddling(FirstFrames):
-    """Has clips that reach from one video into the next."""
+    """Samples clips that reach from one video into the next."""
 
     def order(self, population: Population, epoch: int) -> EpochOrder:
         steps = np.arange(self.traits.num_frames)
@@ -80,7 +80,7 @@ class Straddling(FirstFrames):
 
 
 class OfAnotherKind:
-    """Says that it samples frames, and gives clips."""
+    """Declares frames, and samples clips."""
 
     traits = EveryThird.traits
 
@@ -104,7 +104,7 @@ def test_frames_are_those_of_the_sampler(loader, plain):
 
 
 def test_drawing_with_replacement_is_believed(loader):
-    """As far ahead as `UniformFrames`, the same batches; nearer, where frames come once."""
+    """The look-ahead of `UniformFrames`, with the same batches; less where frames come once."""
 
     class Once(Drawn):
         traits = SamplerTraits(identity="once", is_random=True, has_replacement=False)

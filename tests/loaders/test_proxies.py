@@ -49,7 +49,7 @@ def proxies(made):
 
 
 def samples(batches):
-    """Return all but the pictures of batches."""
+    """Return all entries of batches except frames."""
     return [
         {name: value.tolist() for name, value in batch.items() if name != "frames"}
         for batch in batches
@@ -57,7 +57,7 @@ def samples(batches):
 
 
 def pictures(made, batch):
-    """Return what a plain decode of the proxies shows for a batch."""
+    """Return the frames of a batch by a plain decode of the proxies."""
     shape = FrameFormat(size=SIZE, layout="rgb")
     plain = [linear_frames(each.proxy, shape) for each in made[1].videos]
     found = [
@@ -118,7 +118,7 @@ def test_rows_of_a_manifest_are_read_from_proxies(videos, proxies, loader):
 def test_each_gop_of_a_proxy_is_decoded_once_where_all_fits(videos, proxies, loader):
     cost = loader(files=proxies.all(videos), **SHUFFLED)
     list(cost)
-    # More than once only where the window begins, and where a thread finds another's GOP begun.
+    # More than once only at the window's start, and where a thread meets another's GOP.
     assert cost.statistics.frames_decoded <= 1.8 * cost.statistics.frames_delivered
     assert cost.statistics.opens > 0
 

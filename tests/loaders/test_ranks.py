@@ -16,7 +16,7 @@ needs_gloo = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def said(tmp_path_factory):
-    """What each of two ranks says, by what they opened."""
+    """The messages of two ranks, by what they opened."""
     folder = tmp_path_factory.mktemp("ranks")
     write_layout(folder / "videos", {"a": 3}).write(folder / "index.json")
     (folder / "nothing").mkdir()
@@ -47,7 +47,7 @@ def test_alone_all_is_mine_and_there_is_nobody_to_ask():
 @needs_gloo
 def test_ranks_that_opened_other_files_are_all_told_and_others_go_on(said):
     for each in said["other files"]:
-        assert "left out were, of rank 0: 0, rank 1: 1;" in each
+        assert "skipped by rank 0: 0, rank 1: 1;" in each
     assert not torch.cuda.is_initialized()
     assert said["the same files"] == ("", "")
 

@@ -1,4 +1,4 @@
-"""A run that ended at any step goes on as if it had not, with other workers and other ranks."""
+"""A run resumes exactly from any step, with another number of threads and ranks."""
 
 import copy
 import json
@@ -59,7 +59,7 @@ def test_a_batch_whose_transform_failed_was_not_delivered(each):
 
 
 def test_an_iteration_that_another_one_went_past_is_refused(each):
-    """Also where the other goes on where this one stood; both begin with one batch."""
+    """Also if the other loader resumes at the position of this one; both start with one batch."""
     opened = each(on_early_exit="continue")
     first = iter(opened)
     next(first)
@@ -75,7 +75,7 @@ def test_a_loader_is_neither_copied_nor_sent_to_another_process(each):
 
 
 def test_an_iteration_does_not_go_on_in_a_process_that_was_forked(each):
-    """Its threads are not there; but the loader may be iterated from where it stood."""
+    """Its threads are missing, but the loader can be iterated from its position."""
     first, second = (contents([batch]) for batch in islice(each(), 2))
     opened = each(on_early_exit="continue")
     batches = iter(opened)
@@ -140,7 +140,7 @@ def test_ranks_together_deliver_what_one_would(ranks, number, drop_last):
     if drop_last:
         assert together == alone
     else:
-        # 113 frames do not share out evenly: the first of an epoch come again at its end.
+        # 113 frames do not divide evenly: the first of an epoch are repeated at its end.
         extra = -113 % number
         frames = [*alone[:113], *alone[:extra], *alone[113:], *alone[113 : 113 + extra]]
         assert together == frames
@@ -160,7 +160,7 @@ def test_another_number_of_ranks_goes_on_where_the_last_one_ended(ranks, before,
 
 @pytest.fixture
 def twins(tmp_path):
-    """A folder of two videos that differ in nothing but their names."""
+    """A folder of two videos that differ only in their names."""
     folder = tmp_path / "twins"
     folder.mkdir()
     first = write_clip(folder / "a", CLIPS[1])
@@ -220,7 +220,7 @@ def logged(path):
 
 
 def two_epochs(door, folder, store, log, options, kill_after):
-    """Train from the last state of a log on; it notes what each batch holds, and the state."""
+    """Train from the last state of a log on; the log records each batch and the state."""
     torch.set_num_threads(1)  # a pool of threads does not come through a fork
     kind, usual = DOORS[door]
     files = layout_of(folder) if door == "cameras" else sorted(folder.glob("video-*"))
@@ -240,7 +240,7 @@ def two_epochs(door, folder, store, log, options, kill_after):
 
 @pytest.fixture
 def run(tmp_path):
-    """Return a function: runs two epochs in one process for each log, and says how they ended."""
+    """Return a function: runs two epochs in one process for each log, and returns exit codes."""
 
     def started(door, folder, logs, kill_after=None, method="fork", **options):
         ranks = []
@@ -295,6 +295,6 @@ def test_two_ranks_that_were_killed_go_on_as_one_and_as_four(ranks, run, videos,
         for each in after:
             each.load_state_dict(states[0])
         assert [each.epoch for each in after] == [0] * number
-        # 29 samples are left; 4 ranks are given 3 of the epoch again, to be equally many.
+        # 29 samples remain; 4 ranks repeat 3 of the epoch, to have as many each.
         assert of_all_ranks(after, 1) == alone[84:113] + alone[: -29 % number]
         assert of_all_ranks(after, 1)[:113] == alone[113:]

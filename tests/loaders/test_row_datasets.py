@@ -1,4 +1,4 @@
-"""Datasets on a manifest: the rows and samples that the loaders give, in a stock DataLoader."""
+"""Datasets on a manifest: the rows and samples of the loaders, in a stock DataLoader."""
 
 from functools import partial
 from itertools import islice
@@ -25,7 +25,7 @@ pytestmark = [
 ]
 
 ROWS = [0, 1, 2, 3, 5]
-"""Those that are long enough for a clip."""
+"""Rows that are long enough for a clip."""
 COLUMNS = ("label", "weight", "group", "row", "video", "index", "pts_seconds", "is_concealed")
 SAMPLINGS = [
     SequentialFrames(),
@@ -52,7 +52,7 @@ def clips(loader, rows):
 
 
 def said(batch, pixels):
-    """Return all that a batch of a loader or of a DataLoader says, and its pixels."""
+    """Return all entries of a batch of a loader or of a DataLoader."""
     plain = [batch[name] for name in COLUMNS]
     return [
         *(each.tolist() if isinstance(each, torch.Tensor) else list(each) for each in plain),
@@ -81,7 +81,7 @@ def test_weights_of_the_rows_are_those_of_the_loader(rows, frames, loader):
 
 def test_a_frame_in_two_rows_is_decoded_once_and_both_have_memory_of_their_own(rows, frames, plain):
     first = frames.population.video_start
-    # Row 1 begins at 0.5 s; row 0 reaches over it.
+    # Row 1 starts at 0.5 s; row 0 overlaps it.
     one, two = frames.__getitems__([int(first[1]) - 1, int(first[1])])
     inside = one["index"] - two["index"]
     same = frames.__getitems__([int(first[1]) - 1, int(first[1]) + inside])

@@ -1,4 +1,4 @@
-"""Batches are the same whatever looks ahead, and from wherever a run that ended goes on."""
+"""Batches are the same with any look-ahead, and after resuming at any step."""
 
 import json
 from functools import partial
@@ -15,7 +15,7 @@ OF_FRAMES = [UniformFrames(), ShuffledFrames(), ShuffledFrames(over="seconds"), 
 
 
 def of_row(sampler):
-    """Return the door that takes a sampler of rows, and what it is asked for."""
+    """Return the door that takes a sampler of rows, and its options."""
     is_of_frames = sampler.traits.num_frames is None
     door, name = ("frames", "sampling") if is_of_frames else ("clips", "clips")
     return door, "manifest", {name: sampler, "batch_size": 3}, (1,)
@@ -42,7 +42,7 @@ SAME = [
 
 
 def plans(door, files, options):
-    """Return how far, on how many threads and in how much memory batches are planned."""
+    """Return look-aheads, numbers of threads and memory budgets."""
     if files == "manifest":
         return [{}]
     if door in ("cameras", "windows") and "decoding" in options:

@@ -1,4 +1,4 @@
-"""Rows of a manifest are sampled as videos are: exactly, resumable, with what is said of them."""
+"""Rows of a manifest are sampled like videos: exactly, resumable, with their columns."""
 
 from fractions import Fraction
 from functools import partial
@@ -22,7 +22,7 @@ ONE = UniformClips(num_clips=1, num_frames=1)
 
 @pytest.fixture
 def opened(loader):
-    """Return `opened(files, sampler, **options)`: the loader that takes such a sampler."""
+    """Return `opened(files, sampler, **options)`: the loader for a kind of sampler."""
 
     def open_loader(files, sampler, **options):
         is_of_frames = sampler.traits.num_frames is None
@@ -110,7 +110,7 @@ def test_rows_that_cannot_be_used_are_left_out_with_their_weights(videos, loader
 
 
 def late(videos):
-    """Rows the second of which begins behind the end of its video."""
+    """Rows, the second of which starts behind the end of its video."""
     rows = [
         {"path": videos[0], "label": 1},
         {"path": videos[0], "label": 2, "start_seconds": 99},
@@ -204,7 +204,7 @@ def test_rows_that_follow_each_other_are_cut_where_times_were_rounded_to_millise
 
 @pytest.fixture
 def adapted(loader, videos, store, tmp_path):
-    """Return a function: a sampler adapted to four videos behind one that cannot be opened."""
+    """Return a function: a sampler bound to four videos behind one that cannot be opened."""
     (tmp_path / "text.mp4").write_text("this is no video")
     opened = VideoSet.open([tmp_path / "text.mp4", *videos], skip_bad=True, index_store=store)
     sampled = SampledSet(videos=opened)

@@ -1,4 +1,4 @@
-"""Every door makes frames into what was asked for, also of 16 bits, as the reader of one video."""
+"""Every door resizes and converts frames, also of 16 bits, like the reader of one video."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -30,7 +30,7 @@ ONE_BY_ONE = {"sampling": SequentialFrames(), "prefetch_next_epoch": False}
 
 
 def write_deep(path, codec, pixel_format, frames=12):
-    """Write a ramp that moves, with more levels than 8 bits have."""
+    """Write a moving ramp with more levels than 8 bits."""
     height, width = 72, 104
     with av.open(str(path), "w") as file:
         stream = file.add_stream(codec, rate=Fraction(10))
@@ -49,7 +49,7 @@ def write_deep(path, codec, pixel_format, frames=12):
 
 @pytest.fixture(scope="module")
 def sizes(tmp_path_factory):
-    """Of 96x128 and of 128x96, 48 frames each, as the cameras a and b of one clip."""
+    """48 frames each of 96x128 and 128x96, as the cameras a and b of one clip."""
     folder = tmp_path_factory.mktemp("sizes") / "clip"
     folder.mkdir()
     return [

@@ -1,4 +1,4 @@
-"""What cannot be used is told once: one warning of what is left out, or one error of all of it."""
+"""Unusable videos are reported once: in one warning of skipped ones, or in one error."""
 
 import warnings
 from pathlib import Path
@@ -18,7 +18,7 @@ CLIPS = {
 
 @pytest.fixture
 def mixed(videos, tmp_path):
-    """Seven good videos, and four files that are none: bad-0.mp4 to bad-3.mp4."""
+    """Seven good videos, and four text files: bad-0.mp4 to bad-3.mp4."""
     bad = [tmp_path / f"bad-{number}.mp4" for number in range(4)]
     for each in bad:
         each.write_text("this is no video")
@@ -42,8 +42,8 @@ def test_one_warning_counts_and_names_what_is_left_out_or_one_error(mixed, loade
     assert len(opened.skipped_videos) == 4
     [warning] = given
     assert str(warning.message) == (
-        f"4 of 11 videos cannot be used and are left out: {mixed[0]}, {mixed[3]}, {mixed[4]} and "
-        "1 more; `skipped_videos` lists all of them, and why"
+        f"4 of 11 videos cannot be used and are skipped: {mixed[0]}, {mixed[3]}, {mixed[4]} and "
+        "1 more; `skipped_videos` lists all of them, with reasons"
     )
     assert Path(warning.filename).name == "conftest.py"  # which called the loader
     with pytest.raises(OpenError) as raised:

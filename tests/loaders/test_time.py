@@ -1,4 +1,4 @@
-"""Clips and neighbours by time, in real files of every rate: times and pixels are right."""
+"""Clips and neighbours by time, in real files of every rate: right times and pixels."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""Chance of transforms: one draw for each sample, that follows from its place in training alone."""
+"""Random transforms: one draw for each sample, which depends on its slot alone."""
 
 import random
 from itertools import islice
@@ -26,7 +26,7 @@ FLIP = v2.RandomHorizontalFlip()
 
 
 def draws(frames):
-    """Put one draw of each generator in place of the pixels."""
+    """Replace the pixels by one draw of each generator."""
     return torch.tensor([float(torch.rand(())), random.random(), float(np.random.rand())])
 
 
@@ -37,7 +37,7 @@ def is_flipped(found, was) -> bool:
 
 
 SAMPLES = [
-    # door, what else is asked for, shape that a transform is given
+    # door, options, shape that a transform receives
     ("frames", {}, (3, *SIZE)),
     ("frames", {"decoding": KEPT}, (3, *SIZE)),
     ("clips", {}, (4, 3, *SIZE)),
@@ -58,7 +58,7 @@ SAMPLES = [
 def test_a_transform_is_given_uint8_pictures_and_may_be_told_which_sample_they_are(
     request, opener, door, options, shape
 ):
-    """All that is said of a sample, and what is made of a batch comes behind that."""
+    """All entries of a sample; the transform of a batch comes after it."""
 
     def look(pictures, sample):
         assert (pictures.dtype, pictures.device.type) == (torch.uint8, "cpu")
@@ -177,7 +177,7 @@ def test_items_whose_epoch_nobody_says_draw_anew(drawing):
 def test_a_wrapper_that_asks_for_frames_one_by_one_is_told_once(loader):
     frames, others = loader("frame items"), loader("frame items")
     sampler = EpochSampler(frames, UniformFrames())
-    with pytest.warns(UserWarning, match=r"64 frames were asked for one by one, and \d+ de") as w:
+    with pytest.warns(UserWarning, match=r"64 single frames were requested, and \d+ de") as w:
         list(DataLoader(ConcatDataset([frames]), batch_size=10, sampler=sampler))
     assert len(w) == 1
     assert "__getitems__" in str(w[0].message)

@@ -1,4 +1,4 @@
-"""A small set of unlike videos, all their frames decoded plainly, and the doors to them."""
+"""A small set of different videos, all their frames by a plain decode, and the doors to them."""
 
 from contextlib import closing
 from fractions import Fraction
@@ -46,7 +46,7 @@ DOORS = {
     "clip items": (headrace.VideoDataset, {"clip_len": 4, "stride": 3}),
     "camera items": (headrace.CameraStreamDataset, {"num_of_set": 2}),
 }
-"""What opens files for training, and what is asked of it unless a test says something else."""
+"""Doors: name → class and default options."""
 SEGMENTS = [
     # video, from, to, label, weight, group
     (0, 0.2, 0.9, "run", 1, "x"),
@@ -90,7 +90,7 @@ def write_videos(folder: Path) -> list[Path]:
 
 
 class PlainFrames:
-    """What every frame must look like: each video decoded from end to end."""
+    """Expected frames: each video decoded from end to end."""
 
     def __init__(self, videos: list[Path], store: IndexStore, size: tuple[int, int] = SIZE) -> None:
         self.frames: list[np.ndarray] = [np.empty((0, *size, 3), np.uint8) for _ in videos]
@@ -103,7 +103,7 @@ class PlainFrames:
         return [(v, i) for v, frames in enumerate(self.frames) for i in range(len(frames))]
 
     def of(self, batch) -> torch.Tensor:
-        """Return the frames that a batch claims to hold."""
+        """Return the expected frames of a batch, by its `video` and `index`."""
         video = batch.video.view(-1, *[1] * (batch.index.ndim - 1)).expand_as(batch.index)
         flat = [
             self.frames[v][i]
@@ -115,12 +115,12 @@ class PlainFrames:
 
 SHAPE = FrameFormat(size=SIZE)
 LEVELS = 6
-"""Of grey, that swscale's pictures differ by at most."""
+"""Levels of grey by which swscale's frames differ at most."""
 
 
 @cache
 def frames_of(path, shape=SHAPE) -> torch.Tensor:
-    """Return uint8 [T, 3, H, W]: all frames of a video, as its decoder leaves them on the CPU."""
+    """Return uint8 [T, 3, H, W]: all frames of a video by a device decoder on the CPU."""
     index = StreamIndex.scan(path)
     with closing(open_device_decoder(index, shape, KEPT)) as decoder:
         job = DecodeJob(tuple(range(len(index))), goes_on=False)
@@ -161,12 +161,12 @@ def check_pictures(batch, files, shape=SHAPE) -> set[bool]:
 
 
 def apart(found: torch.Tensor, expected: torch.Tensor) -> int:
-    """Return by how many grey levels pictures differ at most."""
+    """Return the maximum difference of images in grey levels."""
     return int((found.cpu().int() - expected.cpu().int()).abs().max())
 
 
 def check_near(kept, came_down):
-    """Hold a batch against one of arrays: equal in all but a few grey levels of its pictures."""
+    """Compare a batch with one of arrays: equal within a few grey levels."""
     for name, value in came_down.items():
         if name == "frames":
             assert apart(kept.frames, value) <= LEVELS
@@ -190,7 +190,7 @@ def _listed(folder: Path) -> list[str]:
 
 
 def samples(batches, *names):
-    """Yield what each sample of batches has by these names; tensors of one or no number as such."""
+    """Yield each sample's entries of these names; tensors of at most one number as numbers."""
     for batch in [batches] if isinstance(batches, dict) else batches:
         columns = [batch[name] for name in names]
         lists = (c.tolist() if torch.is_tensor(c) and c.ndim < 3 else c for c in columns)
@@ -198,7 +198,7 @@ def samples(batches, *names):
 
 
 def places(batch):
-    """Return the place and the pixels of each sample."""
+    """Return the position and the pixels of each sample."""
     name = "clip" if "clip" in batch else "video"
     pixels = [blake2b(frame.numpy().tobytes()).hexdigest() for frame in batch.frames]
     return [[*place, was] for place, was in zip(samples(batch, name, "index"), pixels, strict=True)]
@@ -209,7 +209,7 @@ def epochs(loader, count=2):
 
 
 def contents(batches) -> list[tuple]:
-    """Return all that batches hold; equal for batches that are equal, NaN included."""
+    """Return all entries of batches; equal for equal batches, NaN included."""
     return [
         tuple(
             value.numpy().tobytes() if isinstance(value, torch.Tensor) else value
@@ -220,5 +220,5 @@ def contents(batches) -> list[tuple]:
 
 
 def with_counters(items):
-    """Collate in a worker of a DataLoader; return what decoding cost it so far, too."""
+    """Collate in a worker of a DataLoader; return its decode counters, too."""
     return default_collate(items), get_worker_info().dataset.counters

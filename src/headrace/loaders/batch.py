@@ -1,4 +1,4 @@
-"""What a loader hands to the training loop."""
+"""Batch: what a loader delivers to the training loop."""
 
 from collections.abc import Sequence
 from typing import Self
@@ -18,35 +18,35 @@ from headrace.video.frames import Clip
 class Batch(NamedTensors):
     """N samples, in the planned order; a sample is a frame, or a clip of T frames.
 
-    Of a `Manifest` it has every other column too, by its name: `batch.label`, `batch["label"]`.
+    The other columns of a `Manifest` are entries too: `batch.label`, `batch["label"]`.
     """
 
     frames: torch.Tensor
     """uint8 [N, 3, H, W], or [N, T, 3, H, W] of clips; [0, 255], RGB, upright; or uint16 in
-    [0, 65535], where `dtype` asked for it; on the loader's device; what `transform` and
-    `batch_transform` made of it, where there are any. Colour is innermost in memory
-    (`torch.channels_last`), as decoders give it and convolutions like it. Owned by the caller."""
+    [0, 65535] with `dtype="uint16"`; on the loader's device; after `transform` and
+    `batch_transform`, if any, their result. Channels are innermost in memory
+    (`torch.channels_last`), as decoders write them and convolutions prefer. Owned by the caller."""
     video: torch.Tensor
-    """int64 [N]: place of each sample's video in the list that was given."""
+    """int64 [N]: position of each sample's video in the list that was given."""
     index: torch.Tensor
-    """int64 [N], or [N, T]: place of each frame in presentation order."""
+    """int64 [N], or [N, T]: index of each frame in presentation order."""
     pts_seconds: torch.Tensor
-    """float64 [N], or [N, T]: presentation time of each frame."""
+    """float64 [N], or [N, T]: presentation time of each frame, in seconds."""
     original_size: torch.Tensor
-    """int64 [N, 2]: (height, width) of upright frames of its video, before they were resized."""
+    """int64 [N, 2]: (height, width) of the video's upright frames, before they were resized."""
     is_concealed: torch.Tensor
-    """bool [N], or [N, T]: the frame is damaged, and shown as FFmpeg shows it; false throughout
-    unless `on_error="conceal"` was asked for."""
+    """bool [N], or [N, T]: the frame is damaged, and shown as FFmpeg shows it; false without
+    `on_error="conceal"`."""
     is_repeated: torch.Tensor
-    """bool [N]: the sample was given before in this epoch, as its first ones come again at its end
-    so that all ranks have equally many. Leave these out of a sum over all ranks, and every sample
-    counts once."""
+    """bool [N]: the sample was delivered before in this epoch: the first samples are repeated at
+    its end, so that all ranks have as many. Leave these out of a sum over all ranks, and every
+    sample counts once."""
     is_pad: torch.Tensor
-    """bool [N], or [N, T]: the frame stands in for one that the video, or the segment of it, does
-    not have: see `boundary` of the samplers of clips."""
+    """bool [N], or [N, T]: the frame replaces one beyond the end of the video or segment: see
+    `boundary` of the samplers of clips."""
     row: torch.Tensor
-    """int64 [N]: place of each sample's row in the manifest that was given; of a list of videos,
-    the same as `video`."""
+    """int64 [N]: position of each sample's row in the manifest; of a list of videos, the same as
+    `video`."""
 
     @classmethod
     def of(
@@ -88,11 +88,11 @@ class Batch(NamedTensors):
 
     @classmethod
     def of_clip(cls, clip: Clip) -> Self:
-        """Return frames that were read by hand as a batch of one clip, to show or for a model.
+        """Return a clip of a reader as a batch of one clip, to show or for a model.
 
             headrace.Batch.of_clip(reader.get_frames_played_in_range(0.5, 1.5, fps=6)).show()
 
-        It has `frames`, uint8 (uint16 as they were read) [1, T, 3, H, W] in the memory of the clip,
+        Its entries are `frames`, uint8 (or uint16) [1, T, 3, H, W] in the memory of the clip,
         `index`, `pts_seconds` and `is_concealed`.
         """
         return cls(
@@ -110,28 +110,29 @@ class Batch(NamedTensors):
         mean: Sequence[float] | None = None,
         std: Sequence[float] | None = None,
     ) -> ContactSheet:
-        """Return the pictures in a grid, clips as rows of frames in time; a notebook shows it.
+        """Return the frames in a grid, clips as rows of frames in time; a notebook shows it.
 
             batch.show()
             batch.show(samples=[3, 7], mean=MEAN, std=STD).save("batch.png")
 
-        Below each stand its video, place, time and label; frames that are padded, repeated or
-        concealed have a border and say so. A sheet has at most 1280 x 4096 pixels, and says what
-        was left out. Large pictures become a whole number of times smaller, small ones larger.
+        Captions name the video, index, time and label; padded, repeated and concealed frames have
+        a border and a caption. A sheet has at most 1280 x 4096 pixels, and counts what is cut.
+        Large frames are shrunk by a whole number, small ones enlarged.
 
-        Bytes and 16-bit pictures are shown as they are, as are floats in [0, 1] or [0, 255]. Floats
-        that were normalised come back with the `mean` and `std` they were normalised with; without
-        these, the least value of all that is shown becomes black and the largest white.
+        8-bit and 16-bit frames are shown as they are, and so are floats in [0, 1] or [0, 255].
+        Normalised floats are restored by the `mean` and `std` of the normalisation; without them,
+        the minimum of all shown values is black and the maximum white.
 
         Args:
-            samples: How many, from the first on, or which places; None: 32 frames, or 8 clips.
-            frames: Of each clip, at most 16: evenly from its first to its last.
-            mean: Of each channel, of pictures in [0, 1].
-            std: Likewise.
+            samples: Number of samples from the first on, or their positions; None: 32 frames, or
+                8 clips.
+            frames: Frames of each clip, at most 16, evenly from its first to its last.
+            mean: Mean of each channel, for frames in [0, 1].
+            std: Standard deviation of each channel, likewise.
 
         Raises:
-            ConfigError: there are no such samples, or transforms have made of `frames` what is no
-                picture of 1 or 3 channels.
+            ConfigError: a position is out of range, or transformed `frames` are no images of 1 or
+                3 channels.
         """
-        look = SheetOptions(samples=samples, frames=frames, mean=mean, std=std)
-        return sheet_of_batch(self, self._told, look)
+        options = SheetOptions(samples=samples, frames=frames, mean=mean, std=std)
+        return sheet_of_batch(self, self._told, options)

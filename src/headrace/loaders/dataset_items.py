@@ -1,4 +1,4 @@
-"""Frames of one video for an item of a dataset, and what is done about bad ones."""
+"""ItemDataset: decoded frames of one video for an item of a dataset, and bad-media policy."""
 
 from typing import Any, Generic, Self, TypedDict, TypeVar
 
@@ -25,7 +25,7 @@ _Item = TypeVar("_Item")
 
 
 class DecodingDataset(Dataset[_Item]):
-    """A dataset with a pool of decoders: counted, and closed with it."""
+    """A dataset with a pool of decoders, counted and closed with the dataset."""
 
     def __init__(self, pool: DecoderPool) -> None:
         """Open nothing yet."""
@@ -33,11 +33,11 @@ class DecodingDataset(Dataset[_Item]):
 
     @property
     def counters(self) -> DecodeCounters:
-        """What decoding cost so far in this process; a worker of a DataLoader counts its own."""
+        """Decode counters of this process; each worker of a DataLoader has its own."""
         return self._pool.counters
 
     def close(self) -> None:
-        """Close the files that this process has open; the dataset can be used again."""
+        """Close the files of this process; the dataset can be used again."""
         self._pool.close()
 
     def __enter__(self) -> Self:
@@ -48,38 +48,38 @@ class DecodingDataset(Dataset[_Item]):
 
 
 class FrameItem(TypedDict):
-    """One frame and where it is from."""
+    """One frame, and its video, index and time."""
 
     frame: Any
-    """uint8 [3, H, W] in [0, 255], RGB, upright; or what `transform` made of it."""
+    """uint8 [3, H, W] in [0, 255], RGB, upright; or the result of `transform`."""
     row: int
-    """Place of the row in the manifest that was given; of a list of videos, the same as `video`.
-    The other columns of the row have their own names beside it: `item["label"]`."""
+    """Position of the row in the manifest; of a list of videos, the same as `video`. The other
+    columns of the row are entries too: `item["label"]`."""
     video: int
-    """Place of the video in the list that was given, or in `manifest.videos`."""
+    """Position of the video in the list that was given, or in `manifest.videos`."""
     index: int
-    """Place of the frame in presentation order."""
+    """Index of the frame in presentation order."""
     pts_seconds: float
-    """Presentation time of the frame."""
+    """Presentation time of the frame, in seconds."""
     is_concealed: bool
-    """It is damaged, and shown as FFmpeg shows it: only with `on_error="conceal"`."""
+    """The frame is damaged, and shown as FFmpeg shows it: only with `on_error="conceal"`."""
 
 
 class ClipItem(TypedDict):
-    """A clip of T frames and where it is from."""
+    """A clip of T frames, and its video, indices and times."""
 
     frames: Any
-    """uint8 [T, 3, H, W] in [0, 255], RGB, upright, colour innermost in memory; or what `transform`
-    made of it."""
+    """uint8 [T, 3, H, W] in [0, 255], RGB, upright, channels innermost in memory; or the result of
+    `transform`."""
     row: int
-    """Place of the row in the manifest that was given; of a list of videos, the same as `video`.
-    The other columns of the row have their own names beside it: `item["label"]`."""
+    """Position of the row in the manifest; of a list of videos, the same as `video`. The other
+    columns of the row are entries too: `item["label"]`."""
     video: int
-    """Place of the video in the list that was given, or in `manifest.videos`."""
+    """Position of the video in the list that was given, or in `manifest.videos`."""
     index: torch.Tensor
-    """int64 [T]: place of each frame in presentation order."""
+    """int64 [T]: index of each frame in presentation order."""
     pts_seconds: torch.Tensor
-    """float64 [T]: presentation time of each frame."""
+    """float64 [T]: presentation time of each frame, in seconds."""
     is_concealed: torch.Tensor
     """bool [T]: as `FrameItem` has it."""
 
@@ -88,10 +88,10 @@ _NO_EPOCH = -1
 
 
 class ItemDataset(DecodingDataset[_Item], Generic[_Item]):
-    """Videos whose indexes are read once, here, and whose files each process opens for itself.
+    """Videos whose indexes are read once, here, and whose files each process opens itself.
 
-    Workers that are forked share the indexes, those that are spawned are sent them; none reads
-    them from disk. No open file goes from one process to another. One thread per process.
+    Forked workers share the indexes, spawned workers receive them; no worker reads them from disk.
+    No open file passes from one process to another. One thread per process.
     """
 
     def __init__(
@@ -121,28 +121,28 @@ class ItemDataset(DecodingDataset[_Item], Generic[_Item]):
         )
         self._videos = self._sampled.videos
         self._videos.check_fit(shape.fit)
-        # Shared memory, so that workers that live on are told of a new epoch as well.
+        # In shared memory, so that persistent workers see a new epoch too.
         self._epoch = shared(torch.full((), _NO_EPOCH, dtype=torch.int64))
 
     @property
     def skipped_videos(self) -> tuple[MediaError, ...]:
-        """Why videos that cannot be opened, and rows without a frame, are left out."""
+        """Errors of skipped videos and rows; each names its file."""
         return self._sampled.skipped
 
     def set_epoch(self, epoch: int) -> None:
-        """Draw by the chance of another epoch from now on, in workers too."""
+        """Draw the random numbers of an epoch from now on, in workers too."""
         check_integers(0, epoch=epoch)
         self._epoch.fill_(epoch)
 
     @property
-    def _epoch_said(self) -> int | None:
+    def _epoch_set(self) -> int | None:
         epoch = int(self._epoch)
         return None if epoch == _NO_EPOCH else epoch
 
     def _read(
         self, video: int, wanted: NDArray[np.int64]
     ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-        """Return frames `wanted` (ascending, none twice) of a video, and which are concealed.
+        """Return frames `wanted` (ascending, unique) of a video, and whether each is concealed.
 
         They are uint8 [N, H, W, 3] and bool [N].
 
@@ -159,7 +159,7 @@ class ItemDataset(DecodingDataset[_Item], Generic[_Item]):
         return pixels, np.isin(wanted, list(concealed))
 
     def _lost(self, video: int, wanted: NDArray[np.int64], error: MediaError) -> NDArray[np.bool_]:
-        """Return which of `wanted` an error is about, bool [N]; raise it, if that is asked for."""
+        """Return which of `wanted` an error concerns, bool [N]; raise it if `on_error` says so."""
         if self._on_error == "raise":
             raise error
         self._pool.drop(self._videos.indexes[video], None)
@@ -167,18 +167,18 @@ class ItemDataset(DecodingDataset[_Item], Generic[_Item]):
         return lost if lost.any() else np.ones(len(wanted), bool)
 
     def _substitute(self, number: int, attempt: int, count: int) -> int:
-        """Return which of `count` items stands in for item `number`, which is bad."""
+        """Return the substitute, one of `count` items, of a bad item `number`."""
         if attempt == ATTEMPTS:
             raise ConfigError(
                 f"item {number} and {ATTEMPTS} others drawn in its place cannot be decoded; "
                 "look at the files with headrace index, and leave out those that are bad"
             )
         draws = CounterRng(
-            seed=self._seed, epoch=self._epoch_said or 0, purpose=RngStream.SUBSTITUTE
+            seed=self._seed, epoch=self._epoch_set or 0, purpose=RngStream.SUBSTITUTE
         )
         return int(draws.integers(number * ATTEMPTS + attempt, count))
 
 
 def shared(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor whose memory processes share that are forked or sent it."""
+    """Return a tensor whose memory is shared with forked and spawned processes."""
     return tensor.share_memory_()  # type: ignore[no-untyped-call,no-any-return]

@@ -1,4 +1,4 @@
-"""Map-style datasets for a stock DataLoader: clips of videos, and single frames of all of them."""
+"""VideoDataset and FrameDataset: map-style datasets for a stock DataLoader."""
 
 import warnings
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from headrace.units import check_integers
 from headrace.video.frame_format import Fit, FrameFormat, Interpolation, PixelType
 
 _FEW_SINGLE_FRAMES = 64
-"""Frames asked for one by one, before it is said what that costs."""
+"""Single-frame requests before the warning of their cost."""
 
 
 @answers_names
@@ -34,10 +34,10 @@ class VideoDataset(ItemDataset[ClipItem]):
         clips = VideoDataset(files, clip_len=16, stride=2, transform=None, size=(256, 256))
         for batch in DataLoader(clips, batch_size=4, num_workers=2): ...
 
-    An item is a `ClipItem`, a dict, and a batch one of the same names. A clip starts at a frame
-    drawn from (seed, epoch, i) among those from which it lies inside its video, whatever process
-    asks and in whatever order. The epoch is that of `set_epoch`; as long as nobody has called it,
-    it is how often the clip was asked for before, so that each pass gives other clips.
+    An item is a `ClipItem`, a dict, and a batch a dict of the same names. The start of a clip is
+    drawn from (seed, epoch, i), among all starts with which it lies inside its video; it does not
+    depend on the process or the order of requests. The epoch is that of `set_epoch`; before its
+    first call, it is the number of earlier requests for the clip, so each pass has other clips.
     """
 
     def __init__(
@@ -62,28 +62,29 @@ class VideoDataset(ItemDataset[ClipItem]):
         """Open the index of every video; decodes nothing yet.
 
         Args:
-            files: Paths of the videos; or a `Manifest`, whose rows are clipped as videos are.
+            files: Paths of the videos; or a `Manifest`, whose rows are clipped like videos.
             clip_len: Frames of a clip, T.
-            stride: From one frame of a clip to the next; 1 means consecutive.
-            transform: Called with each clip, or `WithSample`; its chance is of (seed, epoch, i).
-            size: (height, width) of the frames; None keeps each video's own, and a batch then
+            stride: Step from one frame of a clip to the next; 1 means consecutive.
+            transform: Called with each clip, or `WithSample`; its random numbers follow from (seed,
+                epoch, i).
+            size: (height, width) of the frames; None keeps that of each video, and a batch then
                 needs videos of one size, or a transform that makes them equal.
-            fit: Where `size` has another aspect ratio: `stretch`, `cover` or `contain`.
+            fit: How another aspect ratio is fitted to `size`: `stretch`, `cover` or `contain`.
             interpolation: `area`, or torchvision's antialiased `bilinear` or `bicubic`.
             dtype: `uint8`, or `uint16` for video of more than 8 bits.
             start: Index of the first frame, the same for every video and epoch, or `random`.
-            boundary: What happens where a video ends before its clip: see `clip_indices`.
-            on_error: What bad media does. With `skip`, a video that cannot be opened is left out,
-                and a clip that cannot be decoded is replaced by one drawn from (seed, epoch, i);
-                `video` says of which. With `conceal`, damaged frames come, and `is_concealed`.
-            seed: Another one gives other random clips.
-            decoding: What decodes, and where. Workers of a DataLoader must be spawned for a GPU.
+            boundary: Rule for a clip that reaches beyond its video: see `clip_indices`.
+            on_error: What bad media does. `skip` skips a video that cannot be opened, and replaces
+                a clip that cannot be decoded by a clip drawn from (seed, epoch, i), whose video is
+                in `video`. `conceal` delivers damaged frames, marked in `is_concealed`.
+            seed: Seed of random clips.
+            decoding: Decoder and device. For a GPU, workers of a DataLoader must be spawned.
             index_store: Where indexes are kept; None means the user's cache folder.
             max_open: Files that each process keeps open.
 
         Raises:
             ConfigError: an argument is out of range, or a video is too short for a clip.
-            OpenError, ScanError: a video cannot be read, and bad media is not to be skipped.
+            OpenError, ScanError: a video cannot be read, and `on_error` is "raise".
         """
         _check_clip(clip_len, stride, start)
         super().__init__(
@@ -102,13 +103,13 @@ class VideoDataset(ItemDataset[ClipItem]):
         self.clip_indices(int(self._sampled.population.frames_per_video.argmin()))
 
     def __len__(self) -> int:
-        """How many videos there are, or rows."""
+        """Number of videos, or of rows."""
         return self._sampled.population.num_videos
 
     def clip_indices(self, video: int) -> NDArray[np.int64]:
-        """Return the frames that make the clip of a video when it is asked for next, int64 [T].
+        """Return the frame indices of a video's next clip, int64 [T].
 
-        Those of a row are counted from its first.
+        Indices of a row are counted from its first frame.
         """
         population = self._sampled.population
         length = int(population.frames_per_video[video])
@@ -129,51 +130,48 @@ class VideoDataset(ItemDataset[ClipItem]):
 
         Raises:
             IndexError: there is no such video.
-            OpenError, DecodeError: its file has changed, or cannot be decoded there, and bad media
-                is not to be skipped. A DataLoader passes it on from a worker as RuntimeError, with
-                its words.
+            OpenError, DecodeError: its file has changed, or cannot be decoded there, and `on_error`
+                is "raise". From a worker, a DataLoader raises RuntimeError with the same message.
         """
         if not 0 <= video < len(self):
-            raise IndexError(f"video {video} was asked for, there are {len(self)}")
+            raise IndexError(f"video {video} is out of range: there are {len(self)}")
         check_integers(0, video=video)
         draws = CounterRng(
             seed=self._seed, epoch=self._epoch_of(video), purpose=RngStream.TRANSFORM
         )
-        found = self._clip(video)
+        item = self._clip(video)
         self._visits[video] += 1
         if self._transform is not None:
-            sample = {name: value for name, value in found.items() if name != "frames"}
+            sample = {name: value for name, value in item.items() if name != "frames"}
             seeds = [int(draws.words(video))]
-            [found["frames"]] = transformed_each(
-                self._transform, [found["frames"]], [sample], seeds
-            )
-        return found
+            [item["frames"]] = transformed_each(self._transform, [item["frames"]], [sample], seeds)
+        return item
 
     def _epoch_of(self, video: int) -> int:
-        said = self._epoch_said
-        return int(self._visits[video]) if said is None else said
+        epoch = self._epoch_set
+        return int(self._visits[video]) if epoch is None else epoch
 
-    def _clip(self, asked: int) -> ClipItem:
-        """Return the clip of a video as it was decoded, or that of one which stands in for it."""
-        row, attempt = asked, 0
+    def _clip(self, video_or_row: int) -> ClipItem:
+        """Return the decoded clip of a video or row, or of its substitute."""
+        row, attempt = video_or_row, 0
         while True:
-            places = self._sampled.population.frame_ids(np.array(row), self.clip_indices(row))
-            videos, wanted = self._videos.population.locate(self._sampled.frames_of(places))
+            ids = self._sampled.population.frame_ids(np.array(row), self.clip_indices(row))
+            videos, wanted = self._videos.population.locate(self._sampled.frames_of(ids))
             video = int(videos[0])
-            different, place = np.unique(wanted, return_inverse=True)
+            unique, inverse = np.unique(wanted, return_inverse=True)
             try:
-                pixels, concealed = self._read(video, different)
+                pixels, concealed = self._read(video, unique)
                 break
             except MediaError as error:
-                self._lost(video, different, error)
-                row = self._substitute(asked, attempt, len(self))
+                self._lost(video, unique, error)
+                row = self._substitute(video_or_row, attempt, len(self))
                 attempt += 1
-        if len(different) < len(wanted):
-            pixels, concealed = pixels[place], concealed[place]
+        if len(unique) < len(wanted):
+            pixels, concealed = pixels[inverse], concealed[inverse]
         seconds = self._videos.pts_seconds(videos, wanted)
-        [said] = self._sampled.entries(places[:1])
+        [entries] = self._sampled.entries(ids[:1])
         item = {
-            **said,
+            **entries,
             "frames": torch.from_numpy(pixels).movedim(-1, -3),
             "video": int(self._videos.number[video]),
             "index": torch.from_numpy(wanted),
@@ -197,10 +195,10 @@ class FrameDataset(ItemDataset[FrameItem]):
         sampler = EpochSampler(frames, ShuffledFrames())
         for batch in DataLoader(frames, batch_size=128, sampler=sampler, num_workers=2): ...
 
-    A DataLoader asks for a batch at a time, and each GOP is then decoded once for all frames of
-    the batch, no further than the last of them. `FrameLoader` does so for many batches. A dataset
-    that wraps this one passes `__getitems__` on, as `Subset` of PyTorch does: frame by frame, a GOP
-    is decoded anew for each of its frames, of which is warned once.
+    A DataLoader requests a batch at a time, and each GOP is then decoded once for all frames of
+    the batch, up to the last of them. `FrameLoader` does so for many batches. A dataset that wraps
+    this one must forward `__getitems__`, as `Subset` of PyTorch does: frame by frame, a GOP is
+    decoded again for each of its frames, and a warning says so once.
     """
 
     def __init__(
@@ -221,27 +219,27 @@ class FrameDataset(ItemDataset[FrameItem]):
         """Open the index of every video; decodes nothing yet.
 
         Args:
-            videos: Paths of the videos; or a `Manifest`, whose rows stand in place of videos, and
+            videos: Paths of the videos; or a `Manifest`, whose rows are sampled like videos, and
                 whose columns come with each item.
-            size: (height, width) of the frames; None keeps each video's own.
-            fit: Where `size` has another aspect ratio: `stretch`, `cover` or `contain`.
+            size: (height, width) of the frames; None keeps that of each video.
+            fit: How another aspect ratio is fitted to `size`: `stretch`, `cover` or `contain`.
             interpolation: `area`, or torchvision's antialiased `bilinear` or `bicubic`.
             dtype: `uint8`, or `uint16` for video of more than 8 bits.
-            transform: Called with each frame, uint8 [3, H, W], or `WithSample`. What it draws from
-                PyTorch, NumPy or `random` follows from (seed, epoch, frame) once `set_epoch` was
-                called, as `EpochSampler` does; before, chance is that of the process.
-            on_error: What bad media does. With `skip`, a video that cannot be opened is left out,
-                and a frame that cannot be decoded is replaced by another one, drawn from (seed,
-                epoch, frame); `video` and `index` say which. With `conceal`, damaged frames come as
-                FFmpeg shows them, marked in `is_concealed`.
-            seed: Of transforms and of what stands in for bad frames.
-            decoding: What decodes, and where. Workers of a DataLoader must be spawned for a GPU.
+            transform: Called with each frame, uint8 [3, H, W], or `WithSample`. Its random numbers
+                from PyTorch, NumPy or `random` follow from (seed, epoch, frame) after the first
+                `set_epoch`, which `EpochSampler` calls; before, they are those of the process.
+            on_error: What bad media does. `skip` skips a video that cannot be opened, and replaces
+                a frame that cannot be decoded by a frame drawn from (seed, epoch, frame), which is
+                in `video` and `index`. `conceal` delivers damaged frames as FFmpeg shows them,
+                marked in `is_concealed`.
+            seed: Seed of transforms and of substitutes.
+            decoding: Decoder and device. For a GPU, workers of a DataLoader must be spawned.
             index_store: Where indexes are kept; None means the user's cache folder.
             max_open: Files that each process keeps open.
 
         Raises:
             ConfigError: there is no video, or an argument is out of range.
-            OpenError, ScanError: a video cannot be read, and bad media is not to be skipped.
+            OpenError, ScanError: a video cannot be read, and `on_error` is "raise".
         """
         super().__init__(
             videos,
@@ -264,11 +262,11 @@ class FrameDataset(ItemDataset[FrameItem]):
 
     @property
     def population(self) -> Population:
-        """Which video each frame id belongs to, and where GOPs begin."""
+        """Video of each frame id, and the first frame of each GOP."""
         return self._sampled.population
 
     def use(self, *, batch_size: int | None, ranks: int) -> SamplerContext:
-        """Return what a sampler of its frames is used for; arguments as for `SamplerContext`."""
+        """Return the context of a sampler of its frames; arguments as for `SamplerContext`."""
         return self._sampled.use(seed=None, batch_size=batch_size, ranks=ranks)
 
     def timed_population(self) -> Population:
@@ -277,11 +275,11 @@ class FrameDataset(ItemDataset[FrameItem]):
 
     @property
     def checksum(self) -> int:
-        """A number that other videos, or another order of them, are most unlikely to share."""
+        """Checksum of the videos and rows, in their order."""
         return self._sampled.checksum
 
     def __len__(self) -> int:
-        """How many frames all videos have, or all rows: one that lies in two counts twice."""
+        """Number of frames of all videos, or rows: a frame of two rows counts twice."""
         return self.population.num_frames
 
     def __getitem__(self, frame: int) -> FrameItem:
@@ -294,102 +292,101 @@ class FrameDataset(ItemDataset[FrameItem]):
         if is_dear and not self._is_warned:
             self._is_warned = True
             warnings.warn(
-                f"{self._single} frames were asked for one by one, and {self._decoded_for_single} "
-                "decoded for them; where a dataset wraps this one, give it `def __getitems__(self, "
-                "ids)` that asks this one's __getitems__, so that a batch decodes a GOP once",
+                f"{self._single} single frames were requested, and {self._decoded_for_single} "
+                "decoded for them; a dataset that wraps this one needs `def __getitems__(self, "
+                "ids)`, which calls this one's __getitems__, so that a batch decodes each GOP once",
                 stacklevel=2,
             )
         return item
 
     def __getitems__(self, frames: Sequence[int]) -> list[FrameItem]:
-        """Return frames by id, in the order they were asked for; one may be asked for twice.
+        """Return frames by id, in the given order; an id may come twice.
 
         Raises:
-            IndexError: there is no such frame.
-            OpenError, DecodeError: a file has changed, or cannot be decoded there, and bad media is
-                not to be skipped. A DataLoader passes it on from a worker as RuntimeError, with its
-                words.
+            IndexError: an id is out of range.
+            OpenError, DecodeError: a file has changed, or cannot be decoded there, and `on_error`
+                is "raise". From a worker, a DataLoader raises RuntimeError with the same message.
         """
         wanted = np.asarray(frames) if len(frames) else np.zeros(0, np.int64)
         if wanted.dtype.kind not in "iu":
-            raise ConfigError(f"frames are asked for by integers, got {frames!r:.80}")
+            raise ConfigError(f"frame ids must be integers, got {frames!r:.80}")
         for frame in wanted[(wanted < 0) | (wanted >= len(self))]:
-            raise IndexError(f"frame {frame} was asked for, there are {len(self)}")
+            raise IndexError(f"frame {frame} is out of range: there are {len(self)}")
         wanted = wanted.astype(np.int64)
-        places, given, pictures = self._pictures(wanted)
-        video, index = self._videos.population.locate(given)
-        entries = self._sampled.entries(places)
+        ids, frame_ids, pictures = self._pictures(wanted)
+        video, index = self._videos.population.locate(frame_ids)
+        entries = self._sampled.entries(ids)
         seconds = self._videos.pts_seconds(video, index)
-        is_repeated = len(np.unique(given)) < len(given)
+        is_repeated = len(np.unique(frame_ids)) < len(frame_ids)
         items = []
-        for place, frame in enumerate(given.tolist()):
+        for k, frame in enumerate(frame_ids.tolist()):
             pixels, is_concealed = pictures[frame]
-            # No two items share memory: a transform may work in place.
+            # Items share no memory: a transform may work in place.
             pixels = pixels.copy() if is_repeated else pixels
             item = {
-                **entries[place],
+                **entries[k],
                 "frame": torch.from_numpy(pixels).movedim(-1, -3),
-                "video": int(self._videos.number[video[place]]),
-                "index": int(index[place]),
-                "pts_seconds": float(seconds[place]),
+                "video": int(self._videos.number[video[k]]),
+                "index": int(index[k]),
+                "pts_seconds": float(seconds[k]),
                 "is_concealed": is_concealed,
             }
             items.append(cast(FrameItem, item))
         return self._transformed(items, wanted)
 
-    def _transformed(self, items: list[FrameItem], asked: NDArray[np.int64]) -> list[FrameItem]:
+    def _transformed(self, items: list[FrameItem], ids: NDArray[np.int64]) -> list[FrameItem]:
         if self._transform is None:
             return items
         pictures = [item["frame"] for item in items]
-        samples = [{n: each for n, each in item.items() if n != "frame"} for item in items]
-        epoch = self._epoch_said
+        samples = [{name: item[name] for name in item if name != "frame"} for item in items]
+        epoch = self._epoch_set
         if epoch is None:
             pairs = zip(pictures, samples, strict=True)
-            made = [transformed_one(self._transform, *pair) for pair in pairs]
+            results = [transformed_one(self._transform, *pair) for pair in pairs]
         else:
             draws = CounterRng(seed=self._seed, epoch=epoch, purpose=RngStream.TRANSFORM)
-            seeds = [int(each) for each in draws.words(asked)]
-            made = transformed_each(self._transform, pictures, samples, seeds)
-        for item, frame in zip(items, made, strict=True):
+            seeds = [int(word) for word in draws.words(ids)]
+            results = transformed_each(self._transform, pictures, samples, seeds)
+        for item, frame in zip(items, results, strict=True):
             item["frame"] = frame
         return items
 
     def _pictures(
-        self, asked: NDArray[np.int64]
+        self, requested: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, tuple[NDArray[np.uint8], bool]]]:
-        """Return the ids given for those asked for, and of which frames of the videos they are.
+        """Return ids with substitutes for bad ones, their frame ids, and the decoded frames.
 
-        And, of each of these, the pixels and if it is damaged.
+        A decoded frame, by frame id, is its pixels and whether it is concealed.
         """
-        places, found = asked.copy(), dict[int, tuple[NDArray[np.uint8], bool]]()
+        ids, decoded = requested.copy(), dict[int, tuple[NDArray[np.uint8], bool]]()
         attempt, bad = 0, set[int]()
         while True:
-            given = self._sampled.frames_of(places)
-            bad |= self._decode(np.setdiff1d(given, [*found]), found)
-            lost = [place for place, frame in enumerate(given.tolist()) if frame in bad]
+            frame_ids = self._sampled.frames_of(ids)
+            bad |= self._decode(np.setdiff1d(frame_ids, [*decoded]), decoded)
+            lost = [k for k, frame in enumerate(frame_ids.tolist()) if frame in bad]
             if not lost:
-                return places, given, found
-            for place in lost:
-                places[place] = self._substitute(int(asked[place]), attempt, len(self))
+                return ids, frame_ids, decoded
+            for k in lost:
+                ids[k] = self._substitute(int(requested[k]), attempt, len(self))
             attempt += 1
 
     def _decode(
-        self, frames: NDArray[np.int64], found: dict[int, tuple[NDArray[np.uint8], bool]]
+        self, frames: NDArray[np.int64], decoded: dict[int, tuple[NDArray[np.uint8], bool]]
     ) -> set[int]:
-        """Put `frames`, ascending, none twice, into `found`, and return those that are bad."""
+        """Decode `frames`, ascending and unique, into `decoded`; return the bad ones."""
         bad = set[int]()
-        video, index = self._videos.population.locate(frames)
-        for each in np.unique(video).tolist():
-            ids, wanted = frames[video == each], index[video == each]
+        videos, indices = self._videos.population.locate(frames)
+        for video in np.unique(videos).tolist():
+            ids, wanted = frames[videos == video], indices[videos == video]
             while len(wanted):
                 try:
-                    pixels, concealed = self._read(each, wanted)
+                    pixels, concealed = self._read(video, wanted)
                 except MediaError as error:
-                    lost = self._lost(each, wanted, error)
+                    lost = self._lost(video, wanted, error)
                     bad.update(ids[lost].tolist())
                     ids, wanted = ids[~lost], wanted[~lost]
                     continue
                 pairs = zip(pixels, concealed.tolist(), strict=True)
-                found.update(zip(ids.tolist(), pairs, strict=True))
+                decoded.update(zip(ids.tolist(), pairs, strict=True))
                 break
         return bad

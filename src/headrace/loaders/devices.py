@@ -1,4 +1,4 @@
-"""Devices: whether batches can go where they were asked to, and video be decoded there."""
+"""Checks that the devices of batches and decoders are present and fit each other."""
 
 import torch
 
@@ -11,13 +11,13 @@ from headrace.units import check_integers
 
 
 def check_device(device: torch.device | str | None, pin_memory: bool) -> None:
-    """Check that batches can go to `device`, and through page-locked memory if they are to.
+    """Check that batches can be copied to `device`, and through page-locked memory.
 
-    CUDA is not started, so that a process may still be forked.
+    CUDA is not started, so that the process may still be forked.
 
     Raises:
         ConfigError: torch knows no such device.
-        BackendError: it is not here, or there is nothing to lock memory for.
+        BackendError: the device is missing, or memory is to be locked and there is no GPU.
     """
     if device is not None:
         _check_device(device)
@@ -26,16 +26,16 @@ def check_device(device: torch.device | str | None, pin_memory: bool) -> None:
             torch.empty(1).pin_memory()
         except RuntimeError as error:
             raise BackendError(
-                f"pin_memory=True was asked for, which is for copying to a GPU, and torch finds "
-                f"none; leave it out ({first_line(error)[:200]})"
+                f"pin_memory=True is for copies to a GPU, and torch finds none; leave it out "
+                f"({first_line(error)[:200]})"
             ) from error
 
 
 def check_decoding(decoding: DecoderConfig) -> None:
-    """Check that what decodes is here: its backend, and its GPU. CUDA is not started.
+    """Check that the decoder's backend and GPU are present. CUDA is not started.
 
     Raises:
-        BackendError: it is not.
+        BackendError: one is missing.
     """
     check_gpu(decoding.gpu)
     capabilities_of(decoding)
@@ -44,47 +44,46 @@ def check_decoding(decoding: DecoderConfig) -> None:
 def check_stay(
     decoding: DecoderConfig, device: torch.device | str | None, pin_memory: bool
 ) -> None:
-    """Do nothing if batches are to be where frames stay: none is copied without a word.
+    """Check that batches are delivered where frames stay: nothing is copied silently.
 
     Raises:
-        ConfigError: they are not: they were to go by page-locked memory, or to another device.
+        ConfigError: batches would go through page-locked memory, or to another device.
     """
     if not decoding.keeps_on_device:
         return
-    there = device_of(decoding)
+    decoding_device = device_of(decoding)
     if pin_memory and decoding.stays_on_gpu:
         raise ConfigError(
-            "pin_memory=True was asked for, which is for batches in the CPU's memory that go to a "
-            f"GPU, and frames were to stay on {there}, where they are already; leave "
-            "pin_memory out"
+            "pin_memory=True is for batches that go from the CPU to a GPU, and frames stay on "
+            f"{decoding_device}; leave pin_memory out"
         )
-    if device is not None and _numbered_name(torch.device(device)) != there:
+    if device is not None and _numbered_name(torch.device(device)) != decoding_device:
         raise ConfigError(
-            f"device={str(device)!r} was asked for, and frames were to stay on {there}; "
-            "leave device out, or leave keeps_on_device out, so that frames come down"
+            f"device={str(device)!r} must be the device of frames that stay, {decoding_device}; "
+            "leave device out, or leave keeps_on_device out, so that frames come to the CPU"
         )
 
 
 def check_comes_to_workers(decoding: DecoderConfig) -> None:
-    """Do nothing unless frames of a dataset were to stay on a device.
+    """Check that frames of a dataset come to the CPU, for worker processes.
 
     Raises:
-        BackendError: they were.
+        BackendError: they would stay on a device.
     """
     if decoding.keeps_on_device:
         raise BackendError(
-            f"frames of a dataset were to stay on {decoding.device} (keeps_on_device=True), and "
-            "worker processes of a DataLoader hand on no memory of a GPU; take FrameLoader or "
-            "ClipLoader, which leave frames there, or leave keeps_on_device out"
+            f"frames of a dataset cannot stay on {decoding.device} (keeps_on_device=True): worker "
+            "processes of a DataLoader pass on no GPU memory; use FrameLoader or ClipLoader, which "
+            "leave frames there, or leave keeps_on_device out"
         )
 
 
 def check_gpu(gpu: int | None) -> None:
-    """Check that there is a GPU of this number to decode on, or None. CUDA is not started.
+    """Check that a GPU of this index is present; None is none. CUDA is not started.
 
     Raises:
-        ConfigError: it is no number of a GPU.
-        BackendError: it is not here.
+        ConfigError: it is no index of a GPU.
+        BackendError: the GPU is missing.
     """
     if gpu is None:
         return
@@ -103,31 +102,31 @@ def _numbered(first: str, last: str, count: int) -> str:
 
 
 def _numbered_name(device: torch.device) -> str:
-    """Return a device's name as `DecoderConfig` has it: a GPU without a number is the first."""
+    """Return a device's name as in `DecoderConfig`: a GPU without an index is the first."""
     return f"cuda:{device.index or 0}" if device.type == "cuda" else device.type
 
 
 def _check_device(device: torch.device | str) -> None:
     try:
-        asked = torch.device(device)
+        wanted = torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise ConfigError(
             f"device must be one that torch knows, such as 'cpu', 'cuda' or 'cuda:1', got "
             f"{device!r}"
         ) from error
-    if asked.type == "cuda":
+    if wanted.type == "cuda":
         count = torch.cuda.device_count()
-        if (asked.index or 0) >= count:
+        if (wanted.index or 0) >= count:
             found = _numbered("'cuda:0'", f"'cuda:{count - 1}'", count)
             raise BackendError(
-                f"device {str(asked)!r} was asked for, torch {torch.__version__} finds {found}; or "
-                "leave device out for batches on the CPU"
+                f"device {str(wanted)!r} was asked for, torch {torch.__version__} finds {found}; "
+                "or leave device out for batches on the CPU"
             )
         return
     try:
-        torch.empty(0, device=asked)
+        torch.empty(0, device=wanted)
     except (RuntimeError, AssertionError, ImportError) as error:
         raise BackendError(
-            f"device {str(asked)!r} was asked for, torch {torch.__version__} cannot use it here "
+            f"device {str(wanted)!r} was asked for, torch {torch.__version__} cannot use it here "
             f"({first_line(error)[:200]}); leave device out for batches on the CPU"
         ) from error

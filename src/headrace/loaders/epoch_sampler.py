@@ -1,4 +1,4 @@
-"""EpochSampler: the order of an epoch, for a stock DataLoader over a FrameDataset."""
+"""EpochSampler: frame ids of one epoch a pass, for a stock DataLoader over a FrameDataset."""
 
 import zlib
 from collections.abc import Iterator
@@ -25,19 +25,20 @@ from headrace.sampling.sampler import (
 )
 from headrace.units import check_integers
 
-_AT_A_TIME = 1024
+_CHUNK_SLOTS = 1024
+"""Slots whose frames are drawn together."""
 
 
 @answers_names
 class EpochSampler(data.Sampler[int]):
-    """This rank's frame ids of one epoch, in the order that `sampling` says; an epoch a pass.
+    """This rank's frame ids of one epoch, in the order of `sampling`; one epoch a pass.
 
         sampler = EpochSampler(frames, ShuffledFrames(seed=0))
         for batch in DataLoader(frames, batch_size=128, sampler=sampler, num_workers=2): ...
 
-    Each pass is followed by the next epoch, also one that was left early: what a DataLoader has
-    fetched ahead of the loop, a sampler cannot know. The dataset is told of each epoch. Slots are
-    dealt to ranks so that all together are given the same in a step, whatever their number.
+    Each pass is followed by the next epoch, even if it ended early: a sampler cannot know what a
+    DataLoader has fetched ahead of the loop. Each pass sets the epoch of the dataset. Slots are
+    shared out so that all ranks together have the same frames in a step, whatever their number.
     """
 
     def __init__(
@@ -53,24 +54,24 @@ class EpochSampler(data.Sampler[int]):
         """Draw nothing yet.
 
         Args:
-            frames: What is sampled from.
+            frames: Dataset or population to sample from.
             sampling: Which frames, in which order; None means `ShuffledFrames()`.
-            rank: This process among `num_replicas`; None asks torch.distributed, if it is
-                initialised, and is the only one otherwise.
+            rank: Rank of this process among `num_replicas`; None: its rank in torch.distributed if
+                that is initialised, and 0 otherwise.
             num_replicas: Processes that share an epoch; None as for `rank`.
-            drop_last: Leave out slots that do not share out evenly, instead of giving the first
-                ones again.
-            batch_size: That of the DataLoader; only `Bursts` needs to know, so that no batch holds
+            drop_last: Drop slots that do not divide evenly among ranks, instead of repeating the
+                first ones.
+            batch_size: Batch size of the DataLoader; only `Bursts` needs it, so that no batch holds
                 two frames of a burst.
 
         Raises:
-            ConfigError: `frames` is neither, `sampling` gives clips, or does not suit these videos
-                or batches; or there is no such rank.
+            ConfigError: `frames` is neither, `sampling` samples clips, or does not suit these
+                videos or batches; or the rank is out of range.
         """
         check_integers(1, batch_size=batch_size)
         if not isinstance(frames, FrameDataset | Population):
             raise ConfigError(
-                f"an EpochSampler samples a FrameDataset, or a Population, got "
+                f"EpochSampler needs a FrameDataset or a Population, got "
                 f"{type(frames).__name__}; FrameLoader takes a Manifest or a list of videos"
             )
         self._frames = frames if isinstance(frames, FrameDataset) else None
@@ -82,91 +83,91 @@ class EpochSampler(data.Sampler[int]):
             taker="EpochSampler",
             instead="use ClipLoader, or VideoDataset for one clip of each video",
         )
-        use = _use_of(frames, batch_size=batch_size, ranks=self._shard.ranks)
-        self._sampling = bind_sampler(sampling, use)
+        context = _context_of(frames, batch_size=batch_size, ranks=self._shard.ranks)
+        self._sampling = bind_sampler(sampling, context)
         if isinstance(frames, Population):
             self._population, self._videos = frames, frames_checksum(frames)
         else:
             self._population = population_for(self._sampling.traits, frames)
             self._videos = frames.checksum
         check_order(self._order(0), self._sampling, self._population)
-        self._start = self._began = Position()
+        self._start = self._pass_start = Position()
         self._yielded = 0
 
     def __len__(self) -> int:
-        """How many frames this rank is given in a whole epoch; the same for every rank."""
+        """Number of this rank's frames in a whole epoch; the same for every rank."""
         return self._shard.count(len(self._order(0)))
 
     def __iter__(self) -> Iterator[int]:
-        """Yield the frame ids of one epoch, or what is left of it after `load_state_dict`."""
-        began = self._began = self._start
-        self._start = Position(epoch=began.epoch + 1)
+        """Yield the frame ids of one epoch, or the rest of it after `load_state_dict`."""
+        start = self._pass_start = self._start
+        self._start = Position(epoch=start.epoch + 1)
         self._yielded = 0
         if self._frames is not None:
-            self._frames.set_epoch(began.epoch)
-        order = self._order(began.epoch)
-        count = self._shard.count(len(order), began.place)
-        for start in range(0, count, _AT_A_TIME):
-            stop = min(start + _AT_A_TIME, count)
-            given = order.at(self._shard.slots(start, stop, len(order), began.place))
-            check_samples(given, self._sampling, self._population)
-            for frame in given.tolist():
+            self._frames.set_epoch(start.epoch)
+        order = self._order(start.epoch)
+        count = self._shard.count(len(order), start.offset)
+        for first in range(0, count, _CHUNK_SLOTS):
+            stop = min(first + _CHUNK_SLOTS, count)
+            frames = order.at(self._shard.slots(first, stop, len(order), start.offset))
+            check_samples(frames, self._sampling, self._population)
+            for frame in frames.tolist():
                 self._yielded += 1
                 yield frame
 
     @property
     def epoch(self) -> int:
-        """The epoch that the next pass yields, or what is left of it."""
+        """The epoch that the next pass yields, or the rest of it."""
         return self._start.epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Make `epoch` the one of the next pass; a place in it that was loaded is kept."""
+        """Make `epoch` that of the next pass; a position in it that was loaded is kept."""
         check_integers(0, epoch=epoch)
         if epoch != self._start.epoch:
             self._go_to(Position(epoch=epoch))
 
     def state_dict(self, taken: int | None = None) -> dict[str, int]:
-        """Return where training stands: a few integers, good for any number of ranks and workers.
+        """Return the position: a few integers, valid for any number of ranks and workers.
 
         Args:
             taken: Samples that this rank's loop has taken in this pass. None means all that were
-                yielded, which is right without workers; with them the DataLoader is ahead.
+                yielded, which is right without workers; with workers the DataLoader is ahead.
 
         Raises:
-            ConfigError: a pass has not so many samples.
+            ConfigError: `taken` is out of range.
         """
         check_integers(0, taken=taken)
-        began = self._began
-        length = len(self._order(began.epoch))
-        count = self._shard.count(length, began.place)
+        start = self._pass_start
+        length = len(self._order(start.epoch))
+        count = self._shard.count(length, start.offset)
         taken = self._yielded if taken is None else taken
         if not 0 <= taken <= count:
             raise ConfigError(f"{taken} samples cannot be taken from a pass of {count}")
         is_done = taken == count
         return {
             **self._identity(),
-            "epoch": began.epoch + is_done,
-            "slot": 0 if is_done else began.place + taken * self._shard.ranks,
+            "epoch": start.epoch + is_done,
+            "slot": 0 if is_done else start.offset + taken * self._shard.ranks,
         }
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Begin the next pass where `state` was taken.
+        """Start the next pass at the position of `state`.
 
         Raises:
-            ConfigError: the state is of another sampling, seed or set of videos.
+            ConfigError: the state belongs to another sampling, seed or set of videos.
         """
         check_identity(state, self._identity(), "videos in the same order, sampling and seed")
-        self._go_to(Position.of(state, "slot"))
+        self._go_to(Position.from_state(state, "slot"))
 
     def _go_to(self, position: Position) -> None:
-        self._start = self._began = position
+        self._start = self._pass_start = position
         self._yielded = 0
 
     def _order(self, epoch: int) -> EpochOrder:
         return self._sampling.order(self._population, epoch)
 
     def _identity(self) -> dict[str, int]:
-        """What a state belongs to. Sampling and seed are in the checksum too."""
+        """Return the entries of a state that must match; the checksum covers sampling and seed."""
         return {
             "videos": self._population.num_videos,
             "frames": self._population.num_frames,
@@ -174,7 +175,7 @@ class EpochSampler(data.Sampler[int]):
         }
 
 
-def _use_of(
+def _context_of(
     frames: FrameDataset | Population, *, batch_size: int | None, ranks: int
 ) -> SamplerContext:
     if isinstance(frames, FrameDataset):

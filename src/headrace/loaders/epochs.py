@@ -1,4 +1,4 @@
-"""Epochs: what one rank is given, step by step and epoch after epoch, as frame ids."""
+"""Epochs: the steps of one rank, epoch after epoch, as frame ids."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,24 +20,24 @@ from headrace.units import check_integers
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RankBatch:
-    """One batch of one rank, as requests."""
+    """Requests of one batch of one rank."""
 
     epoch: int
     slots: NDArray[np.int64]
-    """int64 [N]: the slots of the epoch it delivers."""
+    """int64 [N]: slots of the epoch."""
     frames: NDArray[np.int64]
     """int64 [N], or [N, T] of clips: frame ids."""
     drawn: NDArray[np.int64]
-    """int64 [N]: the slot that each sample was drawn for: its own, but for substitutes."""
+    """int64 [N]: slot that each sample was drawn for: its own, except for substitutes."""
     is_repeated: NDArray[np.bool_]
-    """bool [N]: slots that were delivered before in this epoch."""
+    """bool [N]: the slot was delivered before in this epoch."""
     after: Position
-    """Where training stands when every rank has delivered this step."""
+    """Position when every rank has delivered this step."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Epochs:
-    """The steps of one rank. The same for every rank but for its share: equally many, as large."""
+    """The steps of one rank. Every rank has as many steps, of the same size."""
 
     sampling: Sampler
     population: Population
@@ -47,7 +47,7 @@ class Epochs:
     shard: Shard
     drop_last: bool
     replaces_bad: bool = True
-    """Whether another sample takes the place of one with a frame that is known to be bad."""
+    """Whether a sample with a known bad frame is replaced by another one."""
 
     def __post_init__(self) -> None:
         check_integers(1, batch_size=self.batch_size)
@@ -55,15 +55,14 @@ class Epochs:
 
     @property
     def largest_step(self) -> int:
-        """Samples of the largest batch: an epoch that has fewer than `batch_size` is one batch."""
+        """Samples of the largest batch; below `batch_size` if an epoch has fewer."""
         return min(self.batch_size, self.shard.count(len(self.order(0))))
 
     def num_steps(self, slot: int = 0) -> int:
-        """Return how many steps an epoch has from `slot` on.
+        """Return the number of steps of an epoch from `slot` on.
 
         Raises:
-            ConfigError: a batch is larger than a whole epoch, and `drop_last` leaves out
-                smaller ones.
+            ConfigError: a batch is larger than an epoch, and `drop_last` drops smaller batches.
         """
         length = len(self.order(0))
         share = self.shard.count(length)
@@ -77,25 +76,26 @@ class Epochs:
         samples = self.shard.count(length, slot)
         return samples // self.batch_size if self.drop_last else -(-samples // self.batch_size)
 
-    def steps(self, start: Position, epochs: int | None = None) -> Iterator[RankBatch]:
-        """Yield every step from `start` on, through `epochs` in all, or without end."""
-        slot = start.place
-        for epoch in count(start.epoch) if epochs is None else range(start.epoch, epochs):
-            number = self.num_steps(slot)
-            for step in range(number):
-                yield self._step(epoch, slot, step, is_last=step == number - 1)
+    def steps(self, start: Position, stop_epoch: int | None = None) -> Iterator[RankBatch]:
+        """Yield every step from `start` up to, without, `stop_epoch`, or without end."""
+        slot = start.offset
+        epochs = count(start.epoch) if stop_epoch is None else range(start.epoch, stop_epoch)
+        for epoch in epochs:
+            num_steps = self.num_steps(slot)
+            for step in range(num_steps):
+                yield self._step(epoch, slot, step, is_last=step == num_steps - 1)
             slot = 0
 
     def order(self, epoch: int) -> EpochOrder:
-        """Return the order of an epoch; the latest are kept."""
+        """Return the order of an epoch; the last four are cached."""
         return self._orders(epoch)
 
     def samples(
         self, epoch: int, slots: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return what `slots` deliver, int64 [n] or [n, T], with a substitute for each bad sample.
+        """Return the frame ids of `slots`, and the slot that each sample was drawn for.
 
-        The second, int64 [n], says which slot each sample was drawn for.
+        They are int64 [n] or [n, T], and int64 [n]. Bad samples are replaced by substitutes.
 
         Raises:
             ConfigError: all substitutes of a slot are bad.
@@ -129,7 +129,7 @@ class Epochs:
             frames=frames,
             drawn=drawn,
             is_repeated=self.shard.is_repeated(start, stop, length, skip),
-            after=Position(epoch=epoch + 1) if is_last else Position(epoch=epoch, place=delivered),
+            after=Position(epoch=epoch + 1) if is_last else Position(epoch=epoch, offset=delivered),
         )
 
     @cached_property

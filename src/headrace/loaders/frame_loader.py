@@ -1,7 +1,5 @@
 """FrameLoader and ClipLoader: batches of exactly sampled frames and clips, decoded by a plan."""
 
-import os
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -11,51 +9,44 @@ from headrace.decode.protocol import OnError
 from headrace.loaders.batch import Batch
 from headrace.loaders.decode_engine import StepSamples
 from headrace.loaders.loader_options import PlannedOptions, takes
-from headrace.loaders.manifest import Manifest
 from headrace.loaders.planned_loader import PlannedLoader, SampledFrom
-from headrace.loaders.sampled_set import SampledSet
+from headrace.loaders.sampled_set import Given, SampledSet
 from headrace.sampling.clip_samplers import RandomClips
 from headrace.sampling.epoch_order import Shard
 from headrace.sampling.frame_samplers import UniformFrames
 from headrace.sampling.sampler import SampleKind, Sampler, check_kind
-from headrace.video.source import Source
 
 
 @dataclass(frozen=True, kw_only=True)
-class SampleOptions(PlannedOptions):
-    """Options of loaders of frames and clips.
+class FrameLoaderOptions(PlannedOptions):
+    """Options of a `FrameLoader`.
 
     Args:
         videos: Paths of the videos; or a `Manifest`, whose rows are sampled as if each were a
             video, and whose columns come with each batch.
-    """
-
-    videos: Iterable[Source | str | os.PathLike[str]] | Manifest = field(kw_only=False)
-    on_error: OnError = "raise"
-
-
-@dataclass(frozen=True, kw_only=True)
-class FrameLoaderOptions(SampleOptions):
-    """Options of a `FrameLoader`.
-
-    Args:
         sampling: Which frames, in which order; None means `UniformFrames()`.
     """
 
     batch_size: int = 128
     sampling: Sampler | None = None
+    videos: Given = field(kw_only=False)
+    on_error: OnError = "raise"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClipLoaderOptions(SampleOptions):
+class ClipLoaderOptions(PlannedOptions):
     """Options of a `ClipLoader`.
 
     Args:
+        videos: Paths of the videos; or a `Manifest`, whose rows are sampled as if each were a
+            video, and whose columns come with each batch.
         clips: Which clips, in which order; None means `RandomClips(num_frames=16, stride=2)`.
     """
 
     batch_size: int = 8
     clips: Sampler | None = None
+    videos: Given = field(kw_only=False)
+    on_error: OnError = "raise"
 
 
 class FrameLoader(PlannedLoader[Batch]):
@@ -94,7 +85,7 @@ class FrameLoader(PlannedLoader[Batch]):
         """Open the index of every video; 1 ms for a known file. Decodes nothing yet."""
         self._open(options, UniformFrames() if options.sampling is None else options.sampling)
 
-    def _open(self, options: SampleOptions, sampler: Sampler) -> None:
+    def _open(self, options: FrameLoaderOptions | ClipLoaderOptions, sampler: Sampler) -> None:
         super().__init__(options, lambda shard: self._open_set(options, sampler, shard))
 
     @property
@@ -105,7 +96,9 @@ class FrameLoader(PlannedLoader[Batch]):
             return tuple(self._videos.number[[*short]].tolist())
         return short
 
-    def _open_set(self, options: SampleOptions, sampler: Sampler, shard: Shard) -> SampledFrom:
+    def _open_set(
+        self, options: FrameLoaderOptions | ClipLoaderOptions, sampler: Sampler, shard: Shard
+    ) -> SampledFrom:
         check_kind(sampler, self._SAMPLES, taker=type(self).__name__, instead=self._INSTEAD)
         self._sampled = sampled = SampledSet.open(
             options.videos,

@@ -157,7 +157,7 @@ class ArrayMemory:
         self._scheduler = scheduler
         self._frames = FrameBuffers(shape.array_shape(shape.size), shape.dtype)
         self._batches = BatchBufferPool(_BATCHES)
-        self._unpacker = Yuv420Unpacker()
+        self._unpacker = Yuv420Unpacker() if shape.layout == "yuv420" else None
 
     def decoder(
         self, index: StreamIndex, shape: FrameFormat, decoding: DecoderConfig, codecs: ProxyCodecs
@@ -184,10 +184,10 @@ class ArrayMemory:
 
     def write(self, frame: Array, row: Array) -> None:
         """Write a frame as RGB."""
-        if self.shape.layout == "yuv420":
-            self._unpacker.unpack(frame, row)
-        else:
+        if self._unpacker is None:
             row[...] = frame
+        else:
+            self._unpacker.unpack(frame, row)
 
     def close(self) -> None:
         """Free unused memory now, and the rest when its last reference is gone."""

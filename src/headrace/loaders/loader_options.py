@@ -204,8 +204,8 @@ class PlannedOptions(LoaderOptions):
         self.shape(self.size, "rgb")  # refuses impossible sizes
         if self.hold != "rgb" and self.dtype != "uint8":
             raise ConfigError(
-                f"hold={self.hold!r} keeps 8 bits, and dtype={self.dtype!r} was asked for; leave "
-                "out one of the two"
+                f"hold={self.hold!r} stores 8 bits, fewer than dtype={self.dtype!r}; leave out one "
+                "of the two"
             )
 
     def shape(self, size: tuple[int, int] | None, layout: Layout) -> FrameFormat:

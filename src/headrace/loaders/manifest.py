@@ -1,4 +1,4 @@
-"""Manifest: a table whose rows are what is sampled, each a video or a part of one."""
+"""Manifest: a table of samples; each row is a video or a segment of one."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,51 +40,50 @@ from headrace.video.video_table import path_column
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Manifest:
-    """Rows that are sampled: `Manifest.read("labels.csv")`, in place of a list of videos.
+    """Rows to sample: `Manifest.read("labels.csv")`, in place of a list of videos.
 
         train, test = Manifest.read("labels.csv").split(0.8)
         with ClipLoader(train, clips=RandomClips(num_frames=16, fps=8)) as loader:
             for batch in loader:
                 loss = cross_entropy(model(batch.frames), batch.label)
 
-    A row is a video, or the segment of it from `start_seconds` up to, without, `end_seconds`.
-    Segments may overlap, and a video may have any number of them. A loader samples rows as it
-    samples videos: `RandomClips` takes a clip from each once an epoch, inside the segment. All
-    other columns come with each batch, as attributes of it.
+    A row is a video, or its segment [start_seconds, end_seconds). Segments may overlap, and a video
+    may have any number of them. A loader samples rows like videos: `RandomClips` takes a clip from
+    each row once an epoch, inside the segment. All other columns are entries of each batch.
     """
 
     places: RowPlaces
-    """Where its rows were written."""
+    """File or name, and line, of each row."""
     videos: tuple[Path | Source, ...]
-    """The different videos, in the order in which rows first name them: a Source where a row gives
-    one, or says which stream of the file is meant; or their proxies."""
+    """The different videos, in the order in which rows first name them: a Source where a row holds
+    one, or names a stream of the file; or their proxies."""
     video: NDArray[np.int64]
-    """int64 [rows]: place of each row's video among them."""
+    """int64 [rows]: position of each row's video in `videos`."""
     segments: tuple[tuple[Fraction, Fraction | None], ...]
-    """Of each row: presentation times in seconds, exact as they are written, of the first moment
-    that belongs to it, and the first behind it; None: to the end of the video."""
+    """Segment [start, end) of each row: presentation times in seconds, exact as they are written;
+    an end of None is the end of the video."""
     columns: Mapping[str, Column]
-    """Name → [rows], int64, float64 or text, of every column but those of path, stream and time."""
+    """Name → [rows], int64, float64 or text, of every column except path, stream and times."""
     classes: Mapping[str, tuple[str, ...]]
-    """Column of labels in words → the names of its classes, sorted; in batches a label is the place
-    of its class among them."""
+    """Column of labels in words → the names of its classes, sorted; in batches, a label is the
+    position of its class in them."""
     numbers: Mapping[str, NDArray[np.int64]]
-    """Column of labels in words → int64 [rows]: the place of each row's class."""
+    """Column of labels in words → int64 [rows]: the class number of each row."""
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], *, classes: Classes | None = None) -> "Manifest":
-        """Return the manifest that a CSV, .tsv, JSON lines (.jsonl) or Parquet file holds.
+        """Return the manifest in a CSV, .tsv, JSON lines (.jsonl) or Parquet file.
 
-        So may a .txt of lines "path label". A file without a line of names has the columns path,
-        label, start_seconds, end_seconds, in this order.
+        A .txt file of lines "path label" is read too. A file without a header line has the columns
+        path, label, start_seconds, end_seconds, in this order.
 
         Args:
-            path: Paths of videos in it start where it lies.
+            path: The file; relative paths of videos start in its folder.
             classes: Column of labels → its classes, so that two files have the same:
-                `Manifest.read("val.csv", classes=train.classes)`. None: those that come.
+                `Manifest.read("val.csv", classes=train.classes)`. None: the labels in the file.
 
         Raises:
-            ConfigError: it cannot be read, or says what `of_rows` refuses.
+            ConfigError: the file cannot be read, or `of_rows` refuses its rows.
             BackendError: it is Parquet, and pyarrow is not installed.
         """
         file = named_path(path, "a manifest")
@@ -102,22 +101,22 @@ class Manifest:
     ) -> "Manifest":
         """Return the manifest of rows that are dicts: `Manifest.of_rows(frame.to_dict("records"))`.
 
-        Columns with a meaning: `path` (or `video`, `file`, `filename`), which there must be, of
-        paths or Sources, such as an ImageSequence; `start_seconds` and `end_seconds`; `stream`,
-        where a file has several videos (its number among all streams, or "v:1"); `label` or
-        `class` and `label_...`, whose words become class numbers in batches; `weight`, for
-        `weights`; `group`, for `split`. Others are passed on. A column of whole numbers is int64,
-        one of numbers float64, any other text.
+        Columns with a meaning: `path` (or `video`, `file`, `filename`), required: paths or Sources,
+        such as an ImageSequence; `start_seconds` and `end_seconds`; `stream`, for a file of several
+        videos (its number among all streams, or "v:1"); `label` or `class` and `label_...`, whose
+        words become class numbers in batches; `weight`, for `weights`; `group`, for `split`. Other
+        columns are passed on. A column of whole numbers is int64, of numbers float64, any other
+        text.
 
         Args:
-            rows: Each from column to value; None, "" and NaN say nothing.
-            folder: Where relative paths start.
+            rows: Dicts from column to value; None, "" and NaN are missing values.
+            folder: Folder in which relative paths start.
             classes: As for `read`.
-            name: What to call it in messages.
+            name: Name of the manifest in messages.
 
         Raises:
-            ConfigError: there is no row, or none of the names of paths; or a row says nothing of
-                its path or label, or what cannot be.
+            ConfigError: there is no row, or no column of paths; or a path or label is missing or
+                invalid.
         """
         table, start = table_of(rows, name), named_path(folder, "the folder that paths start in")
         return cls._of(table, start, classes, RowPlaces.of_rows(len(table), name))
@@ -131,42 +130,44 @@ class Manifest:
         places: RowPlaces,
     ) -> "Manifest":
         check_classes(classes)
-        heads = dict.fromkeys(head for row in table for head in row)
-        check_columns(heads, places.name)
-        path = path_column(heads, places.name)
+        headers = dict.fromkeys(header for row in table for header in row)
+        check_columns(headers, places.name)
+        path = path_column(headers, places.name)
         where = list(map(places.where, range(len(table))))
         paths = [video_of(row, path, folder, at) for row, at in zip(table, where, strict=True)]
-        videos = {each: place for place, each in enumerate(dict.fromkeys(paths))}
-        rest = [head for head in heads if head not in (path, *CONSUMED)]
-        columns = {head: column_of(head, [row.get(head) for row in table], places) for head in rest}
+        videos = {video: position for position, video in enumerate(dict.fromkeys(paths))}
+        names = [header for header in headers if header not in (path, *CONSUMED)]
+        columns = {
+            name: column_of(name, [row.get(name) for row in table], places) for name in names
+        }
         check_weights(columns.get("weight"), places)
         given = dict(classes or {})
-        found = {
-            head: class_numbers(head, column, given.pop(head, None), places)
-            for head, column in columns.items()
-            if is_labels(head) and column.dtype == object
+        labels = {
+            name: class_numbers(name, column, given.pop(name, None), places)
+            for name, column in columns.items()
+            if is_labels(name) and column.dtype == object
         }
         if given:
             raise ConfigError(
                 f"classes of {', '.join(map(str, given))} were given, and {places.name} has no "
-                f"such labels in words; it has {', '.join(found) or 'none'}"
+                f"such labels in words; it has {', '.join(labels) or 'none'}"
             )
         return cls(
             places=places,
             videos=tuple(videos),
-            video=np.array([videos[each] for each in paths], np.int64),
+            video=np.array([videos[video] for video in paths], np.int64),
             segments=tuple(segment_of(row, at) for row, at in zip(table, where, strict=True)),
             columns=columns,
-            classes={head: names for head, (names, _) in found.items()},
-            numbers={head: numbers for head, (_, numbers) in found.items()},
+            classes={name: classes for name, (classes, _) in labels.items()},
+            numbers={name: numbers for name, (_, numbers) in labels.items()},
         )
 
     @classmethod
     def of_folders(cls, folder: str | os.PathLike[str]) -> "Manifest":
-        """Return the videos of a folder that has a folder for each class, labelled by its name.
+        """Return the videos of a folder with one folder for each class, labelled by its name.
 
         Raises:
-            ConfigError: it is no folder, or has videos that lie in none of its folders.
+            ConfigError: it is no folder, or holds videos outside of its folders.
         """
         top = named_path(folder, "a folder")
         if not top.is_dir():
@@ -182,7 +183,7 @@ class Manifest:
         return cls.of_rows(rows, name=str(top))
 
     def __len__(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return len(self.video)
 
     def __iter__(self) -> NoReturn:
@@ -192,45 +193,45 @@ class Manifest:
         )
 
     def __repr__(self) -> str:
-        said = f"{len(self)} rows of {len(self.videos)} videos"
-        return f"Manifest({self.name}: {said}; columns {', '.join(self.columns) or 'none'})"
+        counts = f"{len(self)} rows of {len(self.videos)} videos"
+        return f"Manifest({self.name}: {counts}; columns {', '.join(self.columns) or 'none'})"
 
     @property
     def name(self) -> str:
-        """What to call it in messages."""
+        """Name of the manifest in messages."""
         return self.places.name
 
     @property
     def weights(self) -> tuple[float, ...]:
-        """How often each row is to come beside the others: the column `weight`, or 1 for each.
+        """Relative frequency of each row: the column `weight`, or 1 for each.
 
-        It is for a sampler to take: `RandomClips(..., weights=manifest.weights)`,
+        A sampler takes them: `RandomClips(..., weights=manifest.weights)`,
         `UniformFrames(over=manifest.weights)`.
         """
         column = self.columns.get("weight")
         return (1.0,) * len(self) if column is None else tuple(map(float, column))
 
     def balanced(self, column: str = "label") -> tuple[float, ...]:
-        """Return weights with which all values of a column come equally often.
+        """Return weights with which all values of a column are equally frequent.
 
-        Rows of one value come by `weights`.
+        Rows of one value share its frequency by `weights`.
 
         Raises:
-            ConfigError: there is no such column, or rows of a value have no weight at all.
+            ConfigError: the column is missing, or all rows of a value have weight 0.
         """
-        _, place = np.unique(self._column(column).astype(str), return_inverse=True)
+        _, value_of_row = np.unique(self._column(column).astype(str), return_inverse=True)
         weights = np.array(self.weights)
-        total = np.bincount(place, weights)
+        total = np.bincount(value_of_row, weights)
         if not total.all():
-            value = self.columns[column][place == int(total.argmin())][0]
+            value = self.columns[column][value_of_row == int(total.argmin())][0]
             raise ConfigError(f"all rows of {column} {value!r} have weight 0; leave them out")
-        return tuple((weights / total[place]).tolist())
+        return tuple((weights / total[value_of_row]).tolist())
 
     def with_proxies(self, proxies: Proxies) -> "Manifest":
-        """Return the same rows, whose videos are read from their proxies.
+        """Return the same rows, with videos read from their proxies.
 
         Raises:
-            ConfigError: some have no proxy there, or these are no `Proxies`.
+            ConfigError: a video has no proxy, or `proxies` is no `Proxies`.
             OpenError: an original has changed since its proxy was made.
         """
         if not isinstance(proxies, Proxies):
@@ -242,13 +243,13 @@ class Manifest:
     def subset(self, rows: ArrayLike) -> "Manifest":
         """Return some rows: `manifest.subset(manifest.columns["split"] == "train")`.
 
-        Classes stay those of the whole, so that a label means the same.
+        Classes stay those of the full manifest, so that a label means the same.
 
         Args:
-            rows: Places of rows, or a bool for each row.
+            rows: Positions of rows, or a bool for each row.
 
         Raises:
-            ConfigError: they are neither, or none is left.
+            ConfigError: `rows` is neither, out of range or empty.
         """
         try:
             chosen = np.asarray(rows)
@@ -267,23 +268,23 @@ class Manifest:
             raise ConfigError(f"no row of {self.name} was chosen; choose at least one")
         if chosen.min() < 0 or chosen.max() >= len(self):
             wrong = chosen.max() if chosen.min() >= 0 else chosen.min()
-            raise ConfigError(f"row {wrong} was asked for, {self.name} has {len(self)}")
+            raise ConfigError(f"row {wrong} is out of range: {self.name} has {len(self)} rows")
         used, video = np.unique(self.video[chosen], return_inverse=True)
         return replace(
             self,
             places=self.places.chosen(chosen),
-            videos=tuple(self.videos[each] for each in used.tolist()),
+            videos=tuple(self.videos[video] for video in used.tolist()),
             video=video.astype(np.int64),
-            segments=tuple(self.segments[each] for each in chosen.tolist()),
+            segments=tuple(self.segments[row] for row in chosen.tolist()),
             columns={name: column[chosen] for name, column in self.columns.items()},
             numbers={name: column[chosen] for name, column in self.numbers.items()},
         )
 
     def split(self, share: float, *, seed: int = 0) -> tuple["Manifest", "Manifest"]:
-        """Return two parts, drawn by chance, of about `share` of the rows and the rest.
+        """Return a random part of about `share` of the rows, and the rest.
 
-        Rows that share a video, or a value of the column `group`, stay together, so that nothing
-        of one part is in the other.
+        Rows with the same video, or the same value of the column `group`, stay together, so that
+        the parts share nothing.
 
         Raises:
             ConfigError: `share` is not between 0 and 1, or all rows belong together.
@@ -292,8 +293,8 @@ class Manifest:
         check_counts(0, 2**64 - 1, seed=seed)
         if not 0 < wanted < 1:
             raise ConfigError(f"share must be above 0 and below 1, got {share}")
-        files = [os.path.realpath(Source.of(each).path) for each in self.videos]
-        unit = units_of([files[each] for each in self.video], self.columns.get("group"))
+        files = [os.path.realpath(Source.of(video).path) for video in self.videos]
+        unit = units_of([files[video] for video in self.video], self.columns.get("group"))
         if not unit.any():
             raise ConfigError(
                 f"all rows of {self.name} share a video or group, directly or through others, so "
@@ -303,7 +304,7 @@ class Manifest:
         return self.subset(is_first), self.subset(~is_first)
 
     def values(self, rows: NDArray[np.int64]) -> dict[str, Column]:
-        """Return what the columns say of some rows; of labels in words, the number of the class."""
+        """Return the columns of some rows; a label in words as the number of its class."""
         return {name: self.numbers.get(name, column)[rows] for name, column in self.columns.items()}
 
     def _column(self, name: str) -> Column:
@@ -315,37 +316,37 @@ class Manifest:
 
 
 def units_of(files: Sequence[str], groups: Column | None) -> NDArray[np.int64]:
-    """Return the number of each row's unit, int64 [rows]: units share no file and no group.
+    """Return the unit of each row, int64 [rows]: different units share no file and no group.
 
     Args:
-        files: Of each row.
-        groups: Of each row, with nothing for one that belongs to none. None: there are no groups.
+        files: File of each row.
+        groups: Group of each row, or a missing value; None: no row has a group.
     """
     leader: dict[object, object] = {}
 
-    def leader_of(each: object) -> object:
-        while leader.setdefault(each, each) != each:
-            leader[each] = each = leader[leader[each]]
-        return each
+    def leader_of(member: object) -> object:
+        while leader.setdefault(member, member) != member:
+            leader[member] = member = leader[leader[member]]
+        return member
 
     for row, file in enumerate(files):
         if groups is not None and not is_missing(groups[row]):
             leader[leader_of(("group", str(groups[row])))] = leader_of(file)
-    found = [leader_of(file) for file in files]
-    number = {each: place for place, each in enumerate(dict.fromkeys(found))}
-    return np.array([number[each] for each in found], np.int64)
+    leaders = [leader_of(file) for file in files]
+    number = {unit: position for position, unit in enumerate(dict.fromkeys(leaders))}
+    return np.array([number[unit] for unit in leaders], np.int64)
 
 
 def drawn_share(unit: NDArray[np.int64], share: float, *, seed: int) -> NDArray[np.bool_]:
-    """Return which rows are in a share of whole units, drawn by chance; bool [rows].
+    """Return which rows are in a random share of whole units; bool [rows].
 
-    As near to `share` of the rows as the units allow, in the order in which they were drawn; on
-    each side there is one unit at least.
+    The share is as near to `share` of the rows as the drawn order of units allows; each side has
+    at least one unit.
 
     Args:
-        unit: int64 [rows]: two or more of them.
-        share: Above 0 and below 1.
-        seed: Another one draws another share.
+        unit: int64 [rows]: unit of each row; there are two or more.
+        share: Share of the rows, above 0 and below 1.
+        seed: Seed of the order of units.
     """
     rows_of = np.bincount(unit)
     draws = CounterRng(seed=seed, epoch=0, purpose=RngStream.HELD_OUT)

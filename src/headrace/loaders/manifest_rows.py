@@ -1,4 +1,4 @@
-"""What a row of a manifest means: its video, and the segment of it."""
+"""Rows of a manifest: reading files, column types, and the video and segment of each row."""
 
 import math
 import os
@@ -22,46 +22,46 @@ from headrace.video.video_table import Row, named_columns, path_of, read_table
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RowPlaces:
-    """Where each row was written: also a part of a manifest knows the lines of the whole file."""
+    """Location of each row; a part of a manifest keeps the lines of the whole file."""
 
     name: str
-    """Of the file, or what else to call the manifest."""
+    """Name of the file or manifest."""
     unit: Literal["line", "row"]
-    """What `number` counts: lines of a file from 1, or rows from 0."""
+    """Unit of `number`: lines of a file from 1, or rows from 0."""
     number: NDArray[np.int64]
-    """int64 [rows]."""
+    """int64 [rows]: line or row number."""
 
     @classmethod
     def of_rows(cls, count: int, name: str) -> "RowPlaces":
-        """Return those of rows that lie in no text file."""
+        """Return the locations of rows that are in no text file."""
         return cls(name=name, unit="row", number=np.arange(count))
 
     @classmethod
     def of_lines(cls, lines: Sequence[int], name: str) -> "RowPlaces":
-        """Return those of rows that begin on some lines of a file."""
+        """Return the locations of rows that start on lines of a file."""
         return cls(name=name, unit="line", number=np.array(lines, np.int64))
 
     def where(self, row: int) -> str:
-        """Return what to call a row: `line 7 of labels.csv`, `row 2 of the manifest`."""
+        """Return the location of a row: `line 7 of labels.csv`, `row 2 of the manifest`."""
         return f"{self.unit} {self.number[row]} of {self.name}"
 
     def chosen(self, rows: NDArray[np.int64]) -> "RowPlaces":
-        """Return those of some rows."""
+        """Return the locations of some rows."""
         return replace(self, number=self.number[rows])
 
 
 Column = NDArray[Any]
-"""[rows]: int64, float64 with NaN where nothing is said, or text, with "" where nothing is."""
+"""[rows]: int64, float64 with NaN for missing values, or text, with "" for missing values."""
 
 Classes = Mapping[str, Sequence[str]]
-"""Column of labels → the names of its classes; a class is known by its place among them."""
+"""Column of labels → the names of its classes; the number of a class is its position in them."""
 
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,17}")
 _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
 
 
 def is_missing(value: object) -> bool:
-    """Return whether a value says nothing: none, an empty text, or not a number."""
+    """Return whether a value is missing: None, an empty text, or NaN."""
     if isinstance(value, str):
         return not value.strip()
     return value is None or (isinstance(value, float) and math.isnan(value))
@@ -73,15 +73,15 @@ def is_labels(name: str) -> bool:
 
 
 def column_of(name: str, values: Sequence[object], places: RowPlaces) -> Column:
-    """Return the values of a column as one array: all as integers, numbers or text.
+    """Return the values of a column as one array of integers, numbers or texts.
 
     Args:
-        name: Of the column.
-        values: Of each row, as they are written.
-        places: Where the rows stand.
+        name: Name of the column.
+        values: Value of each row, as it is written.
+        places: Location of the rows.
 
     Raises:
-        ConfigError: a value is no number and no text, or a label is missing.
+        ConfigError: a value is neither number nor text, or a label is missing.
     """
     for row, value in enumerate(values):
         if not (value is None or isinstance(value, str | Real)):
@@ -91,10 +91,10 @@ def column_of(name: str, values: Sequence[object], places: RowPlaces) -> Column:
             )
         if is_labels(name) and is_missing(value):
             raise ConfigError(f"{places.where(row)} has no {name}; give it one, or leave it out")
-    said = [value for value in values if not is_missing(value)]
-    if said and len(said) == len(values) and all(map(_is_integer, said)):
-        return np.array([int(value) for value in said], np.int64)  # type: ignore[call-overload]
-    if said and all(map(_is_number, said)):
+    present = [value for value in values if not is_missing(value)]
+    if present and len(present) == len(values) and all(map(_is_integer, present)):
+        return np.array([int(value) for value in present], np.int64)  # type: ignore[call-overload]
+    if present and all(map(_is_number, present)):
         numbers = [math.nan if is_missing(value) else float(str(value)) for value in values]
         return np.array(numbers, np.float64)
     texts = np.empty(len(values), object)
@@ -103,14 +103,14 @@ def column_of(name: str, values: Sequence[object], places: RowPlaces) -> Column:
 
 
 def check_classes(classes: object) -> None:
-    """Raise ConfigError if they are no classes: for each column of labels a list of names."""
+    """Check that classes are a list of names for each column of labels: ConfigError."""
     if classes is not None and not isinstance(classes, Mapping):
         raise ConfigError(
             "classes must say for each column of labels which there are, as in "
             f"{{'label': ['cats', 'dogs']}}, got {str(classes)[:80]}"
         )
     for name, names in (classes or {}).items():
-        is_names = isinstance(names, list | tuple) and all(isinstance(each, str) for each in names)
+        is_names = isinstance(names, list | tuple) and all(isinstance(text, str) for text in names)
         if not is_names or len(set(names)) < len(names):
             raise ConfigError(
                 f"classes of {name} must be a list of different texts, got {str(names)[:80]}"
@@ -120,26 +120,26 @@ def check_classes(classes: object) -> None:
 def class_numbers(
     name: str, labels: Column, classes: Sequence[str] | None, places: RowPlaces
 ) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """Return the classes of a column of text, sorted, and the number of each row's, int64 [rows].
+    """Return the classes of a column of text, and the class number of each row, int64 [rows].
 
     Args:
-        name: Of the column.
+        name: Name of the column.
         labels: The column.
-        classes: Those there are; None: those that come.
-        places: Where the rows stand.
+        classes: Names of the classes; None: the labels of the column, sorted.
+        places: Location of the rows.
 
     Raises:
-        ConfigError: a label is none of `classes`.
+        ConfigError: a label is not in `classes`.
     """
     names = tuple(sorted(set(labels)) if classes is None else classes)
-    number = {each: place for place, each in enumerate(names)}
+    number = {label: position for position, label in enumerate(names)}
     for row, label in enumerate(labels):
         if label not in number:
             raise ConfigError(
                 f"{name} of {places.where(row)} is {label!r}, which is none of the {len(names)} "
                 f"classes that were given: {', '.join(map(str, names))[:120]}"
             )
-    return names, np.array([number[each] for each in labels], np.int64)
+    return names, np.array([number[label] for label in labels], np.int64)
 
 
 def _is_integer(value: object) -> bool:
@@ -161,10 +161,10 @@ _TAKEN: Final = frozenset(
         *("clear", "copy", "get", "items", "keys", "pop", "setdefault", "update", "values"),
     ]
 )
-"""What a batch has already."""
+"""Entries and methods of a batch."""
 
 CONSUMED: Final = ("start_seconds", "end_seconds", "stream")
-"""Columns that say which part of a file is meant, and do not come with batches."""
+"""Columns that select a part of a file, and are no entries of batches."""
 _UNCLEAR: Final = frozenset(
     ["start", "end", "start_time", "end_time", "time_start", "time_end", "start_frame", "end_frame"]
 )
@@ -174,40 +174,40 @@ def table_of(rows: object, where: str) -> list[dict[str, Any]]:
     """Return rows as a list of dicts.
 
     Raises:
-        ConfigError: they are none, or no rows.
+        ConfigError: `rows` is no list of dicts, or empty.
     """
     if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
         raise ConfigError(
             f"rows must be a list of dicts, one for each row, got {type(rows).__name__}; a data "
             'frame gives such with to_dict("records")'
         )
-    found: list[dict[str, Any]] = []
+    table: list[dict[str, Any]] = []
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping):
             raise ConfigError(
                 f"row {number} of {where} must be a dict, from column to value, got "
                 f"{type(row).__name__}"
             )
-        found.append(dict(row))
-    if not found:
+        table.append(dict(row))
+    if not table:
         raise ConfigError(f"{where} holds no row; give at least one, with a path")
-    return found
+    return table
 
 
 def named_path(path: object, what: str) -> Path:
-    """Return a path that a caller gave.
+    """Return a path from a caller.
 
     Raises:
-        ConfigError: it is none; `what` says what it was to be of.
+        ConfigError: it is no path; `what` names what it is the path of.
     """
     if not isinstance(path, str | os.PathLike):
         raise ConfigError(f"the path of {what} is needed, got {type(path).__name__}")
     return Path(path)
 
 
-def check_columns(heads: Iterable[object], where: str) -> None:
-    """Raise ConfigError if a column has no name, or one that is taken or unclear."""
-    for name in heads:
+def check_columns(names: Iterable[object], where: str) -> None:
+    """Check that each column has a name, neither taken nor ambiguous: ConfigError."""
+    for name in names:
         if not isinstance(name, str) or not name.strip():
             raise ConfigError(f"{where} has a column without a name; name each in the first line")
         if name in _TAKEN:
@@ -220,27 +220,27 @@ def check_columns(heads: Iterable[object], where: str) -> None:
 
 
 def video_of(row: Mapping[str, Any], path: str, folder: Path, where: str) -> Path | Source:
-    """Return the video that a row names in the column `path`, and the stream of it, if it does.
+    """Return the video in a row's column `path`, with the stream in its column `stream`, if any.
 
     Raises:
-        ConfigError: it names none, or what is no stream; `where` says which row it is.
+        ConfigError: the path is missing, or the stream invalid; `where` is the row's location.
     """
-    found, stream = video_in(row.get(path), folder, where), row.get("stream")
+    video, stream = video_in(row.get(path), folder, where), row.get("stream")
     if is_missing(stream):
-        return found
+        return video
     if isinstance(stream, float) and stream.is_integer():
-        stream = int(stream)  # as data frames have whole numbers among empty ones
+        stream = int(stream)  # data frames store integers with missing values as floats
     try:
-        return Source.of(found, stream.strip() if isinstance(stream, str) else stream)
+        return Source.of(video, stream.strip() if isinstance(stream, str) else stream)
     except ConfigError as error:
         raise ConfigError(f"{where} has a column 'stream': {error}") from error
 
 
 def video_in(value: object, folder: Path, where: str) -> Path | Source:
-    """Return the video that a row names; a relative path starts in `folder`.
+    """Return the video that a value names; a relative path starts in `folder`.
 
     Raises:
-        ConfigError: it names none; `where` says which row it is.
+        ConfigError: it is no path; `where` is the row's location.
     """
     if isinstance(value, Source) and value.has_path:
         return replace(value, path=folder / value.path)
@@ -248,10 +248,10 @@ def video_in(value: object, folder: Path, where: str) -> Path | Source:
 
 
 def segment_of(row: Mapping[str, Any], where: str) -> tuple[Fraction, Fraction | None]:
-    """Return from which second up to which a row goes, exactly as written; None: to the end.
+    """Return a row's segment [start, end) in seconds, exact as written; None: the end of the video.
 
     Raises:
-        ConfigError: they are no times, or the end is not after the start.
+        ConfigError: a time is invalid, or the end is not after the start.
     """
     start, end = (
         None if is_missing(row.get(name)) else exact_number(f"{name} of {where}", row[name])
@@ -268,7 +268,7 @@ def segment_of(row: Mapping[str, Any], where: str) -> tuple[Fraction, Fraction |
 
 
 def check_weights(weights: Column | None, places: RowPlaces) -> None:
-    """Raise ConfigError if a weight is no number from 0 up."""
+    """Check that each weight is a number >= 0: ConfigError."""
     if weights is None:
         return
     for row, weight in enumerate(weights.tolist()):
@@ -278,18 +278,18 @@ def check_weights(weights: Column | None, places: RowPlaces) -> None:
 
 
 SUFFIXES: Final = (".csv", ".tsv", ".txt", ".jsonl", ".parquet")
-_LARGEST_BYTES: Final = 1 << 28
+_MAX_PARQUET_BYTES: Final = 1 << 28
 
 
 def read_rows(path: Path, what: str = "manifest") -> tuple[list[Row], RowPlaces]:
-    """Return the rows of a file, a dict each, and where they stand. Reads all of it.
+    """Return the rows of a file as dicts, and their locations. Reads the whole file.
 
     Args:
-        path: Of the file.
-        what: To call it in messages.
+        path: Path of the file.
+        what: Its kind, for messages.
 
     Raises:
-        ConfigError: it cannot be read, or is of no such kind.
+        ConfigError: the file cannot be read, or has another extension.
         BackendError: it is Parquet, and pyarrow is not installed.
     """
     kind = path.suffix.lower()
@@ -312,14 +312,14 @@ def _parquet(path: Path, what: str) -> list[Row]:
         import pyarrow.parquet
     try:
         size = path.stat().st_size
-        if size <= _LARGEST_BYTES:
+        if size <= _MAX_PARQUET_BYTES:
             table = pyarrow.parquet.read_table(path, memory_map=False)
-            heads = named_columns(table.column_names, str(path))
-            rows: list[Row] = table.rename_columns(heads).to_pylist()
+            headers = named_columns(table.column_names, str(path))
+            rows: list[Row] = table.rename_columns(headers).to_pylist()
             return rows
     except OSError as error:
         reason = reason_of(error)
         raise ConfigError(f"cannot read the {what} {path}: {reason}; give a file") from error
     except (pyarrow.ArrowException, ValueError) as error:
         raise ConfigError(f"{path} is no Parquet file: {str(error)[:100]}") from error
-    raise ConfigError(f"{path} is larger than {_LARGEST_BYTES >> 20} MiB; is it a {what}?")
+    raise ConfigError(f"{path} is larger than {_MAX_PARQUET_BYTES >> 20} MiB; is it a {what}?")

@@ -63,7 +63,7 @@ class PlannedLoader(ResumableLoader[StepSamples[Any], BatchOf]):
     A subclass opens the videos and makes the batches (`_batch`).
     """
 
-    _PLACE = "slot"
+    _OFFSET_KEY = "slot"
     _NEEDED = "videos and rows in the same order, sampling and seed"
 
     def __init__(self, options: PlannedOptions, open_set: Callable[[Shard], SampledFrom]) -> None:
@@ -210,7 +210,7 @@ class PlannedLoader(ResumableLoader[StepSamples[Any], BatchOf]):
         return [int(word) for word in draws.words(step.slots)]
 
     def _steps_left(self, position: Position) -> int:
-        return self._epochs.num_steps(position.place)
+        return self._epochs.num_steps(position.offset)
 
     def _identity(self) -> dict[str, int]:
         sampling = self._epochs.sampling.traits.identity.encode()

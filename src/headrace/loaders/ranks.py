@@ -1,4 +1,4 @@
-"""Which part of an epoch this process delivers."""
+"""This process's share of an epoch, and the agreement of ranks on what they opened."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,10 +12,10 @@ from headrace.sampling.epoch_order import Shard
 
 
 def shard_of(rank: int | None, num_replicas: int | None, *, drop_last: bool) -> Shard:
-    """Return this process's share: as told, else as torch.distributed says, else all of it.
+    """Return this process's share: as given, else that of torch.distributed, else the whole epoch.
 
     Raises:
-        ConfigError: only one of `rank` and `num_replicas` is given, or there is no such rank.
+        ConfigError: only one of `rank` and `num_replicas` is given, or they do not fit.
     """
     if (rank is None) != (num_replicas is None):
         raise ConfigError(
@@ -30,62 +30,64 @@ def shard_of(rank: int | None, num_replicas: int | None, *, drop_last: bool) -> 
 
 @dataclass
 class Opened:
-    """What a rank has opened, as one rank compares it with another."""
+    """What a rank has opened, for comparison with other ranks."""
 
     checksum: int = 0
-    """Of what this rank delivers from."""
+    """Checksum of what this rank samples from."""
     skipped: int = 0
-    """How many files or clips it does without."""
+    """Number of files or clips that this rank skipped."""
 
 
 @contextmanager
-def agreement(is_asked: bool) -> Iterator[Opened]:
-    """Let every rank of torch.distributed make its loader inside, from the same files, or none.
+def agreement(is_needed: bool) -> Iterator[Opened]:
+    """Make the loaders of all ranks of torch.distributed inside, from the same files.
 
-    Where they differ, ranks would have different numbers of steps, and the first to end, or one
-    that has no loader at all, would keep the others waiting. Every rank must come by here, also one
-    whose loader fails: the others are told. What is opened is written into the value that is given.
+    Ranks with different files have different numbers of steps, and the first to end, or a rank
+    without a loader, would keep the others waiting. Every rank must enter, even if its loader
+    fails: the others then fail, too. The caller writes what it opened into the yielded value.
 
     Args:
-        is_asked: Whether ranks may differ, as bad media is left out.
+        is_needed: Whether ranks may differ, as bad media is skipped.
 
     Raises:
-        ConfigError: they differ, or another rank failed. On every rank; the one that failed has its
-            own error.
+        ConfigError: on every rank, if ranks differ or another rank failed. The rank that failed
+            raises its own error.
     """
-    mine = Opened()
+    local = Opened()
     try:
-        yield mine
-    except Exception:  # Whatever it is: those who wait must hear of it.
-        if is_asked:
-            _gathered(mine, has_failed=True)
+        yield local
+    except Exception:  # any error: the other ranks wait for this one
+        if is_needed:
+            _gather(local, has_failed=True)
         raise
-    of_ranks = _gathered(mine, has_failed=False) if is_asked else []
-    failed = [f"rank {rank}" for rank, each in enumerate(of_ranks) if each[0]]
+    of_ranks = _gather(local, has_failed=False) if is_needed else []
+    failed = [f"rank {rank}" for rank, (has_failed, *_) in enumerate(of_ranks) if has_failed]
     if failed:
         raise ConfigError(
-            f"{', '.join(failed)} could not make a loader, so that the others would wait for "
-            "nothing; see the error there"
+            f"{', '.join(failed)} could not make a loader, and the other ranks would wait for "
+            "it; see its error"
         )
-    if any(each != of_ranks[0] for each in of_ranks):
-        said = ", ".join(f"rank {rank}: {skipped}" for rank, (*_, skipped) in enumerate(of_ranks))
+    if any(values != of_ranks[0] for values in of_ranks):
+        skipped_by_rank = ", ".join(
+            f"rank {rank}: {skipped}" for rank, (*_, skipped) in enumerate(of_ranks)
+        )
         raise ConfigError(
-            "ranks did not open the same files, so they would have different steps; left out "
-            f"were, of {said}; see `skipped_videos` of each, and make the same files readable on "
-            "all ranks"
+            "ranks opened different files, so they would have different steps; skipped by "
+            f"{skipped_by_rank}; see `skipped_videos` of each, and make the same files "
+            "readable on all ranks"
         )
 
 
-def _gathered(mine: Opened, *, has_failed: bool) -> list[list[int]]:
-    """Return [has failed, checksum, left out] of every rank; none where there is one only."""
+def _gather(local: Opened, *, has_failed: bool) -> list[list[int]]:
+    """Return [has failed, checksum, skipped] of every rank; an empty list for a single process."""
     if not _is_one_of_many():
         return []
     device = "cuda" if distributed.get_backend() == "nccl" else "cpu"
-    values = [int(has_failed), mine.checksum, mine.skipped]
+    values = [int(has_failed), local.checksum, local.skipped]
     own = torch.tensor(values, dtype=torch.int64, device=device)
     of_ranks = [torch.zeros_like(own) for _ in range(distributed.get_world_size())]
     distributed.all_gather(of_ranks, own)
-    return [each.tolist() for each in of_ranks]
+    return [tensor.tolist() for tensor in of_ranks]
 
 
 def _is_one_of_many() -> bool:

@@ -63,8 +63,8 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
     process may iterate its copy, which starts threads of its own.
     """
 
-    _PLACE: ClassVar[str]
-    """Key of the position in an epoch, in a state."""
+    _OFFSET_KEY: ClassVar[str]
+    """Key of the offset in a state."""
     _NEEDED: ClassVar[str]
     """What must be the same to resume, for a message."""
     _DATASETS: ClassVar[str] = "FrameDataset or VideoDataset"
@@ -121,8 +121,8 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
         """
         name = type(self).__name__
         raise CallError(
-            f"{name} gives batches one after the other, and item {number!r:.40} was asked of it: "
-            f"iterate it itself, `for batch in loader`, without a DataLoader around it; a "
+            f"{name} yields batches in order and has no item {number!r:.40}: iterate it itself, "
+            f"`for batch in loader`, without a DataLoader around it; a "
             f"DataLoader takes {self._DATASETS}"
         )
 
@@ -176,7 +176,7 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
 
         It may be loaded with another number of threads, another budget and look-ahead.
         """
-        return {**self._identity(), "epoch": self._at.epoch, self._PLACE: self._at.place}
+        return {**self._identity(), "epoch": self._at.epoch, self._OFFSET_KEY: self._at.offset}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
         """Resume after the batch at which `state` was taken.
@@ -185,7 +185,7 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
             ConfigError: the state belongs to another loader: names what differs.
         """
         check_identity(state, self._identity(), self._NEEDED)
-        position = Position.of(state, self._PLACE)
+        position = Position.from_state(state, self._OFFSET_KEY)
         is_over = self._steps_left(position) <= 0  # less than a batch is left, and dropped
         self._start = self._at = Position(epoch=position.epoch + 1) if is_over else position
 

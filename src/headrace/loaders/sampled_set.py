@@ -16,7 +16,6 @@ from headrace.errors import ConfigError, MediaError
 from headrace.loaders.manifest import Manifest
 from headrace.loaders.video_set import VideoSet, population_for, raise_all, warn_skipped
 from headrace.sampling.clip_shape import check_lengths
-from headrace.sampling.frame_times import FrameTimes
 from headrace.sampling.population import Population
 from headrace.sampling.rows import Rows, RowSampler
 from headrace.sampling.sampler import Sampler, SamplerContext, bind_sampler, check_order
@@ -239,15 +238,6 @@ class _Segment:
         inside = slice(*np.searchsorted(index.gop_start, (self.first + 1, self.stop)))
         return np.diff(index.gop_start[inside], prepend=self.first, append=self.stop)
 
-    def durations(self, index: StreamIndex) -> NDArray[np.float64]:
-        """Return the duration of each frame in seconds, float64."""
-        ticks = index.duration[self.first : self.stop]
-        return np.asarray(ticks * np.float64(index.info.time_base), np.float64)
-
-    def times(self, videos: VideoSet) -> FrameTimes:
-        """Return the presentation times of its frames."""
-        return videos.times(self.video, self.first, self.stop, self.end)
-
     def error(self, manifest: Manifest, videos: VideoSet) -> MediaError:
         """Return the error of a segment without a frame."""
         index = videos.indexes[self.video]
@@ -262,22 +252,28 @@ class _Segment:
 
 
 def _rows(segments: list[_Segment], videos: VideoSet, manifest: Manifest) -> Rows:
-    indexes = [videos.indexes[each.video] for each in segments]
-    gops = [each.gop_lengths(index) for each, index in zip(segments, indexes, strict=True)]
-    times = [each.times(videos) for each in segments]
+    indexes = [videos.indexes[segment.video] for segment in segments]
+    gops = [segment.gop_lengths(index) for segment, index in zip(segments, indexes, strict=True)]
+    times = [
+        videos.times(segment.video, segment.first, segment.stop, segment.end)
+        for segment in segments
+    ]
     names = [
-        f"{manifest.places.where(each.row)} ({index.source})"
-        for each, index in zip(segments, indexes, strict=True)
+        f"{manifest.places.where(segment.row)} ({index.source})"
+        for segment, index in zip(segments, indexes, strict=True)
     ]
 
     def timed() -> Population:
-        durations = [each.durations(index) for each, index in zip(segments, indexes, strict=True)]
+        durations = [
+            index.duration[segment.first : segment.stop] * np.float64(index.info.time_base)
+            for segment, index in zip(segments, indexes, strict=True)
+        ]
         return Population.of(gops, durations, times=times, names=names)
 
     begin = videos.population.video_start
     return Rows(
-        number=np.array([each.row for each in segments], np.int64),
-        first=np.array([begin[each.video] + each.first for each in segments], np.int64),
+        number=np.array([segment.row for segment in segments], np.int64),
+        first=np.array([begin[segment.video] + segment.first for segment in segments], np.int64),
         population=Population.of(gops, times=times, names=names),
         timed=timed,
     )

@@ -14,36 +14,36 @@ class Position:
     """Position of training; with the seed, all that resuming needs."""
 
     epoch: int = 0
-    place: int = 0
-    """Position in the epoch: slots that all ranks together have delivered, or steps of cameras."""
+    offset: int = 0
+    """Offset in the epoch: slots that all ranks together have delivered, or steps of cameras."""
 
     @classmethod
-    def of(cls, state: dict[str, int], place: str) -> "Position":
+    def from_state(cls, state: dict[str, int], offset_key: str) -> "Position":
         """Return the position in a state.
 
         Args:
             state: The saved state.
-            place: Its key of the position in an epoch: "slot" or "step".
+            offset_key: Its key of the offset: "slot" or "step".
 
         Raises:
             ConfigError: a key is missing, or its value is no integer >= 0.
         """
-        for name in ("epoch", place):
+        for name in ("epoch", offset_key):
             if name not in state:
                 raise ConfigError(
-                    f"a state says epoch and {place}, this one only {', '.join(state)}; "
+                    f"a state says epoch and {offset_key}, this one only {', '.join(state)}; "
                     f"{name} must be an integer >= 0, got none"
                 )
             check_counts(0, _LARGEST, **{name: state[name]})
-        return cls(epoch=state["epoch"], place=state[place])
+        return cls(epoch=state["epoch"], offset=state[offset_key])
 
 
-def check_identity(state: dict[str, int], mine: dict[str, int], needed: str) -> None:
-    """Check that `state` has every entry of `mine`.
+def check_identity(state: dict[str, int], identity: dict[str, int], needed: str) -> None:
+    """Check that `state` has every entry of `identity`.
 
     Args:
         state: The saved state.
-        mine: Identity of the loader that resumes.
+        identity: Identity of the loader that resumes.
         needed: What must be the same to resume, for the message.
 
     Raises:
@@ -53,9 +53,11 @@ def check_identity(state: dict[str, int], mine: dict[str, int], needed: str) -> 
         raise ConfigError(
             f"a state is a dict, as state_dict() gives it, got {type(state).__name__}"
         )
-    differ = [name for name in mine if state.get(name) != mine[name]]
-    if differ:
-        differences = ", ".join(f"{name} {state.get(name)} (here {mine[name]})" for name in differ)
+    different = [name for name in identity if state.get(name) != identity[name]]
+    if different:
+        differences = ", ".join(
+            f"{name} {state.get(name)} (here {identity[name]})" for name in different
+        )
         raise ConfigError(
             f"this state does not belong to this loader: {differences}; resume with the "
             f"same {needed}"

@@ -1,4 +1,4 @@
-"""VideoSet: the videos of a training set, opened far enough to sample from them."""
+"""VideoSet: the indexes of a training set's videos, and the population of their frames."""
 
 import os
 import sys
@@ -24,15 +24,16 @@ from headrace.video.frame_loss import FrameLoss
 from headrace.video.source import Source, check_is_list
 from headrace.video.stream_index import StreamIndex
 
-_MOST_NAMED = 3
+_MAX_NAMED = 3
+"""Files named in one message."""
 
 
 def raise_all(errors: Sequence[MediaError], of: str) -> None:
-    """Raise the first of some errors, with the names of the next ones and the count of the rest.
+    """Raise the first error, with the names of the next ones and the number of the rest.
 
     Args:
-        errors: Why something cannot be used, one for each; none: nothing is raised.
-        of: How many there were, and of what: "11 videos".
+        errors: One for each video, row or clip that cannot be used; empty: nothing is raised.
+        of: Total with its noun: "11 videos".
     """
     if not errors:
         return
@@ -46,26 +47,26 @@ def raise_all(errors: Sequence[MediaError], of: str) -> None:
 def warn_skipped(
     errors: Sequence[MediaError | FrameLoss], of: str, listed: str = "skipped_videos"
 ) -> None:
-    """Warn once of what is left out: how many, the first names, and where all are listed.
+    """Warn once of what is skipped: its number, the first names, and the full list.
 
     Args:
-        errors: Why something is left out, one for each; none: nothing is said.
-        of: How many there were, and of what: "11 videos".
-        listed: The attribute that lists all of them.
+        errors: One for each video, row or clip that is skipped; empty: no warning.
+        of: Total with its noun: "11 videos".
+        listed: Attribute that lists all of them.
     """
     if errors:
         are = "is" if len(errors) == 1 else "are"
         warnings.warn(
-            f"{len(errors)} of {of} cannot be used and {are} left out: {_names(errors)}; "
-            f"`{listed}` lists all of them, and why",
+            f"{len(errors)} of {of} cannot be used and {are} skipped: {_names(errors)}; "
+            f"`{listed}` lists all of them, with reasons",
             SkippedVideosWarning,
             stacklevel=_frames_of_headrace(),
         )
 
 
 def _names(errors: Sequence[MediaError | FrameLoss]) -> str:
-    names = ", ".join(each.source for each in errors[:_MOST_NAMED])
-    more = len(errors) - _MOST_NAMED
+    names = ", ".join(error.source for error in errors[:_MAX_NAMED])
+    more = len(errors) - _MAX_NAMED
     return f"{names} and {more} more" if more > 0 else names
 
 
@@ -83,16 +84,16 @@ _CODEC_FRAMES = 8
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class VideoSet:
-    """The indexes of many videos and the population their frames make. Holds no open file."""
+    """The indexes of many videos, and the population of their frames. Holds no open file."""
 
     indexes: tuple[StreamIndex, ...]
-    """Of the videos that can be read, in the order given."""
+    """Indexes of the videos that can be read, in the order given."""
     number: NDArray[np.int64]
-    """int64 [indexes]: place of each of them in the list that was given."""
+    """int64 [indexes]: position of each video in the list that was given."""
     skipped: tuple[MediaError, ...]
-    """Why the others cannot be read."""
+    """Errors of the videos that cannot be read."""
     refused: tuple[Source, ...]
-    """The others, in the same order."""
+    """Videos that cannot be read, in the same order."""
 
     @classmethod
     def open(
@@ -105,20 +106,21 @@ class VideoSet:
         rank: int = 0,
         ranks: int = 1,
     ) -> "VideoSet":
-        """Open the index of every video; one that was seen before is not read, others in parallel.
+        """Open the index of every video; new videos are scanned in parallel, known ones not read.
 
         Args:
-            videos: Their paths.
-            skip_bad: Leave out what cannot be opened as video instead of raising.
+            videos: Paths of the videos.
+            skip_bad: Skip files that cannot be opened as video, instead of raising.
             index_store: Where indexes are kept; None means the user's cache folder.
-            on_progress: Called after each video with how many are done.
-            rank: This process among those that open the same videos now; they share the work.
-            ranks: Their number.
+            on_progress: Called after each video with the number that is done.
+            rank: Rank of this process among those that open the same videos now, and share the
+                work.
+            ranks: Number of these processes.
 
         Raises:
-            ConfigError: there is no video, or none that can be read; or `videos` is one path.
-            OpenError, ScanError: videos cannot be read, and are not to be skipped: the first one's
-                error, which names the next and counts the rest. All are looked at before.
+            ConfigError: there is no video, or none can be read; or `videos` is one path.
+            OpenError, ScanError: videos cannot be read, and `skip_bad` is false: the error of the
+                first, which names the next and counts the rest. All videos are opened before.
         """
         sources = _sources(videos)
         open_one = scan_ahead(
@@ -136,13 +138,13 @@ class VideoSet:
             except MediaError as error:
                 bad.append(error)
                 refused.append(source)
-        if len({each for each in sources if type(each) is Source}) < len(sources):
-            on_progress(len(sources))  # those that are no plain files, or come twice
+        if len({source for source in sources if type(source) is Source}) < len(sources):
+            on_progress(len(sources))  # counts duplicates, and sources that are no plain files
         if not skip_bad:
             raise_all(bad, f"{len(sources)} videos")
         if not opened:
-            found = f"{len(bad)} that cannot be read; the first: {bad[0]}" if bad else "none"
-            raise ConfigError(f"at least one video is needed to sample from, got {found}")
+            given = f"{len(bad)} that cannot be read; the first: {bad[0]}" if bad else "none"
+            raise ConfigError(f"at least one video is needed to sample from, got {given}")
         return cls(
             indexes=tuple(opened.values()),
             number=np.array([*opened], np.int64),
@@ -152,14 +154,14 @@ class VideoSet:
 
     @cached_property
     def population(self) -> Population:
-        """The frames of all these videos under one numbering."""
+        """The frames of all videos, under one numbering."""
         return self._population(None)
 
     def common_size(self) -> tuple[int, int]:
-        """Return the (height, width) that all these videos have.
+        """Return the (height, width) of all videos.
 
         Raises:
-            ConfigError: they differ.
+            ConfigError: sizes differ.
         """
         first = self.indexes[0]
         for index in self.indexes:
@@ -172,10 +174,10 @@ class VideoSet:
         return first.info.upright_size
 
     def check_fit(self, fit: Fit | ResizeFit) -> None:
-        """Do nothing if each video has an aspect ratio to keep, or none is to be kept.
+        """Check that proxies allow a fit: a stretched proxy has no aspect ratio to keep.
 
         Raises:
-            ConfigError: one is read from a proxy that was stretched: names it.
+            ConfigError: a video is read from a stretched proxy: names it.
         """
         for index in self.indexes:
             if isinstance(index, ProxyIndex):
@@ -183,18 +185,18 @@ class VideoSet:
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
-        """int64 [indexes, 2]: (height, width) of upright frames of each video, not of its proxy."""
+        """int64 [indexes, 2]: (height, width) of each video's upright frames, not of its proxy."""
         return np.array([index.original_size for index in self.indexes], np.int64)
 
     @property
     def codec_bytes(self) -> int:
-        """About the memory of the codec of the largest video: reference frames in YUV 4:2:0."""
+        """Estimated bytes of the largest video's codec: reference frames in YUV 4:2:0."""
         sides = (index.info.upright_size for index in self.indexes)
         return _CODEC_FRAMES * max(height * width for height, width in sides) * 3 // 2
 
     @cached_property
     def decoded_population(self) -> Population:
-        """The same frames by the GOPs that are decoded: those of proxies, where there are any."""
+        """The same frames, by the GOPs that are decoded: those of proxies, if any."""
         if not any(index.decoded_gop_lengths is not index.gop_lengths for index in self.indexes):
             return self.population
         return Population.of([index.decoded_gop_lengths for index in self.indexes])
@@ -208,9 +210,9 @@ class VideoSet:
     def times(
         self, video: int, first: int = 0, stop: int | None = None, end: int | None = None
     ) -> FrameTimes:
-        """Return when frames [first, stop) of a video are shown, up to tick `end` at most; a view.
+        """Return the presentation times of frames [first, stop), up to tick `end`; a view.
 
-        None: to the end of the video.
+        None: the end of the video.
         """
         index = self.indexes[video]
         stop = len(index) if stop is None else stop
@@ -231,10 +233,9 @@ class VideoSet:
 
     @cached_property
     def checksum(self) -> int:
-        """A number that other videos, or another order of them, are most unlikely to share.
+        """Checksum of names, sizes in bytes, lengths and GOPs, in order.
 
-        Of names, sizes in bytes, lengths and GOPs; not of folders or times of change, so that
-        videos that are moved or copied are the same.
+        Folders and modification times are not in it, so moved or copied videos have the same.
         """
         files = [
             f"{index.source.path.name}/{index.source.stream}/{index.fingerprint.size}"
@@ -247,34 +248,34 @@ class VideoSet:
     ) -> NDArray[np.float64]:
         """Return the presentation time of frame `index` of `video`, both int64 of one shape."""
         times = np.empty(index.shape, np.float64)
-        for each in np.unique(video):
-            there = video == each
-            times[there] = self.indexes[each].seconds_of(index[there])
+        for number in np.unique(video):
+            mask = video == number
+            times[mask] = self.indexes[number].seconds_of(index[mask])
         return times
 
 
 class Sampled(Protocol):
-    """What frames are drawn from."""
+    """A set of frames to sample from."""
 
     @property
     def population(self) -> Population:
-        """Its frames."""
+        """The frames."""
 
     def timed_population(self) -> Population:
-        """Return the same with durations."""
+        """Return the population with durations."""
 
 
 def _sources(videos: Iterable[Source | str | os.PathLike[str]]) -> list[Source]:
-    """Return the videos of a list: ConfigError if it is none."""
+    """Return the sources of a list of videos: ConfigError if it is no list."""
     check_is_list(videos)
     return [Source.of(video) for video in videos]
 
 
 def population_for(traits: SamplerTraits, videos: Sampled) -> Population:
-    """Return the frames of the videos; with durations where a sampler needs them."""
+    """Return the population of videos, with durations if the sampler needs them."""
     return videos.timed_population() if traits.needs_durations else videos.population
 
 
 def frames_checksum(population: Population) -> int:
-    """Return a number of the lengths and GOPs of videos, in their order."""
+    """Return a checksum of the videos' lengths and GOPs, in order."""
     return zlib.crc32(population.video_start.tobytes() + population.gop_start.tobytes())

@@ -28,7 +28,7 @@ class LoaderTrainer(transformers.Trainer):
 
 
 class KeepsPlace(transformers.TrainerCallback):
-    """Keeps the state of a loader in each checkpoint."""
+    """Saves the state of a loader in each checkpoint."""
 
     def __init__(self, loader) -> None:
         self.loader = loader
@@ -45,7 +45,7 @@ def arguments(folder, **options):
 
 
 def trainer_of(folder, model, loader, **options):
-    # The state of the loader says where it stands.
+    # The state of the loader holds its position.
     asked = arguments(folder, per_device_train_batch_size=10, ignore_data_skip=True, **options)
     return LoaderTrainer(model, asked, loader=loader, callbacks=[KeepsPlace(loader)])
 

@@ -1,4 +1,4 @@
-"""A model small enough to train in a test, and what it was given."""
+"""A model small enough to train in a test, which records its inputs."""
 
 import torch
 from torch import nn
@@ -7,7 +7,7 @@ from loaders.videos import samples
 
 
 class Probe(nn.Module):
-    """Says from the mean colour of a frame which video it is from; notes what it is given."""
+    """Predicts the video of a frame from its mean colour; records its inputs."""
 
     def __init__(self) -> None:
         super().__init__()

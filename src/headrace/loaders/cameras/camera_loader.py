@@ -90,7 +90,7 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
     """
 
     _DATASETS = "a CameraStreamDataset"
-    _PLACE = "step"
+    _OFFSET_KEY = "step"
     _NEEDED = "clips, order, group_num and number of ranks (slots are group_num times ranks)"
 
     _plan: SlotPlan | EndlessPlan
@@ -215,7 +215,7 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
             stall_seconds=asked.stall_seconds,
             clock=asked.clock,
         )
-        return Running(engine=engine, steps=engine.run(start.place))
+        return Running(engine=engine, steps=engine.run(start.offset))
 
     @property
     def _is_random(self) -> bool:
@@ -239,7 +239,7 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
         """Return the next step of this epoch, or the next epoch."""
         if step.number + 1 == self._plan.num_steps:
             return Position(epoch=self._epoch + 1)
-        return Position(epoch=self._epoch, place=step.number + 1)
+        return Position(epoch=self._epoch, offset=step.number + 1)
 
     def _batch(self, step: CameraStep) -> CameraBatch:
         batch = CameraBatch.of(
@@ -271,7 +271,7 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
         return seeds
 
     def _steps_left(self, position: Position) -> int:
-        return self._schedule.plan(position.epoch).num_steps - position.place
+        return self._schedule.plan(position.epoch).num_steps - position.offset
 
     def _identity(self) -> dict[str, int]:
         schedule = self._schedule
