@@ -1,4 +1,4 @@
-"""Plan: which way to draw batches from these videos, on this machine, in so much memory."""
+"""Planner: comparison of strategies for random batches from these videos on this machine."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -45,21 +45,21 @@ from headrace.video.source import Source
 
 @dataclass(frozen=True, kw_only=True)
 class Contents:
-    """What the videos are."""
+    """Contents of the videos."""
 
     videos: int
     frames: int
     gops: int
     gop_of_a_frame: float
-    """Frames in the GOP of a frame, on average over frames: long GOPs weigh more."""
+    """Mean GOP length over frames: long GOPs weigh more."""
     longest_gop: int
     left_out: tuple[MediaError, ...]
-    """Why other videos cannot be read."""
+    """Errors of unreadable videos."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Strategies with what is predicted and measured of them, and advice."""
+    """Strategies with predictions and measurements, and the recommended one."""
 
     config: PlanConfig
     noise: Noise
@@ -67,23 +67,23 @@ class Plan:
     decoding: MeasuredSpeed
     strategies: tuple[Strategy, ...]
     trials: dict[str, PlanProbe]
-    """Name of a strategy → what it did; empty unless trials were asked for."""
+    """Strategy → measured run; empty unless requested."""
     recommendation: Recommendation
     reencode: Reencode
-    """What copies with short GOPs would cost and gain."""
+    """Cost and gain of proxies with short GOPs."""
     cores: int
-    """Those this process may use."""
+    """Usable cores of this process."""
 
     @property
     def memory_bytes(self) -> int:
-        """The budget as a number."""
+        """Memory budget in bytes."""
         return parse_bytes(self.config.memory_budget)
 
     @property
     def others(self) -> float:
-        """The most cores that other programs kept busy while something was timed."""
+        """Max cores kept busy by other programs during timings."""
         others = [self.decoding.others, *(trial.others for trial in self.trials.values())]
-        return max(each or 0.0 for each in others)
+        return max(cores or 0.0 for cores in others)
 
 
 def plan(
@@ -95,7 +95,9 @@ def plan(
     store: IndexStore | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> Plan:
-    """Open the indexes, decode for about 4 s to learn what it costs, and compare the strategies.
+    """Return a plan: open the indexes, time decoding for about 4 s, compare the strategies.
+
+    Trials take up to seven times `config.trial_seconds` per strategy.
 
     Trials take up to seven times `config.trial_seconds` for each strategy.
 
@@ -145,7 +147,7 @@ def plan(
 
 
 def _clips(config: PlanConfig, videos: VideoSet) -> RandomClips | None:
-    """Return which clips are drawn; None: single frames are.
+    """Return the clips to draw; None: single frames.
 
     Raises:
         ConfigError: a number is out of range, a batch of frames is larger than the set, or a video
@@ -196,7 +198,7 @@ def _contents(videos: VideoSet) -> Contents:
 
 
 def _budget(config: PlanConfig, videos: VideoSet, workers: int) -> Budget:
-    """Return what a `FrameLoader` would make of the memory."""
+    """Return the budget of a `FrameLoader` in this memory."""
     frame_bytes = config.size[0] * config.size[1] * 3
     window, once = (
         LookaheadWindow.of(
@@ -270,7 +272,7 @@ def _trials(
     config: PlanConfig,
     on_progress: OnProgress,
 ) -> dict[str, PlanProbe]:
-    """Run what can be run; the first arguments of `run` are given already."""
+    """Run all feasible strategies; `run` has its first arguments bound."""
     if config.trial_seconds is None:
         return {}
     runnable = [row for row in strategies if row.is_feasible and row.sampler is not None]
