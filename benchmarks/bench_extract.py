@@ -226,10 +226,7 @@ def _thumb(file: Path) -> Pictures:
     return thumbnail
 
 
-_OTHERS = {
-    "ffmpeg_at_once": "a process for each core",
-    "ffmpeg_predicted": "`-pred mixed`",
-}
+_OTHERS = {"ffmpeg_at_once": "a process for each core", "ffmpeg_predicted": "`-pred mixed`"}
 
 
 def extracting(result: TimedResult) -> str:

@@ -50,10 +50,7 @@ class PlanResult(Result):
 
 
 def measure(
-    *,
-    media: Path = DEFAULT_ROOT,
-    hours: tuple[float, ...] = (1.0, 10.0),
-    workers: int = CORES,
+    *, media: Path = DEFAULT_ROOT, hours: tuple[float, ...] = (1.0, 10.0), workers: int = CORES
 ) -> Iterator[PlanResult]:
     """Plan one number of hours after the other.
 

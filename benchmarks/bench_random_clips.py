@@ -8,13 +8,7 @@ from benchmarks.bench_random_frames import CLIPS, random_access
 from benchmarks.kit import contest
 
 BENCHMARK = contest(
-    "random_clips",
-    __doc__,
-    CLIPS,
-    "cases:random_frames",
-    random_access,
-    batch_size=8,
-    clip=(16, 2),
+    "random_clips", __doc__, CLIPS, "cases:random_frames", random_access, batch_size=8, clip=(16, 2)
 )
 
 if __name__ == "__main__":

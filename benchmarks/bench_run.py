@@ -45,11 +45,7 @@ TIMES = 8
 
 
 def measure(
-    *,
-    media: Path = DEFAULT_ROOT,
-    count: int = 4,
-    repeats: int = 5,
-    workers: int = kit.CORES,
+    *, media: Path = DEFAULT_ROOT, count: int = 4, repeats: int = 5, workers: int = kit.CORES
 ) -> Iterator[TimedResult]:
     """Prove and time all ways on one kind of media after the other.
 

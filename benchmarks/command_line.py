@@ -20,10 +20,7 @@ def call(function: Callable[..., T], about: str, words: Sequence[str] | None = N
 
 
 def parse(
-    function: Callable[..., Any],
-    about: str,
-    words: Sequence[str] | None = None,
-    **more: Any,
+    function: Callable[..., Any], about: str, words: Sequence[str] | None = None, **more: Any
 ) -> dict[str, Any]:
     """Return the arguments of a function that a command line says, by default this process's.
 

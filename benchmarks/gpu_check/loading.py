@@ -139,9 +139,7 @@ def main(
         if differs is not None:
             sys.exit(f"batch {differs} of {name} differs from the CPU's: nothing was timed")
     turns = interleave(
-        [*named],
-        lambda name: (name, *rate(open_one, named[name], seconds)),
-        repeats=repeats,
+        [*named], lambda name: (name, *rate(open_one, named[name], seconds)), repeats=repeats
     )
     shared = next((by for *_, by in reversed(turns) if by is not None), None)
     spreads = {

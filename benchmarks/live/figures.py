@@ -79,11 +79,7 @@ class Part(Record):
 
     @classmethod
     def measure(
-        cls,
-        clip: Path,
-        common: Mapping[str, Any],
-        cases: Mapping[str, Mapping[str, Any]],
-        ask: Ask,
+        cls, clip: Path, common: Mapping[str, Any], cases: Mapping[str, Mapping[str, Any]], ask: Ask
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """Return the fields of any part, and what a process of its own answers for each case."""
         scale = {name: value for name, value in common.items() if name != "case"}

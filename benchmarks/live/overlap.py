@@ -8,13 +8,7 @@ from time import perf_counter
 from typing import Any
 
 from benchmarks.live.figures import Part
-from benchmarks.live.source import (
-    STAGES,
-    OneThread,
-    classifier,
-    in_threads,
-    one_after_another,
-)
+from benchmarks.live.source import STAGES, OneThread, classifier, in_threads, one_after_another
 from benchmarks.markdown import spread, with_notes
 from benchmarks.worker import Ask, Meter
 from headrace.profiling.provenance import Record

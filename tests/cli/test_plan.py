@@ -106,9 +106,9 @@ def test_measured_figures_stand_beside_predicted_ones(plan):
     *trials, keyframes = [row["measured"] for row in plan(*measure, "--json")["strategies"]]
     assert (all(trial["frames"] > 0 for trial in trials), keyframes) == (True, None)
     heads = plan(*measure).splitlines()[5:7]
-    assert " ".join(heads[0].split()[:6]) == "frames/s decoded frames/s decoded memory most"
+    assert " ".join(heads[0].split()[:6]) == "frames/s decoded frames/s decoded memory max"
     assert heads[1].split() == [
-        *("strategy", "expected", "a", "frame", "measured", "measured", "MiB", "measured"),
+        *("strategy", "expected", "/frame", "measured", "measured", "MiB", "measured"),
         *("bias", "batch", "SGD", "long-run", "measured", "measured"),
     ]
 

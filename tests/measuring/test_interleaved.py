@@ -1,4 +1,4 @@
-"""Repetitions are interleaved, the warm-up does not count, and figures say how far to trust them."""
+"""Repetitions are interleaved, the warm-up does not count, and figures say how noisy they are."""
 
 from dataclasses import dataclass
 

@@ -157,10 +157,7 @@ def bound_variants(
     return VariantSet(
         variants={variant_of(kind, binding): work for kind, work in kinds for binding in bindings},
         record=partial(
-            AffinityRecord,
-            model=config.model_name,
-            can_bind=can_bind(),
-            settings=tuple(bindings),
+            AffinityRecord, model=config.model_name, can_bind=can_bind(), settings=tuple(bindings)
         ),
         settled=settled,
     )

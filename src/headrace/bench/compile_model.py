@@ -203,10 +203,7 @@ COMPILE_VARIANTS: Final = VariantBenchmark(
     ),
     head="model",
     facts=lambda record: {PLAIN: 0.0, COMPILED: record.compile_seconds},
-    columns=(
-        *rate_columns("model", "frames"),
-        Column("compile s", lambda row: decimal(row.facts)),
-    ),
+    columns=(*rate_columns("model", "frames"), Column("compile s", lambda row: decimal(row.facts))),
     headline=_headline,
     change=_change,
     changes=lambda record: {

@@ -16,8 +16,7 @@ from headrace.video.stream_index import StreamIndex
 
 ModelName: TypeAlias = Annotated[str, Option("A classification model of torchvision.")]
 Weights: TypeAlias = Annotated[
-    str,
-    Option("none (random ones: times are the same), DEFAULT (torchvision's), or a checkpoint."),
+    str, Option("none (random ones: times are the same), DEFAULT (torchvision's), or a checkpoint.")
 ]
 OnDevice: TypeAlias = Annotated[Device, Option("Where the model runs.")]
 Prepared: TypeAlias = Annotated[PrepLevel, Option("How much preprocessing is done.")]

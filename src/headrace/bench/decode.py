@@ -65,8 +65,7 @@ class DecodeConfig(BenchmarkConfig):
     """Options of `bench decode`."""
 
     access: Annotated[
-        Access,
-        Option("Stretches of 32 frames from a keyframe on, or single frames anywhere."),
+        Access, Option("Stretches of 32 frames from a keyframe on, or single frames anywhere.")
     ] = "in-order"
     gpu: Annotated[int, Option("Number of the NVIDIA GPU.", least=0)] = 0
     seconds: TurnSeconds = 2.0
@@ -393,8 +392,7 @@ DECODE: Final = VariantBenchmark(
         figure("slowest", lambda row: row.rate.lowest),
         figure("fastest", lambda row: row.rate.highest),
         Column(
-            "diff",
-            lambda row: decimal(row.facts.mean_apart) if row.facts.compared else NOT_TIMED,
+            "diff", lambda row: decimal(row.facts.mean_apart) if row.facts.compared else NOT_TIMED
         ),
         Column("skipped", lambda row: row.facts.status or NOT_TIMED),
     ),

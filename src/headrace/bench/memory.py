@@ -158,9 +158,6 @@ def measured_cells(
     Processes run one at a time. In main memory each process has one row, since its peak covers its
     whole life; on a GPU PyTorch counts by itself, so one process has all sizes.
 
-    One process after the other. Of main memory each has one row, as a process has one peak and
-    keeps some of what it freed; PyTorch counts a GPU's itself, so one has all sizes.
-
     Args:
         config: What is asked for.
         precisions: In their order.

@@ -66,9 +66,6 @@ def climb(
     Batches predicted above `limit` are not run. One frame always goes first: predictions need its
     peak.
 
-    None is run that by those before it would take more than `limit`. One frame goes first, whether
-    it was asked for or not, since its peak tells that of the others.
-
     Args:
         batch_sizes: Frames in a batch.
         peaks: Runs a batch and returns what it took, with "peak_bytes"; None where memory ran out.

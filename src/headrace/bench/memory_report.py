@@ -6,13 +6,7 @@ from typing import Final
 
 from headrace.bench.benchmark import Benchmark
 from headrace.bench.charts import COLORS, Line, lines
-from headrace.bench.memory import (
-    CellRecord,
-    MemoryConfig,
-    MemoryRecord,
-    announce,
-    measure_memory,
-)
+from headrace.bench.memory import CellRecord, MemoryConfig, MemoryRecord, announce, measure_memory
 from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.measuring.interleaved import grouped
 from headrace.models.compute import Precision

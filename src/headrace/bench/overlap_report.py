@@ -224,10 +224,7 @@ def _charts(rows: Rows) -> tuple[Chart, ...]:
         ),
         bars(
             names,
-            {
-                "mean": [row.latency.mean for row in rows],
-                "p95": [row.latency.p95 for row in rows],
-            },
+            {"mean": [row.latency.mean for row in rows], "p95": [row.latency.p95 for row in rows]},
             "ms",
             name="latency",
             title="Latency, paced",
@@ -270,7 +267,7 @@ OVERLAP: Final[Benchmark[OverlapConfig, OverlapRecord, OverlapRow]] = Benchmark(
     record=OverlapRecord,
     measure=measure_overlap,
     title=lambda record: (
-        f"Frames per second and latency by variant: {counted(record.frames, 'frame')} a repetition, "
+        f"Frames per second and latency: {counted(record.frames, 'frame')} a repetition, "
         f"{counted(record.videos, 'video')}"
     ),
     rows=rows_of,

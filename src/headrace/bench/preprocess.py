@@ -21,13 +21,7 @@ from headrace.bench.preprocess_record import (
     TimedStep,
 )
 from headrace.bench.suite.suite_spec import SuiteSpec
-from headrace.bench.variant_benchmark import (
-    Rows,
-    VariantBenchmark,
-    VariantRow,
-    VariantSet,
-    figure,
-)
+from headrace.bench.variant_benchmark import Rows, VariantBenchmark, VariantRow, VariantSet, figure
 from headrace.errors import BackendError
 from headrace.measuring.interleaved import AGAIN, ALIKE, NoiseCheck
 from headrace.profiling.findings.finding import Change, Finding
@@ -131,10 +125,7 @@ def paths(rows: Sequence[VariantRow[TimedStep]], level: str = _USUAL) -> tuple[P
     if (INFER, "1 thread") not in by_step:
         return (on_cpu,)
     change = _CHANGES["1 thread"]
-    return (
-        on_cpu,
-        path("cpu, 1 thread", (level, "1 thread"), (INFER, "1 thread"), change=change),
-    )
+    return (on_cpu, path("cpu, 1 thread", (level, "1 thread"), (INFER, "1 thread"), change=change))
 
 
 def _answer(record: PreprocessRecord, rows: Rows[TimedStep]) -> tuple[Finding, ...]:

@@ -67,12 +67,7 @@ class SamplingConfig(BenchmarkConfig):
 def among_all(videos: tuple[str, ...]) -> SamplingConfig:
     """Return the suite's configuration: the baseline, then look-ahead in growing memory."""
     return SamplingConfig(
-        videos=videos,
-        batch_size=32,
-        memory="256MiB",
-        strategies=LADDER,
-        seconds=1.5,
-        repeats=2,
+        videos=videos, batch_size=32, memory="256MiB", strategies=LADDER, seconds=1.5, repeats=2
     )
 
 

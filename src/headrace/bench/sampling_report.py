@@ -32,8 +32,6 @@ def measure_sampling(config: SamplingConfig, context: Context) -> SamplingRecord
 
     Nothing else should run on the machine.
 
-    Nothing else should run on the machine.
-
     Raises:
         ConfigError: a batch is larger than the set, or the memory does not hold three batches.
         MediaError: a video cannot be read, or the baseline's frames are not headrace's.

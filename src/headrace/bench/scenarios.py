@@ -88,11 +88,7 @@ def measure_scenarios(config: ScenariosConfig, context: Context) -> ScenariosRec
     def take(mode: Scenario) -> ScenarioRepetition:
         source = LoadGenerator(indexes, speed=None if mode == "offline" else 1.0)
         plan = live_plan(
-            work,
-            [source],
-            overload="auto",
-            batch_size=config.batch_size,
-            seconds=config.seconds,
+            work, [source], overload="auto", batch_size=config.batch_size, seconds=config.seconds
         )
         repetition = time_live_plan(plan, provenance=provenance, clock=context.clock)
         return ScenarioRepetition(**repetition.model_dump(), mode=mode)

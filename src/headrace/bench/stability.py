@@ -211,9 +211,6 @@ def run_candidate(
     A short video restarts. The run ends before its input does, so that all stages are busy to the
     end.
 
-    It begins again where it is short. It ends while there is more to read, so that all stages are
-    busy to the end.
-
     Args:
         work: The model, ready, and its preprocessing.
         index: Of the video, which has at least as many frames as a batch.

@@ -175,8 +175,6 @@ def write_log(
 
     Called after all measurements, so that it disturbs none.
 
-    It is written when all was timed, so that it disturbs nothing.
-
     Args:
         batches: Milliseconds of each stage.
         tensorboard: Folder of all logs; None writes none.

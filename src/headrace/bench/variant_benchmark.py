@@ -360,10 +360,7 @@ class VariantBenchmark(Generic[Config, Recorded, Facts]):
         if not timed and self.not_timed is not None:
             return (self.not_timed(record, rows),)
         ranking = Ranking.of(record, timed, self.unit)
-        sentences = (
-            *self.evidence(record, rows, ranking),
-            *ranking.noise.sentences(self.turns_of),
-        )
+        sentences = (*self.evidence(record, rows, ranking), *ranking.noise.sentences(self.turns_of))
         finding = Finding(
             headline=self.headline(record, rows, ranking),
             evidence=sentences,

@@ -46,8 +46,7 @@ class PlanConfig(PlannedClips):
         int | None, Option("Frames in a batch, 128; or clips, 8, if it is not given.", least=1)
     ] = None
     memory_budget: Annotated[
-        int | str,
-        Option("Memory for buffered frames and three batches, like 256MiB or 1GiB."),
+        int | str, Option("Memory for buffered frames and three batches, like 256MiB or 1GiB.")
     ] = "1GiB"
     size: FrameSize = (256, 256)
     target: Annotated[

@@ -67,8 +67,6 @@ def run_trial(
 
     The warm-up takes at most six times as long. Bad frames are replaced.
 
-    Filling may take six times as long and no longer. Bad frames are replaced.
-
     Raises:
         ConfigError: see `FrameLoader`.
     """

@@ -27,10 +27,6 @@ def rehearse(
     replacement. Simulates six windows, the first two uncounted; 10,000 to 400,000 requests of 2 to
     5 microseconds each.
 
-    Formulas of `sampling.costs` leave out that limit, and that frames come once; this does not.
-    Goes through six windows, the first two uncounted; through 10,000 to 400,000 requests, 2 to 5
-    microseconds each.
-
     Args:
         population: The frames there are.
         sampler: Which are requested.

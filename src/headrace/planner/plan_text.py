@@ -138,11 +138,7 @@ def _recommended(plan: Plan) -> Iterator[str]:
 
 def _wrapped(sentence: str) -> list[str]:
     return wrap(
-        sentence,
-        _READABLE,
-        initial_indent="  ",
-        subsequent_indent="    ",
-        break_on_hyphens=False,
+        sentence, _READABLE, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False
     )
 
 

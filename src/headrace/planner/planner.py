@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headrace.decode.index_store import IndexStore
 from headrace.errors import MediaError
@@ -20,7 +21,7 @@ from headrace.profiling.machine import describe_machine
 from headrace.runtime.affinity import available_cores
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.sampling.clip_samplers import RandomClips
-from headrace.sampling.decode_cost import DecodeCost, Speed
+from headrace.sampling.decode_cost import DecodeCost
 from headrace.sampling.population import Population
 from headrace.sampling.recommendation import (
     Recommendation,
@@ -99,8 +100,6 @@ def plan(
 
     Trials take up to seven times `config.trial_seconds` per strategy.
 
-    Trials take up to seven times `config.trial_seconds` for each strategy.
-
     Args:
         videos: Their paths. Those that cannot be read are left out, and listed.
         config: What is planned for.
@@ -123,12 +122,23 @@ def plan(
         on_progress=lambda done: on_progress("indexing", done, len(videos)),
     )
     clips = _clips(config, opened)
-    budget = _budget(config, opened, workers)
+    codec_bytes = workers * opened.codec_bytes
+    budget = loader_budget(config, opened.population.gop_lengths, codec_bytes)
     on_progress("timing", 0, 0)
-    decoding, noise = _timed(config, opened, workers, clock), Noise(rho=config.rho)
+    memory, noise = parse_bytes(config.memory_budget), Noise(rho=config.rho)
+    max_open = max_open_files(memory)
+    decoding = measure_speed(opened, config.size, workers=workers, max_open=max_open, clock=clock)
     cost_of = _rehearsing(opened.population, config, budget, on_progress)
     strategies = (
-        _of_frames(config, opened, budget, decoding.speed, noise, cost_of)
+        compare(
+            opened.population.gop_lengths,
+            budget,
+            decoding.speed,
+            noise=noise,
+            target=config.target,
+            frames_per_burst=config.frames_per_burst,
+            cost_of=cost_of,
+        )
         if clips is None
         else compare_clips(clips, budget, decoding.speed, cost_of)
     )
@@ -157,32 +167,10 @@ def _clips(config: PlanConfig, videos: VideoSet) -> RandomClips | None:
         check_batch(config.samples_per_batch, videos.population.num_frames)
         return None
     clips = RandomClips(
-        num_frames=config.num_frames,
-        stride=config.stride,
-        fps=config.fps,
-        boundary=config.boundary,
+        num_frames=config.num_frames, stride=config.stride, fps=config.fps, boundary=config.boundary
     )
     clips.shape.starts(videos.population)
     return clips
-
-
-def _of_frames(
-    config: PlanConfig,
-    videos: VideoSet,
-    budget: Budget,
-    speed: Speed,
-    noise: Noise,
-    cost_of: CostOf,
-) -> tuple[Strategy, ...]:
-    return compare(
-        videos.population.gop_lengths,
-        budget,
-        speed,
-        noise=noise,
-        target=config.target,
-        frames_per_burst=config.frames_per_burst,
-        cost_of=cost_of,
-    )
 
 
 def _contents(videos: VideoSet) -> Contents:
@@ -197,15 +185,21 @@ def _contents(videos: VideoSet) -> Contents:
     )
 
 
-def _budget(config: PlanConfig, videos: VideoSet, workers: int) -> Budget:
-    """Return the budget of a `FrameLoader` in this memory."""
+def loader_budget(config: PlanConfig, gop_lengths: NDArray[np.int64], codec_bytes: int) -> Budget:
+    """Return the budget of a loader in the memory of a plan.
+
+    Args:
+        config: Memory, batches and frame size.
+        gop_lengths: Frames of each GOP, int64 [G].
+        codec_bytes: Memory of all decoders.
+    """
     frame_bytes = config.size[0] * config.size[1] * 3
     window, once = (
         LookaheadWindow.of(
-            videos.population.gop_lengths,
+            gop_lengths,
             memory_budget=parse_bytes(config.memory_budget),
             frame_bytes=frame_bytes,
-            codec_bytes=workers * videos.codec_bytes,
+            codec_bytes=codec_bytes,
             batch_frames=config.frames_per_batch,
             each_once=each_once,
         )
@@ -217,16 +211,6 @@ def _budget(config: PlanConfig, videos: VideoSet, workers: int) -> Budget:
         later_frames=window.later_frames,
         lookahead=window.lookahead,
         lookahead_once=once.lookahead,
-    )
-
-
-def _timed(config: PlanConfig, videos: VideoSet, workers: int, clock: Clock) -> MeasuredSpeed:
-    return measure_speed(
-        videos,
-        config.size,
-        workers=workers,
-        max_open=max_open_files(parse_bytes(config.memory_budget)),
-        clock=clock,
     )
 
 
@@ -289,10 +273,6 @@ def _trials(
         )
 
     trials = interleave(
-        runnable,
-        take,
-        repeats=1,
-        label=lambda row: f"running {row.name}",
-        on_progress=on_progress,
+        runnable, take, repeats=1, label=lambda row: f"running {row.name}", on_progress=on_progress
     )
     return {row.name: trial for row, trial in zip(runnable, trials, strict=True)}

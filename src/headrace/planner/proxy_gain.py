@@ -14,15 +14,15 @@ from headrace.atomic_file import write_whole
 from headrace.decode.index_store import IndexStore
 from headrace.decode.proxies import ProxyRow
 from headrace.extraction.proxies.totals import ProxyTotals
-from headrace.loaders.lookahead_window import LookaheadWindow
 from headrace.loaders.planned_loader import max_open_files
 from headrace.loaders.video_set import VideoSet
 from headrace.planner.decode_speed import MeasuredSpeed, measure_speed
 from headrace.planner.plan_config import PlanConfig
+from headrace.planner.planner import loader_budget
 from headrace.runtime.affinity import available_cores
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.sampling.decode_cost import Speed
-from headrace.sampling.strategies import Budget, Strategy, compare
+from headrace.sampling.strategies import Strategy, compare
 from headrace.units import parse_bytes
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
@@ -139,25 +139,7 @@ def _predicted(
     speed: Speed, codec_bytes: int, gops: NDArray[np.int64], config: PlanConfig
 ) -> tuple[Strategy, ...]:
     """Return the strategies for videos with these GOPs."""
-    memory, frame_bytes = parse_bytes(config.memory_budget), config.size[0] * config.size[1] * 3
-    window, once = (
-        LookaheadWindow.of(
-            gops,
-            memory_budget=memory,
-            frame_bytes=frame_bytes,
-            codec_bytes=speed.workers * codec_bytes,
-            batch_frames=config.samples_per_batch,
-            each_once=each_once,
-        )
-        for each_once in (False, True)
-    )
-    budget = Budget(
-        batch_size=config.samples_per_batch,
-        frame_bytes=frame_bytes,
-        later_frames=window.later_frames,
-        lookahead=window.lookahead,
-        lookahead_once=once.lookahead,
-    )
+    budget = loader_budget(config, gops, speed.workers * codec_bytes)
     return compare(gops, budget, speed)
 
 

@@ -9,12 +9,7 @@ from typing import Any, Final
 from headrace.bench.benchmark import Context, make_folder, options_of, write_benchmark
 from headrace.bench.config import indexes_of
 from headrace.bench.registry import BENCHMARKS
-from headrace.bench.suite.suite_record import (
-    BenchmarkOutcome,
-    SuiteRecord,
-    read_record,
-    read_suite,
-)
+from headrace.bench.suite.suite_record import BenchmarkOutcome, SuiteRecord, read_record, read_suite
 from headrace.bench.suite.suite_selection import (
     Choice,
     Planned,
@@ -81,9 +76,6 @@ class Suite:
 
         A failed benchmark is recorded with its message, and the others go on. The record is written
         after each. Ctrl-C ends the running one and skips the rest.
-
-        One that fails is recorded with its words, and the others go on. The record is written after
-        each of them. Ctrl-C ends what runs; the rest is not begun.
 
         Raises:
             ConfigError: the folder cannot be written.
@@ -173,8 +165,6 @@ def prepare_suite(
     clock: Clock = SYSTEM_CLOCK,
 ) -> Suite:
     """Return a suite of videos, ready to run; takes existing results in `folder`.
-
-    Reads the videos, and writes nothing but their indexes.
 
     Reads the videos, and writes nothing but their indexes.
 

@@ -8,12 +8,7 @@ from typing import Any, Final
 from headrace.bench.benchmark import Benchmark, options_of
 from headrace.bench.config import USUAL_MODEL, ModelConfig, ModelName
 from headrace.bench.suite.suite_record import BenchmarkOutcome, SuiteRecord, read_record
-from headrace.config_fields import (
-    Configuration,
-    Option,
-    OptionField,
-    option_fields,
-)
+from headrace.config_fields import Configuration, Option, OptionField, option_fields
 from headrace.errors import ConfigError
 from headrace.profiling.comparison.environment_diff import machine_differences
 from headrace.profiling.provenance import Provenance, plain
@@ -31,8 +26,6 @@ class SuiteConfig(ModelConfig):
 
     def check(self) -> None:
         """Check model and device before anything is measured.
-
-        Imports PyTorch.
 
         Imports PyTorch.
 
@@ -157,9 +150,6 @@ def plan_suite(
 
     Results of `earlier` are taken, selected or not, if content of the videos, options, machine and
     versions are equal.
-
-    What `earlier` measured into `folder` is taken, if it was asked for or not: of videos with the
-    same content, with the same options, machine and versions.
 
     Args:
         benchmarks: All there are.

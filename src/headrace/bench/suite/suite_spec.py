@@ -85,9 +85,6 @@ def end_to_end_gain(gain: float, role: Role, work: StageCosts) -> EndToEndGain |
 
     Processor time of the stage is assumed to shrink like its wall time.
 
-    It is less where a faster stage takes more cores: its processor time is taken to shrink as its
-    wall time does.
-
     Args:
         gain: Times as fast the stage would be; above 0.
         role: Of the stage.
