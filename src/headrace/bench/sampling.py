@@ -72,7 +72,7 @@ def among_all(videos: tuple[str, ...]) -> SamplingConfig:
 
 
 class StrategyRecord(Record):
-    """One variant and its effect on gradients; `docs/explanation/sampling.md` derives the numbers."""
+    """One variant and its effect on gradients; `docs/explanation/sampling.md` derives it."""
 
     name: Way
     bias: float

@@ -118,7 +118,9 @@ def differing(ranking: SuiteRanking) -> list[tuple[str, str]]:
     """Return environment differences from the first benchmark: name and text."""
     made, rows = _provenance(ranking), []
     for ranked in ranking.ranked:
-        changed = machine_differences(made, ranked.page.provenance) if ranked.page is not None else ()
+        changed = (
+            machine_differences(made, ranked.page.provenance) if ranked.page is not None else ()
+        )
         words = [
             f"{difference.name} {difference.other}, not {difference.first}"
             for difference in changed
