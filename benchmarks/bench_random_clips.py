@@ -1,4 +1,4 @@
-"""How many frames per second does each way deliver as random clips, 16 frames 2 apart?
+"""How many frames per second does each variant deliver as random clips, 16 frames 2 apart?
 
 python -m benchmarks.bench_random_clips --repeats 1 --kinds cam    # a first look
 python -m benchmarks.bench_random_clips                            # the figures of the docs

@@ -56,8 +56,8 @@ def parse(
             arguments = _arguments(parameter, is_word=is_word)
             names = [name] if is_word else [f"--{name.replace('_', '-')}"]
             parser.add_argument(*names, help=helps.get(name), **arguments)
-    found = vars(parser.parse_args(words))
-    return {name: tuple(v) if isinstance(v, list) else v for name, v in found.items()}
+    options = vars(parser.parse_args(words))
+    return {name: tuple(v) if isinstance(v, list) else v for name, v in options.items()}
 
 
 def _arguments(parameter: Parameter, *, is_word: bool) -> dict[str, Any]:

@@ -74,7 +74,7 @@ class Part(Record):
         """Return the share of others over the times of several processes."""
         if not meters:
             return None
-        total = {name: sum(each[name] for each in meters) for name in meters[0]}
+        total = {name: sum(meter[name] for meter in meters) for name in meters[0]}
         return Repeat.model_validate(total).others_share
 
     @classmethod
