@@ -308,10 +308,12 @@ _TRACED: Final = (
 def _change(record: StagesRecord, rows: Sequence[StagesRow], bound: Bound) -> Change:
     row = next(row for row in rows if row.role == bound.role)
     took = (
-        f"{decimal(row.cpu_ms)} ms of processor time" if bound.is_cores else f"{decimal(row.ms)} ms"
+        f"{decimal(row.cpu_ms)} ms/frame of processor time"
+        if bound.is_cores
+        else f"{decimal(row.ms)} ms/frame"
     )
     change = lighter_work(row.role, record.setup, size=record.size, most=bound.most)
-    return replace(change, evidence=f"{ROLES[row.role].phrase} takes {took} a frame")
+    return replace(change, evidence=f"{ROLES[row.role].phrase} takes {took}")
 
 
 def _chart(rows: tuple[StagesRow, ...]) -> Chart:
