@@ -101,7 +101,7 @@ def measure(
         seconds: of random frames, in each turn
     """
     common = [question for question in questions if question != "cameras"]
-    tasks = [(kind, each, paths(media, kind, count)) for kind in kinds for each in common]
+    tasks = [(kind, name, paths(media, kind, count)) for kind in kinds for name in common]
     if "cameras" in questions:
         index = existing_index(media, CAMERA_CLIPS, CAMERA_FRAMES)
         tasks.append(("cameras", "cameras", [index]))
@@ -121,8 +121,8 @@ def measure(
                 turns.append(turn(repeat, tree / "src", is_odd=bool(number % 2)))
             rows.append(Comparison(question=question, kind=kind, turns=tuple(turns)))
             print(render(rows[-1]), flush=True)
-        found = {"recipe": recipe(), "count": count}
-        yield BeforeResult(provenance=made, media=found, before=commit, rows=tuple(rows))
+        media = {"recipe": recipe(), "count": count}
+        yield BeforeResult(provenance=made, media=media, before=commit, rows=tuple(rows))
 
 
 def render(row: Comparison) -> str:
@@ -141,11 +141,11 @@ def render(row: Comparison) -> str:
 def turn(repeat: Callable[[Path], Repeat], other: Path, *, is_odd: bool) -> Turn:
     """Ask both, the one that goes first changing from turn to turn."""
     sources = [SOURCE, other] if is_odd else [other, SOURCE]
-    found = {source: repeat(source) for source in sources}
-    shares = [each.others_share for each in found.values() if each.others_share is not None]
+    repeats = {source: repeat(source) for source in sources}
+    shares = [repeat.others_share for repeat in repeats.values() if repeat.others_share is not None]
     return Turn(
-        before=found[other].frames_per_second,
-        after=found[SOURCE].frames_per_second,
+        before=repeats[other].frames_per_second,
+        after=repeats[SOURCE].frames_per_second,
         others_share=max(shares, default=None),
     )
 

@@ -3,7 +3,7 @@
 python -m benchmarks.camera_media --num-frames 240
 python -m benchmarks.bench_camera_windows
 
-Each way delivers the same windows at 256x704, by the same decoder and two threads:
+Each variant delivers the same windows at 256x704, by the same decoder and two threads:
 
 - headrace: CameraWindowLoader with 1 GiB, if not asked otherwise, frames held as RGB, or as YUV
   4:2:0 in half the bytes.
@@ -13,7 +13,7 @@ Each way delivers the same windows at 256x704, by the same decoder and two threa
 - bare: PyAV decodes files from end to end, as many as there is time for, and nothing is made of
   the frames.
 
-Equal frames are proved first: those of a window of each way, bit by bit.
+Equal frames are proved first: those of a window of each variant, bit by bit.
 """
 
 import sys
@@ -74,13 +74,13 @@ def measure(
     memory_budget: str = "1GiB",
     seconds: float = 8.0,
 ) -> Iterator[TimedResult]:
-    """Time all ways turn by turn, each in a process of its own.
+    """Time all variants turn by turn, each in a process of its own.
 
     Args:
         index_file: of clips of 6 cameras at 12 Hz
         repeats: of each, in turn
         memory_budget: of headrace
-        seconds: of each way and repeat, without its warm-up
+        seconds: of each variant and repeat, without its warm-up
     """
     path = index_file.resolve()
     if not path.is_file():
@@ -92,13 +92,13 @@ def measure(
     right: list[int] = []
 
     def take(row: Row) -> Row:
-        found = ask_worker({"case": "bench_camera_windows", "way": row.name, **asked})
-        windows = found.pop("windows")
+        answer = ask_worker({"case": "bench_camera_windows", "way": row.name, **asked})
+        windows = answer.pop("windows")
         right.extend(windows if not right else ())
         wrong = 0 if row.name in NOT_EQUAL else sum(np.not_equal(right, windows).tolist())
         if wrong:
             sys.exit(f"{row.name}: {wrong} of {len(right)} windows have other pixels than naive")
-        return row.timed(Repeat(**found))
+        return row.timed(Repeat(**answer))
 
     frames, known = EQUAL_WINDOWS * WINDOW_FRAMES, versions(["av", "torch"])
     proved = Equality(frames=frames, missing=0, wrong=0, max_mean_difference=0.0)
@@ -133,14 +133,14 @@ def answer(*, path: str, way: str, seconds: float, memory_budget: str) -> dict[s
     )
     with loader:
         delivery = _naive(loader, layout) if way == "naive" else _delivery(loader, way)
-        sums = [zlib.crc32(each.tobytes()) for each in islice(delivery.batches, EQUAL_WINDOWS)]
+        sums = [zlib.crc32(batch.tobytes()) for batch in islice(delivery.batches, EQUAL_WINDOWS)]
         return {"windows": sums, **steady(delivery, seconds)}
 
 
 def _delivery(loader: CameraWindowLoader, way: str) -> Delivery:
     """Return what a loader gives, and what it decodes for it."""
     batches = chain.from_iterable(loader for _ in count())
-    windows = (each.frames.movedim(-3, -1).reshape(-1, *SIZE, 3).numpy() for each in batches)
+    windows = (batch.frames.movedim(-3, -1).reshape(-1, *SIZE, 3).numpy() for batch in batches)
     # Until the window of the planner has been filled once; a schedule without one is steady.
     ahead = loader.lookahead if way.startswith("headrace") else 0
     return Delivery(windows, ahead, lambda: {"decoded": loader.decode_counters.frames_decoded})
@@ -161,9 +161,9 @@ def _naive(loader: CameraWindowLoader, layout: CameraLayout) -> Delivery:
                     for place in range(first, len(ids), WORKERS):
                         frame = int(ids[place])
                         gop = int(decoder.views.gop_of(np.array(frame)))
-                        found = workers[first](GopJob(gop=gop, frames=(frame,))).frames
-                        window[place] = found[frame]
-                        decoder.memory.give(found[frame])
+                        decoded = workers[first](GopJob(gop=gop, frames=(frame,))).frames
+                        window[place] = decoded[frame]
+                        decoder.memory.give(decoded[frame])
 
                 list(pool.map(read, range(WORKERS)))
                 yield window
@@ -192,24 +192,24 @@ def _bare(layout: CameraLayout, meter: Meter, seconds: float) -> int:
 
 
 def camera_windows(result: TimedResult) -> str:
-    """One line per way, held against the naive one turn by turn."""
+    """One line per variant, held against the naive one turn by turn."""
     naive, said = result.row("naive", ""), result.provenance.configuration
     return rendered(
         result.rows,
         {
-            "way": lambda row: WAYS[row.name],
+            "variant": lambda row: WAYS[row.name],
             "frames/s": lambda row: spread(row.values("frames_per_second"), ",.0f"),
             "÷ naive": lambda row: spread(ratios(row, naive, "frames_per_second"), ".1f"),
             "decoded ÷ delivered": lambda row: (
-                f"{median((each.decoded or 0) / each.frames for each in row.repeats):.2f}"
+                f"{median((repeat.decoded or 0) / repeat.frames for repeat in row.repeats):.2f}"
             ),
         },
         f"Median of {said['repeats']} interleaved turns of {said['seconds']:.0f} s "
-        f"(lowest–highest), two threads, {said['memory_budget']} held; windows of 8 moments × 6 "
+        f"(min–max), two threads, {said['memory_budget']} held; windows of 8 moments × 6 "
         "cameras at 2 Hz, drawn uniformly.",
         f"{len(result.media['frames'])} clips of 6 cameras, {result.media['frames'][0]} frames "
         "each at 12 Hz, H.265 of 1600×900, GOP 30, no B-frames, to 256×704 RGB.",
-        "Equal pixels were proved first for the first three ways.",
+        "Equal pixels were proved first for the first three variants.",
         f"{others(result.rows)} {machine(result)}",
     )
 

@@ -60,7 +60,7 @@ def main(
 
 
 def cameras(grid: CamerasRecord, speed: CamerasRecord) -> str:
-    """How often each way decodes a picture, and how fast; below, what others publish of theirs."""
+    """Return decodes per picture and rate of each variant; below, published figures of others."""
     decoded = _grid(
         grid,
         "amplification, ranks × workers",
@@ -80,7 +80,7 @@ def cameras(grid: CamerasRecord, speed: CamerasRecord) -> str:
     notes = (
         f"One rank with {said['workers']} threads reads {median(loader):.0f} pictures/s, "
         f"{spread(shares, '.2f')} of decoding every file from "
-        f"end to end and nothing else; median of {len(loader)} pairs (lowest–highest).\n"
+        f"end to end and nothing else; median of {len(loader)} pairs (min–max).\n"
         f"{grid.cameras} cameras, H.265 of 1600×900, GOP 30, no B-frames, to 256×704 RGB; "
         f"{grid.clips} clips, {grid.pictures:,} pictures above, {speed.pictures:,} for the speed; "
         f"4 clips in a batch. Ranks are processes that share {machine.usable_cores} cores; "

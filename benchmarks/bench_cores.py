@@ -138,10 +138,10 @@ def measure(
     Args:
         media: their folder
         count: videos of kind cam
-        seconds: that each way is timed for
+        seconds: that each variant is timed for
         new_files: that are scanned
         memory: that frames may take
-        quick: shorter, and only some of the ways
+        quick: shorter, and only some of the variants
     """
     files, seconds = paths(media, "cam", count), 1.0 if quick else seconds
     asked = {"size": SIZE, "memory_budget": memory, "seconds": seconds}
@@ -168,7 +168,7 @@ def ways(*, is_quick: bool) -> Iterator[Loading]:
         yield Loading(way="decoded", threads=threads, processes=processes)
     for threads in (1, 2):
         yield Loading(way="undecoded", threads=threads)
-    networks: list[tuple[float, float | None]] = [(each, None) for each in LATENCIES_MS]
+    networks: list[tuple[float, float | None]] = [(latency_ms, None) for latency_ms in LATENCIES_MS]
     networks.append((0.0, MEGABYTES_PER_SECOND))
     for latency, bandwidth in networks[-2:] if is_quick else networks:
         for is_naive, numbers in ((False, THREADS), (True, NAIVE_THREADS)):
@@ -280,7 +280,7 @@ def loading(result: CoresResult) -> str:
                 else f"{row.processes} × {row.on_threads}"
             ),
             "frames/s": lambda row: f"{row.speed:,.0f}",
-            "CPU, ms a frame": lambda row: f"{row.cpu_ms:.2f}",
+            "CPU ms/frame": lambda row: f"{row.cpu_ms:.2f}",
         },
         f"Measured, in bursts of 15; {_quiet(rows)} {machine(result)}",
     )
@@ -290,7 +290,7 @@ def loading(result: CoresResult) -> str:
 def _allowed(rows: Sequence[Loading]) -> str:
     """What follows for more cores, where the runs were quiet enough to tell."""
     by = {(row.way, row.threads, row.processes): row for row in rows}
-    one, threads, both = (by[("decoded", *each)] for each in ((1, 1), (2, 1), (1, 2)))
+    one, threads, both = (by[("decoded", *setup)] for setup in ((1, 1), (2, 1), (1, 2)))
     rest = by[("undecoded", 2, 1)]
     needed = (one, threads, both, rest)
     if any(row.missing for row in needed):
@@ -338,7 +338,7 @@ def planning(result: CoresResult) -> str:
 
 
 def scanning(result: CoresResult) -> str:
-    """One line per way."""
+    """One line per variant."""
     return rendered(
         result.scanning,
         {

@@ -77,9 +77,10 @@ def measure(
 def text(result: CorrelationResult) -> str:
     """Return a line for each correlation."""
     return "\n".join(
-        f"{each.frames_per_burst} frames of a {each.within}, {each.distance} apart: "
-        f"{each.rho:.3f} ({each.low:.3f} to {each.high:.3f}), {each.bursts} bursts"
-        for each in result.correlations
+        f"{correlation.frames_per_burst} frames of a {correlation.within}, {correlation.distance} "
+        f"apart: {correlation.rho:.3f} ({correlation.low:.3f} to {correlation.high:.3f}), "
+        f"{correlation.bursts} bursts"
+        for correlation in result.correlations
     )
 
 

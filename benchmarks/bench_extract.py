@@ -126,7 +126,7 @@ def kind(case: Case, cores: int) -> str:
 
 
 def ways(case: Case, cores: int) -> Sequence[str]:
-    """Return the ways of a case: a process for each video takes several of both."""
+    """Return the variants of a case: a process for each video takes several of both."""
     at_once = ["ffmpeg_at_once"] if case.videos > 1 and cores > 1 else []
     predicted = ["ffmpeg_predicted"] if case.format == "png" else []
     return ["headrace", "ffmpeg", *at_once, *predicted]
@@ -226,10 +226,7 @@ def _thumb(file: Path) -> Pictures:
     return thumbnail
 
 
-_OTHERS = {
-    "ffmpeg_at_once": "a process for each core",
-    "ffmpeg_predicted": "`-pred mixed`",
-}
+_OTHERS = {"ffmpeg_at_once": "a process for each core", "ffmpeg_predicted": "`-pred mixed`"}
 
 
 def extracting(result: TimedResult) -> str:
@@ -251,7 +248,7 @@ def extracting(result: TimedResult) -> str:
             "headrace, s": lambda line: _seconds(row(line, "headrace")),
             "ffmpeg, s": lambda line: _seconds(row(line, "ffmpeg")),
             "times as fast": faster,
-            "another way, s": lambda line: "; ".join(
+            "another variant, s": lambda line: "; ".join(
                 f"{_OTHERS[way]}: {_seconds(row(line, way))}"
                 for way in ways(*line)
                 if way in _OTHERS
@@ -262,7 +259,7 @@ def extracting(result: TimedResult) -> str:
         },
         "Whole commands, from their start until the last file is there, of videos nothing is known "
         f"of; median of {said['repeats']} interleaved rounds "
-        "(lowest–highest). *Times as fast*: ffmpeg's time over headrace's, the median of the "
+        "(min–max). *Times as fast*: ffmpeg's time over headrace's, the median of the "
         "ratios within a round. The same frames were proved first, as png against a linear decode. "
         "ffmpeg: `-vf fps=N:round=up`, or `-skip_frame nokey`; `-q:v 2` for jpg, while headrace's "
         "quality is 90; `-pred mixed` gives png its filters, as Pillow does. headrace scans each "
@@ -279,7 +276,7 @@ def _seconds(row: Row | None) -> str:
 
 def _kilobytes(row: Row | None) -> str:
     repeats = row.repeats if row else ()
-    found = [each.written_bytes / each.frames for each in repeats if each.written_bytes]
+    found = [repeat.written_bytes / repeat.frames for repeat in repeats if repeat.written_bytes]
     return f"{median(found) / 1e3:.0f}" if found else ""
 
 

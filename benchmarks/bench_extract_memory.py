@@ -51,14 +51,14 @@ class MemoryResult(Result):
     @property
     def working(self) -> tuple[Sample, ...]:
         """Samples while as many processes ran as ever did: neither start-up nor closing report."""
-        most = max(each.processes for each in self.samples)
-        return tuple(each for each in self.samples if each.processes == most)
+        most = max(sample.processes for sample in self.samples)
+        return tuple(sample for sample in self.samples if sample.processes == most)
 
     def quarter(self, number: int) -> float:
         """Return the median bytes of a quarter, from 0, of the time that all worked."""
-        found = self.working
-        begin, end = (len(found) * each // 4 for each in (number, number + 1))
-        return median(each.num_bytes for each in found[begin:end])
+        working = self.working
+        begin, end = (len(working) * quarter_index // 4 for quarter_index in (number, number + 1))
+        return median(sample.num_bytes for sample in working[begin:end])
 
     @property
     def growth(self) -> float:
@@ -100,20 +100,23 @@ def watched(words: Sequence[str]) -> list[Sample]:
     environment = {**os.environ, "PYTHONPATH": python_path()}
     with (
         subprocess.Popen(words, stdout=subprocess.DEVNULL, env=environment) as process,
-        sampled(lambda: _held(process.pid), _EVERY_SECONDS) as found,
+        sampled(lambda: _held(process.pid), _EVERY_SECONDS) as working,
     ):
         process.wait()
     if process.returncode:
         raise RuntimeError(f"the command ended with exit code {process.returncode}")
     return [
-        Sample(seconds=seconds, num_bytes=sum(held), processes=len(held)) for seconds, held in found
+        Sample(seconds=seconds, num_bytes=sum(held), processes=len(held))
+        for seconds, held in working
     ]
 
 
 def _held(pid: int) -> list[int]:
     """Return the bytes of a process and of each below it; of shared pages, its part of them."""
     parent = psutil.Process(pid)
-    return [each.memory_full_info().pss for each in (parent, *parent.children(recursive=True))]
+    return [
+        process.memory_full_info().pss for process in (parent, *parent.children(recursive=True))
+    ]
 
 
 def flat(memory: MemoryResult) -> str:

@@ -86,7 +86,7 @@ class FeaturesResult(Result):
 def measure(
     *, media: Path = DEFAULT_ROOT, count: int = 12, rate: int = 15, repeats: int = 3
 ) -> Iterator[FeaturesResult]:
-    """Prove and time all ways.
+    """Prove and time all variants.
 
     Args:
         media: their folder
@@ -115,15 +115,15 @@ def least_cosine(asked: Mapping[str, Any], folder: Path, ask: Ask = ask_worker) 
         with TemporaryDirectory() as cache:
             ask({**_request(asked, way), "kept": str(kept)}, cache=Path(cache))
         found[way] = np.load(kept)
-    if len({each.shape for each in found.values()}) > 1:
+    if len({array.shape for array in found.values()}) > 1:
         return 0.0
-    lengths = [np.linalg.norm(each, axis=1) for each in found.values()]
+    lengths = [np.linalg.norm(array, axis=1) for array in found.values()]
     products = (found["bare"] * found["headrace"]).sum(1)
     return float((products / (lengths[0] * lengths[1])).min())
 
 
 def contest(asked: Mapping[str, Any], repeats: int, ask: Ask = ask_worker) -> list[FeatureRow]:
-    """Return each way's row; the ways take turns."""
+    """Return each variant's row; the variants take turns."""
     rows = {way: FeatureRow(way=way) for way in WAYS}
     for _ in range(repeats):
         for first in ("bare", "one_by_one", "none", "sqlite", "redis"):
@@ -195,13 +195,13 @@ def answer(
 def features_in(out: Path) -> NDArray[np.float32]:
     """Return all features of a folder, float32 [N, 1280], in the order of videos and frames."""
     if arrays := sorted(out.glob("*.npy")):
-        return np.concatenate([np.load(each) for each in arrays])
+        return np.concatenate([np.load(path) for path in arrays])
     found = read_features(out).values()
     return np.concatenate([each.features.numpy() for each in found]).reshape(-1, WIDTH)
 
 
 def features(result: FeaturesResult) -> str:
-    """One line per way; then what the two bars of the second and third column came to."""
+    """One line per variant; then what the two bars of the second and third column came to."""
 
     def beside(row: FeatureRow, other: str) -> str:
         return "" if row.way.endswith(QUARTER) else spread(result.ratios(row.way, other), ".2f")
@@ -224,7 +224,7 @@ def features(result: FeaturesResult) -> str:
         },
         f"mobilenet_v2, the {said['rate']} frames a second of {said['count']} web videos of 10 s, "
         f"1280×720; whole commands, imports included; {said['repeats']} rounds in turn "
-        "(lowest–highest). The features of headrace are those of the bare loop (least cosine "
+        "(min–max). The features of headrace are those of the bare loop (least cosine "
         f"{result.least_cosine:.5f}). {judged}{machine(result)}",
     )
 

@@ -46,7 +46,7 @@ def measure(
 
 
 def measured(kind: str, paths: Sequence[Path], repeats: int) -> list[Row]:
-    """Each way in turn, after a round in which its frames are held against the naive way's."""
+    """Each variant in turn, after a round in which its frames are held against the naive way's."""
     with loader(paths, WAYS["1 GiB"]) as wide:
         ways = {**WAYS, AT_ONCE: {**WAYS[AT_ONCE], "lookahead": wide.lookahead}}
     wanted = some_frames(paths, ways[NAIVE])
@@ -91,7 +91,11 @@ def first_batch(result: TimedResult) -> str:
 
     def beside_naive(row: Row) -> str:
         naive = result.row(NAIVE, row.kind)
-        firsts = [median(each.values("first_seconds")) for each in (row, naive) if each]
+        firsts = [
+            median(compared_row.values("first_seconds"))
+            for compared_row in (row, naive)
+            if compared_row
+        ]
         return f"{firsts[0] / firsts[-1]:.2f}"
 
     columns = {
@@ -101,7 +105,7 @@ def first_batch(result: TimedResult) -> str:
         "÷ naive": beside_naive,
         "first six": lambda row: f"{spread(row.values('wall_seconds'), '.2f')} s",
     }
-    notes = f"Median (lowest–highest). {machine(result)}"
+    notes = f"Median (min–max). {machine(result)}"
     return rendered(result.rows, columns, notes, labels=2)
 
 

@@ -36,12 +36,12 @@ def measure(*, steps: int = 400, step_ms: float = 5.0, repeats: int = 15) -> Ite
     """
     torch.set_num_threads(1)
     made = origin(steps=steps, step_ms=step_ms, repeats=repeats)
-    rows = [row for each in WORKERS for row in contest(each, steps, step_ms / 1e3, repeats)]
+    rows = [row for worker in WORKERS for row in contest(worker, steps, step_ms / 1e3, repeats)]
     yield TimedResult(provenance=made, rows=tuple(rows))
 
 
 def contest(workers: int, steps: int, step_seconds: float, repeats: int) -> list[Row]:
-    """Both ways in turns, the first turn of each not counted."""
+    """Both variants in turns, the first turn of each not counted."""
     dataset = TensorDataset(torch.zeros(steps * BATCH_SIZE, 16))
     loader = DataLoader(dataset, batch_size=BATCH_SIZE, num_workers=workers)
 
@@ -76,15 +76,15 @@ def loop(batches: Iterable[object], step_seconds: float) -> float:
 def cost(result: TimedResult, kind: str) -> tuple[float, float, float]:
     """Return median, least and greatest of an observed step's time, where the plain one is 1."""
     plain, observed = (result.row(name, kind) for name in ("plain", "observed"))
-    found = ratios(observed, plain, "wall_seconds")
-    return median(found), min(found), max(found)
+    shares = ratios(observed, plain, "wall_seconds")
+    return median(shares), min(shares), max(shares)
 
 
 def text(result: TimedResult) -> str:
     """Return what observing takes, a line for each number of workers."""
     lines = []
     for kind in dict.fromkeys(row.kind for row in result.rows):
-        middle, least, greatest = (100 * (each - 1) for each in cost(result, kind))
+        middle, least, greatest = (100 * (share - 1) for share in cost(result, kind))
         lines.append(
             f"{kind}: observing takes {middle:+.2f} % of a step ({least:+.2f} to {greatest:+.2f})"
         )

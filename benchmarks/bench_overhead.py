@@ -67,7 +67,7 @@ class Overhead(Record):
 
 
 class OverheadResult(Result):
-    """All ways on one video."""
+    """All variants on one video."""
 
     rows: tuple[Overhead, ...]
     empty_step_seconds: tuple[float, ...]
@@ -89,30 +89,30 @@ def measure(
     steps: int = 70,
     batch_size: int = 4,
 ) -> Iterator[OverheadResult]:
-    """Time all ways in one process.
+    """Time all variants in one process.
 
     Args:
         media: their folder
         video: another video than the first of them
-        turns: of all ways
+        turns: of all variants
         steps: of a run
         batch_size: frames in a step
     """
     said = {"turns": turns, "steps": steps, "batch_size": batch_size}
     path = str((video or paths(media, "web", 1)[0]).resolve())
     asked = {"case": "bench_overhead", "cores": CORES, "path": path, "ways": list(WAYS)}
-    found = ask_worker({**asked, **said})
+    answer = ask_worker({**asked, **said})
     yield OverheadResult(
         provenance=origin(**said),
-        media={"recipe": recipe(), "versions": found["versions"]},
-        rows=tuple(Overhead(way=way, turns=found["turns"][way]) for way in WAYS),
-        empty_step_seconds=tuple(found["empty_step_seconds"]),
+        media={"recipe": recipe(), "versions": answer["versions"]},
+        rows=tuple(Overhead(way=way, turns=answer["turns"][way]) for way in WAYS),
+        empty_step_seconds=tuple(answer["empty_step_seconds"]),
     )
 
 
 def render(result: OverheadResult) -> str:
-    """Return a line for each way, and one for the runtime."""
-    bare = median(each.wall for each in result.rows[0].turns)
+    """Return a line for each variant, and one for the runtime."""
+    bare = median(turn.wall for turn in result.rows[0].turns)
     empty = median(result.empty_step_seconds)
     lines = [
         f"bare: {bare * 1e3:.2f} ms a step",
@@ -125,7 +125,7 @@ def render(result: OverheadResult) -> str:
 def _percent(result: OverheadResult, way: str) -> str:
     said = []
     for name, of_cpu in (("a step", False), ("its CPU time", True)):
-        middle, least, greatest = (each - 1 for each in result.ratio(way, of_cpu=of_cpu))
+        middle, least, greatest = (ratio - 1 for ratio in result.ratio(way, of_cpu=of_cpu))
         said.append(f"{middle:+.1%} of {name} ({least:+.1%} to {greatest:+.1%})")
     return "; ".join(said)
 
@@ -141,7 +141,7 @@ EMPTY_STEPS = 50
 def answer(
     *, path: str, ways: Sequence[str], turns: int, batch_size: int, steps: int
 ) -> dict[str, Any]:
-    """Time `steps` steps of each way in each turn, in one process; the first one changes.
+    """Time `steps` steps of each variant in each turn, in one process; the first one changes.
 
     `bare` is the pipeline of a run with nothing recorded; the others are runs: `recorded`, with
     ranges (`nvtx`), or with all its steps in a trace (`trace`). Also: what a step costs where the
@@ -152,13 +152,13 @@ def answer(
     go = partial(_seconds, index, model, batch_size, steps)
     for way in ways:
         go(way)  # so that none pays for what is done once
-    found: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
+    answer: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
     for turn in range(turns):
         for place in range(len(ways)):
             way = ways[(turn + place) % len(ways)]
-            found[way].append(go(way))
+            answer[way].append(go(way))
     return {
-        "turns": found,
+        "turns": answer,
         "empty_step_seconds": [_empty(steps * EMPTY_STEPS) for _ in range(turns)],
         "versions": versions(PACKAGES),
     }
@@ -241,16 +241,16 @@ def measuring(overhead: OverheadResult, observe: TimedResult) -> str:
     costs = {WAYS[way]: overhead.ratio(way) for way in _COSTLY}
     for kind in dict.fromkeys(row.kind for row in observe.rows):
         costs[f"`observe`, {kind}"] = cost(observe, kind)
-    bare = median(each.wall for each in overhead.rows[0].turns)
+    bare = median(turn.wall for turn in overhead.rows[0].turns)
     empty = median(overhead.empty_step_seconds)
     step_ms = observe.provenance.configuration["step_ms"]
     return rendered(
         costs.items(),
         {
-            "what": lambda found: found[0],
-            "median": lambda found: f"{100 * (found[1][0] - 1):+.1f} %",
-            "least": lambda found: f"{100 * (found[1][1] - 1):+.1f} %",
-            "most": lambda found: f"{100 * (found[1][2] - 1):+.1f} %",
+            "what": lambda cost: cost[0],
+            "median": lambda cost: f"{100 * (cost[1][0] - 1):+.1f} %",
+            "min": lambda cost: f"{100 * (cost[1][1] - 1):+.1f} %",
+            "max": lambda cost: f"{100 * (cost[1][2] - 1):+.1f} %",
         },
         f"Time of a step, where 1 is the same step unobserved: {1e3 * bare:.1f} ms of a run, "
         f"{step_ms:g} ms of a loop. A run of empty stages takes {1e6 * empty:.0f} µs a step: "

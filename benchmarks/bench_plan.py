@@ -50,10 +50,7 @@ class PlanResult(Result):
 
 
 def measure(
-    *,
-    media: Path = DEFAULT_ROOT,
-    hours: tuple[float, ...] = (1.0, 10.0),
-    workers: int = CORES,
+    *, media: Path = DEFAULT_ROOT, hours: tuple[float, ...] = (1.0, 10.0), workers: int = CORES
 ) -> Iterator[PlanResult]:
     """Plan one number of hours after the other.
 
@@ -135,7 +132,7 @@ def planning(result: PlanResult) -> str:
 
 def decoding(sequential: TimedResult, extract: TimedResult | None, *_: object) -> str:
     """One line per kind of work: hours of video an hour of a core does, and cores for a month."""
-    made = dict.fromkeys(machine(each) for each in (sequential, extract) if each)
+    made = dict.fromkeys(machine(speed) for speed in (sequential, extract) if speed)
     return rendered(
         [*_speeds(sequential, extract)],
         {

@@ -134,7 +134,7 @@ def measure(
         changes = tuple(printed(judged(*case, repeats)) for case in cases(video))
         result = result.model_copy(update={"provenance": made, "changes": changes})
     if only != "changes":
-        loops = tuple(printed(judged_loop(each, repeats)) for each in LOOPS)
+        loops = tuple(printed(judged_loop(loop, repeats)) for loop in LOOPS)
         planted = PlantedResult(provenance=made, loops=loops)
         result = result.model_copy(update={"planted": planted})
     yield result
@@ -171,7 +171,7 @@ def run(words: Sequence[str]) -> Session:
 
 def of_alternative(name: str, session: Session) -> float | None:
     """Predict from what was tried for a moment after the run; None if that was not."""
-    found = [each for each in session.alternatives if each.option == name]
+    found = [alternative for alternative in session.alternatives if alternative.option == name]
     return found[0].baseline_ms_per_frame / found[0].ms_per_frame if found else None
 
 
@@ -202,7 +202,7 @@ def loop(workers: int) -> Session:
 
 
 def judged(name: str, before: Run, after: Run, predict: Predict, repeats: int) -> Prediction:
-    """Both ways in turns; the prediction is the median of those of the first way's runs."""
+    """Both variants in turns; the prediction is the median of those of the first way's runs."""
     pairs = [(before(), after()) for _ in range(repeats)]
     return prediction(
         name,
@@ -223,8 +223,8 @@ def judged_loop(loop: Loop, repeats: int) -> Planted:
             runs.append(run_loop(loop))
         if changed is not None:
             measured.append(wall_seconds(runs[-1]) / wall_seconds(run_loop(changed)))
-    again = [advised(each)[1] for each in runs]
-    gains = [each.gain for each in again if each and change and each.words == change.words]
+    again = [advised(run)[1] for run in runs]
+    gains = [run.gain for run in again if run and change and run.words == change.words]
     name = change.words if change else "nothing"
     applied = prediction(name, runs, gains, measured or [1.0])
     return Planted(
@@ -241,7 +241,7 @@ def prediction(
         change=change,
         predicted=median(known) if known else None,
         measured=tuple(measured),
-        others_cpu_share=tuple(each.others_cpu_share for each in runs),
+        others_cpu_share=tuple(run.others_cpu_share for run in runs),
     )
 
 
@@ -272,7 +272,7 @@ def predictions(result: PredictionsResult) -> str:
 
 def planted_loops(result: PlantedResult) -> str:
     """One line per planted loop: what was named, advised, predicted, and came."""
-    shares = [share for each in result.loops for share in each.applied.others_cpu_share if share]
+    shares = [share for loop in result.loops for share in loop.applied.others_cpu_share if share]
     notes = "Planted loops wait as for a disk or a GPU; where the step is named, the gain is all "
     notes += f"that the loader can bring. {machine_of(result.provenance)}"
     if max(shares, default=0.0) > QUIET:

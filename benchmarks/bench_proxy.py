@@ -4,7 +4,7 @@ python -m benchmarks.bench_proxy --counts 40 --seconds 5     # a first look
 python -m benchmarks.bench_proxy                             # the figures of the docs, 10 minutes
 
 Twelve videos stand under many names, by hard links; so do their proxies. All of them lie in the
-page cache, and each way runs in a process of its own. Time to make them is that of the command.
+page cache, and each variant runs in a process of its own. Time to make them is that of the command.
 """
 
 import io
@@ -67,7 +67,7 @@ class ProxySet(Record):
 
 
 class ProxyResult(TimedResult):
-    """What was made of the videos, and how fast each way was."""
+    """What was made of the videos, and how fast each variant was."""
 
     videos: int
     """Different ones, under all the names."""
@@ -96,13 +96,13 @@ def measure(
     seconds: float = 15.0,
     warm_up: float = 30.0,
 ) -> Iterator[ProxyResult]:
-    """Make proxies and shards; prove and time all ways.
+    """Make proxies and shards; prove and time all variants.
 
     Args:
         media: their folder
         originals: different videos
         counts: files
-        seconds: of each way
+        seconds: of each variant
         warm_up: seconds, at most
     """
     videos = paths(media, "web", originals)
@@ -130,7 +130,7 @@ def prepared(videos: Sequence[Path], folder: Path) -> tuple[Place, tuple[ProxySe
         ProxySet(
             name=SHARDS,
             frames=made[0].frames,
-            bytes=sum(each.stat().st_size for each in shards),
+            bytes=sum(shard.stat().st_size for shard in shards),
             original_bytes=made[0].original_bytes,
             make_seconds=perf_counter() - began,
         )
@@ -164,8 +164,8 @@ def _made(videos: Sequence[Path], out: Path, gop: int) -> ProxySet:
 def write_shards(videos: Sequence[Path], folder: Path, size: tuple[int, int]) -> list[Path]:
     """Write a tar file for each video, a JPEG for each frame, as WebDataset and FFCV are fed."""
     folder.mkdir(parents=True)
-    found = [folder / f"{number:04}.tar" for number in range(len(videos))]
-    for video, path in zip(videos, found, strict=True):
+    paths = [folder / f"{number:04}.tar" for number in range(len(videos))]
+    for video, path in zip(videos, paths, strict=True):
         frames = (frame for batch in FrameReader([video], size=size) for frame in batch.frames)
         with tarfile.open(path, "w") as tar:
             for number, frame in enumerate(frames):
@@ -175,14 +175,14 @@ def write_shards(videos: Sequence[Path], folder: Path, size: tuple[int, int]) ->
                 entry.size = coded.tell()
                 coded.seek(0)
                 tar.addfile(entry, coded)
-    return found
+    return paths
 
 
 def many_proxies(few: Path, folder: Path, videos: Sequence[Path]) -> Path:
     """Link the proxies of a few videos as those of `videos`, which are links of them in turn."""
     rows = list(read_rows(few))
     (folder / VIDEOS).mkdir(parents=True)
-    found = []
+    paths = []
     for number, video in enumerate(videos):
         row = rows[number % len(rows)]
         linked = replace(
@@ -191,15 +191,15 @@ def many_proxies(few: Path, folder: Path, videos: Sequence[Path]) -> Path:
         for suffix in (".mp4", ".npz"):
             known = (few / row.proxy).with_suffix(suffix)
             os.link(known, (folder / linked.proxy).with_suffix(suffix))
-        found.append(linked)
-    write_rows(folder, found)
+        paths.append(linked)
+    write_rows(folder, paths)
     return folder
 
 
 def contest(
     place: Place, count: int, timing: Mapping[str, float], ask: Ask = ask_worker
 ) -> Iterator[Row]:
-    """Yield each way at `count` files: its frames are proved, then it is timed."""
+    """Yield each variant at `count` files: its frames are proved, then it is timed."""
     store, here = IndexStore(place.store), place.folder / f"{count} files"
     videos = link_files(place.videos, here / "videos", count)
     know(place.videos, videos, store)
@@ -284,7 +284,7 @@ def proxied(result: ProxyResult) -> str:
         result.rows,
         {
             "files": lambda row: row.kind,
-            "way": lambda row: row.name,
+            "variant": lambda row: row.name,
             "frames/s": lambda row: f"{row.speed:,.0f}",
             "÷ originals": beside_originals,
             "decoded per frame": lambda row: _figure(row.amplification, ".1f"),

@@ -1,4 +1,4 @@
-"""How many frames per second does each way deliver as random clips, 16 frames 2 apart?
+"""How many frames per second does each variant deliver as random clips, 16 frames 2 apart?
 
 python -m benchmarks.bench_random_clips --repeats 1 --kinds cam    # a first look
 python -m benchmarks.bench_random_clips                            # the figures of the docs
@@ -8,13 +8,7 @@ from benchmarks.bench_random_frames import CLIPS, random_access
 from benchmarks.kit import contest
 
 BENCHMARK = contest(
-    "random_clips",
-    __doc__,
-    CLIPS,
-    "cases:random_frames",
-    random_access,
-    batch_size=8,
-    clip=(16, 2),
+    "random_clips", __doc__, CLIPS, "cases:random_frames", random_access, batch_size=8, clip=(16, 2)
 )
 
 if __name__ == "__main__":

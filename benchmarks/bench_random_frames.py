@@ -1,4 +1,4 @@
-"""How many uniformly random frames per second does each way deliver, in batches of 128?
+"""How many uniformly random frames per second does each variant deliver, in batches of 128?
 
 python -m benchmarks.bench_random_frames --repeats 1 --kinds cam    # a first look
 python -m benchmarks.bench_random_frames                            # the figures of the docs
@@ -57,17 +57,18 @@ CHARTED: Mapping[str, str] = {
 
 
 def random_access(result: TimedResult) -> str:
-    """One line per way, in the order they were timed; how many times the first line each is."""
+    """One line per variant, in the order they were timed; how many times the first line each is."""
     said = result.provenance.configuration
     frames, _, stride = str(said.get("clip") or "").partition(",")
     what = f"clips of {frames} frames, {stride} apart" if frames else "frames"
     notes = [
         f"Batches of {said['batch_size']} {what}, drawn uniformly: the same ones for all. Median "
-        f"of {said['repeats']} interleaved rounds (lowest–highest) of at least "
-        f"{said['seconds']:g} s each, every way in its own process on the same {said['workers']} "
-        "cores, in a steady state: after one batch, and for headrace after as many frames as it "
-        "looks ahead. *Times the first* is the median of the ratios within a round. Memory is the "
-        "peak above what the process had before, without worker processes.",
+        f"of {said['repeats']} interleaved rounds (min–max) of at least "
+        f"{said['seconds']:g} s each, every variant in its own process on the same "
+        f"{said['workers']} cores, in a steady state: after one batch, and for headrace after as "
+        "many frames as it looks ahead. *Speedup* over the first row is the median of the ratios "
+        "within a round. Memory is the peak above what the process had before, without worker "
+        "processes.",
         markdown.media(result),
         "Equal frames were proved first: none differs from a linear decode by more than "
         f"{markdown.difference(result):.2f} grey levels in the mean; {_exact(result)}.",
@@ -80,7 +81,7 @@ def random_access(result: TimedResult) -> str:
         markdown.by_name(result),
         NAMES,
         limit=result.rows[0].name,
-        heads=("way", "times the first", "memory"),
+        heads=("variant", "speedup", "memory"),
         digits=1,
         peaks=_peaks_of_one_process,
     )
@@ -91,7 +92,7 @@ def headline(result: TimedResult, many: TimedResult | None, chart: str) -> str:
     """How many times as fast, the chart, on what it was measured, and where less is won.
 
     Raises:
-        ValueError: one of the ways it names was not timed.
+        ValueError: one of the variants it names was not timed.
     """
     kinds = list(result.media["kinds"])
     about, said = result.media["kinds"][kinds[0]], result.provenance.configuration
@@ -141,11 +142,11 @@ def _won_less(many: TimedResult | None) -> list[str]:
         return []
     said = many.provenance.configuration
     return [
-        f"- {row.kind} within {said['memory_budget']}: {found.frames_per_second:,.0f} frames/s "
+        f"- {row.kind} within {said['memory_budget']}: {repeat.frames_per_second:,.0f} frames/s "
         f"after {said['warm_up_seconds']:g} s, the look-ahead still being filled."
         for row in many.rows
-        for found in row.repeats
-        if not found.is_filled
+        for repeat in row.repeats
+        if not repeat.is_filled
     ][:1]
 
 
@@ -157,7 +158,7 @@ def _row(result: TimedResult, name: str, kind: str) -> Row:
 
 
 def _times(result: TimedResult, name: str, kind: str) -> str:
-    row, first = (_row(result, each, kind) for each in (name, FIRST))
+    row, first = (_row(result, variant, kind) for variant in (name, FIRST))
     shares = ratios(row, first, "frames_per_second")
     if not shares:
         raise ValueError(f"{name} and {FIRST} were not timed equally often on {kind}")

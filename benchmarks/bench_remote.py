@@ -3,7 +3,7 @@
 python -m benchmarks.bench_remote --repeats 1     # a first look
 python -m benchmarks.bench_remote                 # a record that is kept, about two minutes
 
-Each way opens the same video for PyAV: by its path, as a Python file, by fsspec from memory and
+Each variant opens the same video for PyAV: by its path, as a Python file, by fsspec from memory and
 from an HTTP server on the loopback that waits before it answers, and copied from there first.
 fsspec needs aiohttp for HTTP: without it those ways are kept as failed.
 """
@@ -60,7 +60,7 @@ class RemoteRow(Tried):
     @property
     def seconds(self) -> float:
         """The median turn."""
-        return median(each.repeat.wall_seconds for each in self.turns)
+        return median(turn.repeat.wall_seconds for turn in self.turns)
 
     @property
     def count(self) -> int:
@@ -107,7 +107,7 @@ def contest(
     latencies_ms: Sequence[int] = LATENCIES_MS,
     ask: Ask = ask_worker,
 ) -> list[RemoteRow]:
-    """Return all ways in turns; one whose frames are not those of the path has failed."""
+    """Return all variants in turns; one whose frames are not those of the path has failed."""
     rows = [RemoteRow(way=way, pattern=pattern) for way in WAYS if way not in REMOTE]
     rows += [
         RemoteRow(way=way, pattern=pattern, latency_ms=latency)
@@ -119,11 +119,11 @@ def contest(
     def take(row: RemoteRow) -> RemoteRow:
         with object_store(video.parent, (row.latency_ms or 0) / 1e3) as (address, served):
             asked = {"case": "bench_remote", "way": row.way, "pattern": pattern}
-            found = ask({**asked, "path": str(video), "url": f"{address}/{video.name}"})
-        expected.append(found.pop("checksum"))
+            answer = ask({**asked, "path": str(video), "url": f"{address}/{video.name}"})
+        expected.append(answer.pop("checksum"))
         if expected[-1] != expected[0]:
             raise WorkerError("other frames than by the path")
-        turn = Turn(**found, requests=served.requests, sent_bytes=served.sent_bytes)
+        turn = Turn(**answer, requests=served.requests, sent_bytes=served.sent_bytes)
         return row.model_copy(update={"turns": (*row.turns, turn)})
 
     *_, rows = rounds(rows, take, repeats)
@@ -138,9 +138,9 @@ def answer(*, way: str, path: str, url: str, pattern: str) -> dict[str, Any]:
     calls, meter = Calls(), Meter()
     frames = checksum = 0
     with opened(way, Path(path), url, calls) as container:
-        for found in _READ[pattern](container):
+        for chunk in _READ[pattern](container):
             frames += 1
-            checksum = crc32(found, checksum)
+            checksum = crc32(chunk, checksum)
         spent = meter.read()
     return {
         "repeat": {**spent, "frames": frames},
@@ -199,7 +199,7 @@ _SAID = {
 
 
 def remote(result: RemoteResult) -> str:
-    """One line per way and latency: seconds, and what went over the network."""
+    """One line per variant and latency: seconds, and what went over the network."""
     header = ["", *(f"{words}, s" for words in PATTERNS.values())]
     header += [f"requests, MB: {words}" for words in PATTERNS.values()]
     by_key: dict[tuple[str, int | None], dict[str, RemoteRow]] = {}
@@ -208,8 +208,8 @@ def remote(result: RemoteResult) -> str:
     lines = []
     for (way, latency), rows in by_key.items():
         late = "" if latency is None else f"; {latency} ms"
-        found = [rows.get(pattern) for pattern in PATTERNS]
-        lines.append([f"{_SAID[way]}{late}", *map(_time, found), *map(_asked, found)])
+        cells = [rows.get(pattern) for pattern in PATTERNS]
+        lines.append([f"{_SAID[way]}{late}", *map(_time, cells), *map(_asked, cells)])
     asked = ", ".join(
         f"{row.turns[0].reads} reads and {row.turns[0].seeks} seeks ({PATTERNS[pattern]})"
         for pattern, row in by_key.get(("python_file", None), {}).items()
@@ -220,9 +220,9 @@ def remote(result: RemoteResult) -> str:
         f"One video of {result.frames:,} frames, {result.file_bytes / 1e6:.0f} MB, H.264, "
         f"1280×720; median of {result.provenance.configuration['repeats']} turns, each in a "
         "process of its own, from opening on. A server on the loopback waits so long before each "
-        "answer; its bandwidth is not limited. The frames of all ways are the same. Of a Python "
-        f"file FFmpeg asks {asked}. Other work took {max(others, default=0):.0%} of the CPU time "
-        f"in the worst turn. {machine(result)}"
+        "answer; its bandwidth is not limited. The frames of all variants are the same. Of a "
+        f"Python file FFmpeg asks {asked}. Other work took {max(others, default=0):.0%} of the CPU "
+        f"time in the worst turn. {machine(result)}"
     )
     return f"{table(header, lines)}\n\n{notes}"
 
@@ -236,8 +236,8 @@ def _time(row: RemoteRow | None) -> str:
 def _asked(row: RemoteRow | None) -> str:
     if row is None or row.latency_ms is None or not row.turns:
         return ""
-    requests = median(each.requests for each in row.turns)
-    sent = median(each.sent_bytes for each in row.turns)
+    requests = median(turn.requests for turn in row.turns)
+    sent = median(turn.sent_bytes for turn in row.turns)
     return f"{requests:.0f}, {sent / 1e6:.1f}"
 
 

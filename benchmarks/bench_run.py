@@ -45,13 +45,9 @@ TIMES = 8
 
 
 def measure(
-    *,
-    media: Path = DEFAULT_ROOT,
-    count: int = 4,
-    repeats: int = 5,
-    workers: int = kit.CORES,
+    *, media: Path = DEFAULT_ROOT, count: int = 4, repeats: int = 5, workers: int = kit.CORES
 ) -> Iterator[TimedResult]:
-    """Prove and time all ways on one kind of media after the other.
+    """Prove and time all variants on one kind of media after the other.
 
     Args:
         media: their folder
@@ -73,7 +69,7 @@ def measure(
 
 
 def text(result: TimedResult) -> str:
-    """Return a line for each way: its speed, and its share of the speed of reading."""
+    """Return a line for each variant: its speed, and its share of the speed of reading."""
     lines = []
     for row in result.rows:
         reading = result.row("read_frames", row.kind)

@@ -96,7 +96,7 @@ def scaling(result: TimedResult) -> str:
         "of so many different files that do not fit it were not measured.",
         f"{others(result.rows)} {machine(result)}",
     ]
-    if not all(each.is_filled for row in result.rows for each in row.repeats):
+    if not all(repeat.is_filled for row in result.rows for repeat in row.repeats):
         notes.insert(
             1,
             "\\*: still filling its window, in which every GOP is met for the first time, so "

@@ -26,7 +26,7 @@ def sequential(result: TimedResult) -> str:
     """One line per library, the quickest on the first kind of media on top."""
     said = result.provenance.configuration
     notes = [
-        f"Median of {said['repeats']} interleaved rounds (lowest–highest), each library in its own "
+        f"Median of {said['repeats']} interleaved rounds (min–max), each library in its own "
         f"process on the same {said['workers']} cores; *of the limit* is the median of the ratios "
         "within a round.",
         markdown.media(result),

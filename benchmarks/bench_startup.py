@@ -85,7 +85,7 @@ def startup(result: TimedResult) -> str:
         "what": lambda row: f"`{row.name}`",
         "time": lambda row: f"{spread([1e3 * s for s in row.values('wall_seconds')], '.1f')} ms",
     }
-    return rendered(result.rows, columns, f"Median (lowest–highest). {machine(result)}")
+    return rendered(result.rows, columns, f"Median (min–max). {machine(result)}")
 
 
 BENCHMARK = Benchmark("startup", __doc__, measure, startup)

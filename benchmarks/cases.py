@@ -82,9 +82,9 @@ def random_frames(
         return {"versions": versions(adapter.PACKAGES)}
     # Decoding comes in waves as long as the look-ahead: every repeat begins at the same place of
     # them, and lasts for one at least.
-    found = steady(delivery, seconds, least_frames=delivery.warm_up)
+    repeat = steady(delivery, seconds, least_frames=delivery.warm_up)
     peak = peak_rss_bytes()
-    return {**found, "memory_bytes": peak - rss_before, "peak_rss_bytes": peak}
+    return {**repeat, "memory_bytes": peak - rss_before, "peak_rss_bytes": peak}
 
 
 def task_of(

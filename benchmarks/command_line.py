@@ -20,10 +20,7 @@ def call(function: Callable[..., T], about: str, words: Sequence[str] | None = N
 
 
 def parse(
-    function: Callable[..., Any],
-    about: str,
-    words: Sequence[str] | None = None,
-    **more: Any,
+    function: Callable[..., Any], about: str, words: Sequence[str] | None = None, **more: Any
 ) -> dict[str, Any]:
     """Return the arguments of a function that a command line says, by default this process's.
 
@@ -59,8 +56,8 @@ def parse(
             arguments = _arguments(parameter, is_word=is_word)
             names = [name] if is_word else [f"--{name.replace('_', '-')}"]
             parser.add_argument(*names, help=helps.get(name), **arguments)
-    found = vars(parser.parse_args(words))
-    return {name: tuple(v) if isinstance(v, list) else v for name, v in found.items()}
+    options = vars(parser.parse_args(words))
+    return {name: tuple(v) if isinstance(v, list) else v for name, v in options.items()}
 
 
 def _arguments(parameter: Parameter, *, is_word: bool) -> dict[str, Any]:

@@ -45,11 +45,11 @@ def main() -> None:
     model.eval()
     with torch.inference_mode():
         for number, video in enumerate(videos):
-            frames, found = frames_of(Path(video), int(rate)), []
+            frames, features = frames_of(Path(video), int(rate)), []
             while batch := list(islice(frames, batch_size)):
                 pictures = torch.stack(batch) if batch_size > 1 else batch[0].unsqueeze(0)
-                found.append(model(TRANSFORM(pictures)).numpy())
-            np.save(Path(out) / f"{number:03d}.npy", np.concatenate(found))
+                features.append(model(TRANSFORM(pictures)).numpy())
+            np.save(Path(out) / f"{number:03d}.npy", np.concatenate(features))
 
 
 def wanted_frames(video: Path, rate: int) -> Iterator[torch.Tensor]:

@@ -126,15 +126,15 @@ def load(
         index_store=None if store is None else IndexStore(Path(store)),
         **options,
     ) as loader:
-        found: dict[str, Any] = {"open_seconds": perf_counter() - began}
+        figures: dict[str, Any] = {"open_seconds": perf_counter() - began}
         if seconds is None:
-            return found
+            return figures
 
         def batches() -> Iterator[Sized]:
             nonlocal open_files
             for batch in chain.from_iterable(repeat(loader)):
-                if has_checksum and "checksum" not in found:
-                    found["checksum"] = zlib.crc32(batch.frames.numpy().tobytes())
+                if has_checksum and "checksum" not in figures:
+                    figures["checksum"] = zlib.crc32(batch.frames.numpy().tobytes())
                 if counts_files:
                     open_files = max(open_files, process.num_fds())
                 yield batch
@@ -146,12 +146,12 @@ def load(
             return {**counts, **asked}
 
         delivery = Delivery(batches(), loader.lookahead, count)
-        found |= steady(delivery, seconds, warm_up_seconds=warm_up_seconds)
+        figures |= steady(delivery, seconds, warm_up_seconds=warm_up_seconds)
         if counts_files:
-            found["open_files"] = open_files - files_before
-        found["memory_bytes"] = peak_rss_bytes() - rss_before
+            figures["open_files"] = open_files - files_before
+        figures["memory_bytes"] = peak_rss_bytes() - rss_before
         assert bool(loader.statistics.frames_decoded) == decodes
-    return found
+    return figures
 
 
 def decode_nothing() -> None:
@@ -230,9 +230,9 @@ class SlowFile(io.RawIOBase):
             self._first, self._block = first, self._file.read(BLOCK_BYTES)
             self._network.fetch(len(self._block))
         start = self._at - first
-        found = self._block[start:] if count < 0 else self._block[start : start + count]
-        self._at += len(found)
-        return found
+        figures = self._block[start:] if count < 0 else self._block[start : start + count]
+        self._at += len(figures)
+        return figures
 
     def close(self) -> None:
         self._file.close()

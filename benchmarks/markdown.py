@@ -70,11 +70,11 @@ def machine_of(made: Provenance) -> str:
 
 def others(rows: Iterable[Timed]) -> str:
     """How quiet the machine was."""
-    found = [share for row in rows for share in row.values("others_share")]
-    disturbed = sum(share > DISTURBED for share in found)
+    values = [share for row in rows for share in row.values("others_share")]
+    disturbed = sum(share > DISTURBED for share in values)
     return (
         f"Other work took more than {DISTURBED:.0%} of the CPU time in {disturbed} of "
-        f"{len(found)} runs, {max(found, default=0):.0%} in the worst."
+        f"{len(values)} runs, {max(values, default=0):.0%} in the worst."
     )
 
 
@@ -97,8 +97,8 @@ def size(result: Result) -> str:
 
 def versions(rows: Iterable[Row]) -> str:
     """Of what was compared, each set once."""
-    found = [", ".join(f"{name} {said}" for name, said in row.versions.items()) for row in rows]
-    return f"{'; '.join(dict.fromkeys(filter(None, found)))}."
+    values = [", ".join(f"{name} {said}" for name, said in row.versions.items()) for row in rows]
+    return f"{'; '.join(dict.fromkeys(filter(None, values)))}."
 
 
 def with_notes(head: Sequence[str], lines: Iterable[Sequence[str]], notes: Sequence[str]) -> str:
@@ -148,7 +148,7 @@ def comparison(
         cpu = [
             f"{median(ms):.{digits}f}" for row in sound if (ms := row.values("cpu_ms_per_frame"))
         ]
-        peak = max((each for row in sound for each in peaks(row)), default=0)
+        peak = max((peak for row in sound for peak in peaks(row)), default=0)
         shown = f"{peak / 2**20:,.0f} MiB" if peak else ""
         cells[-1] += [" / ".join(decoded), " / ".join(cpu), shown]
     return table(header, cells)
@@ -167,5 +167,5 @@ def quickest_first(lines: Sequence[list[Row]]) -> list[list[Row]]:
 
 def difference(result: TimedResult) -> float:
     """The greatest mean difference of any frame from the reference's."""
-    found = [row.equality.max_mean_difference for row in result.rows if row.equality]
-    return max(found, default=0)
+    values = [row.equality.max_mean_difference for row in result.rows if row.equality]
+    return max(values, default=0)

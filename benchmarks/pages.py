@@ -189,12 +189,12 @@ def generated(root: Path, results: Path) -> dict[Path, str]:
     texts: dict[str, str] = {}
     for name, page, draw, names in BLOCKS:
         needed = names.split()
-        found = [load(results, each.rstrip("?")) for each in needed]
-        if all(each or need.endswith("?") for each, need in zip(found, needed, strict=True)):
+        results_read = [load(results, need.rstrip("?")) for need in needed]
+        if all(each or need.endswith("?") for each, need in zip(results_read, needed, strict=True)):
             if isinstance(draw, str):
                 draw = resolve_name(f"benchmarks.{draw}")
             text = texts.get(page) or (root / page).read_text("utf-8")
-            texts[page] = replace_block(text, name, draw(*found))
+            texts[page] = replace_block(text, name, draw(*results_read))
     return files | {root / page: text for page, text in texts.items()}
 
 
@@ -222,8 +222,8 @@ def load(results: Path, name: str) -> Any:
 
 def _charts(results: Path) -> Iterator[tuple[Path, str]]:
     for name, names in (("sequential", NAMES), ("random_frames", CHARTED)):
-        if found := load(results, name):
-            lines = by_name(found)
+        if results_read := load(results, name):
+            lines = by_name(results_read)
             if name == "sequential":
                 lines = quickest_first(lines)
             for theme in THEMES:

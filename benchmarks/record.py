@@ -138,12 +138,12 @@ class Timed(Tried):
     @property
     def missing(self) -> str:
         """Why a table has no figures of it; empty where it has."""
-        return super().missing or ("" if self.repeats else "not timed")
+        return super().missing or ("" if self.repeats else "skipped")
 
     def values(self, name: str) -> list[float]:
         """Return a field of all repeats that tell it."""
-        found = [getattr(each, name) for each in self.repeats]
-        return [value for value in found if value is not None]
+        figures = [getattr(repeat, name) for repeat in self.repeats]
+        return [value for value in figures if value is not None]
 
     def timed(self, *repeats: Repeat) -> Self:
         """Return it with more repeats."""
@@ -196,9 +196,9 @@ class Row(Timed):
         """The last repeat, or how equal its frames are."""
         if self.repeats or not self.equality:
             return super().progress
-        found = self.equality
-        right = "equal" if found.holds else f"{found.missing} missing and {found.wrong} wrong"
-        return f"{found.frames} frames, {right}"
+        figures = self.equality
+        right = "equal" if figures.holds else f"{figures.missing} missing and {figures.wrong} wrong"
+        return f"{figures.frames} frames, {right}"
 
     @property
     def speed(self) -> float:
@@ -208,7 +208,7 @@ class Row(Timed):
     @property
     def amplification(self) -> float | None:
         """Frames decoded per frame delivered, over all repeats; None where it does not tell."""
-        frames = sum(each.frames for each in self.repeats if each.decoded is not None)
+        frames = sum(repeat.frames for repeat in self.repeats if repeat.decoded is not None)
         return sum(self.values("decoded")) / frames if frames else None
 
 
@@ -256,15 +256,15 @@ class TimedResult(Result):
         """
         if not path.is_file():
             return self
-        found = self.load(path)
-        then, now = _conditions(found), _conditions(self)
+        figures = self.load(path)
+        then, now = _conditions(figures), _conditions(self)
         differ = [name for name in now if then[name] != now[name]]
         if differ:
             raise ValueError(
                 f"{path} was measured under other conditions ({', '.join(differ)}); "
                 "begin anew, without --resume, or name another --out"
             )
-        return found
+        return figures
 
 
 def origin(**parameters: object) -> Provenance:

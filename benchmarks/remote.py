@@ -1,4 +1,4 @@
-"""Videos that do not lie on the machine: a store of objects, and the ways to a video's bytes.
+"""Videos that do not lie on the machine: a store of objects, and the variants to a video's bytes.
 
 The store is one folder over HTTP with ranges, each answer as late as it would be.
 """

@@ -285,7 +285,7 @@ class _Client:
         self.refused = 0
         self._page = page
         self._is_over = threading.Event()
-        self._threads = [threading.Thread(target=each) for each in (self._look, self._ask)]
+        self._threads = [threading.Thread(target=task) for task in (self._look, self._ask)]
 
     def __enter__(self) -> "_Client":
         for thread in self._threads:

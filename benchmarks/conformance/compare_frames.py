@@ -31,7 +31,7 @@ Outcome = Literal["right", "wrong", "refused_with", "refused_without"]
 
 @dataclass(eq=False)
 class Tally:
-    """What one way made of the frames it was asked for."""
+    """What one variant made of the frames it was asked for."""
 
     counts: Counter[str] = field(default_factory=Counter)
     """Fields of a verdict."""
@@ -61,7 +61,7 @@ class Tally:
 
 
 class Judge:
-    """Counts what one way gives for the frames of an index."""
+    """Counts what one variant gives for the frames of an index."""
 
     def __init__(self, reference: Reference, index_pts: _Times) -> None:
         self.reference = reference
@@ -75,7 +75,7 @@ class Judge:
     @property
     def loose(self) -> int:
         """How many frames of the index may be more than one of the plain decode."""
-        return sum(len(each) > 1 for each in self._ranges)
+        return sum(len(frame_range) > 1 for frame_range in self._ranges)
 
     @property
     def lacking(self) -> list[int]:

@@ -28,14 +28,7 @@ from benchmarks.conformance.compare_frames import Judge, run_job
 from benchmarks.conformance.plain import NoVideoError, plain_decode
 from benchmarks.conformance.process import Ask, Ended, Request, answers_of, ask_worker
 from benchmarks.conformance.reference import Reference
-from benchmarks.conformance.verdict import (
-    HEADRACE,
-    JOBS,
-    PASS,
-    DrawCount,
-    DrawRow,
-    DrawsResult,
-)
+from benchmarks.conformance.verdict import HEADRACE, JOBS, PASS, DrawCount, DrawRow, DrawsResult
 from benchmarks.conformance.ways import judge_reading
 from benchmarks.record import RESULTS, origin
 from headrace.decode.index_store import IndexStore
@@ -98,13 +91,13 @@ def main(
 
 def chosen(count: int, seed: int, *, codec: str | None, is_damaged: bool) -> list[int]:
     """Return the first numbers whose draws are of a codec, and damaged, where that is asked for."""
-    found = (
+    answer = (
         number
         for number in range(_MOST_DRAWS)
         for draw in [drawn(seed, number)]
         if codec in (None, draw.clip.codec) and (draw.is_damaged or not is_damaged)
     )
-    return list(islice(found, count))
+    return list(islice(answer, count))
 
 
 def judged(
@@ -123,12 +116,12 @@ def judged(
             asked={"seed": seed, "folder": "" if keep is None else str(keep.resolve())},
             limit_seconds=limit_seconds,
         )
-        for number, found in answers_of(request, ask):
-            if isinstance(found, Ended):
+        for number, answer in answers_of(request, ask):
+            if isinstance(answer, Ended):
                 row = row_of(drawn(seed, number), number)
-                yield row.model_copy(update={"verdicts": (found.verdict(HEADRACE, JOBS),)})
+                yield row.model_copy(update={"verdicts": (answer.verdict(HEADRACE, JOBS),)})
             else:
-                yield DrawRow.model_validate(found)
+                yield DrawRow.model_validate(answer)
 
 
 def drawn(seed: int, number: int) -> Draw:
@@ -189,8 +182,8 @@ def random_jobs(reference: Reference, random: Random) -> list[DecodeJob]:
         wanted.append(set(range(keyframe - random.randint(1, 6), keyframe + random.randint(1, 6))))
         wanted.append({start + random.randrange(40) for _ in range(4)})
     random.shuffle(wanted)
-    inside = [sorted(each & set(range(count))) for each in wanted]
-    return [DecodeJob(tuple(each), goes_on=random.random() < 0.5) for each in inside if each]
+    inside = [sorted(frames & set(range(count))) for frames in wanted]
+    return [DecodeJob(tuple(frames), goes_on=random.random() < 0.5) for frames in inside if frames]
 
 
 def _read(index: StreamIndex, judge: Judge, *, jobs: Sequence[DecodeJob] | None) -> None:
@@ -223,9 +216,9 @@ def _words(count: DrawCount) -> str:
 
 def _line(row: DrawRow) -> str:
     parts = [
-        f"{each.way}: {each.kind}, {each.wrong} wrong and {each.refused_without} refused of "
-        f"{each.frames} ({'; '.join(each.examples[:2]) or each.reason})"
-        for each in row.verdicts
+        f"{verdict.way}: {verdict.kind}, {verdict.wrong} wrong and {verdict.refused_without} "
+        f"refused of {verdict.frames} ({'; '.join(verdict.examples[:2]) or verdict.reason})"
+        for verdict in row.verdicts
     ]
     facts = f"{row.frames} frames, {row.complaints} complaints"
     return f"--only {row.number}: {row.name} ({facts}): {row.not_made}{' | '.join(parts)}"

@@ -56,7 +56,7 @@ def _conform(name: str, path: Path, plan: Plan, folder: str, ask: Ask) -> tuple[
         return answers_of(request, ask)
 
     row: dict[str, Any] = {"name": name, "bytes": path.stat().st_size, "state": "read"}
-    parties = {HEADRACE: plan.ways, **{each: ["seek"] for each in plan.libraries}}
+    parties = {HEADRACE: plan.ways, **{library: ["seek"] for library in plan.libraries}}
     *_, (_, plain) = asked(REFERENCE, [REFERENCE])
     if isinstance(plain, Ended):
         state = "failed" if plain.ending == "traceback" else plain.ending
@@ -69,13 +69,13 @@ def _conform(name: str, path: Path, plan: Plan, folder: str, ask: Ask) -> tuple[
     verdicts: list[Verdict] = []
     about: Versions = {}
     for party, ways in parties.items():
-        for way, found in asked(party, ways):
-            if isinstance(found, Ended):
-                verdicts.append(found.verdict(party, way))
+        for way, answer in asked(party, ways):
+            if isinstance(answer, Ended):
+                verdicts.append(answer.verdict(party, way))
             else:
-                verdicts.append(Verdict(**found["verdict"]))
-                row |= found["row"]
-                about[party] = found["versions"]
+                verdicts.append(Verdict(**answer["verdict"]))
+                row |= answer["row"]
+                about[party] = answer["versions"]
     # A record names files, not the places where they lie.
     text = FileRow(**row, verdicts=tuple(verdicts)).model_dump_json()
     for place in (f"file:{path.parent}/", f"{path.parent}/", f"{ROOT}/"):
@@ -86,7 +86,8 @@ def _conform(name: str, path: Path, plan: Plan, folder: str, ask: Ask) -> tuple[
 def answer(
     way: str, *, party: str, path: str, folder: str, seconds: float, plan: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return fields of the file's row, and the verdict of one way with the versions of its party.
+    """Return fields of the file's row, and the verdict of one variant with the versions of its
+    party.
 
     Args:
         way: Of headrace; others have one.

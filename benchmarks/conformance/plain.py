@@ -1,4 +1,5 @@
-"""A plain linear decode, with no part of the engine but its converter: the reference of all ways.
+"""A plain linear decode, with no part of the engine but its converter: the reference of all
+variants.
 
 One thread, the decoder's own defaults, packet after packet from the first to the last. A packet
 that cannot be decoded is a complaint, and reading goes on.
@@ -246,7 +247,7 @@ class _Decoding:
             ]
         complaint = None
         try:
-            own, *small = (each.convert(frame, None) for each in self._converters)
+            own, *small = (converter.convert(frame, None) for converter in self._converters)
             height, width = own.shape[:2]
             shrunk = thumbnail(own) if small else _NOTHING
         except DecodeError as error:

@@ -112,18 +112,18 @@ class Reference:
 
     def save(self, path: Path) -> None:
         """Write it for `load`."""
-        kept = {each.name: getattr(self, each.name) for each in fields(self)}
+        kept = {field.name: getattr(self, field.name) for field in fields(self)}
         np.savez(path, **{**kept, "orientation": np.array(astuple(self.orientation))})
 
     @classmethod
     def load(cls, path: Path) -> "Reference":
         """Read what `save` wrote."""
         with np.load(path) as stored:
-            found: dict[str, Any] = dict(stored)
-        simple = {name: found[name].tolist() for name in ("is_whole", "container", "codec")}
-        pairs = {name: tuple(found[name].tolist()) for name in ("lines", "size")}
-        orientation = Orientation(*found["orientation"].tolist())
-        return cls(**{**found, **simple, **pairs, "orientation": orientation})
+            arrays: dict[str, Any] = dict(stored)
+        simple = {name: arrays[name].tolist() for name in ("is_whole", "container", "codec")}
+        pairs = {name: tuple(arrays[name].tolist()) for name in ("lines", "size")}
+        orientation = Orientation(*arrays["orientation"].tolist())
+        return cls(**{**arrays, **simple, **pairs, "orientation": orientation})
 
 
 def digest(picture: NDArray[np.uint8]) -> str:

@@ -10,13 +10,7 @@ from headrace.profiling.provenance import Provenance, Record
 Ending = Literal["done", "traceback", "hang", "crash"]
 """How the process of a way ended."""
 Kind = Literal[
-    "right",
-    "wrong",
-    "refused with complaint",
-    "refused without",
-    "traceback",
-    "hang",
-    "crash",
+    "right", "wrong", "refused with complaint", "refused without", "traceback", "hang", "crash"
 ]
 """What a way made of a file, by the worst that happened."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -32,7 +26,7 @@ HEADRACE = "headrace"
 WAYS = ("seek", "plan", "clip", "order", "order-2")
 """Of headrace: see `benchmarks.conformance.ways`; the last on two threads."""
 JOBS, PASS = "jobs", "one pass"
-"""The two ways of files drawn at random: jobs in random order on one decoder, all frames in one
+"""The two variants of files drawn at random: jobs in random order on one decoder, all frames in one
 job."""
 
 
@@ -56,7 +50,7 @@ class Plan:
 
 
 class Verdict(Record):
-    """What one party made of one file in one way; frames that come twice count twice."""
+    """What one party made of one file in one variant; frames that come twice count twice."""
 
     party: str
     """`headrace`, or the library."""
@@ -98,7 +92,7 @@ FileState = Literal["read", "no video", "hang", "crash", "failed"]
 
 
 class FileRow(Record):
-    """One file: what it is, what FFmpeg says of it, and a verdict for each way."""
+    """One file: what it is, what FFmpeg says of it, and a verdict for each variant."""
 
     name: str
     bytes: int
@@ -129,7 +123,7 @@ class FileRow(Record):
 
     def of(self, party: str) -> list[Verdict]:
         """Return the verdicts of one party."""
-        return [each for each in self.verdicts if each.party == party]
+        return [verdict for verdict in self.verdicts if verdict.party == party]
 
 
 class Counts(Record):
@@ -151,10 +145,10 @@ class Counts(Record):
         worst = [max((v.kind for v in file), key=_WORSE.index, default="right") for file in files]
         return {
             "files": {kind: worst.count(kind) for kind in KINDS},
-            "frames": sum(each.frames for each in verdicts),
-            "wrong": sum(each.wrong for each in verdicts),
-            "refused_with": sum(each.refused_with for each in verdicts),
-            "refused_without": sum(each.refused_without for each in verdicts),
+            "frames": sum(verdict.frames for verdict in verdicts),
+            "wrong": sum(verdict.wrong for verdict in verdicts),
+            "refused_with": sum(verdict.refused_with for verdict in verdicts),
+            "refused_without": sum(verdict.refused_without for verdict in verdicts),
         }
 
 
@@ -176,12 +170,12 @@ class ConformanceResult(Result):
     @property
     def is_met(self) -> bool:
         """Whether headrace did nothing that it must never do."""
-        ours = [each for row in self.rows for each in row.of(HEADRACE)]
-        return not any(each.kind in FAULTS for each in ours)
+        ours = [verdict for row in self.rows for verdict in row.of(HEADRACE)]
+        return not any(verdict.kind in FAULTS for verdict in ours)
 
 
 def summarise(rows: Iterable[FileRow]) -> tuple[Count, ...]:
-    """Count, for each way in the order in which they first occur."""
+    """Count, for each variant in the order in which they first occur."""
     ways: dict[tuple[str, str], list[list[Verdict]]] = {}
     for row in rows:
         for verdict in row.verdicts:
@@ -193,7 +187,7 @@ def summarise(rows: Iterable[FileRow]) -> tuple[Count, ...]:
 
 
 class DrawRow(Record):
-    """One file: what was drawn, and what each way made of it."""
+    """One file: what was drawn, and what each variant made of it."""
 
     number: int
     """With the seed it makes the same file again: `--only`."""
@@ -212,7 +206,7 @@ class DrawRow(Record):
     @property
     def is_fault(self) -> bool:
         """Whether headrace does what it must never do."""
-        return any(each.kind in FAULTS for each in self.verdicts)
+        return any(verdict.kind in FAULTS for verdict in self.verdicts)
 
 
 class DrawCount(Counts):
@@ -292,7 +286,7 @@ def render(result: ConformanceResult) -> str:
 
 def _table(counts: Sequence[Count]) -> str:
     header = [
-        "way",
+        "variant",
         *(_TITLES.get(kind, kind) for kind in KINDS),
         "frames",
         "of these wrong",
@@ -330,7 +324,7 @@ def _not_right(rows: Sequence[FileRow], party: str) -> Iterator[str]:
     """One line for each file, those first that are a fault of the party's."""
     lines: list[tuple[bool, str]] = []
     for row in rows:
-        bad = [each for each in row.of(party) if each.kind != "right"]
+        bad = [verdict for verdict in row.of(party) if verdict.kind != "right"]
         if not bad:
             continue
         is_fault = any(each.kind in FAULTS for each in bad)
@@ -343,10 +337,10 @@ def _not_right(rows: Sequence[FileRow], party: str) -> Iterator[str]:
         reasons = f" — {reason}" if reason else ""
         lines.append((is_fault, f"  {row.name} ({facts}): {what}{reasons}{says}"))
     for is_fault in (True, False):
-        found = [line for fault, line in lines if fault is is_fault]
-        if found:
+        sentences = [line for fault, line in lines if fault is is_fault]
+        if sentences:
             yield "not right:" if is_fault else "refused where FFmpeg complains too:"
-            yield from found
+            yield from sentences
 
 
 def _words(verdict: Verdict) -> str:

@@ -1,4 +1,4 @@
-"""The ways to the frames of one file that headrace has: by seek, by plan, by clip, in order."""
+"""The variants to the frames of one file that headrace has: by seek, by plan, by clip, in order."""
 
 import traceback
 from collections.abc import Callable
@@ -39,7 +39,7 @@ class Task:
     path: Path
     plan: Plan
     seconds: float
-    """After which each way stops by itself, with what it has compared."""
+    """After which each variant stops by itself, with what it has compared."""
     store: IndexStore
     """Where the index is kept: empty at first, so that no way knows what another found out."""
 

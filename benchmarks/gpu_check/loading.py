@@ -29,7 +29,7 @@ from headrace.measuring.interleaved import MedianRange, grouped, interleave
 _PEER: Final = 2481.54
 """Frames per second of camera streams that the example of accvlab.on_demand_video_decoder reports
 on one A100 (docs/benchmarks.md); the aim is twice as many."""
-_HEADS: Final = ("decoded by", "frames/s", "slowest", "fastest", "ms a frame")
+_HEADS: Final = ("decoded by", "frames/s", "slowest", "fastest", "ms/frame")
 
 Opener = Callable[[DecoderConfig], AbstractContextManager[Any]]
 """What decodes -> the loader."""
@@ -139,16 +139,14 @@ def main(
         if differs is not None:
             sys.exit(f"batch {differs} of {name} differs from the CPU's: nothing was timed")
     turns = interleave(
-        [*named],
-        lambda name: (name, *rate(open_one, named[name], seconds)),
-        repeats=repeats,
+        [*named], lambda name: (name, *rate(open_one, named[name], seconds)), repeats=repeats
     )
     shared = next((by for *_, by in reversed(turns) if by is not None), None)
     spreads = {
         name: MedianRange.of([speed for _, speed, _ in found])
         for name, found in grouped(turns, lambda turn: turn[0]).items()
     }
-    cpu, *others = (each.median for each in spreads.values())
+    cpu, *others = (spread.median for spread in spreads.values())
     faster = ", ".join(
         f"{name} is {other / cpu:.2f}" for name, other in zip([*named][1:], others, strict=True)
     )

@@ -34,7 +34,7 @@ _SIZE = (288, 512)
 def facts(made: Provenance, *, is_rehearsal: bool) -> dict[str, Any]:
     """Return what is missing here and why, and a table of both."""
     missing = {} if is_rehearsal else _missing_hardware() | _missing_library()
-    known = {f"bench {each.name}" for each in BENCHMARKS}
+    known = {f"bench {benchmark.name}" for benchmark in BENCHMARKS}
     benches: tuple[Need, ...] = ("bench decode", "bench transfer")
     missing |= {name: f"this headrace has no {name}" for name in benches if name not in known}
     rows = [

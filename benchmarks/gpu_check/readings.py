@@ -28,15 +28,15 @@ def last_line(ended: Ended) -> Any:
 
 def report(ended: Ended) -> Reading:
     """Read what a program of this folder prints: `said`, `heads` and `rows`."""
-    found = last_line(ended)
-    said, heads, rows = (found.pop(name) for name in ("said", "heads", "rows"))
+    facts = last_line(ended)
+    said, heads, rows = (facts.pop(name) for name in ("said", "heads", "rows"))
     rows = tuple(tuple(map(str, row)) for row in rows)
-    return Reading(said=said, heads=tuple(heads), rows=rows, found=found)
+    return Reading(said=said, heads=tuple(heads), rows=rows, found=facts)
 
 
 def bench(ended: Ended, *, name: str) -> Reading:
     """Read `headrace bench NAME --json`: its answer and its table."""
-    (benchmark,) = (each for each in BENCHMARKS if each.name == name)
+    (benchmark,) = (benchmark for benchmark in BENCHMARKS if benchmark.name == name)
     try:
         record = benchmark.record.model_validate_json(ended.stdout)
     except ValueError as error:
@@ -63,11 +63,11 @@ def tests(ended: Ended, *, junit: Path) -> Reading:
 def inference(ended: Ended, *, out: Path, plain: Path | None) -> Reading:
     """Read a run: complete, and its predictions those of the `plain` run."""
     session = _session(ended)
-    found = _predictions(out)
-    said = f"{len(found)} predictions, {session.wall_seconds:.2f} s"
+    predictions = _predictions(out)
+    said = f"{len(predictions)} predictions, {session.wall_seconds:.2f} s"
     if plain is None:
         return Reading(said=said)
-    apart = _apart(found, _predictions(plain))
+    apart = _apart(predictions, _predictions(plain))
     return Reading(said=f"{said}; confidences at most {apart:.2%} off the plain run's")
 
 
@@ -75,12 +75,12 @@ def traced(ended: Ended, *, out: Path, copies: bool) -> Reading:
     """Read a run with a trace: complete, and the trace shows `copies` or none."""
     _session(ended)
     try:
-        found = overlap_in_file(out / NAME)
+        overlap = overlap_in_file(out / NAME)
     except (OSError, ValueError) as error:
         raise UnreadError(f"it left no trace: {error}") from error
-    if bool(found.copies) != copies:
-        raise UnreadError(f"in its trace {found}")
-    return Reading(said=str(found))
+    if bool(overlap.copies) != copies:
+        raise UnreadError(f"in its trace {overlap}")
+    return Reading(said=str(overlap))
 
 
 def training(ended: Ended, *, out: Path) -> Reading:
@@ -117,23 +117,23 @@ def _predictions(out: Path) -> list[dict[str, Any]]:
         lines = (out / "predictions.jsonl").read_text("utf-8").splitlines()
     except OSError as error:
         raise UnreadError(f"there are no predictions in {out.name}: {error.strerror}") from error
-    found = [json.loads(line) for line in lines]
-    if not found:
+    predictions = [json.loads(line) for line in lines]
+    if not predictions:
         raise UnreadError(f"there are no predictions in {out.name}")
-    return found
+    return predictions
 
 
-def _apart(found: list[dict[str, Any]], plain: list[dict[str, Any]]) -> float:
+def _apart(predictions: list[dict[str, Any]], plain: list[dict[str, Any]]) -> float:
     """Return the largest share by which a confidence differs; frames must be the same."""
-    if _frames(found) != _frames(plain):
-        raise UnreadError(f"{len(found)} predictions are of other frames than run:plain's")
-    pairs = zip(found, plain, strict=True)
+    if _frames(predictions) != _frames(plain):
+        raise UnreadError(f"{len(predictions)} predictions are of other frames than run:plain's")
+    pairs = zip(predictions, plain, strict=True)
     apart = [abs(ours["confidence"] / theirs["confidence"] - 1) for ours, theirs in pairs]
-    most = max(math.inf if math.isnan(each) else each for each in apart)
+    most = max(math.inf if math.isnan(difference) else difference for difference in apart)
     if most > _APART:
         raise UnreadError(f"a confidence is {most:.1%} off run:plain's, {_APART:.0%} is allowed")
     return most
 
 
 def _frames(predictions: Iterable[dict[str, Any]]) -> list[tuple[int, int]]:
-    return [(each["index"], each["pts"]) for each in predictions]
+    return [(prediction["index"], prediction["pts"]) for prediction in predictions]

@@ -194,7 +194,7 @@ def _table(row: StepRow) -> Iterator[str]:
 
 def _counted(result: GpuCheckResult) -> Iterator[str]:
     outcomes = [row.outcome for row in result.rows]
-    counts = {each: outcomes.count(each) for each in dict.fromkeys(outcomes)}
+    counts = {outcome: outcomes.count(outcome) for outcome in dict.fromkeys(outcomes)}
     said = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
     yield f"{len(outcomes)} steps: {said or 'none'}"
     for outcome in ("failed", "too long", "interrupted", "not run"):

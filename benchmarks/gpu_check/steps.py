@@ -93,10 +93,7 @@ _SCALES: Final = {
         "--seconds 2 --batch-size 128 --size 256 256",
         "--seconds 0.3 --batch-size 4 --size 96 96",
     ),
-    "loaded": (
-        "--gpu 0",
-        "--batch-size 4 --batches 3 --repeats 1 --seconds 0.3 --size 96 160",
-    ),
+    "loaded": ("--gpu 0", "--batch-size 4 --batches 3 --repeats 1 --seconds 0.3 --size 96 160"),
     "traced": ("--gpu 0", "--batches 3"),
     "run": ("--batch-size 16 --max-steps 12", "--batch-size 8 --max-steps 3"),
     "live": ("--seconds 2 --steps 8 --p95-ms 100", "--seconds 1 --steps 1 --p95-ms 1000"),

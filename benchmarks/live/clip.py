@@ -15,15 +15,7 @@ from numpy.typing import NDArray
 
 from benchmarks.command_line import call
 from benchmarks.equality import Pictures, shrink
-from benchmarks.media import (
-    DEFAULT_ROOT,
-    FRAME_RATE,
-    HEIGHT,
-    WIDTH,
-    encode,
-    pictures,
-    shots,
-)
+from benchmarks.media import DEFAULT_ROOT, FRAME_RATE, HEIGHT, WIDTH, encode, pictures, shots
 from headrace.testing.synth_pixels import read_number
 from headrace.video.frame_barcode import DARK, LIGHT, blocks_of, grid_of
 

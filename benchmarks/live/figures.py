@@ -74,16 +74,12 @@ class Part(Record):
         """Return the share of others over the times of several processes."""
         if not meters:
             return None
-        total = {name: sum(each[name] for each in meters) for name in meters[0]}
+        total = {name: sum(meter[name] for meter in meters) for name in meters[0]}
         return Repeat.model_validate(total).others_share
 
     @classmethod
     def measure(
-        cls,
-        clip: Path,
-        common: Mapping[str, Any],
-        cases: Mapping[str, Mapping[str, Any]],
-        ask: Ask,
+        cls, clip: Path, common: Mapping[str, Any], cases: Mapping[str, Mapping[str, Any]], ask: Ask
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """Return the fields of any part, and what a process of its own answers for each case."""
         scale = {name: value for name, value in common.items() if name != "case"}

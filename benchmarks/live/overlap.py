@@ -8,13 +8,7 @@ from time import perf_counter
 from typing import Any
 
 from benchmarks.live.figures import Part
-from benchmarks.live.source import (
-    STAGES,
-    OneThread,
-    classifier,
-    in_threads,
-    one_after_another,
-)
+from benchmarks.live.source import STAGES, OneThread, classifier, in_threads, one_after_another
 from benchmarks.markdown import spread, with_notes
 from benchmarks.worker import Ask, Meter
 from headrace.profiling.provenance import Record
@@ -48,7 +42,7 @@ class OverlapCase(Record):
     frames: int
     cores: int
     proved_frames: int
-    """That both ways gave the same answers for, before anything was timed."""
+    """That both variants gave the same answers for, before anything was timed."""
     pairs: tuple[OverlapPair, ...]
 
     @property
@@ -96,16 +90,16 @@ def measure_overlap(
     common = {"case": "live.overlap", "frames": frames, "proved": proved, "repeats": repeats}
     fields, answers = Overlap.measure(clip, common, cases, ask)
     about = {"frames": frames, "cores": _CORES, "proved_frames": proved}
-    found = (
+    result = (
         OverlapCase(name=name, pairs=answer["pairs"], **about) for name, answer in answers.items()
     )
-    return Overlap(**fields, cases=tuple(found))
+    return Overlap(**fields, cases=tuple(result))
 
 
 def answer(
     *, clip: str, threads: int, waits: bool, frames: int, proved: int, repeats: int
 ) -> dict[str, Any]:
-    """Prove that both ways give the same answers, then time them in turn.
+    """Prove that both variants give the same answers, then time them in turn.
 
     Args:
         clip: A video, decoded by one thread as fast as it goes.
@@ -113,7 +107,7 @@ def answer(
         waits: The model computes nothing and waits, as for another device.
         frames: Timed in each repeat.
         proved: Frames whose answers are compared.
-        repeats: Of each way.
+        repeats: Of each variant.
     """
     at_least = _WAITED_SECONDS if waits else 0.0
     asked = OneThread(Path(clip)), classifier(threads=threads, at_least=at_least, waits=waits)
@@ -142,16 +136,18 @@ _Run = tuple[float, dict[str, float], list[Any]]
 
 def _sequential(source: OneThread, engine: ModelRunner, count: int) -> _Run:
     began = perf_counter()
-    found = list(one_after_another(source, engine, count))
-    answers = [(frame.number, _plain(split_outputs(output, 1)[0])) for frame, output, *_ in found]
-    return perf_counter() - began, _means([spent for *_, spent in found]), answers
+    result = list(one_after_another(source, engine, count))
+    answers = [(frame.number, _plain(split_outputs(output, 1)[0])) for frame, output, *_ in result]
+    return perf_counter() - began, _means([spent for *_, spent in result]), answers
 
 
 def _threaded(source: OneThread, engine: ModelRunner, count: int) -> _Run:
     began = perf_counter()
-    found = list(in_threads(source, engine, count))
-    answers = [(value.batch.views[0][-1].number, _plain(value.outputs[0])) for value, *_ in found]
-    return perf_counter() - began, _means([spent for *_, spent in found]), answers
+    result = list(in_threads(source, engine, count))
+    answers = [
+        (value.batch.views[0][-1].number, _plain(value.outputs[0])) for value, *_ in result
+    ]
+    return perf_counter() - began, _means([spent for *_, spent in result]), answers
 
 
 def _means(spent: Sequence[dict[str, int]]) -> dict[str, float]:
@@ -163,7 +159,7 @@ def _plain(output: Any) -> str:
     return repr(output) if names is None else repr((names[0], output.confidence[0]))
 
 
-def overlap(found: Overlap) -> str:
+def overlap(result: Overlap) -> str:
     head = (
         *("stages", "decode + preprocess + model, ms", "gain of threads"),
         *("sum / max of stages", "cores allow", "gain / stages' bound"),
@@ -177,17 +173,17 @@ def overlap(found: Overlap) -> str:
             f"{median(case.by_cores):.2f}",
             f"{case.share:.2f}" if case.is_of_stages else f"{case.share:.2f}*",
         )
-        for case in found.cases
+        for case in result.cases
     ]
-    pairs = len(found.cases[0].pairs) if found.cases else 0
-    bound = [case for case in found.cases if case.is_of_stages]
+    pairs = len(result.cases[0].pairs) if result.cases else 0
+    bound = [case for case in result.cases if case.is_of_stages]
     held = sum(case.share >= 0.9 for case in bound)
     notes = [
         f"One after another beside a thread for each stage, median of {pairs} pairs in turn "
-        "(lowest–highest). *Cores allow* is the cores times wall time over processor time, one "
+        "(min–max). *Cores allow* is the cores times wall time over processor time, one "
         "after another: more no threads can gain. \\*: the cores bound it, not the stages. Within "
         f"10% of the stages' bound where the cores allow it: {held} of {len(bound)}.",
-        found.where,
+        result.where,
     ]
     return with_notes(head, lines, notes)
 

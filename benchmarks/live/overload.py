@@ -41,8 +41,8 @@ class Overloaded(Part, Conserved):
     @property
     def is_memory_flat(self) -> bool:
         """It grew by less than a fiftieth."""
-        found = self.rss_bytes.after(self.warm_up_seconds)
-        return bool(found.values) and found.growth < max(found.values) / 50
+        result = self.rss_bytes.after(self.warm_up_seconds)
+        return bool(result.values) and result.growth < max(result.values) / 50
 
 
 def measure_overload(
@@ -97,32 +97,32 @@ def answer(
     ):
         for _ in flow:
             pass
-    found = flow.conserved()
-    counts = {name: getattr(found, name) for name in ("arrived", "delivered", "in_flight")}
-    counts["drops"] = {": ".join(where): count for where, count in found.dropped.items()}
+    result = flow.conserved()
+    counts = {name: getattr(result, name) for name in ("arrived", "delivered", "in_flight")}
+    counts["drops"] = {": ".join(where): count for where, count in result.dropped.items()}
     return {"ages_ms": ages_ms, "counts": counts, "rss": series, "meter": meter.read()}
 
 
-def overload(found: Overloaded) -> str:
-    memory = found.rss_bytes.after(found.warm_up_seconds)
-    age = found.age_ms
+def overload(result: Overloaded) -> str:
+    memory = result.rss_bytes.after(result.warm_up_seconds)
+    age = result.age_ms
     lines = [
         ("age of shown frames, p50", f"{age.p50:.0f} ms"),
         ("p95", "" if age.p95 is None else f"{age.p95:.0f} ms"),
         ("oldest", f"{age.worst:.0f} ms"),
-        (f"never above {found.max_staleness_ms:.0f} ms", yes(found.is_fresh)),
-        *((f"dropped, {cause}", f"{count:,}") for cause, count in sorted(found.drops.items())),
-        ("arrived = delivered + dropped + in flight", yes(found.is_conserved)),
+        (f"never above {result.max_staleness_ms:.0f} ms", yes(result.is_fresh)),
+        *((f"dropped, {cause}", f"{count:,}") for cause, count in sorted(result.drops.items())),
+        ("arrived = delivered + dropped + in flight", yes(result.is_conserved)),
         ("memory", f"{max(memory.values, default=0) / 2**20:,.0f} MiB"),
         ("its slope", f"{memory.slope * 60 / 2**20:+.2f} MiB a minute"),
-        ("flat", yes(found.is_memory_flat)),
+        ("flat", yes(result.is_memory_flat)),
     ]
     notes = [
-        f"{found.source_fps:.0f} frames/s of 720p for {found.seconds:.0f} s, paced, to a model "
-        f"that takes {found.model_ms:.0f} ms, with a largest age of {found.max_staleness_ms:.0f} "
-        f"ms: {found.arrived:,} frames came, {found.delivered:,} were shown. Age counts from when "
-        "a frame was due until it is handed to the sink. Memory is judged after "
-        f"{found.warm_up_seconds:.0f} s: flat is a growth by less than a fiftieth.",
-        found.where,
+        f"{result.source_fps:.0f} frames/s of 720p for {result.seconds:.0f} s, paced, to a model "
+        f"that takes {result.model_ms:.0f} ms, with a largest age of {result.max_staleness_ms:.0f} "
+        f"ms: {result.arrived:,} frames came, {result.delivered:,} were shown. Age counts from "
+        "when a frame was due until it is handed to the sink. Memory is judged after "
+        f"{result.warm_up_seconds:.0f} s: flat is a growth by less than a fiftieth.",
+        result.where,
     ]
     return with_notes(("three times too many frames", ""), lines, notes)

@@ -28,7 +28,7 @@ class OwnCostCase(Record):
 
     model: str
     proved_frames: int
-    """That both ways gave, bit for bit the same, before anything was timed."""
+    """That both variants gave, bit for bit the same, before anything was timed."""
     bare_ms: Quantiles
     """Age of a frame when its answer is there, in the bare loop."""
     pipeline_ms: Quantiles
@@ -78,14 +78,14 @@ def measure_own_cost(
         rate: Slow enough for one thread that does it all.
         frames: Timed in each repeat.
         proved: Frames that are compared.
-        repeats: Of each way.
+        repeats: Of each variant.
     """
     asked = {"rate": rate, "frames": frames, "proved": proved, "repeats": repeats}
     common = {"case": "live.own_cost", **asked}
     fields, answers = OwnCost.measure(clip, common, {m: {"model": m} for m in models}, ask)
     cases = [
-        judged(model, found["bare"], found["pipeline"], rate=rate, proved=proved)
-        for model, found in answers.items()
+        judged(model, result["bare"], result["pipeline"], rate=rate, proved=proved)
+        for model, result in answers.items()
     ]
     return OwnCost(**fields, definition=DEFINITION, cases=tuple(cases))
 
@@ -99,9 +99,9 @@ def judged(
     own, longer = ages - bare_ages, works - bare_works
 
     def of(samples: NDArray[np.float64]) -> Quantiles:
-        found = Quantiles.of(samples.ravel().tolist())
-        assert found is not None
-        return found
+        result = Quantiles.of(samples.ravel().tolist())
+        assert result is not None
+        return result
 
     return OwnCostCase(
         model=model,
@@ -123,7 +123,7 @@ Times = tuple[float, float]
 def answer(
     *, clip: str, rate: int, model: str, frames: int, proved: int, repeats: int
 ) -> dict[str, Any]:
-    """Prove that both ways give the same frames, then time them in turn.
+    """Prove that both variants give the same frames, then time them in turn.
 
     Args:
         clip: A video.
@@ -131,14 +131,14 @@ def answer(
         model: "mobilenet_v2"; "none" neither prepares nor computes.
         frames: Timed in each repeat.
         proved: Frames that are compared.
-        repeats: Of each way.
+        repeats: Of each variant.
     """
     bare = ModelRunner(prepare=_unchanged, run=lambda batch: [0])
     engine = bare if model == "none" else classifier(threads=1)
     source = OneThread(Path(clip), rate)
     sums = ModelRunner(prepare=_unchanged, run=lambda batch: [zlib.crc32(each) for each in batch])
-    bare_sums = [found for [found], _ in _bare(source, sums, proved)]
-    pipeline_sums = [found for found, _ in _pipeline(source, sums, proved)]
+    bare_sums = [result for [result], _ in _bare(source, sums, proved)]
+    pipeline_sums = [result for result, _ in _pipeline(source, sums, proved)]
     if bare_sums != pipeline_sums or len(bare_sums) != proved:
         raise ValueError("the pipeline gave other frames than the bare loop")
     meter = Meter()
@@ -169,7 +169,7 @@ def _work_ms(spent: dict[str, int]) -> float:
     return sum(ns for stage, ns in spent.items() if stage != "decode") / 1e6
 
 
-def own_cost(found: OwnCost) -> str:
+def own_cost(result: OwnCost) -> str:
     head = ("own cost of a frame, ms; model", "p50", "p95", "longer work", "hand-over", "repeats")
     lines = [
         (
@@ -180,15 +180,16 @@ def own_cost(found: OwnCost) -> str:
             f"{case.hand_over_ms.p50:.2f}",
             f"{min(case.repeats_p50_ms):.2f}–{max(case.repeats_p50_ms):.2f}",
         )
-        for case in found.cases
+        for case in result.cases
     ]
-    late = sum(case.late_frames for case in found.cases)
+    late = sum(case.late_frames for case in result.cases)
     notes = [
-        f"{found.definition} Below {found.bar_ms:g} ms in the median: {yes(found.is_within_bar)}.",
+        f"{result.definition} Below {result.bar_ms:g} ms in the median: "
+        f"{yes(result.is_within_bar)}.",
         "*Longer work* is what the same stages took longer inside, *hand-over* all between them; "
-        "medians. *Repeats*: the median of each repeat, lowest–highest. Both ways gave the same "
-        f"frames, bit for bit, before. 720p, {found.provenance.configuration['rate']} frames/s.",
+        "medians. *Repeats*: the median of each repeat, min–max. Both variants gave the same "
+        f"frames, bit for bit, before. 720p, {result.provenance.configuration['rate']} frames/s.",
         *([f"The bare loop fell behind at {late} frames: too slow here to tell."] if late else []),
-        found.where,
+        result.where,
     ]
     return with_notes(head, lines, notes)

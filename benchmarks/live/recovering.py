@@ -1,4 +1,4 @@
-"""A server of its own for each way, and what a way makes of it that it falls silent or dies."""
+"""A server of its own for each variant, and what a way makes of it that it falls silent or dies."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -189,7 +189,7 @@ LOSSES = ("stalled", "lost", "disconnected")
 
 
 class Recovery(Record):
-    """What one way made of a server that fell silent, and of one that was killed and restarted."""
+    """Recovery of one variant from a silent server, and from one that was killed and restarted."""
 
     way: str
     failure: str | None = None
@@ -235,10 +235,10 @@ class Acts:
 def measure_recovering(clip: Path, ask: Ask, *, cycles: int = 5) -> Recovering:
     """Measure headrace: so many stalls, and restarts."""
     made = origin(way="headrace", cycles=cycles, clip=clip.name)
-    found, meter = recover("headrace", clip, cycles, ask)
-    if found.failure is not None:
-        raise WorkerError(found.failure)
-    return Recovering(provenance=made, found=(found,), others_share=Part.share_of([meter]))
+    result, meter = recover("headrace", clip, cycles, ask)
+    if result.failure is not None:
+        raise WorkerError(result.failure)
+    return Recovering(provenance=made, found=(result,), others_share=Part.share_of([meter]))
 
 
 def recover(way: str, clip: Path, cycles: int, ask: Ask) -> tuple[Recovery, dict[str, float]]:
@@ -295,8 +295,8 @@ def judged(way: str, served: Served, acts: Acts) -> Recovery:
 
 def _first(moments_ns: Sequence[int], since_ns: int, until_ns: int) -> float | None:
     """Seconds from `since_ns` to the first of the moments before `until_ns`."""
-    found = [at for at in moments_ns if since_ns <= at < until_ns]
-    return (found[0] - since_ns) / 1e9 if found else None
+    result = [at for at in moments_ns if since_ns <= at < until_ns]
+    return (result[0] - since_ns) / 1e9 if result else None
 
 
 def _age_before(shown: Sequence[tuple[int, int]], base_ns: int, end_ns: int) -> float | None:
@@ -311,24 +311,24 @@ def _restarted(shown: Sequence[tuple[int, int]]) -> list[int]:
     return [at for (_, before), (at, number) in pairwise(shown) if number < before]
 
 
-def rtsp(found: Recovering) -> str:
-    [ours] = found.found
+def rtsp(result: Recovering) -> str:
+    [ours] = result.found
     first = ours.first_picture_seconds or 0.0
-    beyond = [None if each is None else each - first for each in ours.again_seconds]
+    beyond = [None if seconds is None else seconds - first for seconds in ours.again_seconds]
     lines = [
-        _over("from SIGSTOP until it is noticed", ours.noticed_seconds, found.noticed_bar_seconds),
+        _over("from SIGSTOP until it is noticed", ours.noticed_seconds, result.noticed_bar_seconds),
         _over("from SIGCONT to a picture", ours.resumed_seconds, None),
         _over(
             "from the restarted server to a picture, beyond the first one's time",
             beyond,
-            found.again_bar_seconds,
+            result.again_bar_seconds,
         ),
     ]
     notes = [
         f"GStreamer's RTSP server, a real clip of 720p at 30 frames/s, over TCP; "
         f"{len(ours.noticed_seconds)} stalls and {len(ours.again_seconds)} kills in one run. The "
         f"first picture was there {first:.2f} s after it was asked for.",
-        found.where,
+        result.where,
     ]
     head = ("a source that fails, s", "median", "worst", "bar", "held")
     return with_notes(head, lines, notes)

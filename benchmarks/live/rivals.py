@@ -30,7 +30,7 @@ _COMPARED = 120
 
 
 class Shown(Record):
-    """What one way showed of a stream."""
+    """What one variant showed of a stream."""
 
     way: str
     failure: str | None = None
@@ -45,7 +45,7 @@ class Shown(Record):
 
 
 class Streaming(Record):
-    """All ways on the same stream."""
+    """All variants on the same stream."""
 
     model_ms: float
     """0: as quick as it is."""
@@ -99,16 +99,16 @@ def measure_rivals(
             "model_seconds": model_ms / 1e3,
             "max_staleness": max_staleness,
         }
-        found = [watched(way, clip, warm_up_seconds, asked, reference, ask) for way in ways]
-        meters.extend(meter for _, meter in found if meter)
+        result = [watched(way, clip, warm_up_seconds, asked, reference, ask) for way in ways]
+        meters.extend(meter for _, meter in result if meter)
         return Streaming(
             model_ms=model_ms,
             seconds=seconds,
             warm_up_seconds=warm_up_seconds,
-            shown=tuple(shown for shown, _ in found),
+            shown=tuple(shown for shown, _ in result),
         )
 
-    by_way = {each.way: each for each in known}
+    by_way = {row.way: row for row in known}
     keeping_up = streaming(0.0, None)
     overloaded = streaming(model_ms, max_staleness)
     for way in ways:
@@ -133,7 +133,7 @@ def watched(
     reference: Pictures,
     ask: Ask,
 ) -> tuple[Shown, dict[str, float]]:
-    """Return what one way showed of a clip that is served, and its process's times if it ended.
+    """Return what one variant showed of a clip that is served, and its process's times if it ended.
 
     What it showed are proved to be the frames of the clip, whose first are the `reference`.
     """
@@ -143,7 +143,7 @@ def watched(
         try:
             served = serve(clip, {"way": way, "pictures": str(place), **asked}, ask)
             meter = served.answer["meter"]
-            found = counted(way, served, warm_up_seconds)
+            result = counted(way, served, warm_up_seconds)
         except WorkerError as error:
             return Shown(way=way, failure=str(error)), meter
         with np.load(place) as stored:
@@ -154,11 +154,11 @@ def watched(
     if not proof.frames or not proof.holds:
         words = f"{proof.wrong} of {proof.frames} pictures are not the frames they say"
         return Shown(way=way, failure=words), meter
-    return found.model_copy(update={"proved_frames": proof.frames}), meter
+    return result.model_copy(update={"proved_frames": proof.frames}), meter
 
 
 def first_frames(clip: Path) -> Pictures:
-    """Return thumbnails of a clip's first frames, decoded plainly; grey, as those of the ways."""
+    """Return grey thumbnails of a clip's first frames by plain decoding, as of the variants."""
     with av.open(str(clip)) as container:
         frames = islice(container.decode(video=0), _COMPARED)
         pictures: list[NDArray[Any]] = [frame.to_ndarray(format="rgb24") for frame in frames]
@@ -179,71 +179,71 @@ def counted(way: str, served: Served, warm_up_seconds: float) -> Shown:
     )
 
 
-def rivals(found: Rivals) -> str:
-    keeps, overloaded = found.keeping_up, found.overloaded
-    by_way = {each.way: each for each in overloaded.shown}
+def rivals(result: Rivals) -> str:
+    keeps, overloaded = result.keeping_up, result.overloaded
+    by_way = {row.way: row for row in overloaded.shown}
     head = (
         *("RTSP, 720p at 30 frames/s", "age p50 / p95, ms", "shown/s"),
         *("three times too many: age p50 / p95 / worst, ms", "shown/s"),
     )
     lines = [
         (
-            NAMES[each.way],
-            *_shown(each, ("p50", "p95")),
-            *_shown(by_way[each.way], ("p50", "p95", "worst")),
+            NAMES[row.way],
+            *_shown(row, ("p50", "p95")),
+            *_shown(by_way[row.way], ("p50", "p95", "worst")),
         )
-        for each in keeps.shown
+        for row in keeps.shown
     ]
     after = table(
         (
             *("a source that fails", "first picture, s", "stall noticed, s"),
             *("picture after it, s", "age then, ms", "picture of the restarted one, s"),
         ),
-        [_recovered(each) for each in found.recovery],
+        [_recovered(row) for row in result.recovery],
     )
-    return f"{table(head, lines)}\n\n{notes_below(after, _notes(found))}"
+    return f"{table(head, lines)}\n\n{notes_below(after, _notes(result))}"
 
 
-def _notes(found: Rivals) -> list[str]:
-    keeps, model_ms = found.keeping_up, found.overloaded.model_ms
+def _notes(result: Rivals) -> list[str]:
+    keeps, model_ms = result.keeping_up, result.overloaded.model_ms
     return [
         f"mobilenet_v2 with one thread, and the same made to take {model_ms:.0f} ms; "
-        f"each way in a process of its own, {keeps.seconds:.0f} s after "
+        f"each variant in a process of its own, {keeps.seconds:.0f} s after "
         f"{keeps.warm_up_seconds:.0f} s of warm-up. Age is by the sender's clock, from the "
         "moment a frame was due to be sent until the model is done with it; each frame carries "
         "its number, and that its pixels are that frame's was proved first. headrace was asked for "
-        f"{found.provenance.configuration['max_staleness']} at most under overload, counted from "
+        f"{result.provenance.configuration['max_staleness']} at most under overload, counted from "
         "the frame's arrival here; a loop cannot be asked.",
         "OpenCV has its defaults. Its loops open a stream again a second after reading fails; as "
         "people write them, most end there. *Never*: not before the next event, seconds later.",
-        *(f"Not measured: {name}: {why}." for name, why in found.left_out.items()),
-        f"{_versions(keeps.shown)} {found.where}",
+        *(f"Not measured: {name}: {why}." for name, why in result.left_out.items()),
+        f"{_versions(keeps.shown)} {result.where}",
     ]
 
 
-def _shown(each: Shown, names: Sequence[str]) -> tuple[str, str]:
-    if each.failure is not None or each.age_ms is None:
-        return f"failed: {each.failure or 'nothing shown'}", ""
-    ages: Quantiles = each.age_ms
+def _shown(row: Shown, names: Sequence[str]) -> tuple[str, str]:
+    if row.failure is not None or row.age_ms is None:
+        return f"failed: {row.failure or 'nothing shown'}", ""
+    ages: Quantiles = row.age_ms
     cells = [digits(getattr(ages, name), 0) or "too few" for name in names]
-    return " / ".join(cells), f"{each.per_second:.1f}"
+    return " / ".join(cells), f"{row.per_second:.1f}"
 
 
-def _recovered(each: Recovery) -> tuple[str, ...]:
-    if each.failure is not None:
-        return NAMES[each.way], f"failed: {each.failure}", "", "", "", ""
+def _recovered(row: Recovery) -> tuple[str, ...]:
+    if row.failure is not None:
+        return NAMES[row.way], f"failed: {row.failure}", "", "", "", ""
     return (
-        NAMES[each.way],
-        digits(each.first_picture_seconds),
-        median_or_never(each.noticed_seconds, 2),
-        median_or_never(each.resumed_seconds, 2),
-        median_or_never(each.age_after_stall_ms, 0),
-        median_or_never(each.again_seconds, 2),
+        NAMES[row.way],
+        digits(row.first_picture_seconds),
+        median_or_never(row.noticed_seconds, 2),
+        median_or_never(row.resumed_seconds, 2),
+        median_or_never(row.age_after_stall_ms, 0),
+        median_or_never(row.again_seconds, 2),
     )
 
 
 def _versions(shown: Sequence[Shown]) -> str:
-    found: dict[str, str] = {}
-    for each in shown:
-        found |= {name: said for name, said in each.versions.items() if name != "libavcodec"}
-    return ", ".join(f"{name} {said}" for name, said in found.items()) + "."
+    result: dict[str, str] = {}
+    for row in shown:
+        result |= {name: said for name, said in row.versions.items() if name != "libavcodec"}
+    return ", ".join(f"{name} {said}" for name, said in result.items()) + "."

@@ -72,10 +72,7 @@ class OneThread:
         return "full_speed" if self._rate is None else "schedule"
 
     def frames(
-        self,
-        number: int,
-        waiter: Waiter,
-        note: Callable[[Event], None] = lambda event: None,
+        self, number: int, waiter: Waiter, note: Callable[[Event], None] = lambda event: None
     ) -> Generator[LiveFrame, None, None]:
         """See `LiveSource.frames`; each is decoded before it is due."""
         start_ns = None

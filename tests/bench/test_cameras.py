@@ -40,7 +40,7 @@ def whole(folder):
 def alone(way, part, store):
     """What the only rank of a way does, with one worker."""
     how = {"rank": 0, "ranks": 1, "workers": 1, "group_num": 1, "size": SIZE}
-    return RankTask(way=way, part=part, index_store=store.folder, **how)
+    return RankTask(variant=way, part=part, index_store=store.folder, **how)
 
 
 def measured(folder, **options):

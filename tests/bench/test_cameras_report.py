@@ -36,7 +36,7 @@ MEASURED = record(
 
 
 def test_a_way_is_compared_with_plain_decoding_by_as_many_ranks_and_workers():
-    share = {(row.way, row.first.ranks): row.share for row in rows_of(MEASURED)}
+    share = {(row.variant, row.first.ranks): row.share for row in rows_of(MEASURED)}
     assert share == {
         ("decode", 1): 1,
         ("loader", 1): pytest.approx(0.8),

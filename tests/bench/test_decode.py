@@ -11,13 +11,7 @@ from bench.shown import check_shown
 from decode.backends import needs_torchcodec
 from decode.gpus import needs_gpu, needs_no_gpu
 from headrace.bench import decode
-from headrace.bench.decode import (
-    DECODE,
-    DecodeConfig,
-    DecodeRecord,
-    MethodRecord,
-    stretches_of,
-)
+from headrace.bench.decode import DECODE, DecodeConfig, DecodeRecord, MethodRecord, stretches_of
 from headrace.errors import DecodeError
 from headrace.testing import damage
 from headrace.testing.synth import KINDS, SynthClip, write_clip

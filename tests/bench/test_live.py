@@ -44,7 +44,7 @@ def taken(*, settling_seconds=0.1, run=None, overload="keep-all", **source):
     )
     return in_time(
         lambda: time_live_plan(
-            plan, settling_seconds=settling_seconds, made=MADE, clock=FakeClock(now_ns=1)
+            plan, settling_seconds=settling_seconds, provenance=MADE, clock=FakeClock(now_ns=1)
         )
     )
 
@@ -159,7 +159,7 @@ SLO = LatencySlo(p95_ms=100, max_drop=0.01)
             ("13 % dropped (overflow at decode: 9, stale at batch: 3)",),
         ),
         (50.0, 988, {"a": 12}, ("1.2 % dropped (a: 12)",)),
-        (None, 1, {}, ("only 1 result came out, 90 are needed to tell a p95",)),
+        (None, 1, {}, ("only 1 result came out, 90 are needed for a p95",)),
         (200.0, 0, {"a": 1}, ("p95 latency 200 ms", "100 % dropped (a: 1)")),
     ],
 )

@@ -158,7 +158,7 @@ def test_the_charts_show_both_kinds_of_memory():
         recorded(*USUAL, *(copied(k, 4, 0.1, is_pinned=True) for k in (1, 2)))
     ).charts
     assert [trace.name for trace in rates.figure.data] == [
-        *("median", "saturation: prefetch_factor=4", "pinned", "95 % of the best"),
+        *("median", "saturation: prefetch_factor=4", "pinned", "95 % of the best")
     ]
     assert list(rates.figure.data[2].x) == [1, 2]
     names = ["jitter", "mean wait", "jitter, pinned", "mean wait, pinned"]

@@ -92,7 +92,7 @@ def test_what_preprocessing_takes_is_told_like_this():
 def test_charts_show_every_step_in_every_place_and_the_whole_of_a_frame():
     steps, whole = PREPROCESS.page(record(ON_CPU | ON_GPU)).charts
     assert [(bars.name, len(bars.x)) for bars in steps.figure.data] == [
-        *(("cpu", 5), ("1 thread", 4), ("gpu", 5)),
+        *(("cpu", 5), ("1 thread", 4), ("gpu", 5))
     ]
     assert [(bars.name, [round(x, 3) for x in bars.x]) for bars in whole.figure.data] == [
         ("decode", [2, 2, 2]),

@@ -17,12 +17,7 @@ from headrace.runtime.clock import SYSTEM_CLOCK
 
 def record(whole, in_turn, pipelined):
     cut = SplitTiming(
-        layer="b",
-        first_ms=3,
-        transfer_ms=1,
-        second_ms=2,
-        crossing_bytes=4000,
-        difference=0,
+        layer="b", first_ms=3, transfer_ms=1, second_ms=2, crossing_bytes=4000, difference=0
     )
     return recorded(
         {"whole": whole, "b, in turn": in_turn, "b, pipelined": pipelined},

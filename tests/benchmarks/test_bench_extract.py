@@ -9,16 +9,7 @@ import pytest
 
 from benchmark_fakes import result
 from benchmarks import bench_extract_memory
-from benchmarks.bench_extract import (
-    CASES,
-    Case,
-    answer,
-    at_rate,
-    contest,
-    kind,
-    wanted,
-    ways,
-)
+from benchmarks.bench_extract import CASES, Case, answer, at_rate, contest, kind, wanted, ways
 from benchmarks.bench_extract_memory import watched
 from benchmarks.bench_plan import planned
 from benchmarks.media import one_keyframe

@@ -3,14 +3,8 @@
 import pytest
 
 from benchmarks import bench_overhead
-from benchmarks.bench_overhead import (
-    BENCHMARK,
-    WAYS,
-    OverheadResult,
-)
-from benchmarks.bench_predictions import (
-    Prediction,
-)
+from benchmarks.bench_overhead import BENCHMARK, WAYS, OverheadResult
+from benchmarks.bench_predictions import Prediction
 from benchmarks.planted_loops import LOOPS, Loop, wall_seconds, with_change
 from benchmarks.worker import answer_here
 from headrace.profiling.findings.finding import Change

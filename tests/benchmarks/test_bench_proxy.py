@@ -1,15 +1,7 @@
 """bench_proxy: every way is proved and timed, over links of a few videos."""
 
 from benchmarks import bench_proxy
-from benchmarks.bench_proxy import (
-    ORIGINALS,
-    SHARDS,
-    ProxyResult,
-    contest,
-    prepared,
-    proxied,
-    taken,
-)
+from benchmarks.bench_proxy import ORIGINALS, SHARDS, ProxyResult, contest, prepared, proxied, taken
 from benchmarks.record import Row, origin
 from benchmarks.worker import WorkerError, answer_here
 from headrace.testing.synth import SynthClip, write_clip

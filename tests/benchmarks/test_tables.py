@@ -11,15 +11,7 @@ from typing import Any
 
 import pytest
 
-from benchmark_fakes import (
-    conformed,
-    origin,
-    overlap_case,
-    overloaded,
-    result,
-    row,
-    soaked,
-)
+from benchmark_fakes import conformed, origin, overlap_case, overloaded, result, row, soaked
 from benchmarks import bench_cores, bench_plan
 from benchmarks.bench_cores import CoresResult, Planning, Scanning, loaded, ways
 from benchmarks.bench_extract import CASES, extracting, kind

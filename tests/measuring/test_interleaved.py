@@ -1,4 +1,4 @@
-"""Contenders take turns, the warm-up does not count, and figures say how far to trust them."""
+"""Repetitions are interleaved, the warm-up does not count, and figures say how noisy they are."""
 
 from dataclasses import dataclass
 
@@ -61,7 +61,7 @@ def test_a_stopwatch_tells_wall_and_processor_time():
     clock.advance(2)
     assert watch.seconds == 2
     sum(range(3_000_000))
-    taken = watch.turn(1.5)
+    taken = watch.stop(1.5)
     assert taken.seconds == 1.5
     assert taken.cpu_seconds > 0
     assert taken.others_cpu_seconds >= 0

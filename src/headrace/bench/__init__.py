@@ -1,1 +1,1 @@
-"""Benchmarks that a user repeats on videos and a machine of their own: run, rows, chart."""
+"""Benchmarks of `headrace bench`: measurement, table, charts and answer on the user's videos."""

@@ -1,4 +1,4 @@
-"""How many cores, and threads of one operation, a model and a whole run go best with."""
+"""Core binding benchmark: the fastest cores and intra-op threads for a model and a run."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -38,10 +38,9 @@ WHOLE: Final = "whole"
 
 @dataclass(frozen=True, kw_only=True)
 class AffinityConfig(ModelConfig):
-    """What is measured.
+    """Options of `bench affinity`.
 
-    The model is light, so that decoding and preprocessing want cores too, for which the threads of
-    the model contend with them.
+    The model is light, so decoding and preprocessing compete for cores with the model's threads.
     """
 
     one_video_of: ClassVar = "affinity"
@@ -51,44 +50,44 @@ class AffinityConfig(ModelConfig):
 
 
 class CoreBinding(Record):
-    """Cores and threads that were tried."""
+    """One setting of cores and threads."""
 
     way: str
     """The label: `all cores, 1 thread`."""
     cores: str | None
-    """As `--core-bind` takes them; None: those that the process may use."""
+    """Value of `--core-bind`; None: all cores of the process."""
     num_cores: PositiveInt
     threads: PositiveInt | None
-    """Of one operation; None: as many as PyTorch chooses."""
+    """Intra-op threads; None: PyTorch's default."""
 
 
 class AffinityRecord(VariantRecord):
-    """What was measured: of each setting the turns of the model alone and of the whole path."""
+    """Repetitions of each setting: the model alone and the whole run."""
 
     model: str
     can_bind: bool
     """Whether the system can bind a process to cores."""
     settings: tuple[CoreBinding, ...]
-    """What a run takes by itself first."""
+    """Default of a run first."""
 
 
 def measure_affinity(config: AffinityConfig, context: Context) -> AffinityRecord:
-    """Time the model alone and a whole run with each setting, in turns.
+    """Time the model alone and a whole run with each setting, interleaved.
 
-    Cores and threads are given back behind each turn, however it ends.
+    Cores and threads are restored after each repetition, also on errors.
 
     Raises:
-        ConfigError, BackendError, MediaError: model, device or video cannot be had.
+        ConfigError, BackendError, MediaError: model, device or video is not available.
     """
-    made = context.provenance(config)
+    provenance = context.provenance(config)
     bindings = core_bindings(available_cores(), can_bind=can_bind())
     ready = bound_variants(config, bindings, context)
-    turns = time_variants(ready, repeats=config.repeats, context=context)
-    return ready.record(provenance=made, turns=turns)
+    repetitions = time_variants(ready, repeats=config.repeats, context=context)
+    return ready.record(provenance=provenance, turns=repetitions)
 
 
 def core_bindings(cores: frozenset[int], *, can_bind: bool) -> tuple[CoreBinding, ...]:
-    """Return the variants for these cores: all or half of them, all threads or one."""
+    """Return the settings for these cores: all or half of them, default threads, half or one."""
     half = sorted(cores)[: len(cores) // 2]
     every = partial(CoreBinding, cores=None, num_cores=len(cores))
     tried = [every(way="all cores", threads=None)]
@@ -107,14 +106,14 @@ def core_bindings(cores: frozenset[int], *, can_bind: bool) -> tuple[CoreBinding
 
 
 def variant_of(kind: str, binding: CoreBinding) -> str:
-    """Return what the turns of the model alone, or of the whole path, are called."""
+    """Return the variant name of the model alone or of the whole run with one setting."""
     return f"{kind}: {binding.way}"
 
 
 def bound_variants(
     config: AffinityConfig, bindings: Sequence[CoreBinding], context: Context
 ) -> VariantSet[AffinityRecord]:
-    """Load the model, and return it alone and the path of a run, each with every binding.
+    """Return the model alone and the whole run as variants, each with every setting.
 
     Raises:
         ConfigError, BackendError, MediaError: model, device or video cannot be had.
@@ -136,9 +135,9 @@ def bound_variants(
 
     @contextmanager
     def settled(variant: str) -> Iterator[None]:
-        """Take the cores and threads of a variant, and begin it; all is given back after it."""
+        """Set the cores and threads of a variant and start it; restore both on exit."""
         kind, _, name = variant.partition(": ")
-        binding = next(each for each in bindings if each.way == name)
+        binding = next(binding for binding in bindings if binding.way == name)
         execution = ExecutionOptions(core_bind=binding.cores)
         with compute_resources(replace(compute, threads=binding.threads, execution=execution)):
             if kind == WHOLE:
@@ -156,12 +155,9 @@ def bound_variants(
     )
     kinds = ((MODEL, alone), (WHOLE, whole))
     return VariantSet(
-        variants={variant_of(kind, each): work for kind, work in kinds for each in bindings},
+        variants={variant_of(kind, binding): work for kind, work in kinds for binding in bindings},
         record=partial(
-            AffinityRecord,
-            model=config.model_name,
-            can_bind=can_bind(),
-            settings=tuple(bindings),
+            AffinityRecord, model=config.model_name, can_bind=can_bind(), settings=tuple(bindings)
         ),
         settled=settled,
     )
@@ -171,7 +167,7 @@ def bound_variants(
 def _flow(
     compute: "ComputeOptions", model: "Model[Labels]", index: "StreamIndex"
 ) -> Iterator[Iterator[int]]:
-    """Decode, preprocess and infer without end, in the stages of a run."""
+    """Yield frame counts of batches from an endless run: decode, preprocess, model."""
     from headrace.bench.model_variants import endless
     from headrace.preprocess.levels import build_preprocess
     from headrace.runs.run_stages import SOURCE, Transfers, stages_of
@@ -187,28 +183,31 @@ def _flow(
 
 @dataclass(frozen=True, kw_only=True)
 class AffinityRow(VariantRow[CoreBinding]):
-    """One setting; its rate is that of the whole path."""
+    """One setting; its rate is that of the whole run."""
 
     alone: VariantRow[CoreBinding]
-    """The model alone."""
+    """Row of the model alone."""
 
     @property
     def others(self) -> float | None:
-        """Cores that other programs kept busy meanwhile; None if that is unknown."""
-        known = (cores_of_others(turns) for turns in (self.turns, self.alone.turns))
-        return max((each for each in known if each is not None), default=None)
+        """Cores kept busy by other programs meanwhile; None if unknown."""
+        known = (
+            cores_of_others(repetitions)
+            for repetitions in (self.repetitions, self.alone.repetitions)
+        )
+        return max((known_cores for known_cores in known if known_cores is not None), default=None)
 
 
 Rows = tuple[AffinityRow, ...]
 
 
 def rows_of(record: AffinityRecord) -> Rows:
-    """Return a row for each setting, that of a run by itself first."""
-    turns = grouped(record.turns, lambda turn: turn.way)
+    """Return one row per setting, the default of a run first."""
+    repetitions = grouped(record.turns, lambda repetition: repetition.way)
 
     def row(kind: str, binding: CoreBinding) -> dict[str, Any]:
-        taken = turns[variant_of(kind, binding)]
-        return {"variant": binding.way, "turns": taken, "facts": binding}
+        taken = repetitions[variant_of(kind, binding)]
+        return {"variant": binding.way, "repetitions": taken, "facts": binding}
 
     return tuple(
         AffinityRow(**row(WHOLE, binding), alone=VariantRow(**row(MODEL, binding)))
@@ -218,7 +217,7 @@ def rows_of(record: AffinityRecord) -> Rows:
 
 def _answer(record: AffinityRecord, rows: Rows) -> tuple[Finding, ...]:
     ranking = Ranking.of(record, rows, "frames")
-    evidence = (*_alone(record, rows), *ranking.trust.sentences("Repetitions of one setting"))
+    evidence = (*_alone(record, rows), *ranking.noise.sentences("Repetitions of one setting"))
     first, best = ranking.rate(ranking.first), ranking.best.variant
     if len(rows) == 1:
         headline = f"One core, so there is nothing to choose: {first}"
@@ -239,9 +238,9 @@ def _answer(record: AffinityRecord, rows: Rows) -> tuple[Finding, ...]:
 
 
 def _alone(record: AffinityRecord, rows: Rows) -> Iterator[str]:
-    """Say how the model goes without the rest of a run, and what could not be tried."""
+    """Yield sentences: the rate of the model alone, and variants that could not be tried."""
     alone = Ranking.of(record, tuple(row.alone for row in rows), "frames")
-    if alone.trust.is_unsteady:
+    if alone.noise.is_unsteady:
         yield "The model alone is too unsteady to say what is the fastest for it."
     elif alone.is_won:
         yield (
@@ -249,14 +248,14 @@ def _alone(record: AffinityRecord, rows: Rows) -> Iterator[str]:
             f"{decimal(alone.times(alone.best))} times as fast as with {rows[0].variant}; in a run "
             "decoding and preprocessing want cores as well."
         )
-    elif not alone.trust.doubt:
+    elif not alone.noise.doubt:
         yield f"The model alone is not faster either: {alone.rate(alone.first)} as it is."
     if not record.can_bind:
         yield "This system cannot bind a process to cores (Linux can): threads alone were tried."
 
 
 def _change(binding: CoreBinding) -> Change:
-    """Return the options of a run that make a setting."""
+    """Return the options of `headrace run` for a setting."""
     named = {"core_bind": binding.cores, "threads": binding.threads}
     options: dict[str, Scalar] = {name: value for name, value in named.items() if value is not None}
     words = (f"--{name.replace('_', '-')} {value}" for name, value in options.items())
@@ -283,10 +282,10 @@ AFFINITY: Final[Benchmark[AffinityConfig, AffinityRecord, AffinityRow]] = Benchm
         *rate_columns("setting", "frames")[2:],
     ),
     reading=lambda record, rows: (
-        "Frames per second, medians over the turns: of the model alone, on batches that lie in "
-        "memory, and of a whole run (decode, preprocess and model in their stages; nothing is "
-        "written), of which the slowest and fastest turn. Threads are those of one operation of "
-        "PyTorch: by default as many as there are cores."
+        "Frames per second, medians over the repetitions: of the model alone, on batches that lie "
+        "in memory, and of a whole run (decode, preprocess and model in their stages; nothing is "
+        "written), of which the slowest and fastest repetition. Threads are those of one operation "
+        "of PyTorch: by default as many as there are cores."
     ),
     answer=_answer,
     charts=lambda record, rows: (
@@ -300,7 +299,7 @@ AFFINITY: Final[Benchmark[AffinityConfig, AffinityRecord, AffinityRow]] = Benchm
             name="rates",
             title="Frames per second by cores and threads",
             axis="cores and threads",
-            reading="All settings take turns.",
+            reading="All settings are interleaved.",
         ),
     ),
     names_machine=True,

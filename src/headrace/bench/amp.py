@@ -1,4 +1,4 @@
-"""Which precision a model is fastest in, and what that changes in its results."""
+"""Precision benchmark: rate and accuracy of a model in float32 and in fewer bits."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -29,45 +29,45 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 FULL: Final = "float32"
-"""What the others are compared with."""
+"""Reference precision."""
 _NATIVE: Final = {True: "yes", False: "emulated", None: "-"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class AmpConfig(ModelTurnsConfig):
-    """What is measured."""
+    """Options of `bench amp`."""
 
     one_video_of: ClassVar = "amp"
 
 
 class PrecisionAccuracy(Record):
-    """What a precision changes in the results, by those of float32."""
+    """Changes in the results of one precision, relative to float32."""
 
     way: str
     same_class: NonNegativeFloat
-    """Share of the frames whose likeliest class is the same."""
+    """Share of frames whose top class is equal, in [0, 1]."""
     most_changed: NonNegativeFloat
-    """The largest difference of the confidence in the class that float32 names."""
+    """Largest difference of the confidence in float32's top class."""
     is_native: bool | None
-    """Whether the processor has instructions for it; None where that is not known, and on a GPU."""
+    """Whether the processor has instructions for it; None: unknown, or on a GPU."""
 
 
 class AmpRecord(VariantRecord):
-    """What was measured."""
+    """Repetitions and accuracy of each precision."""
 
     model: str
     device: str
     is_random: bool
     """Whether the model has random weights."""
     frames: PositiveInt
-    """Whose results were compared."""
+    """Frames compared."""
     precisions: tuple[PrecisionAccuracy, ...]
-    """float32 first, which changes nothing."""
+    """float32 first, without changes."""
 
 
 @contextmanager
 def _prepared(config: AmpConfig, context: Context) -> Iterator[VariantSet[AmpRecord]]:
-    """Compare the results of each precision that the device has.
+    """Compare the results of each precision of the device; yield them as variants.
 
     Raises:
         ConfigError, BackendError, MediaError: model, device or video cannot be had.
@@ -83,26 +83,30 @@ def _prepared(config: AmpConfig, context: Context) -> Iterator[VariantSet[AmpRec
 
     options, is_cpu = config.compute_options(config.batch_size), config.device == "cpu"
     plain, clock = options.compute(), context.clock
-    with held_frames(config, context) as held:
+    with held_frames(config, context) as cached:
         models = {
             name: ready_classifier(options, clock, replace(plain, precision=name)).model
             for name in usual_precisions(config.device)
         }
         spec = models[FULL].input
-        batches = on_device(held.prepared(config.prep_level, spec), config.device)
-        found = {name: [scores(model, b) for b in batches] for name, model in models.items()}
-        turn = partial(passes, batches, seconds=config.seconds, clock=clock)
+        batches = on_device(cached.prepared(config.prep_level, spec), config.device)
+        scores_by_precision = {
+            name: [scores(model, b) for b in batches] for name, model in models.items()
+        }
+        time_passes = partial(passes, batches, seconds=config.seconds, clock=clock)
         yield VariantSet(
-            variants={name: turn(model.run) for name, model in models.items()},
+            variants={name: time_passes(model.run) for name, model in models.items()},
             record=partial(
                 AmpRecord,
                 model=models[FULL].name,
                 device=config.device,
                 is_random=config.weights == "none",
-                frames=held.num_frames,
+                frames=cached.num_frames,
                 precisions=tuple(
-                    _precise(name, found[FULL], of, is_native(name) if is_cpu else None)
-                    for name, of in found.items()
+                    _precise(
+                        name, scores_by_precision[FULL], of, is_native(name) if is_cpu else None
+                    )
+                    for name, of in scores_by_precision.items()
                 ),
             ),
         )
@@ -113,37 +117,44 @@ def _precise(
 ) -> PrecisionAccuracy:
     import torch
 
-    ours, theirs = (torch.cat(list(each)).softmax(dim=1) for each in (full, other))
-    named = ours.argmax(dim=1, keepdim=True)
-    changed = (ours.gather(1, named) - theirs.gather(1, named)).abs().nan_to_num(nan=1.0)
+    full_scores, other_scores = (
+        torch.cat(list(batches)).softmax(dim=1) for batches in (full, other)
+    )
+    named = full_scores.argmax(dim=1, keepdim=True)
+    changed = (
+        (full_scores.gather(1, named) - other_scores.gather(1, named)).abs().nan_to_num(nan=1.0)
+    )
     return PrecisionAccuracy(
         way=name,
-        same_class=float((named == theirs.argmax(dim=1, keepdim=True)).float().mean()),
+        same_class=float((named == other_scores.argmax(dim=1, keepdim=True)).float().mean()),
         most_changed=float(changed.max()),
         is_native=native,
     )
 
 
 def _changes(record: AmpRecord) -> dict[str, Change]:
-    taken = "bfloat16" if record.device == "cpu" else "float16"  # by --use-amp on this device
+    autocast = "bfloat16" if record.device == "cpu" else "float16"  # by --use-amp on this device
     words = "autocast in {}; headrace run takes {} with --use-amp"
-    named = {each.way: Change(words=words.format(each.way, taken)) for each in record.precisions}
-    return named | {taken: Change(words="--use-amp of headrace run", options={"amp": True})}
+    named = {
+        accuracy.way: Change(words=words.format(accuracy.way, autocast))
+        for accuracy in record.precisions
+    }
+    return named | {autocast: Change(words="--use-amp of headrace run", options={"amp": True})}
 
 
 def _evidence(record: AmpRecord, rows: Rows[PrecisionAccuracy], ranking: Ranking) -> Iterator[str]:
     for precise in (row.facts for row in rows[1:]):
-        said = (
+        sentence = (
             f"In {precise.way} {percent(precise.same_class)} of {counted(record.frames, 'frame')} "
             "have the same likeliest class as in float32; confidence in it changes by up to "
             f"{precise.most_changed:.1g}."
         )
         if record.is_random:
-            said += (
-                " With random weights, whose classes are nearly equally likely, this tells "
-                "little: --weights DEFAULT asks trained ones."
+            sentence += (
+                " With random weights, whose classes are nearly equally likely, this means "
+                "little: --weights DEFAULT uses trained ones."
             )
-        yield said
+        yield sentence
     for precise in (row.facts for row in rows if row.facts.is_native is False):
         yield (
             f"This processor has no instructions for {precise.way}: PyTorch emulates it, which is "
@@ -154,19 +165,19 @@ def _evidence(record: AmpRecord, rows: Rows[PrecisionAccuracy], ranking: Ranking
 
 AMP: Final = VariantBenchmark(
     name="amp",
-    summary="Time a model in float32 and in fewer bits; tell what that changes in its results.",
+    summary="Time a model in float32 and in fewer bits; report the changes in its results.",
     config=AmpConfig,
     record=AmpRecord,
     prepare=_prepared,
     title=lambda record: f"Frames per second by precision: {record.model} on {record.device}",
     reading=lambda record, rows: (
-        "Of the model alone, on batches that lie in memory; medians over the turns. Same class is "
-        "the share of frames whose likeliest class is that of float32, most changed the largest "
-        "difference of the confidence in it (0 to 1); native says whether the processor has "
-        "instructions for the precision."
+        "Of the model alone, on batches that lie in memory; medians over the repetitions. Same "
+        "class is the share of frames whose likeliest class is that of float32, most changed the "
+        "largest difference of the confidence in it (0 to 1); native says whether the processor "
+        "has instructions for the precision."
     ),
     head="precision",
-    facts=lambda record: {each.way: each for each in record.precisions},
+    facts=lambda record: {accuracy.way: accuracy for accuracy in record.precisions},
     columns=(
         *rate_columns("precision", "frames"),
         Column("same class", lambda row: percent(row.facts.same_class)),

@@ -1,4 +1,4 @@
-"""The benchmark: a question, how it is measured, what it records and shows, as one value."""
+"""Benchmark value: question, measurement, record and page."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -23,19 +23,19 @@ from headrace.video.source import refuse_address
 
 
 class BenchmarkRecord(Record):
-    """What a benchmark measured; its page is computed from it, nothing else."""
+    """Measured data of a benchmark; its page is a pure function of it."""
 
     version: PositiveInt = 1
-    """Of this layout."""
+    """Version of this layout."""
     provenance: Provenance
 
     @property
     def cores(self) -> int:
-        """Cores that it could use."""
+        """Usable cores of the machine."""
         return self.provenance.machine.usable_cores
 
-    def trust(self, rows: Sequence[Timed]) -> NoiseCheck:
-        """Return how far the figures of rows can be trusted, at least one."""
+    def noise(self, rows: Sequence[Timed]) -> NoiseCheck:
+        """Return the noise check of at least one row."""
         return NoiseCheck.of(rows, self.cores)
 
 
@@ -46,64 +46,65 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """What a measurement is given besides its configuration."""
+    """Surroundings of a measurement: progress, index store, clock, output folder."""
 
     command: Sequence[str] = ()
-    """The command line it came from, if any."""
+    """Command line, if any."""
     on_progress: OnProgress = unseen
-    """Called before each turn."""
+    """Called before each repetition."""
     on_word: OnWord = unheard
-    """Called with what is known before the first turn only now: how long all of them will take."""
+    """Called once before the first repetition, with the estimated total time."""
     store: IndexStore | None = None
-    """Where indexes are kept; None means the user's cache folder."""
+    """Index store; None: the user's cache folder."""
     clock: Clock = SYSTEM_CLOCK
     out: Path | None = None
-    """Folder of the results, for a file besides the record; None: none is written."""
+    """Output folder, for files besides the record; None: no files."""
 
     def provenance(self, config: Configuration, **chosen: object) -> Provenance:
-        """Return where a record comes from that is about to be made.
+        """Return the provenance of a record.
 
-        Options are as configured but for what was `chosen` where they leave it open.
+        Options are those of `config`, overridden by `chosen` where they were left open.
         """
         return provenance({**options_of(config), **chosen}, self.command, self.clock)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Benchmark(Generic[Config, Recorded, Row]):
-    """A question. `bench/registry.py` lists those that `headrace bench` asks.
+    """One benchmark of `headrace bench`; `bench/registry.py` lists all.
 
-    All but `measure` is pure: an old record gives the same page again. A module that defines one
-    imports what only measuring needs when it measures, so that `--help` does not wait for PyTorch.
+    All fields but `measure` are pure: an old record gives the same page again. A module that
+    defines one imports PyTorch inside `measure` only, so that `--help` is fast.
     """
 
     name: str
-    """A word: `headrace bench NAME`, and the names of the files it leaves."""
+    """Name: `headrace bench NAME`, `NAME.json`, `NAME.html`."""
     summary: str
-    """What it does, in a sentence."""
+    """One-sentence description."""
     config: type[Config]
-    """Its fields are the options of the command."""
+    """Configuration; its fields are the command's options."""
     record: type[Recorded]
     measure: Callable[[Config, Context], Recorded]
     """Raises ConfigError, MediaError and StageError."""
     title: Callable[[Recorded], str]
-    """What was measured of what, above the answer."""
+    """Title of the page, above the answer."""
     rows: Callable[[Recorded], tuple[Row, ...]]
     columns: tuple[Column[Row], ...] | Callable[[Recorded], tuple[Column[Row], ...]]
-    """The first one names the row. A function where they depend on what was measured."""
+    """Columns of the table; the first one names the row. A function where they depend on the
+    record."""
     reading: Callable[[Recorded, tuple[Row, ...]], str]
-    """What the columns are, one or two sentences."""
+    """Explanation of the columns, one or two sentences."""
     answer: Callable[[Recorded, tuple[Row, ...]], tuple[Finding, ...]]
-    """The answer first."""
+    """Findings, the answer first."""
     charts: Callable[[Recorded, tuple[Row, ...]], tuple[Chart, ...]] = lambda record, rows: ()
     names_machine: bool = False
-    """Whether the console is told of the machine before it is measured on."""
+    """Whether the machine is printed before measuring."""
     announce: Callable[[Config], str] | None = None
-    """What the console is told before it is measured: how long it can take."""
+    """Text printed before measuring: the estimated time."""
     terms: SuiteSpec[Config] = field(default_factory=SuiteSpec)
-    """On which it takes part in `headrace bench all`."""
+    """Role in `headrace bench all`."""
 
     def page(self, record: Recorded) -> BenchmarkPage:
-        """Return what the record shows, ready to be rendered."""
+        """Return the page of a record."""
         rows = self.rows(record)
         columns = self.columns(record) if callable(self.columns) else self.columns
         return BenchmarkPage(
@@ -117,7 +118,7 @@ class Benchmark(Generic[Config, Recorded, Row]):
 
 
 def options_of(config: Configuration) -> dict[str, object]:
-    """Return the options of a configuration by their names; of videos there is only the number."""
+    """Return option values by name; videos are replaced by their count."""
     options = asdict(config)
     if isinstance(videos := options.get("videos"), tuple):
         options["videos"] = len(videos)
@@ -125,7 +126,7 @@ def options_of(config: Configuration) -> dict[str, object]:
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder of the results, if need be: before measuring, which takes minutes.
+    """Create the output folder. Called before measuring, which takes minutes.
 
     Raises:
         ConfigError: it cannot be made.

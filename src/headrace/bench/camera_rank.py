@@ -1,4 +1,4 @@
-"""One rank of a camera benchmark: which moments it reads, its calibration, its epoch."""
+"""One rank of a camera benchmark: moments, calibration, epoch."""
 
 import warnings
 from collections.abc import Callable, Generator, Iterator
@@ -34,15 +34,15 @@ from headrace.video.stream_index import StreamIndex
 
 @dataclass(frozen=True, kw_only=True)
 class CameraSubset:
-    """All that is in a layout, or the first moments of its first clips; what every way is given."""
+    """A layout, or the first moments of its first clips; equal input of all variants."""
 
     layout: CameraLayout
     alignment: Alignment
     moments: Moments | None = None
-    """Which are read; None means all."""
+    """Moments to read; None: all."""
 
     def open(self, store: IndexStore) -> CameraSet:
-        """Return its clips; 1 ms for a camera that was seen before.
+        """Return the clips; 1 ms per known camera.
 
         Raises:
             ConfigError: the index file disagrees with the files, or no clip is left.
@@ -51,30 +51,30 @@ class CameraSubset:
         return CameraSet.open(self.layout, self.alignment, moments=self.moments, index_store=store)
 
     def reading(self, size: tuple[int, int] | None, store: IndexStore) -> dict[str, Any]:
-        """Return the options by which loaders and datasets read it, but for the layout."""
+        """Return the read options of loaders and datasets, without the layout."""
         chosen = {"alignment": self.alignment, "moments": self.moments}
         return {**chosen, "size": size, "index_store": store}
 
-    def cut(self, found: CameraSet, moments: int, slots: int) -> "CameraSubset":
-        """Return about so many moments of it: equally many from the beginning of each clip.
+    def cut(self, cameras: CameraSet, moments: int, slots: int) -> "CameraSubset":
+        """Return about `moments` moments, equally many from the start of each clip.
 
         Args:
             found: What `open` returned.
             moments: Of all clips together.
             slots: Clips that are read at a time; where there are so many, none is without one.
         """
-        lengths = np.cumsum([len(clip) for clip in found.clips])
+        lengths = np.cumsum([len(clip) for clip in cameras.clips])
         enough = int(np.searchsorted(lengths, moments)) + 1
-        clips = found.clips[: max(slots, enough)]
+        clips = cameras.clips[: max(slots, enough)]
         of_each = -(-moments // len(clips))
         listed: dict[str, NDArray[np.int64]] = {}
         for clip in clips:
             first = clip.moments[:of_each]
             # Clips of several folders may have one name, and a choice is by name.
             listed[clip.clip.name] = min(listed.get(clip.clip.name, first), first, key=len)
-        kept = self.layout.clips[: clips[-1].number + 1]
+        clips_read = self.layout.clips[: clips[-1].number + 1]
         return replace(
-            self, layout=replace(self.layout, clips=kept), moments=Moments.frames(listed)
+            self, layout=replace(self.layout, clips=clips_read), moments=Moments.frames(listed)
         )
 
 
@@ -84,9 +84,10 @@ _MOMENTS = 8
 def check_equal_cameras(
     part: CameraSubset, clip: AlignedClip, store: IndexStore, size: tuple[int, int] | None
 ) -> int:
-    """Hold the first frames of each camera of the first clip against a bare PyAV loop.
+    """Compare the first frames of each camera of the first clip with a PyAV loop.
 
-    Returns how many were compared, of a loader and a dataset: at most 8 for each camera and both.
+    Returns the number of compared frames, of a loader and a dataset: at most 8 per camera and
+    source.
 
     Raises:
         DecodeError: one differs in any bit; names it.
@@ -101,18 +102,22 @@ def check_equal_cameras(
         items = [np.asarray(dataset[cells[0]]["frames"]) for cells in islice(sampler, count)]
     compared = 0
     for camera, index in enumerate(clip.indexes):
-        numbers = clip.frames[:count, camera].tolist()
-        read = islice(pyav_frames(index, size), max(numbers) + 1)
-        plain = {number: frame for number, frame in enumerate(read) if number in numbers}
-        for place, number in enumerate(numbers):
-            for ours in (batches[place][camera], items[place][camera]):
-                if not np.array_equal(np.moveaxis(ours, 0, -1), plain[number]):
+        frame_indices = clip.frames[:count, camera].tolist()
+        read = islice(pyav_frames(index, size), max(frame_indices) + 1)
+        plain = {
+            frame_index: frame
+            for frame_index, frame in enumerate(read)
+            if frame_index in frame_indices
+        }
+        for offset, frame_index in enumerate(frame_indices):
+            for staying in (batches[offset][camera], items[offset][camera]):
+                if not np.array_equal(np.moveaxis(staying, 0, -1), plain[frame_index]):
                     raise DecodeError(
-                        f"frame {number} of {index.source} is not the same from a bare PyAV loop "
-                        "and from headrace, so nothing was timed; `headrace doctor --parity` "
+                        f"frame {frame_index} of {index.source} is not the same from a bare PyAV "
+                        "loop and from headrace, so nothing was timed; `headrace doctor --parity` "
                         "tells whether a linear read agrees with headrace",
                         source=str(index.source),
-                        pts=int(index.pts[number]),
+                        pts=int(index.pts[frame_index]),
                     )
                 compared += 1
     return compared
@@ -120,42 +125,42 @@ def check_equal_cameras(
 
 @dataclass(frozen=True, kw_only=True)
 class RankTask:
-    """What a rank does."""
+    """Input of one rank."""
 
-    way: CameraVariant
+    variant: CameraVariant
     part: CameraSubset
-    """What all ranks together read."""
+    """Input of all ranks together."""
     rank: int
     ranks: int
     workers: int
     group_num: int
     size: tuple[int, int] | None
     index_store: Path | None
-    """Folder of the indexes; None means the user's."""
+    """Folder of the indexes; None: the user's cache folder."""
 
     @property
     def store(self) -> IndexStore:
-        """Where indexes are kept."""
+        """Index store."""
         return IndexStore(self.index_store) if self.index_store else IndexStore()
 
     @property
     def reading(self) -> dict[str, Any]:
-        """The options by which loaders and datasets read, but for the layout."""
+        """Read options of loaders and datasets, without the layout."""
         return self.part.reading(self.size, self.store)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RankResult:
-    """What it came to."""
+    """Counts of one rank."""
 
     delivered: int
-    """Pictures."""
+    """Pictures delivered."""
     decoded: int
     cpu_seconds: float
 
 
 def run_rank(task: RankTask, ready: Callable[[], None]) -> RankResult:
-    """Read this rank's part of one epoch; begin when all ranks are ready."""
+    """Read this rank's part of one epoch; start when all ranks are ready."""
     begun = 0.0
 
     def begin() -> None:
@@ -163,20 +168,20 @@ def run_rank(task: RankTask, ready: Callable[[], None]) -> RankResult:
         ready()
         begun = cpu_seconds()
 
-    run = {"decode": _decode, "loader": _load, "dataset": _stock, "wandering": _stock}[task.way]
+    run = {"decode": _decode, "loader": _load, "dataset": _stock, "wandering": _stock}[task.variant]
     delivered, decoded = run(task, begin)
     return RankResult(delivered=delivered, decoded=decoded, cpu_seconds=cpu_seconds() - begun)
 
 
 def opened_dataset(task: RankTask) -> CameraStreamDataset:
-    """Return what a stock DataLoader reads from; decodes nothing yet."""
+    """Return the dataset of a stock DataLoader; decodes nothing yet."""
     return CameraStreamDataset(task.part.layout, num_of_set=task.group_num, **task.reading)
 
 
 def stock_epoch(
     dataset: CameraStreamDataset, batches: Any, workers: int
 ) -> Generator[CountedBatch, None, None]:
-    """Yield batches of cells from workers of a DataLoader; ends and waits for them when closed."""
+    """Yield batches from DataLoader workers; closing ends the workers and waits for them."""
     loader = DataLoader(
         dataset,
         batch_sampler=batches,
@@ -192,7 +197,7 @@ def stock_epoch(
 
 
 def _decode(task: RankTask, begin: Callable[[], None]) -> tuple[int, int]:
-    """Read each file from its beginning, as far as moments want it."""
+    """Decode each file from its start up to its last moment."""
     files = [
         (index, int(frames.max()) + 1)
         for clip in task.part.open(task.store).clips
@@ -234,7 +239,7 @@ def _stock(task: RankTask, begin: Callable[[], None]) -> tuple[int, int]:
     with opened_dataset(task) as dataset:
         batches: Any = (
             list(_wandering(dataset.cameras, task))
-            if task.way == "wandering"
+            if task.variant == "wandering"
             else CameraStreamSampler(
                 dataset,
                 group_num=task.group_num,
@@ -254,8 +259,10 @@ def _stock(task: RankTask, begin: Callable[[], None]) -> tuple[int, int]:
 
 
 def _wandering(cameras: CameraSet, task: RankTask) -> Iterator[list[SlotCell]]:
-    """Yield this rank's batches where ranks get batches, not clips: see `CameraVariant`."""
-    moments = [(place, row) for place, clip in enumerate(cameras.clips) for row in range(len(clip))]
+    """Yield this rank's batches of the `wandering` variant: see `CameraVariant`."""
+    moments = [
+        (offset, row) for offset, clip in enumerate(cameras.clips) for row in range(len(clip))
+    ]
     length = len(moments) // task.group_num
     for step in range(task.rank, length, task.ranks):
         shown = [moments[slot * length + step] for slot in range(task.group_num)]
@@ -271,37 +278,37 @@ def _wandering(cameras: CameraSet, task: RankTask) -> Iterator[list[SlotCell]]:
 
 
 def _without_warnings(worker: int) -> None:
-    """Do not warn, in a worker, of what is measured here."""
+    """Silence UserWarnings in a worker."""
     warnings.simplefilter("ignore", UserWarning)
 
 
 _EMPTY = SlotCell(slot=0, clip=-1, row=-1, is_first=False)
-"""A slot that has run out of clips: nothing is decoded for it."""
+"""Empty slot: nothing is decoded for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrationTask:
-    """What a process rehearses."""
+    """Input of a calibration."""
 
     decoding: RankTask
     workers: tuple[int, ...]
-    """Numbers of workers whose start in a DataLoader is timed."""
+    """Numbers of DataLoader workers whose startup is timed."""
     clock: Clock = SYSTEM_CLOCK
 
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """What it took."""
+    """Times of a calibration."""
 
     decode_seconds: float
     delivered: int
-    """Pictures, in that time."""
+    """Pictures decoded in `decode_seconds`."""
     worker_seconds: dict[int, float]
-    """Number of workers → from their start until each had given a batch, and they were ended."""
+    """Number of workers → seconds from their start until all had sent a batch and were ended."""
 
 
 def rehearse(task: CalibrationTask, ready: Callable[[], None]) -> Calibration:
-    """Decode what there is, then start and end workers that decode nothing."""
+    """Decode the subset, then start and end idle DataLoader workers."""
     begun_ns = 0
 
     def begin() -> None:

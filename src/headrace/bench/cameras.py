@@ -1,4 +1,4 @@
-"""How often camera streams decode a frame, and how fast, by ranks, workers and way of dealing."""
+"""Camera loading benchmark: decodes per picture and rate, by ranks, workers and dealing."""
 
 from dataclasses import dataclass
 from itertools import product
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 _TIMEOUT_SECONDS = 1800.0
 _REHEARSED: Final = 12
-"""Moments of a first, short turn."""
+"""Moments of the calibration."""
 _FEWEST: Final = 2
-"""Moments that each slot has at least, however long they take."""
+"""Minimum moments per slot."""
 _MINUTES_FROM: Final = 120
-"""Seconds; below, an estimate is told in whole ones."""
+"""Seconds; shorter estimates are shown in whole seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CamerasConfig:
-    """What is measured."""
+    """Options of `bench cameras`."""
 
     index_file: Annotated[
         Path, Option("{video_dir: {clip: frames}}.", flags=("--index-file", "--index_file"))
@@ -70,7 +70,7 @@ class CamerasConfig:
     size: Annotated[
         tuple[int, int] | None, Option("Height and width of the frames.", least=1, metavar="H W")
     ] = (256, 704)
-    """None keeps that of the cameras."""
+    """(height, width); None: the cameras' own size."""
     repeats: Annotated[int, Option("Epochs of each.", least=1)] = 1
     max_seconds: Annotated[
         float,
@@ -82,17 +82,17 @@ class CamerasConfig:
 
 
 class CameraRun(Repetition):
-    """One epoch of one way, all ranks together, from when all were ready until the last was done.
+    """One epoch of one variant: all ranks, from all ready until the last is done.
 
-    What other programs took is estimated from the whole turn, the start of the ranks included.
+    CPU time of other programs is scaled from the whole repetition, startup of the ranks included.
     """
 
     way: CameraVariant
     ranks: PositiveInt
     workers: PositiveInt
-    """Of each rank."""
+    """Workers per rank."""
     delivered: PositiveInt
-    """Pictures: one for each camera and moment."""
+    """Pictures delivered: cameras × moments."""
     decoded: NonNegativeInt
 
     @property
@@ -102,30 +102,30 @@ class CameraRun(Repetition):
 
 
 class CamerasRecord(BenchmarkRecord):
-    """What was measured."""
+    """Epochs of all variants."""
 
     clips: PositiveInt
     cameras: PositiveInt
     pictures: PositiveInt
-    """In the set: moments times cameras."""
+    """Pictures in the set: moments × cameras."""
     pictures_read: PositiveInt | None = None
-    """In an epoch, of those; None in records made before clips were cut."""
+    """Pictures per epoch; None in records made before clips were cut."""
     compared: PositiveInt
-    """Pictures that came out equal, bit for bit, from a bare PyAV loop and from headrace."""
+    """Pictures compared bit for bit between PyAV and headrace."""
     runs: tuple[CameraRun, ...]
-    """As they were timed, in turn."""
+    """Epochs in timing order."""
 
 
 def measure_cameras(config: CamerasConfig, context: Context) -> CamerasRecord:
-    """Prove that frames are equal, then time an epoch of each way, ranks and workers.
+    """Prove that frames are equal, then time an epoch of each variant, ranks and workers.
 
-    Every rank is a process, as under torch.distributed, on the same cores. A short turn of plain
-    decoding says how long all others will take, and how much of the clips is read; one that is not
-    counted goes before them: it brings the files into memory, and bad media comes to light in it.
+    Every rank is a process, as under torch.distributed, on the same cores. A calibration estimates
+    the run time and cuts the clips to fit; an uncounted epoch before all others fills the page
+    cache and finds bad media.
 
     Raises:
         ConfigError: the index file is none, or disagrees with the files.
-        MediaError: a camera cannot be read, or a bare loop's frames are not headrace's.
+        MediaError: a camera cannot be read, or a PyAV loop's frames are not headrace's.
         StageError: a rank failed.
     """
     from headrace.bench.camera_rank import CameraSubset, check_equal_cameras
@@ -133,7 +133,7 @@ def measure_cameras(config: CamerasConfig, context: Context) -> CamerasRecord:
 
     store = context.store or IndexStore()
     context.on_progress("opening cameras", 0, 0)
-    whole = CameraSubset(
+    all_moments = CameraSubset(
         layout=CameraLayout.read(
             config.index_file, camera_names(config.cameras), picture_rate=config.rate
         ),
@@ -141,104 +141,107 @@ def measure_cameras(config: CamerasConfig, context: Context) -> CamerasRecord:
             sync=config.sync, tolerance_ms=config.tolerance_ms, reference=config.reference
         ),
     )
-    found = whole.open(store)
+    cameras = all_moments.open(store)
     if config.size is None:
-        found.common_size()
-    made = context.provenance(config)
-    compared = check_equal_cameras(whole, found.clips[0], store, config.size)
-    turns = _turns(config)
-    part = _part(config, whole, found, [turns[0], *turns * config.repeats], context)
+        cameras.common_size()
+    provenance = context.provenance(config)
+    compared = check_equal_cameras(all_moments, cameras.clips[0], store, config.size)
+    setups = _turns(config)
+    subset = _part(config, all_moments, cameras, [setups[0], *setups * config.repeats], context)
     runs = interleave(
-        turns,
-        lambda turn: _run(config, part, turn, context),
+        setups,
+        lambda setup: _run(config, subset, setup, context),
         repeats=config.repeats,
-        label=lambda turn: "{}, ranks {}, workers {}".format(*turn),
-        warm_up=turns[0],
+        label=lambda setup: "{}, ranks {}, workers {}".format(*setup),
+        warm_up=setups[0],
         on_progress=context.on_progress,
     )
     return CamerasRecord(
-        provenance=made,
-        clips=len(found.clips),
-        cameras=len(found.cameras),
-        pictures=_pictures(found),
-        pictures_read=_pictures(part.open(store)),
+        provenance=provenance,
+        clips=len(cameras.clips),
+        cameras=len(cameras.cameras),
+        pictures=_pictures(cameras),
+        pictures_read=_pictures(subset.open(store)),
         compared=compared,
         runs=runs,
     )
 
 
 def _turns(config: CamerasConfig) -> list[CameraSetup]:
-    """Return what is run, in order; plain decoding, which all are compared with, is always."""
-    ways: tuple[CameraVariant, ...] = ("decode", *(way for way in config.ways if way != "decode"))
-    return [(way, *by) for by in product(config.ranks, config.workers) for way in ways]
+    """Return the setups in order; plain decoding, the reference, always included."""
+    variants: tuple[CameraVariant, ...] = (
+        "decode",
+        *(variant for variant in config.ways if variant != "decode"),
+    )
+    return [(variant, *by) for by in product(config.ranks, config.workers) for variant in variants]
 
 
 def _part(
     config: CamerasConfig,
-    whole: "CameraSubset",
-    found: "CameraSet",
-    turns: list[CameraSetup],
+    all_moments: "CameraSubset",
+    cameras: "CameraSet",
+    setups: list[CameraSetup],
     context: Context,
 ) -> "CameraSubset":
-    """Return what each of the turns reads, and say how long all of them take."""
+    """Return the subset for each setup; report the estimated time."""
     context.on_progress("rehearsing", 0, 0)
-    pace = _rehearsed(config, whole.cut(found, _REHEARSED, 1), found, turns, context)
-    part, pictures = whole, _pictures(found)
-    said = counted(pictures, "picture")
+    estimate = _rehearsed(config, all_moments.cut(cameras, _REHEARSED, 1), cameras, setups, context)
+    subset, pictures = all_moments, _pictures(cameras)
+    amount = counted(pictures, "picture")
     if config.max_seconds:
-        slots = config.group_num * max(ranks * workers for _, ranks, workers in turns)
-        fitting = pace.pictures(turns, config.max_seconds) // len(found.cameras)
+        slots = config.group_num * max(ranks * workers for _, ranks, workers in setups)
+        fitting = estimate.pictures(setups, config.max_seconds) // len(cameras.cameras)
         moments = max(_FEWEST * slots, fitting)
-        if moments * len(found.cameras) < pictures:
-            part = whole.cut(found, moments, slots)
-            pictures = _pictures(part.open(context.store or IndexStore()))
-            said = f"{pictures:,} of {said} (--max-seconds 0 reads all)"
-    whole_seconds = round(pace.seconds(turns, pictures))
+        if moments * len(cameras.cameras) < pictures:
+            subset = all_moments.cut(cameras, moments, slots)
+            pictures = _pictures(subset.open(context.store or IndexStore()))
+            amount = f"{pictures:,} of {amount} (--max-seconds 0 reads all)"
+    whole_seconds = round(estimate.seconds(setups, pictures))
     took = f"{whole_seconds} s" if whole_seconds < _MINUTES_FROM else seconds(whole_seconds)
-    context.on_word(f"Time: about {took} for {counted(len(turns), 'epoch')} of {said}")
-    return part
+    context.on_word(f"Time: about {took} for {counted(len(setups), 'epoch')} of {amount}")
+    return subset
 
 
 def _rehearsed(
     config: CamerasConfig,
-    part: "CameraSubset",
-    found: "CameraSet",
-    turns: list[CameraSetup],
+    subset: "CameraSubset",
+    cameras: "CameraSet",
+    setups: list[CameraSetup],
     context: Context,
 ) -> CameraEstimate:
     from headrace.bench.camera_rank import CalibrationTask, rehearse
 
-    [decoding] = _tasks(config, part, ("decode", 1, 1), context)
-    task = CalibrationTask(decoding=decoding, workers=worker_numbers(turns))
+    [decoding] = _tasks(config, subset, ("decode", 1, 1), context)
+    task = CalibrationTask(decoding=decoding, workers=worker_numbers(setups))
     watch = Stopwatch(context.clock)
-    [taken], seconds_taken = run_ranks(
+    [calibration], seconds_taken = run_ranks(
         rehearse, [task], timeout_seconds=_TIMEOUT_SECONDS, clock=context.clock
     )
-    indexes = [index for clip in found.clips for index in clip.indexes]
+    indexes = [index for clip in cameras.clips for index in clip.indexes]
     return CameraEstimate(
         start_seconds=max(0.0, watch.seconds - seconds_taken),
-        worker_seconds=taken.worker_seconds,
-        picture_seconds=taken.decode_seconds / taken.delivered,
+        worker_seconds=calibration.worker_seconds,
+        picture_seconds=calibration.decode_seconds / calibration.delivered,
         cores=len(available_cores()),
         gop=sum(map(len, indexes)) / sum(len(index.gop_lengths) for index in indexes),
     )
 
 
-def _pictures(found: "CameraSet") -> int:
-    return sum(map(len, found.clips)) * len(found.cameras)
+def _pictures(cameras: "CameraSet") -> int:
+    return sum(map(len, cameras.clips)) * len(cameras.cameras)
 
 
 def _tasks(
-    config: CamerasConfig, part: "CameraSubset", turn: CameraSetup, context: Context
+    config: CamerasConfig, subset: "CameraSubset", setup: CameraSetup, context: Context
 ) -> "list[RankTask]":
-    """Return what each rank of a turn does."""
+    """Return the task of each rank."""
     from headrace.bench.camera_rank import RankTask
 
-    way, ranks, workers = turn
+    variant, ranks, workers = setup
     return [
         RankTask(
-            way=way,
-            part=part,
+            way=variant,
+            part=subset,
             rank=rank,
             ranks=ranks,
             workers=workers,
@@ -251,26 +254,28 @@ def _tasks(
 
 
 def _run(
-    config: CamerasConfig, part: "CameraSubset", turn: CameraSetup, context: Context
+    config: CamerasConfig, subset: "CameraSubset", setup: CameraSetup, context: Context
 ) -> CameraRun:
     from headrace.bench.camera_rank import run_rank
 
-    way, ranks, workers = turn
+    variant, ranks, workers = setup
     watch = Stopwatch(context.clock)
     results, wall_seconds = run_ranks(
         run_rank,
-        _tasks(config, part, turn, context),
+        _tasks(config, subset, setup, context),
         timeout_seconds=_TIMEOUT_SECONDS,
         clock=context.clock,
     )
-    whole = watch.turn(watch.seconds)
+    all_moments = watch.stop(watch.seconds)
     return CameraRun(
-        way=way,
+        way=variant,
         ranks=ranks,
         workers=workers,
         seconds=wall_seconds,
-        delivered=sum(each.delivered for each in results),
-        decoded=sum(each.decoded for each in results),
-        cpu_seconds=sum(each.cpu_seconds for each in results),
-        others_cpu_seconds=(whole.others_cpu_seconds or 0.0) * wall_seconds / whole.seconds,
+        delivered=sum(result.delivered for result in results),
+        decoded=sum(result.decoded for result in results),
+        cpu_seconds=sum(result.cpu_seconds for result in results),
+        others_cpu_seconds=(all_moments.others_cpu_seconds or 0.0)
+        * wall_seconds
+        / all_moments.seconds,
     )

@@ -1,4 +1,4 @@
-"""What the timed epochs of camera streams come to: a row for each, a verdict, two charts."""
+"""Page of `bench cameras`: a row per setup, a verdict, two charts."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from headrace.report.benchmark_page import Column
 from headrace.report.drawing import MARK, PLAIN, Chart
 
 ONCE: Final = 1.02
-"""Up to so many decodings a picture, each is said to be decoded once."""
+"""Decodes per picture up to which a picture counts as decoded once."""
 LABELS: Final[dict[CameraVariant, str]] = {
     "decode": "bare PyAV loop",
     "loader": "CameraLoader",
@@ -36,88 +36,88 @@ _COLOURS: Final = {"loader": PLAIN, "dataset": "#8a6fb0", "wandering": MARK}
 
 @dataclass(frozen=True, kw_only=True)
 class CamerasRow(RepetitionRow[CameraRun]):
-    """The epochs of one way with one number of ranks and workers."""
+    """Epochs of one variant with one number of ranks and workers."""
 
     plain: Sequence[CameraRun]
-    """Epochs of plain decoding with as many ranks and workers."""
+    """Epochs of plain decoding with the same ranks and workers."""
 
     @property
-    def way(self) -> CameraVariant:
-        """How pictures are delivered."""
+    def variant(self) -> CameraVariant:
+        """Variant of loading."""
         return self.first.way
 
     @property
     def processes(self) -> tuple[int, int]:
-        """The number of ranks, and of workers of each."""
+        """Ranks, and workers per rank."""
         return self.first.ranks, self.first.workers
 
     @property
     def amplification(self) -> float:
-        """Pictures decoded for one delivered."""
+        """Pictures decoded ÷ pictures delivered."""
         return self.first.decoded / self.first.delivered
 
     @property
     def share(self) -> float:
-        """Of what plain decoding reaches."""
-        return self.rate.median / RepetitionRow(turns=self.plain).rate.median
+        """Rate ÷ rate of plain decoding."""
+        return self.rate.median / RepetitionRow(repetitions=self.plain).rate.median
 
 
 def rows_of(record: CamerasRecord) -> tuple[CamerasRow, ...]:
-    """Return a row for each way, ranks and workers, in the order they were run."""
+    """Return one row per variant, ranks and workers, in run order."""
     groups = grouped(record.runs, lambda run: (run.way, run.ranks, run.workers))
     return tuple(
-        CamerasRow(turns=runs, plain=groups["decode", ranks, workers])
+        CamerasRow(repetitions=runs, plain=groups["decode", ranks, workers])
         for (_, ranks, workers), runs in groups.items()
     )
 
 
 def _answer(record: CamerasRecord, rows: tuple[CamerasRow, ...]) -> tuple[Finding, ...]:
-    ours = [row for row in rows if row.way in ("loader", "dataset")]
-    theirs = [row for row in rows if row.way == "wandering"]
-    trust, change, advice = record.trust(rows), None, None
+    staying = [row for row in rows if row.variant in ("loader", "dataset")]
+    wandering = [row for row in rows if row.variant == "wandering"]
+    noise, change, advice = record.noise(rows), None, None
     headline = "Plain decoding alone was measured"
-    if ours:
-        times = max(row.amplification for row in ours)
+    if staying:
+        times = max(row.amplification for row in staying)
         headline = "Where slots stay, " + (
             "every picture is decoded once, however many ranks and workers"
             if times <= ONCE
             else f"pictures are decoded up to {decimal(times)} times"
         )
-    if ours and theirs:
+    if staying and wandering:
         what = "CameraLoader, or CameraStreamSampler with the DataLoader's number of workers"
-        rates = {row.processes: row.rate.median for row in theirs}
-        known = [row for row in ours if row.processes in rates]
+        rates = {row.processes: row.rate.median for row in wandering}
+        known = [row for row in staying if row.processes in rates]
         gains = [(row.rate.median / rates[row.processes], row) for row in known]
         times, best = max(gains, key=lambda gain: gain[0])
         gained = f"{decimal(times)} times the frames/s of slots that wander, {_name(best)}"
-        doubt = f" ({trust.doubt[0].lower()}{trust.doubt[1:]})" if trust.doubt else ""
+        doubt = f" ({noise.doubt[0].lower()}{noise.doubt[1:]})" if noise.doubt else ""
         change = f"{what}: {gained}{doubt}."
         advice = None if doubt else Change(words=what, gain=times, evidence=gained)
     evidence = (
-        *_evidence(record, ours, theirs),
-        *trust.sentences("Epochs of one way"),
+        *_evidence(record, staying, wandering),
+        *noise.sentences("Epochs of one variant"),
         QUOTED,
     )
     return (Finding(headline=headline, evidence=evidence, change=change, advice=advice),)
 
 
 def _evidence(
-    record: CamerasRecord, ours: list[CamerasRow], theirs: list[CamerasRow]
+    record: CamerasRecord, staying: list[CamerasRow], wandering: list[CamerasRow]
 ) -> Iterator[str]:
     yield f"All ranks share {counted(record.cores, 'usable core')}."
-    if ours:
-        worst = max(ours, key=lambda row: row.amplification)
+    if staying:
+        worst = max(staying, key=lambda row: row.amplification)
         yield (
             f"Where slots stay, at most {decimal(worst.amplification)} pictures are "
             f"decoded for one delivered: {_name(worst)}."
         )
-        best = max(ours, key=lambda row: row.share)
+        best = max(staying, key=lambda row: row.share)
         yield (
             f"The best reaches {percent(best.share)} of plain decoding: {_name(best)}, "
             f"{decimal(best.rate.median)} frames/s."
         )
-    if theirs:
-        worst = max(theirs, key=lambda row: row.amplification)
+    if wandering:
+        worst = max(wandering, key=lambda row: row.amplification)
         yield (
             f"Where slots wander, up to {decimal(worst.amplification)} are decoded for "
             f"one delivered: {_name(worst)}."
@@ -138,25 +138,26 @@ def _evidence(
 
 def _name(row: CamerasRow) -> str:
     ranks, workers = row.processes
-    return f"{LABELS[row.way]}, {counted(ranks, 'rank')} x {counted(workers, 'worker')}"
+    return f"{LABELS[row.variant]}, {counted(ranks, 'rank')} x {counted(workers, 'worker')}"
 
 
 def _charts(rows: tuple[CamerasRow, ...]) -> tuple[Chart, ...]:
-    most = max(row.first.workers for row in rows)
+    max_workers = max(row.first.workers for row in rows)
     groups = grouped(
-        [row for row in rows if row.way != "decode"], lambda row: (row.way, row.first.workers)
+        [row for row in rows if row.variant != "decode"],
+        lambda row: (row.variant, row.first.workers),
     )
 
     def drawn(value: Callable[[CamerasRow], float]) -> list[Line]:
         return [
             Line(
-                name=f"{LABELS[way]}, {counted(workers, 'worker')}",
+                name=f"{LABELS[variant]}, {counted(workers, 'worker')}",
                 x=[row.first.ranks for row in own],
                 y=[value(row) for row in own],
-                color=_COLOURS[way],
-                is_dotted=workers != most,
+                color=_COLOURS[variant],
+                is_dotted=workers != max_workers,
             )
-            for (way, workers), own in groups.items()
+            for (variant, workers), own in groups.items()
         ]
 
     ranks = {"title_text": "ranks", "tickvals": sorted({row.first.ranks for row in rows})}
@@ -194,7 +195,7 @@ CAMERAS: Final[Benchmark[CamerasConfig, CamerasRecord, CamerasRow]] = Benchmark(
     ),
     rows=rows_of,
     columns=(
-        Column("variant", lambda row: LABELS[row.way]),
+        Column("variant", lambda row: LABELS[row.variant]),
         Column("ranks", lambda row: str(row.first.ranks)),
         Column("workers", lambda row: str(row.first.workers)),
         Column("frames/s", lambda row: decimal(row.rate.median)),

@@ -1,4 +1,4 @@
-"""The charts of benchmarks: bars by name and lines by number, of values that may have a range."""
+"""Charts of benchmarks: horizontal bars and lines, of values with optional ranges."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from headrace.profiling.number_format import decimal
 from headrace.report.drawing import MARK, PLAIN, Chart, bar, draw, label
 
 COLORS: Final = (PLAIN, "#d9a253", "#5ea58c", "#9b7fc0", "#8a6fb0")
-"""Of series, in their order; limits have `MARK`."""
+"""Colors of series, in order; limits use `MARK`."""
 Value: TypeAlias = float | MedianRange | None
-"""A range is drawn as its median and a line from its lowest to its highest; None is not drawn.
-A series without values is left out."""
+"""A range is drawn as its median with a line from min to max; None is not drawn. A series without
+values is left out."""
 Axis: TypeAlias = str | Mapping[str, Any]
-"""Title of an axis, or its options of plotly."""
+"""Axis title, or its plotly options."""
 
 
 def bars(
@@ -31,7 +31,7 @@ def bars(
     is_stacked: bool = False,
     limit: tuple[str, float] | None = None,
 ) -> Chart:
-    """Draw horizontal bars of each series by name, the first name on top.
+    """Return a chart of horizontal bars, the first name on top.
 
     Args:
         names: What the bars stand for.
@@ -44,7 +44,7 @@ def bars(
         is_stacked: Whether the series lie end to end; else below each other.
         limit: Legend and value of a dashed line.
     """
-    labels, traces = [label(each) for each in names], list[Any]()
+    labels, traces = [label(text) for text in names], list[Any]()
     for (legend, values), color in zip(series.items(), COLORS, strict=False):
         known = [(place, value) for place, value in enumerate(values) if value is not None]
         if not known:
@@ -56,7 +56,7 @@ def bars(
         ]
         traces.append(trace)
     if any(isinstance(value, MedianRange) for values in series.values() for value in values):
-        reading += " Medians; the line on a bar reaches from the slowest turn to the fastest."
+        reading += " Medians; the line on a bar reaches from the slowest repetition to the fastest."
     places = list(range(len(labels)))
     if limit is not None:
         legend, value = limit
@@ -77,7 +77,7 @@ def bars(
 def _bars(
     legend: str, known: Sequence[tuple[int, float | MedianRange]], color: str, *, has_text: bool
 ) -> go.Bar:
-    """Return the bars of one series, at their places."""
+    """Return the bars of one series at their offsets."""
     medians = [_median(value) for _, value in known]
     return bar(
         name=legend,
@@ -95,7 +95,7 @@ def _bars(
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """Values along an axis."""
+    """Values along a horizontal axis."""
 
     name: str
     x: Sequence[float]
@@ -103,7 +103,7 @@ class Line:
     color: str = PLAIN
     is_dotted: bool = False
     mark: str = ""
-    """A symbol of plotly, drawn in the place of the line."""
+    """Plotly marker symbol, drawn in place of the line."""
 
     def trace(self, unit: str) -> go.Scatter:
         """Return the plotly trace of the values, which are in `unit`."""
@@ -130,7 +130,7 @@ def lines(
     y: str,
     limits: Mapping[str, float] | None = None,
 ) -> Chart:
-    """Draw lines over two named axes; the vertical one begins at zero.
+    """Return a line chart; its vertical axis starts at zero.
 
     Args:
         drawn: At least one.
@@ -141,10 +141,10 @@ def lines(
         y: Unit of the values.
         limits: Legend -> a value that a dashed line lies at.
     """
-    places = [place for each in drawn for place in each.x]
+    places = [place for line in drawn for place in line.x]
     ends = [min(places, default=0.0), max(places, default=1.0)]
     dashed = [_dashed(legend, ends, [value] * 2) for legend, value in (limits or {}).items()]
-    figure = draw([*(each.trace(y) for each in drawn), *dashed], height=330)
+    figure = draw([*(line.trace(y) for line in drawn), *dashed], height=330)
     figure.update_xaxes(title_text=x) if isinstance(x, str) else figure.update_xaxes(**x)
     figure.update_yaxes(title_text=y, rangemode="tozero")
     return Chart(name=name, title=title, reading=reading, figure=figure)
@@ -155,7 +155,7 @@ def _median(value: float | MedianRange) -> float:
 
 
 def _error_bars(values: Sequence[Value], color: str) -> dict[str, Any] | None:
-    """Return bars from the lowest to the highest, to lie on medians; None where all are numbers."""
+    """Return error bars from min to max around the medians; None without ranges."""
     ranges = [value for value in values if isinstance(value, MedianRange)]
     return (
         {

@@ -1,4 +1,4 @@
-"""Whether torch.compile pays: a model as it is and compiled, and what compiling costs."""
+"""torch.compile benchmark: rate of a model plain and compiled, and the cost of compiling."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,39 +36,39 @@ COMPILED: Final = "compiled"
 
 @dataclass(frozen=True, kw_only=True)
 class CompileConfig(ModelTurnsConfig):
-    """What is measured.
+    """Options of `bench compile`.
 
-    The usual model has batch norms and activations around each convolution, which compiling joins,
-    and few enough kinds of layers that it takes seconds.
+    The default model has batch norms and activations after each convolution, which compiling fuses,
+    and few kinds of layers, so it compiles in seconds.
     """
 
     one_video_of: ClassVar = "compile"
 
 
 class CompileRecord(VariantRecord):
-    """What was measured."""
+    """Repetitions of both variants, and the cost of compiling."""
 
     model: str
     device: str
     frame_rate: PositiveFloat
-    """Of the video."""
+    """Frame rate of the video."""
     compile_seconds: NonNegativeFloat
-    """To compile it for the shape of the batches, its first run included; before all turns."""
+    """Seconds to compile for the batch shape, first run included; before all repetitions."""
     is_cached: bool
-    """Whether PyTorch had compiled it before and kept that on disk."""
+    """Whether PyTorch's compile cache was hit."""
     compared: PositiveInt
     """Frames whose scores were compared before anything was timed."""
     difference: NonNegativeFloat
-    """How far their scores were apart at most: |difference| ÷ the largest |score|."""
+    """Largest |difference| of the scores ÷ the largest |score|."""
     allowed: NonNegativeFloat
-    """How far they may be."""
+    """Tolerance of `difference`."""
 
 
 @contextmanager
 def prepared(
     config: CompileConfig, context: Context, compiler: "Compiler | None" = None
 ) -> Iterator[VariantSet[CompileRecord]]:
-    """Prove that the compiled model scores as the plain one does; None compiles by torch.compile.
+    """Prove equal scores of the plain and the compiled model.
 
     Raises:
         ConfigError, MediaError: model or video cannot be had.
@@ -101,9 +101,9 @@ def prepared(
             config.device,
             instead="leave out --enable-compile",
         )
-        turn = partial(passes, batches, seconds=config.seconds, clock=context.clock)
+        time_passes = partial(passes, batches, seconds=config.seconds, clock=context.clock)
         yield VariantSet(
-            variants={PLAIN: turn(one.model.run), COMPILED: turn(other.model.run)},
+            variants={PLAIN: time_passes(one.model.run), COMPILED: time_passes(other.model.run)},
             record=partial(
                 CompileRecord,
                 model=one.model.name,
@@ -119,7 +119,7 @@ def prepared(
 
 
 def pays_after(rows: Rows[float]) -> float | None:
-    """Return the frames after which what compiling took is made up for; None: never."""
+    """Return the frames after which compiling has paid for itself; None: never."""
     plain, compiled = rows
     saved = 1 / plain.rate.median - 1 / compiled.rate.median
     return compiled.facts / saved if saved > 0 else None
@@ -149,7 +149,7 @@ def _evidence(record: CompileRecord, rows: Rows[float], ranking: Ranking) -> Ite
     if record.is_cached:
         cost += " (from what PyTorch kept of an earlier time; the first time takes longer)"
     frames = pays_after(rows)
-    if ranking.trust.doubt:
+    if ranking.noise.doubt:
         yield f"{cost}."
     elif frames is None or not ranking.is_won:
         yield f"{cost}: nothing makes up for that."
@@ -190,7 +190,7 @@ def _elapsed(rows: Rows[float]) -> Chart:
 
 COMPILE_VARIANTS: Final = VariantBenchmark(
     name="compile",
-    summary="Time a model plain and by torch.compile; tell after how many frames that pays.",
+    summary="Time a model plain and by torch.compile; report after how many frames that pays.",
     config=CompileConfig,
     record=CompileRecord,
     prepare=prepared,
@@ -198,15 +198,12 @@ COMPILE_VARIANTS: Final = VariantBenchmark(
         f"Frames per second, plain and compiled: {record.model} on {record.device}"
     ),
     reading=lambda record, rows: (
-        "Of the model alone, on batches that lie in memory; medians over the turns. Compiling is "
-        "done before all turns, for one shape of batches, and timed apart."
+        "Of the model alone, on batches that lie in memory; medians over the repetitions. "
+        "Compiling is done before all repetitions, for one shape of batches, and timed apart."
     ),
     head="model",
     facts=lambda record: {PLAIN: 0.0, COMPILED: record.compile_seconds},
-    columns=(
-        *rate_columns("model", "frames"),
-        Column("compile s", lambda row: decimal(row.facts)),
-    ),
+    columns=(*rate_columns("model", "frames"), Column("compile s", lambda row: decimal(row.facts))),
     headline=_headline,
     change=_change,
     changes=lambda record: {

@@ -1,4 +1,4 @@
-"""Configurations that benchmarks inherit from: videos, and the model with how it runs."""
+"""Base configurations of benchmarks: videos, model, execution."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,8 +16,7 @@ from headrace.video.stream_index import StreamIndex
 
 ModelName: TypeAlias = Annotated[str, Option("A classification model of torchvision.")]
 Weights: TypeAlias = Annotated[
-    str,
-    Option("none (random ones: times are the same), DEFAULT (torchvision's), or a checkpoint."),
+    str, Option("none (random ones: times are the same), DEFAULT (torchvision's), or a checkpoint.")
 ]
 OnDevice: TypeAlias = Annotated[Device, Option("Where the model runs.")]
 Prepared: TypeAlias = Annotated[PrepLevel, Option("How much preprocessing is done.")]
@@ -27,23 +26,23 @@ Threads: TypeAlias = Annotated[
 
 BatchSize: TypeAlias = Annotated[int, Option("Frames in a batch.", least=1)]
 TurnSeconds: TypeAlias = Annotated[
-    float, Option("How long a turn takes, about.", above=0, most=3600)
+    float, Option("Duration of a repetition, about, in seconds.", above=0, most=3600)
 ]
-Repeats: TypeAlias = Annotated[int, Option("Repetitions of each way.", least=1)]
+Repeats: TypeAlias = Annotated[int, Option("Repetitions of each variant.", least=1)]
 
 USUAL_MODEL: Final = "resnet18"
-"""Of the size that people run, and quick enough that a turn on two cores holds several batches: its
-convolutions fill the processor, as those of larger models do."""
+"""Usual size, and fast enough for several batches per repetition on two cores; its convolutions
+fill the processor, as those of larger models do."""
 SMALL_MODEL: Final = "mobilenet_v3_small"
-"""Light enough that decoding and preprocessing count, as they do on a GPU with a large one."""
+"""Light, so that decoding and preprocessing matter, as they do beside a GPU."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BenchmarkConfig:
-    """What is measured. A benchmark adds fields; each is an option of its command line."""
+    """Base options of a benchmark. A benchmark adds fields; each is a command line option."""
 
     one_video_of: ClassVar[str] = ""
-    """Name of the benchmark, where it takes one video alone."""
+    """Name of the benchmark, if it takes exactly one video."""
     videos: Videos
 
     def __post_init__(self) -> None:
@@ -58,7 +57,7 @@ class BenchmarkConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig(BenchmarkConfig):
-    """What is measured, with a model."""
+    """Options of a benchmark with a model."""
 
     model_name: ModelName = SMALL_MODEL
     weights: Weights = "none"
@@ -66,7 +65,7 @@ class ModelConfig(BenchmarkConfig):
     device: OnDevice = "cpu"
 
     def compute_options(self, batch_size: int = 1) -> ComputeOptions:
-        """Return the model and how it runs, as a run takes them."""
+        """Return the model options as a run takes them."""
         return ComputeOptions(
             model_name=self.model_name,
             weights=self.weights,
@@ -78,18 +77,18 @@ class ModelConfig(BenchmarkConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ThreadedModelConfig(ModelConfig):
-    """Options of a benchmark with a model, and the threads of its operations."""
+    """Options of a benchmark with a model and its intra-op threads."""
 
     threads: Threads = None
 
     def compute_options(self, batch_size: int = 1) -> ComputeOptions:
-        """Return the model, how it runs and in how many threads."""
+        """Return the model options as a run takes them, threads included."""
         return replace(super().compute_options(batch_size), threads=self.threads)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelTurnsConfig(ThreadedModelConfig):
-    """What is measured: turns of a model that runs batches of a video."""
+    """Options of a benchmark that runs a model on batches of a video."""
 
     model_name: ModelName = USUAL_MODEL
     batch_size: BatchSize = 16
@@ -98,16 +97,16 @@ class ModelTurnsConfig(ThreadedModelConfig):
 
 
 def allowed_difference(device: Device) -> float:
-    """Return how far scores of two variants of a model may be apart, ÷ the largest |score|.
+    """Return the tolerance of scores between two variants, relative to the largest |score|.
 
-    Sums are made in another order, which changes the last digits of float32; on a GPU PyTorch
-    computes convolutions in TF32, which has three decimal digits.
+    Another order of sums changes the last digits of float32; on a GPU PyTorch computes convolutions
+    in TF32, which has three decimal digits.
     """
     return 1e-3 if device == "cpu" else 1e-2
 
 
 def usual_precisions(device: Device) -> tuple[Precision, ...]:
-    """Return the precisions to time on a device: most CPUs emulate float16. Imports PyTorch."""
+    """Return the precisions to time on a device; most CPUs emulate float16. Imports PyTorch."""
     import torch
 
     if device == "cpu":
@@ -116,7 +115,7 @@ def usual_precisions(device: Device) -> tuple[Precision, ...]:
 
 
 def indexes_of(videos: Sequence[str], store: IndexStore | None) -> list[StreamIndex]:
-    """Return the index of each video, before anything slow begins.
+    """Return the index of each video, before anything slow starts.
 
     Raises:
         MediaError: one cannot be opened.

@@ -1,4 +1,4 @@
-"""How fast each backend decodes one's own videos here, on the CPU and on a GPU."""
+"""Decoder benchmark: rate of each backend on the CPU and on a GPU."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -41,7 +41,7 @@ from headrace.video.stream_index import StreamIndex
 
 Access = Literal["in-order", "random"]
 MOST_VIDEOS: Final = 8
-"""Videos that are read: each method holds all of them open."""
+"""Max videos; each decoder keeps all of them open."""
 _BY_TORCHCODEC: Final = 'decoding=DecoderConfig(backend="torchcodec"'
 _CHANGES: Final = {
     "torchcodec CPU": Change(words=f"{_BY_TORCHCODEC}) of loaders and readers"),
@@ -53,20 +53,19 @@ _CHANGES: Final = {
     "NVDEC": Change(words="gpu=0 of loaders, decoding=DecoderConfig.on_gpu(0) of readers"),
 }
 _HELD: Final = 8
-"""Stretches of which a picture is held against PyAV's."""
+"""Frame ranges whose last picture is compared with PyAV's."""
 _COUNT: Final = {"in-order": 8, "random": 24}
 _LENGTH: Final = {"in-order": 32, "random": 1}
-"""Frames."""
+"""Frames per range."""
 _GOLDEN_RATIO: Final = 0.618_033_988_749_895
 
 
 @dataclass(frozen=True, kw_only=True)
 class DecodeConfig(BenchmarkConfig):
-    """What is measured."""
+    """Options of `bench decode`."""
 
     access: Annotated[
-        Access,
-        Option("Stretches of 32 frames from a keyframe on, or single frames anywhere."),
+        Access, Option("Stretches of 32 frames from a keyframe on, or single frames anywhere.")
     ] = "in-order"
     gpu: Annotated[int, Option("Number of the NVIDIA GPU.", least=0)] = 0
     seconds: TurnSeconds = 2.0
@@ -74,86 +73,86 @@ class DecodeConfig(BenchmarkConfig):
 
 
 class MethodRecord(Record):
-    """One method: what its pictures are beside PyAV's, or why it was not timed."""
+    """One decoder: its difference from PyAV's pictures, or the reason it was skipped."""
 
     way: str
     device: Literal["CPU", "GPU"]
     is_ours: bool
-    """Whether headrace can decode that way."""
+    """Whether headrace has this backend."""
     status: str | None = None
-    """Why it was not timed, in a word or two; None: it was."""
+    """Reason it was skipped, in two words; None: it was timed."""
     why_not: str = ""
-    """The same in full."""
+    """Reason in full."""
     compared: NonNegativeInt = 0
-    """Pictures that were held against PyAV's before anything was timed."""
+    """Pictures compared with PyAV's before timing."""
     mean_apart: NonNegativeFloat = 0.0
-    """Levels of 255, the picture that is furthest."""
+    """Mean difference in levels of 255, of the worst picture."""
     most_apart: NonNegativeInt = 0
-    """The number that is furthest."""
+    """Largest difference of one value, in levels of 255."""
 
 
 class DecodeRecord(VariantRecord):
-    """What was measured."""
+    """Repetitions and differences of all decoders."""
 
     videos: PositiveInt
-    """That were read."""
+    """Videos read."""
     size: tuple[PositiveInt, PositiveInt]
     """(height, width) of the largest."""
     codecs: tuple[str, ...]
     access: Access
     methods: tuple[MethodRecord, ...]
-    """All there are; PyAV first."""
+    """All decoders, PyAV first."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """One way to decode."""
+    """One decoder."""
 
-    way: str
-    """What it is called."""
+    variant: str
+    """Its name."""
     device: Literal["CPU", "GPU"]
     decoding: DecoderConfig | None
-    """How headrace decodes that way; None: it is not headrace that does."""
+    """Configuration of headrace's decoder; None: a decoder headrace lacks."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stretch:
-    """What one decoder reads at once: frames of one video, ascending."""
+    """Frames of one video that a decoder reads in one job, ascending."""
 
     video: int
     wanted: tuple[int, ...]
 
 
 Pictures: TypeAlias = Sequence[Array]
-"""For each stretch its last frame; an empty array for those that are not held."""
+"""Last frame of each range; an empty array for ranges that are not compared."""
 Read: TypeAlias = Callable[[Stretch], Iterator[Array]]
-"""Yields the frames of a stretch, uint8 [H, W, 3], RGB, on the CPU."""
+"""Yields the frames of a range, uint8 [H, W, 3], RGB, on the CPU."""
 _Frames: TypeAlias = Callable[[tuple[int, ...]], Iterator[Array]]
 
 
 def methods(gpu: int) -> tuple[Method, ...]:
-    """Return all there are; the first is what the others are compared with."""
-    there = f"cuda:{gpu}"
+    """Return all decoders; the first one is the reference."""
+    gpu_device = f"cuda:{gpu}"
     torchcodec = DecoderConfig(backend="torchcodec")
-    on_gpu = DecoderConfig(backend="torchcodec", device=there)
-    by_nvidia = DecoderConfig(backend="pynvvideocodec", device=there)
+    on_gpu = DecoderConfig(backend="torchcodec", device=gpu_device)
+    by_nvidia = DecoderConfig(backend="pynvvideocodec", device=gpu_device)
     return (
-        Method(way="PyAV", device="CPU", decoding=DecoderConfig()),
-        Method(way="torchcodec CPU", device="CPU", decoding=torchcodec),
-        Method(way="torchcodec CUDA", device="GPU", decoding=on_gpu),
-        Method(way="NVDEC", device="GPU", decoding=DecoderConfig(device=there)),
-        Method(way="PyNvVideoCodec", device="GPU", decoding=by_nvidia),
-        Method(way="decord", device="CPU", decoding=None),
+        Method(variant="PyAV", device="CPU", decoding=DecoderConfig()),
+        Method(variant="torchcodec CPU", device="CPU", decoding=torchcodec),
+        Method(variant="torchcodec CUDA", device="GPU", decoding=on_gpu),
+        Method(variant="NVDEC", device="GPU", decoding=DecoderConfig(device=gpu_device)),
+        Method(variant="PyNvVideoCodec", device="GPU", decoding=by_nvidia),
+        Method(variant="decord", device="CPU", decoding=None),
     )
 
 
 def why_not(method: Method, gpu: int) -> dict[str, object]:
-    """Return the fields of a record that hold why a method cannot run here; none where it may."""
+    """Return the record fields of the reason a decoder cannot run here; empty if it can."""
     import torch
 
     if method.decoding is None and find_spec("decord") is None:
-        why = "decord is not installed (pip install decord)"
-        return {"status": "not installed", "why_not": why}
+        text = "decord is not installed (pip install decord)"
+        return {"status": "not installed", "why_not": text}
     if method.decoding is not None:
         try:
             capabilities_of(method.decoding)
@@ -163,32 +162,32 @@ def why_not(method: Method, gpu: int) -> dict[str, object]:
             return {"status": status, "why_not": str(error)}
     count = torch.cuda.device_count()
     if method.device == "GPU" and gpu >= count:
-        found = f"{count} of them" if count else "no NVIDIA GPU"
-        why = f"it needs GPU {gpu}, and PyTorch {torch.__version__} sees {found} here"
-        return {"status": "no GPU", "why_not": why}
+        seen_gpus = f"{count} of them" if count else "no NVIDIA GPU"
+        text = f"it needs GPU {gpu}, and PyTorch {torch.__version__} sees {seen_gpus} here"
+        return {"status": "no GPU", "why_not": text}
     return {}
 
 
 def _announce(config: DecodeConfig) -> str:
-    """Return how long it can take."""
-    most = len(methods(config.gpu))
-    turns = most * config.repeats + 1
+    """Return the estimated time as text."""
+    num_methods = len(methods(config.gpu))
+    repetitions = num_methods * config.repeats + 1
     return (
-        f"Up to {most} ways to decode, {turns} turns of {config.seconds:g} s, after all frames "
-        "were compared."
+        f"Up to {num_methods} decoders, {repetitions} repetitions of {config.seconds:g} s, after "
+        "all frames were compared."
     )
 
 
 @contextmanager
 def _prepared(config: DecodeConfig, context: Context) -> Iterator[VariantSet[DecodeRecord]]:
-    """Hold the pictures of every method that runs here against PyAV's.
+    """Compare the pictures of every decoder that runs here with PyAV's.
 
     Raises:
         ConfigError: a video has no length.
         MediaError: a video cannot be opened, or PyAV cannot decode what is read of it.
     """
     count = min(MOST_VIDEOS, len(config.videos))
-    videos = [config.videos[number * len(config.videos) // count] for number in range(count)]
+    videos = [config.videos[position * len(config.videos) // count] for position in range(count)]
     indexes = indexes_of(videos, context.store)
     stretches = stretches_of(indexes, config.access)
     records: list[MethodRecord] = []
@@ -196,9 +195,9 @@ def _prepared(config: DecodeConfig, context: Context) -> Iterator[VariantSet[Dec
     expected: Pictures = ()
     tried = methods(config.gpu)
     with ExitStack() as stack:
-        for number, method in enumerate(tried):
-            context.on_progress(f"{method.way}, compared", number, len(tried))
-            fields = why_not(method, config.gpu) if number else {}
+        for tried_methods, method in enumerate(tried):
+            context.on_progress(f"{method.variant}, compared", tried_methods, len(tried))
+            fields = why_not(method, config.gpu) if tried_methods else {}
             if not fields:
                 with ExitStack() as opened:
                     try:
@@ -212,13 +211,17 @@ def _prepared(config: DecodeConfig, context: Context) -> Iterator[VariantSet[Dec
                         fields = {"status": "refused", "why_not": str(error)}
                     if "status" not in fields:
                         stack.push(opened.pop_all())
-                        variants[method.way] = for_seconds(
+                        variants[method.variant] = for_seconds(
                             stretches,
                             partial(_count, read),
                             seconds=config.seconds,
                             clock=context.clock,
                         )
-            fields |= {"way": method.way, "device": method.device, "is_ours": bool(method.decoding)}
+            fields |= {
+                "way": method.variant,
+                "device": method.device,
+                "is_ours": bool(method.decoding),
+            }
             records.append(MethodRecord.model_validate(fields))
         yield VariantSet(
             variants=variants,
@@ -234,33 +237,35 @@ def _prepared(config: DecodeConfig, context: Context) -> Iterator[VariantSet[Dec
 
 
 def _compared(pictures: Pictures, expected: Pictures) -> dict[str, object]:
-    """Return the fields of a record that hold how far the pictures that were held are apart."""
-    apart = [  # None where they differ in size
-        PixelDifference.between(ours, theirs)
-        for ours, theirs in zip(pictures, expected, strict=True)
-        if theirs.size
+    """Return the record fields of the difference from the reference pictures."""
+    differences = [  # None where they differ in size
+        PixelDifference.between(picture, reference_picture)
+        for picture, reference_picture in zip(pictures, expected, strict=True)
+        if reference_picture.size
     ]
-    known = [each for each in apart if each is not None]
+    known = [difference for difference in differences if difference is not None]
     fields: dict[str, object] = {
-        "compared": len(apart),
-        "mean_apart": max((each.mean for each in known), default=0.0),
-        "most_apart": max((each.most for each in known), default=0),
+        "compared": len(differences),
+        "mean_apart": max((difference.mean for difference in known), default=0.0),
+        "most_apart": max((difference.most for difference in known), default=0),
     }
-    wrong = sum(each is None or not each.is_equal for each in apart)
+    wrong = sum(difference is None or not difference.is_equal for difference in differences)
     if wrong:
-        why = f"{wrong} of {len(apart)} pictures are not those of PyAV"
-        fields |= {"status": "differs", "why_not": why}
+        text = f"{wrong} of {len(differences)} pictures are not those of PyAV"
+        fields |= {"status": "differs", "why_not": text}
     return fields
 
 
 def stretches_of(indexes: Sequence[StreamIndex], access: Access) -> tuple[Stretch, ...]:
-    """Return what every method reads: spread over all videos, the same each time."""
+    """Return the ranges every decoder reads: spread over all videos, always the same."""
     stretches = []
-    for number in range(_COUNT[access]):
-        video = number % len(indexes)
+    for draw in range(_COUNT[access]):
+        video = draw % len(indexes)
         index = indexes[video]
-        place = int((number + 1) * _GOLDEN_RATIO % 1 * len(index))
-        start = index.gop_range(index.gop_of(place))[0] if access == "in-order" else place
+        frame_index = int((draw + 1) * _GOLDEN_RATIO % 1 * len(index))
+        start = (
+            index.gop_range(index.gop_of(frame_index))[0] if access == "in-order" else frame_index
+        )
         wanted = range(start, min(len(index), start + _LENGTH[access]))
         stretches.append(Stretch(video=video, wanted=tuple(wanted)))
     return tuple(stretches)
@@ -268,7 +273,7 @@ def stretches_of(indexes: Sequence[StreamIndex], access: Access) -> tuple[Stretc
 
 @contextmanager
 def _opened(method: Method, indexes: Sequence[StreamIndex]) -> Iterator[Read]:
-    """Open all videos, one decoder for each, in this thread.
+    """Open all videos in this thread, one decoder each.
 
     Raises:
         BackendError, MediaError: the method cannot decode one.
@@ -283,15 +288,15 @@ def _count(read: Read, stretch: Stretch) -> int:
 
 
 def last_pictures(read: Read, stretches: Sequence[Stretch]) -> list[Array]:
-    """Read every stretch once; return the last frame of each of 8, [] for the others."""
+    """Read every range once; return the last frame of 8 ranges, an empty array for the others."""
     every = max(1, len(stretches) // _HELD)
     nothing = np.empty(0, np.uint8)
     pictures = []
-    for number, stretch in enumerate(stretches):
+    for position, stretch in enumerate(stretches):
         last = nothing
         for frame in read(stretch):
             last = frame
-        pictures.append(last if number % every == 0 else nothing)
+        pictures.append(last if position % every == 0 else nothing)
     return pictures
 
 
@@ -305,39 +310,39 @@ def _reader(method: Method, index: StreamIndex, stack: ExitStack) -> _Frames:
 
 
 def _decord_reader(index: StreamIndex) -> _Frames:
-    """Return what yields frames by decord's own numbers, of which it has as many as we.
+    """Return a function that yields frames by index through decord.
 
     Raises:
         BackendError: it cannot open the file, or counts other frames.
     """
     import decord
 
-    asked = f"decord was asked for to decode {index.source}"
+    problem = f"decord was asked for to decode {index.source}"
     try:
         reader = decord.VideoReader(str(index.source.path), ctx=decord.cpu(0), num_threads=1)
     except (RuntimeError, OSError, decord.DECORDError) as error:
-        raise BackendError(f"{asked}: {str(error).partition(chr(10))[0]}") from error
+        raise BackendError(f"{problem}: {str(error).partition(chr(10))[0]}") from error
     if len(reader) != len(index):
-        raise BackendError(f"{asked}: it counts {len(reader)} frames, and there are {len(index)}")
+        raise BackendError(f"{problem}: it counts {len(reader)} frames, and there are {len(index)}")
 
     def frames(wanted: tuple[int, ...]) -> Iterator[Array]:
         try:
-            for number in wanted:
-                yield np.asarray(reader[number].asnumpy(), np.uint8)
+            for frame_index in wanted:
+                yield np.asarray(reader[frame_index].asnumpy(), np.uint8)
         except (RuntimeError, IndexError, decord.DECORDError) as error:
-            raise BackendError(f"{asked}: {str(error).partition(chr(10))[0]}") from error
+            raise BackendError(f"{problem}: {str(error).partition(chr(10))[0]}") from error
 
     return frames
 
 
 def _evidence(record: DecodeRecord, rows: Rows[MethodRecord], ranking: Ranking) -> Iterator[str]:
     for row in rows:
-        if row.turns and not row.facts.is_ours:
+        if row.repetitions and not row.facts.is_ours:
             rate = decimal(row.rate.median)
             yield f"{row.variant}, by which headrace does not decode: {rate} frames/s."
         if row.facts.status is not None:
             yield f"{row.variant} was skipped: {row.facts.why_not.rstrip('.')}."
-    others = [row.facts for row in rows[1:] if row.turns]
+    others = [row.facts for row in rows[1:] if row.repetitions]
     if others:
         furthest = max(others, key=lambda method: method.mean_apart)
         yield (
@@ -350,11 +355,13 @@ def _evidence(record: DecodeRecord, rows: Rows[MethodRecord], ranking: Ranking) 
 
 
 def _cpu_ms(row: VariantRow[MethodRecord]) -> float:
-    """Return the processor time of a frame, milliseconds, the median turn.
+    """Return processor milliseconds per frame, the median repetition.
 
-    More than `ms` where a library works in several threads, less where a GPU does the work.
+    More than `ms` with several threads, less where a GPU does the work.
     """
-    return median(1e3 * turn.cpu_seconds / turn.amount for turn in row.turns)
+    return median(
+        1e3 * repetition.cpu_seconds / repetition.amount for repetition in row.repetitions
+    )
 
 
 DECODE: Final = VariantBenchmark(
@@ -370,9 +377,10 @@ DECODE: Final = VariantBenchmark(
     ),
     reading=lambda record, rows: (
         "One decoder in one thread, whole frames as RGB in main memory, so that what a GPU decodes "
-        "comes down; FPS are medians over the turns. CPU ms is the processor time of a frame, more "
-        "than its time where a library takes several threads. Diff is the mean difference from "
-        "PyAV's pixels, in levels of 255. Files are open and checked before anything is timed."
+        "comes down; FPS are medians over the repetitions. CPU ms is the processor time of a "
+        "frame, more than its time where a library takes several threads. Diff is the mean "
+        "difference from PyAV's pixels, in levels of 255. Files are open and checked before "
+        "anything is timed."
     ),
     head="method",
     facts=lambda record: {method.way: method for method in record.methods},
@@ -384,8 +392,7 @@ DECODE: Final = VariantBenchmark(
         figure("slowest", lambda row: row.rate.lowest),
         figure("fastest", lambda row: row.rate.highest),
         Column(
-            "diff",
-            lambda row: decimal(row.facts.mean_apart) if row.facts.compared else NOT_TIMED,
+            "diff", lambda row: decimal(row.facts.mean_apart) if row.facts.compared else NOT_TIMED
         ),
         Column("skipped", lambda row: row.facts.status or NOT_TIMED),
     ),

@@ -1,4 +1,4 @@
-"""Along a ladder: where rows saturate, and the highest load that holds.
+"""Saturation of rows, and binary search for the highest load that meets a limit.
 
 level = next_level(tried, scale)  # try it, add what came of it, ask again, until None
 """
@@ -19,27 +19,27 @@ Ranked = TypeVar("Ranked", bound=Timed)
 
 @dataclass(frozen=True, kw_only=True)
 class Saturation(Generic[Ranked]):
-    """Rows that take ever more of something, at least one, and how sentences name them."""
+    """Rows with ever more of a resource, at least one, and their names in sentences."""
 
     rows: Sequence[Ranked]
     candidates: Sequence[Ranked] = ()
-    """Those of the rows that may be the point, in their order; none: all of them."""
+    """Rows that may be the saturation point, in order; empty: all."""
     unit: str
-    """Of the rate: `frames/s`."""
+    """Unit of the rate: `frames/s`."""
     label: Callable[[Ranked], str]
-    """What a sentence calls a row: `2 workers`."""
+    """Row → its name in sentences: `2 workers`."""
     subject: str = ""
-    """What saturates, where that must be said: `memory`."""
+    """What saturates: `memory`; empty: not named."""
     setting: Callable[[Ranked], str]
-    """The setting of a row: `num_workers=2`."""
+    """Row → its setting: `num_workers=2`."""
     surplus: str
-    """The effect of more than the point: `more only take memory`."""
+    """Effect of more than the saturation point: `more only take memory`."""
     further: str
-    """The options for the next try, where nothing saturated: `--workers with more`."""
+    """Options for the next try without saturation: `--workers with more`."""
 
     @property
     def point(self) -> Ranked:
-        """The first candidate within 5 % of the fastest."""
+        """First candidate within 5 % of the fastest."""
         return next(row for row in self._eligible if row.rate.median >= self.enough)
 
     @property
@@ -53,19 +53,19 @@ class Saturation(Generic[Ranked]):
 
     @property
     def is_reached(self) -> bool:
-        """Whether more than the point takes was measured, and gained nothing."""
+        """Whether more than the saturation point was measured."""
         return self.point is not self.rows[-1]
 
     def rate(self, row: Ranked) -> str:
         """`196 frames/s`."""
         return f"{decimal(row.rate.median)} {self.unit}"
 
-    def finding(self, trust: NoiseCheck, evidence: Sequence[str]) -> Finding:
-        """Return where it saturates and what to set; `evidence` are sentences below the answer."""
-        finding = Finding(headline=self._headline(trust), evidence=tuple(evidence))
+    def finding(self, noise: NoiseCheck, evidence: Sequence[str]) -> Finding:
+        """Return the saturation point as a finding with a change; `evidence` follows the answer."""
+        finding = Finding(headline=self._headline(noise), evidence=tuple(evidence))
         if len(self._eligible) == 1:
             return finding
-        if trust.doubt:
+        if noise.doubt:
             return replace(finding, change=AGAIN)
         setting, gain = self.setting(self.point), self._gain
         more = f"; {self.surplus}"
@@ -75,18 +75,18 @@ class Saturation(Generic[Ranked]):
         return replace(finding, change=change, advice=self._advice)
 
     def rule(self, least: str) -> list[str]:
-        """Say what the answer rests on; `least` names it: `the fewest workers`."""
+        """Return sentences on the rule; `least` names the point: `the fewest workers`."""
         best, gain = fastest(self._eligible), self._gain
         rule = f"within {percent(1 - ALIKE)} of the best, which is {self.rate(best)} with"
-        said = [f"Saturation is {least} {rule} {self.label(best)}."]
-        return [*said, f"That is {gain}."] if gain else said
+        sentences = [f"Saturation is {least} {rule} {self.label(best)}."]
+        return [*sentences, f"That is {gain}."] if gain else sentences
 
-    def _headline(self, trust: NoiseCheck) -> str:
+    def _headline(self, noise: NoiseCheck) -> str:
         point, rate, subject = self.label(self.point), self.rate(self.point), self.subject
         if len(self._eligible) == 1:
             return f"{rate} with {point}"
-        if trust.doubt:
-            return f"{trust.doubt} where {subject or 'it'} saturates; by the rule at {point}"
+        if noise.doubt:
+            return f"{noise.doubt} where {subject or 'it'} saturates; by the rule at {point}"
         if not self.is_reached:
             before = self._eligible[-2]
             share = percent(before.rate.median / self.point.rate.median)
@@ -99,7 +99,7 @@ class Saturation(Generic[Ranked]):
 
     @property
     def _advice(self) -> Change | None:
-        """The point against the first row, which is what one has without it; None if it is that."""
+        """Saturation point against the first row; None if it is the first row."""
         first, point = self.rows[0], self.point
         if point is first:
             return None
@@ -120,28 +120,28 @@ class Saturation(Generic[Ranked]):
 
     def chart(
         self,
-        place: Callable[[Ranked], float],
+        x_value: Callable[[Ranked], float],
         *others: Line,
         axis: str,
         name: str,
         title: str,
         reading: str,
     ) -> Chart:
-        """Draw the rate by `place`, a number that `axis` names, with a ring at the point."""
-        places = [place(row) for row in self.rows]
+        """Draw the rate by `x_value`, named by `axis`, with a ring at the saturation point."""
+        x_values = [x_value(row) for row in self.rows]
         point = Line(
             name=f"saturation: {self.label(self.point)}",
-            x=[place(self.point)],
+            x=[x_value(self.point)],
             y=[self.point.rate.median],
             color=MARK,
             mark="circle-open",
         )
         return lines(
-            [Line(name="median", x=places, y=[row.rate for row in self.rows]), point, *others],
+            [Line(name="median", x=x_values, y=[row.rate for row in self.rows]), point, *others],
             name=name,
             title=title,
             reading=reading,
-            x={"title_text": axis, "tickvals": places},
+            x={"title_text": axis, "tickvals": x_values},
             y=self.unit,
             limits={f"{percent(ALIKE)} of the best": self.enough},
         )
@@ -152,31 +152,31 @@ _DOUBLE: Final = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """Which loads there are."""
+    """Range and resolution of loads."""
 
     first: float
-    """Where to begin; in [least, most]."""
+    """First load to try; in [least, most]."""
     least: float
     most: float
     is_whole: bool = False
-    """Whether loads are whole numbers, as streams are; else rates, rounded to three digits."""
+    """Whether loads are integers, such as streams; else rates with three digits."""
     close: float = 1.1
-    """A load that holds and one that breaks this many times above it are close enough."""
+    """Max ratio of the lowest missed to the highest met load at the end of the search."""
     steps: int = 12
-    """Most loads that are tried."""
+    """Max number of loads to try."""
 
 
 class TriedLoad(Protocol):
-    """One load, and whether it held."""
+    """One load, and whether it met the limit."""
 
     @property
     def level(self) -> float:
-        """Of `Scale`."""
+        """Load, in [Scale.least, Scale.most]."""
         ...
 
     @property
     def holds(self) -> bool:
-        """Whether it held."""
+        """Whether the limit was met."""
         ...
 
 
@@ -184,38 +184,38 @@ Load = TypeVar("Load", bound=TriedLoad)
 
 
 def next_level(tried: Sequence[TriedLoad], scale: Scale) -> float | None:
-    """Return the load to try next; None when the answer is known, or enough were tried."""
+    """Return the next load to try; None: the answer is known, or enough were tried."""
     if not tried:
         return scale.first
     if len(tried) >= scale.steps:
         return None
-    held, broken = highest_held(tried), lowest_broken(tried)
-    if broken is None:
-        assert held is not None
-        level = None if held.level >= scale.most else min(scale.most, held.level * _DOUBLE)
-    elif held is None:
-        level = None if broken.level <= scale.least else max(scale.least, broken.level / _DOUBLE)
+    met, missed = highest_held(tried), lowest_broken(tried)
+    if missed is None:
+        assert met is not None
+        level = None if met.level >= scale.most else min(scale.most, met.level * _DOUBLE)
+    elif met is None:
+        level = None if missed.level <= scale.least else max(scale.least, missed.level / _DOUBLE)
     else:
-        level = _between(held.level, broken.level, scale)
+        level = _between(met.level, missed.level, scale)
     if level is None:
         return None
     return float(math.floor(level)) if scale.is_whole else float(f"{level:.3g}")
 
 
 def highest_held(tried: Sequence[Load]) -> Load | None:
-    """Return the highest load that held below every one that broke; None if none did."""
-    broken = lowest_broken(tried)
-    held = [one for one in tried if one.holds and (broken is None or one.level < broken.level)]
-    return max(held, key=lambda one: one.level, default=None)
+    """Return the highest load that met the limit below all misses; None: none."""
+    missed = lowest_broken(tried)
+    met = [load for load in tried if load.holds and (missed is None or load.level < missed.level)]
+    return max(met, key=lambda load: load.level, default=None)
 
 
 def lowest_broken(tried: Sequence[Load]) -> Load | None:
-    """Return the lowest load that broke; None if none did."""
-    broken = (one for one in tried if not one.holds)
-    return min(broken, key=lambda one: one.level, default=None)
+    """Return the lowest load that missed the limit; None: none."""
+    missed = (load for load in tried if not load.holds)
+    return min(missed, key=lambda load: load.level, default=None)
 
 
-def _between(held: float, broken: float, scale: Scale) -> float | None:
-    if broken <= held * scale.close or (scale.is_whole and broken <= held + 1):
+def _between(met: float, missed: float, scale: Scale) -> float | None:
+    if missed <= met * scale.close or (scale.is_whole and missed <= met + 1):
         return None
-    return (held + broken) / 2 if scale.is_whole else math.sqrt(held * broken)
+    return (met + missed) / 2 if scale.is_whole else math.sqrt(met * missed)

@@ -49,22 +49,22 @@ class LatencySlo:
         """Results that a p95 needs, with as many drops as allowed."""
         return round(P95_SAMPLES * 1.1 / (1 - self.max_drop)) + 1
 
-    def broken_by(self, turn: LiveRepetition) -> tuple[str, ...]:
+    def broken_by(self, repetition: LiveRepetition) -> tuple[str, ...]:
         """Return the reasons a repetition misses the SLO, as phrases; empty where it is met.
 
         Too few results for a p95 miss it too.
         """
-        said, p95_ms = [], turn.latency_p95
+        reasons, p95_ms = [], repetition.latency_p95
         if p95_ms is None:
-            came = counted(turn.results, "result")
-            said.append(f"only {came} came out, {P95_SAMPLES} are needed for a p95")
+            came = counted(repetition.results, "result")
+            reasons.append(f"only {came} came out, {P95_SAMPLES} are needed for a p95")
         elif p95_ms > self.p95_ms:
-            said.append(f"p95 latency {milliseconds(p95_ms)}")
-        if turn.drop_share > self.max_drop:
-            dropped = sorted(turn.dropped.items())
+            reasons.append(f"p95 latency {milliseconds(p95_ms)}")
+        if repetition.drop_share > self.max_drop:
+            dropped = sorted(repetition.dropped.items())
             causes = ", ".join(f"{cause}: {frames:,}" for cause, frames in dropped if frames)
-            said.append(f"{_share(turn.drop_share)} dropped ({causes})")
-        return tuple(said)
+            reasons.append(f"{_share(repetition.drop_share)} dropped ({causes})")
+        return tuple(reasons)
 
 
 def _share(share: float) -> str:
@@ -74,14 +74,14 @@ def _share(share: float) -> str:
 Search = Literal["rate", "streams"]
 
 _LEAST_RATE: Final = 5.0
-"""Frames per second; a p95 of fewer would need a step of more than 20 s."""
+"""Frames per second; lower rates need more than 20 s per step for a p95."""
 _MOST_RATE: Final = 4000.0
 _MOST_STREAMS: Final = 64
 
 
 @dataclass(frozen=True, kw_only=True)
 class LiveConfig(ThreadedModelConfig):
-    """What is measured."""
+    """Options of `bench live`."""
 
     one_video_of: ClassVar = "live"
     p95_ms: Annotated[float, Option("SLO: p95 latency in milliseconds.", above=0, most=600_000)] = (
@@ -110,12 +110,12 @@ class LiveConfig(ThreadedModelConfig):
 
 
 class LiveStep(LiveRepetition):
-    """One load, once."""
+    """One load, run once."""
 
     level: PositiveFloat
     """Frames per second, or streams."""
     offered_fps: PositiveFloat
-    """Of all streams together."""
+    """Frames per second of all streams."""
     broken_by: tuple[str, ...]
     """Reasons the SLO was missed; empty where it was met."""
 
@@ -126,32 +126,32 @@ class LiveStep(LiveRepetition):
 
 
 class LiveRecord(BenchmarkRecord):
-    """What was measured."""
+    """All steps of the search."""
 
     search: Search
     p95_ms: PositiveFloat
     max_drop: NonNegativeFloat
-    """In [0, 1)."""
+    """Share, in [0, 1)."""
     frame_rate: PositiveFloat
-    """Of the video."""
+    """Frame rate of the video."""
     least: PositiveFloat
-    """The lowest load that would be tried."""
+    """Lowest load of the search."""
     most: PositiveFloat
     model_seconds: NonNegativeFloat
-    """Loading the model and warming it up; before all steps."""
+    """Seconds to load and warm up the model, before all steps."""
     steps: tuple[LiveStep, ...]
-    """As they were tried."""
+    """Steps in run order."""
 
 
 def announce(config: LiveConfig) -> str:
-    """Say how long it can take."""
+    """Return the estimated time as text."""
     usual, longest = config.step_seconds(float("inf")), config.step_seconds(_LEAST_RATE)
     slow = f", {seconds(longest)} at the lowest rates" if longest > usual else ""
     return f"Time: at most {counted(config.steps, 'step')} of {seconds(usual)}{slow}"
 
 
 def scale_of(config: LiveConfig, frame_rate: float) -> Scale:
-    """Return which loads there are for a video."""
+    """Return the range of loads for a video."""
     if config.search == "streams":
         return Scale(
             first=1, least=1, most=_MOST_STREAMS, is_whole=True, close=1.0, steps=config.steps
@@ -167,7 +167,7 @@ def measure_live(config: LiveConfig, context: Context) -> LiveRecord:
     from headrace.bench.overlap_work import ready_work
     from headrace.models.precision_support import operation_threads
 
-    made, compute = context.provenance(config), config.compute_options(config.batch_size)
+    provenance, compute = context.provenance(config), config.compute_options(config.batch_size)
     [index] = indexes_of(config.videos, context.store)
     frame_rate = float(index.frame_rate)
     scale, steps = scale_of(config, frame_rate), list[LiveStep]()
@@ -181,9 +181,11 @@ def measure_live(config: LiveConfig, context: Context) -> LiveRecord:
             batch_size=config.batch_size,
             seconds=config.step_seconds(offered),
         )
-        turn = time_live_plan(plan, made=made, clock=context.clock)
-        broken_by = config.slo.broken_by(turn)
-        return LiveStep(**turn.model_dump(), level=level, offered_fps=offered, broken_by=broken_by)
+        repetition = time_live_plan(plan, provenance=provenance, clock=context.clock)
+        broken_by = config.slo.broken_by(repetition)
+        return LiveStep(
+            **repetition.model_dump(), level=level, offered_fps=offered, broken_by=broken_by
+        )
 
     with operation_threads(config.threads):
         work, model_seconds = ready_work(compute, context.clock)
@@ -191,7 +193,7 @@ def measure_live(config: LiveConfig, context: Context) -> LiveRecord:
             context.on_progress(f"{level_words(config.search, level)}", len(steps), scale.steps)
             steps.append(step(level))
     return LiveRecord(
-        provenance=made,
+        provenance=provenance,
         search=config.search,
         p95_ms=config.p95_ms,
         max_drop=config.max_drop / 100,
@@ -224,57 +226,57 @@ def _sources(
 
 
 def _answer(record: LiveRecord, steps: tuple[LiveStep, ...]) -> tuple[Finding, ...]:
-    held, broken = highest_held(steps), lowest_broken(steps)
+    met, missed = highest_held(steps), lowest_broken(steps)
     slo = LatencySlo(p95_ms=record.p95_ms, max_drop=record.max_drop)
     doubts = disturbance(cores_of_others(steps) or 0.0, record.cores)
     evidence = [f"SLO: {slo.words}."]
-    if held is not None:
-        load, p95 = level_words(record.search, held.level), held.latency_p95
+    if met is not None:
+        load, p95 = level_words(record.search, met.level), met.latency_p95
         latency = "" if p95 is None else f"p95 latency {milliseconds(p95)}, "
         evidence.append(
-            f"At {load}: {latency}{percent(held.drop_share)} dropped, {decimal(held.fps)} frames/s "
-            f"came out, processors {percent(held.cores)} of one core busy."
+            f"At {load}: {latency}{percent(met.drop_share)} dropped, {decimal(met.fps)} frames/s "
+            f"came out, processors {percent(met.cores)} of one core busy."
         )
-    if broken is not None:
-        why = " and ".join(broken.broken_by)
-        evidence.append(f"SLO missed at {level_words(record.search, broken.level)}: {why}.")
-    if broken is not None and broken.work_ms:
-        stage, ms = max(broken.work_ms.items(), key=lambda spent: spent[1])
+    if missed is not None:
+        reasons = " and ".join(missed.broken_by)
+        evidence.append(f"SLO missed at {level_words(record.search, missed.level)}: {reasons}.")
+    if missed is not None and missed.work_ms:
+        stage, ms = max(missed.work_ms.items(), key=lambda spent: spent[1])
         evidence.append(
             f"The slowest stage was then {stage}: {milliseconds(ms)} of work on a batch, out of "
-            f"{milliseconds(sum(broken.work_ms.values()))}."
+            f"{milliseconds(sum(missed.work_ms.values()))}."
         )
     evidence += [
         f"The model was ready after {seconds(record.model_seconds)}, and the first second of each "
         "step is left out.",
         *doubts,
     ]
-    headline, change = _verdict(record, held, broken)
-    if broken is not None and doubts:
+    headline, change = _verdict(record, met, missed)
+    if missed is not None and doubts:
         headline = f"Other programs ran meanwhile, so it may be more. {headline}"
         change = f"{SAME_AGAIN}."
     return (Finding(headline=headline, evidence=tuple(evidence), change=change),)
 
 
 def _verdict(
-    record: LiveRecord, held: LiveStep | None, broken: LiveStep | None
+    record: LiveRecord, met: LiveStep | None, missed: LiveStep | None
 ) -> tuple[str, str | None]:
     more = "--steps with a larger number"
-    broken_at = "" if broken is None else level_words(record.search, broken.level)
-    if held is None and broken is not None and broken.level > record.least:
+    broken_at = "" if missed is None else level_words(record.search, missed.level)
+    if met is None and missed is not None and missed.level > record.least:
         tried = f"SLO missed at every load tried, down to {broken_at}"
         return tried, f"{more}, to try lower ones."
-    if held is None:
+    if met is None:
         return (
             f"SLO missed even at the lowest load, {broken_at}",
             "A lighter model (--model-name), --prep-level simple, or a wider SLO.",
         )
-    kept = level_words(record.search, held.level)
-    if broken is not None:
-        return f"SLO met up to {kept}, missed at {broken_at}", None
-    if held.level >= record.most:
-        return f"SLO met at every load that can be tried, up to {kept}", None
-    return f"SLO met up to {kept} at least; the limit was not reached", f"{more}."
+    load = level_words(record.search, met.level)
+    if missed is not None:
+        return f"SLO met up to {load}, missed at {broken_at}", None
+    if met.level >= record.most:
+        return f"SLO met at every load that can be tried, up to {load}", None
+    return f"SLO met up to {load} at least; the limit was not reached", f"{more}."
 
 
 def _charts(record: LiveRecord, steps: tuple[LiveStep, ...]) -> tuple[Chart, ...]:

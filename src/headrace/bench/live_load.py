@@ -1,8 +1,4 @@
-"""One repetition of a live flow, as benchmarks run and measure it: their model, their load.
-
-Frames of the beginning are left out. It is kept as the few figures that benchmarks compare; the
-definitions are those of every report.
-"""
+"""One repetition of a live pipeline under a load, without its settling time."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -25,43 +21,43 @@ if TYPE_CHECKING:
     from headrace.runs.live.live_pipeline import LivePlan
 
 SETTLING_SECONDS: Final = 1.0
-"""Until threads have begun, and memory was taken."""
+"""Excluded start: threads start, memory is allocated."""
 
 
 class LiveRepetition(Repetition):
-    """What a flow came to. Times are milliseconds."""
+    """Figures of one live repetition. Times are milliseconds."""
 
     results: NonNegativeInt
-    """Batches that came out; percentiles are over these."""
+    """Batches delivered; percentiles are over these."""
     delivered: NonNegativeInt
-    """Frames that came out."""
+    """Frames delivered."""
     dropped: dict[str, NonNegativeInt]
-    """"cause at stage" -> frames that ended there."""
+    """"reason at stage" → dropped frames."""
     fps: NonNegativeFloat
-    """Frames ÷ time from the first output to the last; 0 where fewer than two came."""
+    """Frames ÷ time from the first output to the last; 0 with fewer than two outputs."""
     service_p50: NonNegativeFloat | None
-    """Work on a batch, waits left out."""
+    """Work on a batch, without waits."""
     latency_p50: NonNegativeFloat | None
-    """From when the newest frame of a batch was due; None at full speed, where there is none."""
+    """From when the newest frame of a batch was due; None at full speed."""
     latency_p95: NonNegativeFloat | None
-    """None too where batches are too few for it."""
+    """None at full speed or with too few batches."""
     jitter: NonNegativeFloat | None
     """Standard deviation of the intervals between outputs."""
     fps_cv: NonNegativeFloat | None
     """Std ÷ mean of the frames per second; None below ten whole seconds."""
     per_second: tuple[NonNegativeInt, ...]
-    """Frames that came out in each whole second."""
+    """Frames delivered in each whole second."""
     work_ms: dict[str, NonNegativeFloat]
-    """Stage -> mean work on a batch."""
+    """Stage → mean work on a batch."""
 
     @property
     def rate(self) -> float:
-        """Frames per second that came out."""
+        """Frames delivered per second."""
         return self.fps
 
     @property
     def num_dropped(self) -> int:
-        """Frames that ended before they came out."""
+        """Frames dropped."""
         return sum(self.dropped.values())
 
     @property
@@ -79,7 +75,7 @@ def live_plan(
     batch_size: int,
     seconds: float,
 ) -> "LivePlan":
-    """Return a flow over `sources` for so long; every result is drawn and encoded.
+    """Return a live plan over `sources`; every result is drawn and encoded.
 
     Args:
         work: The stages behind the decoder.
@@ -112,11 +108,11 @@ def live_plan(
 def time_live_plan(
     plan: "LivePlan",
     *,
-    made: Provenance,
+    provenance: Provenance,
     clock: Clock,
     settling_seconds: float = SETTLING_SECONDS,
 ) -> LiveRepetition:
-    """Run a plan to its end; return what came of it once it had settled.
+    """Run a plan to its end; return its figures after settling.
 
     Args:
         plan: What to run; its sources end by themselves.
@@ -138,11 +134,11 @@ def time_live_plan(
             steps.append(step_of(item, number, start_ns, is_live=plan.is_live, clock=clock))
             if steps[-1].ended_ms - steps[0].ended_ms <= settling_seconds * 1e3:
                 settled, before = number + 1, Counter(flow.run.flow().dropped)
-    spent = watch.turn(watch.seconds)
+    spent = watch.stop(watch.seconds)
     if settled == len(steps):  # it ended before it had settled: all of it counts
         settled, before = 0, Counter()
     session = Session(
-        provenance=made,
+        provenance=provenance,
         pace=plan.sources[0].base,
         outcome="complete",
         wall_seconds=spent.seconds,

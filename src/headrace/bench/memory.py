@@ -1,4 +1,4 @@
-"""How much memory batches take, by size of the frames, batch size and precision."""
+"""Memory benchmark: peak memory of batches by frame size, batch size and precision."""
 
 import signal
 from collections.abc import Sequence
@@ -30,14 +30,14 @@ SIZES: Final[dict[str, tuple[int, int]]] = {
 }
 """(height, width)."""
 RUN_MODEL: Final = "mobilenet_v2"
-"""That of `headrace run`, which takes the figures for its batch size."""
+"""Default model of `headrace run`, which reads these figures for `--batch-size auto`."""
 ROW_SECONDS: Final = 120.0
-"""That batches of one precision and one size of frames may take together."""
+"""Seconds for the batches of one precision and one frame size."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryConfig(ThreadedModelConfig):
-    """What is measured."""
+    """Options of `bench memory`."""
 
     videos: Annotated[
         tuple[str, ...],
@@ -66,11 +66,11 @@ class MemoryConfig(ThreadedModelConfig):
 
 
 def announce(config: MemoryConfig) -> str:
-    """Say how long it can take."""
+    """Return the estimated time as text."""
     precisions = len(config.precisions) + ("auto" in config.precisions)
-    most = precisions * (len(config.sizes) + bool(config.videos))
+    max_rows = precisions * (len(config.sizes) + bool(config.videos))
     return (
-        f"Time: some seconds for each of {counted(most, 'row')} of batches, at most "
+        f"Time: some seconds for each of {counted(max_rows, 'row')} of batches, at most "
         f"{seconds(ROW_SECONDS)} each"
     )
 
@@ -79,63 +79,63 @@ Status = Literal["measured", "over_limit", "out_of_memory", "failed"]
 
 
 class FrameSizeRecord(Record):
-    """A size of frames, as a column."""
+    """One frame size: a column of the table."""
 
     name: str
-    """`720p`; of a video `360x480`, height and width."""
+    """`720p`; of a video its height and width, `360x480`."""
     height: PositiveInt
     width: PositiveInt
 
 
 class CellRecord(Record):
-    """One batch."""
+    """Peak memory of one batch."""
 
     size: str
-    """Name of the size of its frames."""
+    """Name of the frame size."""
     batch_size: PositiveInt
     precision: Precision
     status: Status
-    """`over_limit`: by smaller ones it would take more than is allowed, and was not run;
-    `out_of_memory`: it was run and did not fit, or a smaller one did not."""
+    """`over_limit`: predicted above the limit, not run; `out_of_memory`: it, or a smaller batch,
+    did not fit."""
     peak_bytes: NonNegativeInt | None = None
-    """Reserved by PyTorch on the GPU; on the CPU all of the process."""
+    """Reserved by PyTorch on the GPU; of the whole process on the CPU."""
     allocated_bytes: NonNegativeInt | None = None
-    """By tensors on the GPU; None on the CPU."""
+    """Allocated by tensors on the GPU; None on the CPU."""
     model_bytes: NonNegativeInt | None = None
-    """Reserved for the model alone, its batch preprocessed before; None on the CPU."""
+    """Reserved for the model alone on a preprocessed batch; None on the CPU."""
     predicted_bytes: NonNegativeInt | None = None
-    """Where it was not run."""
+    """Set if it was not run."""
     base_bytes: NonNegativeInt | None = None
-    """Held before any batch: the model, and on the CPU Python and PyTorch."""
+    """Before the first batch: the model, and on the CPU also Python and PyTorch."""
     why: str | None = None
-    """Where it failed."""
+    """Reason of a failure."""
 
 
 class MemoryRecord(BenchmarkRecord):
-    """What was measured."""
+    """Peaks of all batches."""
 
     model: str
     device: Literal["cpu", "cuda"]
     device_name: str
     limit_bytes: PositiveInt
-    """That a batch may take, all included."""
+    """Max memory of a batch, all included."""
     sizes: tuple[FrameSizeRecord, ...]
     cells: tuple[CellRecord, ...]
     not_kept: str | None
-    """Why `--batch-size auto` cannot use it; None where it can."""
+    """Reason `--batch-size auto` cannot use it; None: it can."""
 
 
 _KILLED: Final = -signal.SIGKILL
-"""How Linux ends a process when memory runs out."""
+"""Exit code of a process that Linux killed for memory."""
 _SHARE: Final = 0.25
-"""Of the main memory that is free."""
+"""Share of free main memory that is used by default."""
 _IN_COMMON: Final = ("model_name", "weights", "device", "prep_level", "threads")
-"""Options that each process is given."""
+"""Options passed to each process."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryJob:
-    """What one process does: one precision, and some sizes of frames."""
+    """Work of one process: one precision, some frame sizes."""
 
     precision: Precision
     sizes: tuple[FrameSizeRecord, ...]
@@ -153,10 +153,10 @@ def measured_cells(
     limit: int | None,
     on_progress: OnProgress,
 ) -> tuple[tuple[CellRecord, ...], int]:
-    """Return what came of every batch, and the bytes that were allowed.
+    """Return the peak of every batch, and the limit in bytes.
 
-    One process after the other. Of main memory each has one row, as a process has one peak and
-    keeps some of what it freed; PyTorch counts a GPU's itself, so one has all sizes.
+    Processes run one at a time. In main memory each process has one row, since its peak covers its
+    whole life; on a GPU PyTorch counts by itself, so one process has all sizes.
 
     Args:
         config: What is asked for.
@@ -171,12 +171,12 @@ def measured_cells(
     jobs = [MemoryJob(precision=p, sizes=some) for p in precisions for some in in_processes]
     total, done = len(precisions) * len(sizes) * len(config.batch_sizes), 0
 
-    def heard(name: str, message: Json) -> None:
+    def on_message(name: str, message: Json) -> None:
         nonlocal done
-        said = cast("dict[str, Any]", message)
-        if said.get("status") == "begun":
-            on_progress(f"{name}, batches of {said['batch_size']}", done, total)
-        elif "status" in said:
+        event = cast("dict[str, Any]", message)
+        if event.get("status") == "begun":
+            on_progress(f"{name}, batches of {event['batch_size']}", done, total)
+        elif "status" in event:
             done += 1
 
     calls = [
@@ -194,48 +194,52 @@ def measured_cells(
         )
         for job in jobs
     ]
-    endings = run_children(calls, max_running=1, on_message=heard)
+    endings = run_children(calls, max_running=1, on_message=on_message)
     limits = [
-        said["limit_bytes"]
+        message["limit_bytes"]
         for ending in endings
-        for said in cast("tuple[dict[str, Any], ...]", ending.messages)
-        if "limit_bytes" in said
+        for message in cast("tuple[dict[str, Any], ...]", ending.messages)
+        if "limit_bytes" in message
     ]
     cells = chain(*map(partial(_cells, config), jobs, endings))
     return tuple(cells), limit or min(limits, default=1)
 
 
 def _cells(config: MemoryConfig, job: MemoryJob, ending: CompletedChild) -> list[CellRecord]:
-    """Return a record for each batch of a job, also of those that its process did not come to."""
+    """Return one record per batch of a job, also for batches its process did not reach."""
     messages = cast("tuple[dict[str, Any], ...]", ending.messages)
-    base = next((said["base_bytes"] for said in messages if "base_bytes" in said), None)
-    told = {
-        (tuple(said["size"]), said["batch_size"]): said for said in messages if "status" in said
+    base = next((message["base_bytes"] for message in messages if "base_bytes" in message), None)
+    messages_by_batch = {
+        (tuple(message["size"]), message["batch_size"]): message
+        for message in messages
+        if "status" in message
     }
     # One that is killed before its first batch is not told to have had too large a batch.
-    is_killed = ending.exit_code == _KILLED and not ending.has_timed_out and bool(told)
-    lost: Status = "out_of_memory" if is_killed else "failed"
-    why = None if is_killed else _why(ending)
+    is_killed = ending.exit_code == _KILLED and not ending.has_timed_out and bool(messages_by_batch)
+    lost_status: Status = "out_of_memory" if is_killed else "failed"
+    reason = None if is_killed else _why(ending)
     cells = []
     for size in job.sizes:
         for batch_size in sorted(config.batch_sizes):
-            said = told.get(((size.height, size.width), batch_size), {"status": "begun"})
-            if said["status"] == "begun":
-                said = {"status": lost, "why": why}
+            message = messages_by_batch.get(
+                ((size.height, size.width), batch_size), {"status": "begun"}
+            )
+            if message["status"] == "begun":
+                message = {"status": lost_status, "why": reason}
             known = {"precision": job.precision, "batch_size": batch_size, "base_bytes": base}
-            cells.append(CellRecord.model_validate(known | said | {"size": size.name}))
+            cells.append(CellRecord.model_validate(known | message | {"size": size.name}))
     return cells
 
 
 def _why(ending: CompletedChild) -> str:
-    """Return why a process failed, without the name of what it raised."""
+    """Return the reason a process failed, without the exception's name."""
     if ending.error is not None:
         return in_one_line(ending.error.partition(": ")[2]) or ending.error
     return ending.describe()
 
 
 def measure_memory(config: MemoryConfig, context: Context) -> MemoryRecord:
-    """Run batches of growing size in processes of their own, and keep what they took.
+    """Run batches of growing size in child processes; store their peaks.
 
     Raises:
         ConfigError: no such model, or its weights cannot be had.
@@ -255,27 +259,29 @@ def measure_memory(config: MemoryConfig, context: Context) -> MemoryRecord:
     model = load_classifier(config.model_name, config.weights)
     key = memory_key(model, device=config.device, precision="float32", prep_level=config.prep_level)
     del model
-    made = context.provenance(config, precisions=precisions)
+    provenance = context.provenance(config, precisions=precisions)
     limit = None if config.max_memory is None else parse_bytes(config.max_memory)
     if config.device == "cpu" and limit is None:
-        limit = int(_SHARE * (made.machine.available_bytes or made.machine.memory_bytes))
+        limit = int(
+            _SHARE * (provenance.machine.available_bytes or provenance.machine.memory_bytes)
+        )
     cells, limit = measured_cells(config, precisions, sizes, limit, context.on_progress)
     if all(cell.status == "failed" for cell in cells):
         raise BackendError(f"no memory could be measured: {cells[0].why}")
     return MemoryRecord(
-        provenance=made,
+        provenance=provenance,
         model=config.model_name,
         device=config.device,
         device_name=key.device,
         limit_bytes=limit,
         sizes=sizes,
         cells=cells,
-        not_kept=_keep(key, sizes, cells, made.created.date().isoformat(), context),
+        not_kept=_keep(key, sizes, cells, provenance.created.date().isoformat(), context),
     )
 
 
 def _sizes_of(config: MemoryConfig, context: Context) -> tuple[FrameSizeRecord, ...]:
-    """Return the sizes that were asked for, and that of the largest video, by their area."""
+    """Return the requested frame sizes and that of the largest video, by area."""
     chosen = {SIZES[name]: str(name) for name in config.sizes}
     indexes = indexes_of(config.videos, context.store)
     if indexes:
@@ -300,7 +306,7 @@ def _keep(
     today: str,
     context: Context,
 ) -> str | None:
-    """Keep what was measured where `--batch-size auto` looks for it; return why it cannot be."""
+    """Store peaks for `--batch-size auto`; return the reason they cannot be stored."""
     if not any(cell.peak_bytes for cell in cells):
         return "no batch was measured"
     tables = MemoryTables.beside(context.store)

@@ -1,4 +1,4 @@
-"""What a process of `bench memory` does: batches that grow, and the peak of memory of each."""
+"""Child process of `bench memory`: batches of growing size and their peak memory."""
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
@@ -23,33 +23,34 @@ from headrace.profiling.resource_usage import forget_peak, peak_memory_bytes
 from headrace.runtime.child_spec import Json
 
 _GPU_SHARE = 0.9
-"""Of a GPU's memory that is free, as `--batch-size auto` takes it."""
+"""Share of free GPU memory that is used, as for `--batch-size auto`."""
 
 
 def measure_row(argument: Json, send: Callable[[Json], None]) -> Json:
-    """Measure batches of one precision, for some sizes of frames: see `memory.py` for the words.
+    """Measure batches of one precision for some frame sizes; statuses as in `memory.py`.
 
-    Sends what it begins and what came of it, one after the other, so that what kills this process
-    costs no more than the batch it happened in.
+    Each start and each result is sent at once, so that a killed process loses one batch at most.
 
     Raises:
-        BackendError: the model cannot run here in this precision, not even on one frame; or the
-            system does not tell what was asked for.
+        BackendError: the model cannot run in this precision, or the system reports no peak
+            memory.
     """
-    given = cast("dict[str, Any]", argument)
-    compute = Compute(device=given["device"], precision=given["precision"])
-    with operation_threads(given["threads"]):
+    options = cast("dict[str, Any]", argument)
+    compute = Compute(device=options["device"], precision=options["precision"])
+    with operation_threads(options["threads"]):
         model = prepare(
-            lambda: load_classifier(given["model_name"], given["weights"]), compute, batch_size=1
+            lambda: load_classifier(options["model_name"], options["weights"]),
+            compute,
+            batch_size=1,
         ).model
-        preprocess = build_preprocess(given["prep_level"], model.input)
+        preprocess = build_preprocess(options["prep_level"], model.input)
         _begin(compute.device)
-        base, limit = _start(compute.device, given["limit_bytes"])
+        base, limit = _start(compute.device, options["limit_bytes"])
         send({"base_bytes": base, "limit_bytes": limit})
-        for size in given["sizes"]:
+        for size in options["sizes"]:
             peaks = partial(_peaks, model, preprocess, size)
-            for found in climb(given["batch_sizes"], peaks, base_bytes=base, limit=limit):
-                send({"size": size, **found})
+            for row in climb(options["batch_sizes"], peaks, base_bytes=base, limit=limit):
+                send({"size": size, **row})
     return None
 
 
@@ -60,10 +61,10 @@ def climb(
     base_bytes: int,
     limit: int,
 ) -> Iterator[dict[str, Json]]:
-    """Yield what came of each batch size, ascending; before it is run, that it is begun.
+    """Yield the result of each batch size, ascending, and a message before each run.
 
-    None is run that by those before it would take more than `limit`. One frame goes first, whether
-    it was asked for or not, since its peak tells that of the others.
+    Batches predicted above `limit` are not run. One frame always goes first: predictions need its
+    peak.
 
     Args:
         batch_sizes: Frames in a batch.
@@ -75,27 +76,27 @@ def climb(
     for batch_size in sorted({1, *batch_sizes}):
         is_wanted = batch_size in batch_sizes
         predicted = predicted_peak(known, batch_size) if len(known) > 1 else base_bytes
-        found: dict[str, Json] = {"batch_size": batch_size, "status": "out_of_memory"}
+        row: dict[str, Json] = {"batch_size": batch_size, "status": "out_of_memory"}
         if predicted > limit:
-            found |= {"status": "over_limit", "predicted_bytes": predicted}
+            row |= {"status": "over_limit", "predicted_bytes": predicted}
         elif not is_full:
             if is_wanted:
                 yield {"batch_size": batch_size, "status": "begun"}
-            taken = peaks(batch_size)
-            is_full = taken is None
-            if taken is not None:
-                known[batch_size] = cast("int", taken["peak_bytes"])
-                found |= {"status": "measured", **taken}
+            peaks_taken = peaks(batch_size)
+            is_full = peaks_taken is None
+            if peaks_taken is not None:
+                known[batch_size] = cast("int", peaks_taken["peak_bytes"])
+                row |= {"status": "measured", **peaks_taken}
         if is_wanted:
-            yield found
+            yield row
 
 
 def _peaks(
     model: Model[Any], preprocess: Preprocess, size: Sequence[int], batch_size: int
 ) -> dict[str, Json] | None:
-    """Return what a batch took of frames of one size, preprocessed and seen by the model.
+    """Return the peaks of one batch, preprocessed and run by the model on one device.
 
-    All of it on one device; None where memory ran out.
+    None: out of memory.
     """
     try:
         return _taken(model, preprocess, size, batch_size)
@@ -109,23 +110,23 @@ def _peaks(
 def _taken(
     model: Model[Any], preprocess: Preprocess, size: Sequence[int], batch_size: int
 ) -> dict[str, Json]:
-    device, found = model.compute.device, dict[str, Json]()
+    device, row = model.compute.device, dict[str, Json]()
     if device == "cuda":
         _begin(device)
         shape = model.input.shape(batch_size, (size[0], size[1]))
         model.run(torch.zeros(shape, device=device))
-        found["model_bytes"], _ = _peak(device)
+        row["model_bytes"], _ = _peak(device)
     _begin(device)
     # Filled, as memory that nobody wrote to is none.
     frames = np.full((batch_size, *size, 3), 127, np.uint8)
-    there = transfer(frames, device).tensor
-    model.run(preprocess(there))
-    found["peak_bytes"], found["allocated_bytes"] = _peak(device)
-    return found
+    on_device = transfer(frames, device).tensor
+    model.run(preprocess(on_device))
+    row["peak_bytes"], row["allocated_bytes"] = _peak(device)
+    return row
 
 
 def _begin(device: Device) -> None:
-    """Give back what is free; peaks count from now on."""
+    """Free unused memory and reset the peak."""
     if device == "cpu":
         gc.collect()
         forget_peak()
@@ -135,24 +136,24 @@ def _begin(device: Device) -> None:
 
 
 def _peak(device: Device) -> tuple[int, int | None]:
-    """Return the most memory since then: reserved on the GPU, and of that allocated by tensors.
+    """Return the peak since the reset: reserved on the GPU, and allocated by tensors.
 
-    In main memory it is that of the whole process, and there is no other figure.
+    In main memory it is the peak of the whole process, and None.
     """
     if device == "cuda":
         torch.cuda.synchronize()
         return torch.cuda.max_memory_reserved(), torch.cuda.max_memory_allocated()
-    found = peak_memory_bytes()
-    if found is None:
+    row = peak_memory_bytes()
+    if row is None:
         raise BackendError(
             "the peak memory of a process was asked for, and this system does not tell it; "
             "use Linux, or --device cuda"
         )
-    return found, None
+    return row, None
 
 
 def _start(device: Device, limit: int | None) -> tuple[int, int]:
-    """Return what is held before the first batch, and what all may take; bytes."""
+    """Return the memory before the first batch, and the limit; bytes."""
     if device == "cpu":
         assert limit is not None
         return int(psutil.Process().memory_info().rss), limit

@@ -1,4 +1,4 @@
-"""What `bench memory` shows: the table, what fits, and what each further frame takes."""
+"""Page of `bench memory`: table, largest batch that fits, memory per further frame."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -6,13 +6,7 @@ from typing import Final
 
 from headrace.bench.benchmark import Benchmark
 from headrace.bench.charts import COLORS, Line, lines
-from headrace.bench.memory import (
-    CellRecord,
-    MemoryConfig,
-    MemoryRecord,
-    announce,
-    measure_memory,
-)
+from headrace.bench.memory import CellRecord, MemoryConfig, MemoryRecord, announce, measure_memory
 from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.measuring.interleaved import grouped
 from headrace.models.compute import Precision
@@ -26,12 +20,12 @@ _TOO_MUCH: Final = ("over_limit", "out_of_memory")
 
 
 Row = Sequence[CellRecord]
-"""One precision and batch size: a batch for each size of the frames."""
+"""One precision and batch size: a batch per frame size."""
 Rows = tuple[Row, ...]
 
 
 def rows_of(record: MemoryRecord) -> Rows:
-    """Return a row for each precision and batch size, in the order they were asked for."""
+    """Return one row per precision and batch size, in request order."""
     groups = grouped(record.cells, lambda cell: (cell.precision, cell.batch_size))
     return tuple(groups.values())
 
@@ -48,10 +42,10 @@ def _answer(record: MemoryRecord, rows: Rows) -> tuple[Finding, ...]:
         fits = f"; of {fitting[-1].batch_size} they do" if fitting else ", and nothing smaller ran"
         headline = f"Frames {at}: {short}{fits}"
     elif fitting:
-        most = max(fitting, key=_bytes)
+        largest = max(fitting, key=_bytes)
         headline = (
-            f"All fit into {allowed}: batches of {most.batch_size} {at} take "
-            f"{gibibytes(_bytes(most))}"
+            f"All fit into {allowed}: batches of {largest.batch_size} {at} take "
+            f"{gibibytes(_bytes(largest))}"
         )
     else:
         headline = f"What batches {at} take is not known: none could be run"
@@ -65,19 +59,19 @@ def _answer(record: MemoryRecord, rows: Rows) -> tuple[Finding, ...]:
 
 def _evidence(record: MemoryRecord, rows: Rows) -> Iterator[str]:
     if record.device == "cuda":
-        held = "the model"
+        base_parts = "the model"
         yield (
             "Measured on the GPU: what PyTorch reserved, with tensors of what was allocated; "
             "frames, preprocessing and model all lie there."
         )
     else:
-        held = "Python, PyTorch and the model"
+        base_parts = "Python, PyTorch and the model"
         yield (
             "Measured on the CPU, as there is no other figure here: the peak of a whole process, "
             "Python and PyTorch included."
         )
     if base := max(row[0].base_bytes or 0 for row in rows):
-        yield f"Before the first batch {gibibytes(base)} are held: {held}."
+        yield f"Before the first batch {gibibytes(base)} are held: {base_parts}."
     first = rows[0][0].precision
     if growth := list(_growth(record, [row for row in rows if row[0].precision == first])):
         yield f"Each further frame in a batch takes, in {first}: {', '.join(growth)}."
@@ -91,8 +85,8 @@ def _evidence(record: MemoryRecord, rows: Rows) -> Iterator[str]:
     if "out_of_memory" in statuses:
         yield "“no memory” was run and ran out of it, or a smaller batch had."
     failed = {cell.why for cell in record.cells if cell.status == "failed"}
-    for why in sorted(filter(None, failed)):
-        yield f"Not measured: {why}."
+    for reason in sorted(filter(None, failed)):
+        yield f"Not measured: {reason}."
     if record.not_kept is None:
         yield "The table is kept for this device, model and PyTorch; with others it is not used."
     else:
@@ -100,7 +94,7 @@ def _evidence(record: MemoryRecord, rows: Rows) -> Iterator[str]:
 
 
 def _growth(record: MemoryRecord, rows: Sequence[Row]) -> Iterator[str]:
-    """Yield what a further frame takes, of each size."""
+    """Yield the memory of a further frame, per frame size."""
     for size, cells in zip(record.sizes, zip(*rows, strict=True), strict=True):
         known = [cell for cell in cells if cell.status == "measured"]
         if len(known) > 1:
@@ -110,22 +104,23 @@ def _growth(record: MemoryRecord, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _saving(cells: Sequence[CellRecord], first: Precision) -> Iterator[str]:
-    """Yield what 16 bits take of what 32 do, by the largest batch that both were run with."""
+    """Yield the memory of 16 bits ÷ 32 bits, at the largest batch run in both."""
     known = {(cell.precision, cell.batch_size, cell.size): cell for cell in cells}
     for precision, own in grouped(cells, lambda cell: cell.precision).items():
         pairs = [(known.get((first, cell.batch_size, cell.size)), cell) for cell in own]
-        both = [(mine, theirs) for mine, theirs in pairs if mine is not None]
+        both = [(reference, cell_16) for reference, cell_16 in pairs if reference is not None]
         if both and precision != first:
-            mine, theirs = max(both, key=lambda pair: _bytes(pair[0]))
+            reference, cell_16 = max(both, key=lambda pair: _bytes(pair[0]))
             yield (
-                f"{precision} takes {decimal(_bytes(theirs) / _bytes(mine))} times what "
-                f"{mine.precision} takes with batches of {mine.batch_size} at {mine.size}."
+                f"{precision} takes {decimal(_bytes(cell_16) / _bytes(reference))} times what "
+                f"{reference.precision} takes with batches of {reference.batch_size} at "
+                f"{reference.size}."
             )
 
 
 def _columns(record: MemoryRecord) -> tuple[Column[Row], ...]:
-    def size(place: int) -> Column[Row]:
-        return Column(record.sizes[place].name, lambda row: _text(row[place]))
+    def size(column: int) -> Column[Row]:
+        return Column(record.sizes[column].name, lambda row: _text(row[column]))
 
     batch = Column[Row](
         "precision × batch", lambda row: f"{row[0].precision} × {row[0].batch_size}"
@@ -149,7 +144,7 @@ def _bytes(cell: CellRecord) -> int:
 
 
 def _chart(record: MemoryRecord, rows: Rows) -> Chart:
-    """Draw the rows of one precision."""
+    """Return the chart of one precision."""
     precision, batches = rows[0][0].precision, [row[0].batch_size for row in rows]
     # Elsewhere the limit would press all lines to the ground.
     is_near = max(_bytes(cell) for row in rows for cell in row) > record.limit_bytes / 3

@@ -1,4 +1,4 @@
-"""A model and batches of a real video in memory: for benchmarks that compare variants of both."""
+"""Model and cached batches of a video, for benchmarks that compare variants of either."""
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -37,37 +37,37 @@ from headrace.video.frames import FrameBatch
 from headrace.video.stream_index import StreamIndex
 
 _BATCHES: Final = 4
-"""Different batches that are held: enough that no cache of the processor knows the next one."""
+"""Different cached batches: more than the processor's caches hold."""
 _MOST_BYTES: Final = 1 << 28
-"""Of decoded frames that are held, but for one batch."""
+"""Bytes of cached frames, if more than one batch."""
 _SHARE: Final = 0.25
-"""Of the free memory that a batch of decoded frames may take: what becomes of it takes more."""
+"""Share of free memory for one batch of decoded frames; preprocessing takes more."""
 
 Batch = TypeVar("Batch", torch.Tensor, NDArray[np.uint8])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CachedFrames:
-    """Decoded frames of a video, in batches of one size."""
+    """Decoded frames of a video in batches of equal size."""
 
     index: StreamIndex
-    """Of the video."""
+    """Index of the video."""
     batches: tuple[NDArray[np.uint8], ...]
-    """Each uint8 [N, H, W, 3]; consecutive frames, the batches from all over the video."""
+    """Batches, uint8 [N, H, W, 3]; consecutive frames, batches spread over the video."""
 
     @property
     def num_frames(self) -> int:
-        """Frames in all batches."""
+        """Frames of all batches."""
         return sum(map(len, self.batches))
 
     def prepared(self, level: PrepLevel, spec: InputSpec) -> tuple[torch.Tensor, ...]:
-        """Return the batches as a model takes them, float32 [N, 3, h, w], on the CPU."""
+        """Return preprocessed batches, float32 [N, 3, h, w], on the CPU."""
         preprocess = build_preprocess(level, spec)
         return tuple(preprocess(batch) for batch in self.batches)
 
 
 def hold_frames(video: str, batch_size: int, store: IndexStore | None = None) -> CachedFrames:
-    """Decode up to 4 batches, fewer of large frames; a video of fewer frames repeats them.
+    """Decode up to 4 batches, fewer of large frames; short videos repeat frames.
 
     Raises:
         MediaError: it cannot be opened, or a frame is damaged.
@@ -94,36 +94,36 @@ def hold_frames(video: str, batch_size: int, store: IndexStore | None = None) ->
             frames = np.stack([f for _, f in decoder.run(DecodeJob(wanted, goes_on=False))])
             if len(frames) < batch_size:
                 frames = frames[np.arange(batch_size) % len(frames)]
-            places = range(0, len(frames) - batch_size + 1, batch_size)
-            batches += [frames[place : place + batch_size] for place in places]
+            offsets = range(0, len(frames) - batch_size + 1, batch_size)
+            batches += [frames[offset : offset + batch_size] for offset in offsets]
     return CachedFrames(index=index, batches=tuple(batches[:count]))
 
 
 @contextmanager
 def held_frames(config: ModelTurnsConfig, context: Context) -> Iterator[CachedFrames]:
-    """Hold frames of the video, once the device is known to be there; set threads meanwhile.
+    """Check the device, cache frames of the video, and set threads meanwhile.
 
     Raises:
         BackendError: the device is missing.
         MediaError, ConfigError: as `hold_frames` does.
     """
     check_available(config.compute_options().compute())
-    held = hold_frames(config.videos[0], config.batch_size, context.store)
+    cached = hold_frames(config.videos[0], config.batch_size, context.store)
     with operation_threads(config.threads):
-        yield held
+        yield cached
 
 
 def _starts(index: StreamIndex, batch_size: int, count: int) -> list[int]:
-    """Return where to begin: at keyframes that are spread over the video, each once."""
+    """Return start frames: keyframes spread over the video."""
     last = max(0, len(index) - batch_size)
-    places = (len(index) * k // count for k in range(count))
-    return sorted({min(last, index.gop_range(index.gop_of(place))[0]) for place in places})
+    starts = (len(index) * k // count for k in range(count))
+    return sorted({min(last, index.gop_range(index.gop_of(start))[0]) for start in starts})
 
 
 def ready_classifier(
     options: ComputeOptions, clock: Clock, compute: Compute | None = None, **more: Any
 ) -> PreparedModel[Labels]:
-    """Return the model, loaded and warm; `more` are arguments of `prepare`.
+    """Return the model, loaded and warmed up; `more` are arguments of `prepare`.
 
     Raises:
         ConfigError, BackendError: it cannot be had, or not run as `compute` says.
@@ -137,80 +137,78 @@ def ready_classifier(
     )
 
 
-def grey_levels_apart(
-    one: torch.Tensor, other: torch.Tensor, std: Sequence[float]
+def grey_level_difference(
+    first: torch.Tensor, second: torch.Tensor, std: Sequence[float]
 ) -> tuple[float, float]:
-    """Return how far normalised frames on the CPU are apart, in grey levels: most, and the mean."""
+    """Return the max and mean difference of normalised frames on the CPU, in grey levels."""
     grey_levels = 255 * torch.tensor(std).reshape(1, 3, 1, 1)
-    apart = (one - other).abs().nan_to_num(nan=inf) * grey_levels
-    return float(apart.max()), float(apart.mean())
+    distance = (first - second).abs().nan_to_num(nan=inf) * grey_levels
+    return float(distance.max()), float(distance.mean())
 
 
 def on_device(batches: Sequence[torch.Tensor], device: Device) -> tuple[torch.Tensor, ...]:
-    """Return the batches where the model runs, so that carrying them is not timed with it."""
+    """Return the batches on the model's device, so that transfers are not timed."""
     return tuple(transfer(batch, device).tensor for batch in batches)
 
 
 def scores(model: Model[Any], batch: torch.Tensor) -> torch.Tensor:
-    """Return what the model scores the classes of each frame with: float32 [N, classes], CPU."""
+    """Return the class scores of a batch: float32 [N, classes], CPU."""
     with model.computing():
-        found: torch.Tensor = model.module(batch)
-        return found.float().cpu()
+        logits: torch.Tensor = model.module(batch)
+        return logits.float().cpu()
 
 
 def difference(
-    one: Callable[[torch.Tensor], torch.Tensor],
-    other: Callable[[torch.Tensor], torch.Tensor],
+    score_first: Callable[[torch.Tensor], torch.Tensor],
+    score_second: Callable[[torch.Tensor], torch.Tensor],
     batches: Sequence[torch.Tensor],
 ) -> float:
-    """Return how far two variants are apart at most: |difference| ÷ the largest |score|.
-
-    What is no number is infinitely far from everything.
-    """
-    apart = largest = 0.0
+    """Return the largest |difference| of two variants ÷ the largest |score|; NaN is infinite."""
+    max_difference = largest = 0.0
     for batch in batches:
-        first, second = one(batch), other(batch)
+        first, second = score_first(batch), score_second(batch)
         far = (first - second).abs().nan_to_num(nan=inf)
-        apart = max(apart, float(far.max()))
+        max_difference = max(max_difference, float(far.max()))
         largest = max(largest, float(first.abs().max()))
-    return apart / largest if largest else apart
+    return max_difference / largest if largest else max_difference
 
 
 def prove_same(
     what: str,
-    one: Callable[[torch.Tensor], torch.Tensor],
-    other: Callable[[torch.Tensor], torch.Tensor],
+    score_first: Callable[[torch.Tensor], torch.Tensor],
+    score_second: Callable[[torch.Tensor], torch.Tensor],
     batches: Sequence[torch.Tensor],
     device: Device,
     *,
     instead: str,
 ) -> float:
-    """Return how far the scores of two variants are apart at most: see `difference`.
+    """Return the largest difference between the scores of two variants: see `difference`.
 
     Args:
-        what: The beginning of the sentence, where they are too far apart.
-        one: Scores a batch.
-        other: Scores it another way.
+        what: Start of the error message.
+        score_first: Scores a batch.
+        score_second: Scores the same batch by the other variant.
         batches: At least one.
-        device: Where the models run; on a GPU more is allowed.
-        instead: What to do then.
+        device: Device of the models; a GPU has a wider tolerance.
+        instead: End of the error message: the fix.
 
     Raises:
-        BackendError: they are further apart than allowed.
+        BackendError: the difference exceeds the tolerance of the device.
     """
-    apart, allowed = difference(one, other, batches), allowed_difference(device)
-    if apart > allowed:
+    max_difference = difference(score_first, score_second, batches)
+    allowed = allowed_difference(device)
+    if max_difference > allowed:
         raise BackendError(
-            f"{what}: by {apart:.2g} of the largest score, and {allowed:g} is allowed, so nothing "
-            f"was timed; {instead}"
+            f"{what}: by {max_difference:.2g} of the largest score, and {allowed:g} is allowed, "
+            f"so nothing was timed; {instead}"
         )
-    return apart
+    return max_difference
 
 
 def passes(
     batches: Sequence[Batch], run: Callable[[Batch], object], *, seconds: float, clock: Clock
 ) -> Work:
-    """Return a variant: runs batch after batch for so long; gives the frames it did."""
+    """Return a variant: runs batch after batch for `seconds`, returns its frames."""
 
     def frames(batch: Batch) -> int:
         run(batch)
@@ -220,7 +218,7 @@ def passes(
 
 
 def endless(index: StreamIndex, batch_size: int) -> Generator[FrameBatch, None, None]:
-    """Decode a video again and again, on all cores, as a run does."""
+    """Yield batches of a video decoded over and over on all cores, as in a run."""
     while True:
         with closing(iter(FrameReader([index], batch_size=batch_size))) as batches:
             yield from batches
@@ -228,13 +226,13 @@ def endless(index: StreamIndex, batch_size: int) -> Generator[FrameBatch, None, 
 
 @contextmanager
 def decoding(index: StreamIndex, batch_size: int) -> Iterator[Iterator[int]]:
-    """Decode without end; yield what counts the frames of each batch."""
+    """Yield an endless iterator of frames per decoded batch."""
     with closing(endless(index, batch_size)) as batches:
         yield map(len, batches)
 
 
 class ContinuousVariant:
-    """A variant that goes on by itself: begun before its turn, drawn from in it."""
+    """Variant that runs continuously: started before its repetition, read during it."""
 
     def __init__(
         self,
@@ -242,11 +240,11 @@ class ContinuousVariant:
         seconds: float,
         clock: Clock,
     ) -> None:
-        """Begin nothing yet.
+        """Start nothing yet.
 
         Args:
             begin: Begins it; gives the frames of each batch that comes out, without end.
-            seconds: How long a turn takes, about.
+            seconds: Duration of a repetition, about, in seconds.
             clock: What measures.
         """
         self._begin, self._seconds, self._clock = begin, seconds, clock
@@ -255,16 +253,16 @@ class ContinuousVariant:
 
     @contextmanager
     def begun(self) -> Iterator[None]:
-        """Begin it, and wait for its first batch, which is not counted; end it behind the block."""
+        """Start it and wait for its first, uncounted batch; stop it on exit."""
         with self._begin() as self._counts:
             next(self._counts)
             self._began_ns = self._clock.now_ns()
             yield
 
     def __call__(self) -> SelfTimedWork:
-        """Take batches for the time of a turn; return their frames.
+        """Read batches for one repetition; return their frames.
 
-        It went on meanwhile, so the time counts from the batch before the first of them.
+        Its time counts from the batch before the first of them, as it ran meanwhile.
         """
         now_ns = self._clock.now_ns()
         stop_ns, frames = now_ns + round(self._seconds * 1e9), 0

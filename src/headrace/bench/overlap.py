@@ -1,4 +1,4 @@
-"""What working on several frames at once gains: stages in turn, in threads, in processes."""
+"""Pipelining benchmark: stages sequential, in threads and in processes."""
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,17 +20,17 @@ Variant = Literal["sequential", "threads", "processes"]
 VARIANTS: Final[tuple[Variant, ...]] = get_args(Variant)
 
 OFFERED: Final = 0.7
-"""Of what the sequential way manages at full speed, the rate at which latency is measured: low
-enough for all variants to keep up with, so that none of them measures its queue."""
+"""Offered rate for latency ÷ the sequential rate at full speed: low enough for every variant to
+keep up, so that no queue is measured."""
 _SETTLING: Final = 10
-"""Frames at the start of a turn that are not counted: threads begin, the decoder fills."""
+"""Uncounted frames at the start of a repetition: threads start, the decoder fills."""
 _FEWEST: Final = 20
-"""Frames of a turn that are counted, however slow they are."""
+"""Min counted frames of a repetition."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OverlapConfig(ThreadedModelConfig):
-    """What is measured."""
+    """Options of `bench overlap`."""
 
     threads: Annotated[
         int | None,
@@ -38,21 +38,20 @@ class OverlapConfig(ThreadedModelConfig):
     ] = 1
     seconds: TurnSeconds = 3.0
     repeats: Annotated[
-        int, Option("Repetitions of each way, at full speed and paced.", least=1)
+        int, Option("Repetitions of each variant, at full speed and paced.", least=1)
     ] = 2
 
 
 class OverlapRepetition(Repetition):
-    """One variant, once."""
+    """One repetition of one variant."""
 
     way: Variant
     fps: PositiveFloat
-    """(N - 1) ÷ (last frame out - first frame out) of the frames that count."""
+    """(N - 1) ÷ (last frame out - first frame out) of the counted frames."""
     latency_ms: tuple[float, ...] = ()
-    """Of each frame that counts, from when it was due until it had been shown; empty at full speed,
-    where there is none."""
+    """Latency of each counted frame, from due until shown; empty at full speed."""
     work_ms: dict[str, NonNegativeFloat]
-    """Stage -> mean work on a frame."""
+    """Stage → mean work on a frame."""
 
     @property
     def rate(self) -> float:
@@ -61,26 +60,26 @@ class OverlapRepetition(Repetition):
 
 
 class OverlapRecord(BenchmarkRecord):
-    """What was measured."""
+    """Repetitions of all variants, at full speed and paced."""
 
     videos: PositiveInt
     frames: PositiveInt
-    """Of a turn that count."""
+    """Counted frames of a repetition."""
     settling: NonNegativeInt
-    """Frames before them that do not."""
+    """Uncounted frames before them."""
     offered_fps: PositiveFloat
-    """At which latency was measured."""
+    """Rate at which latency was measured."""
     model_seconds: NonNegativeFloat
-    """Loading the model and warming it up; before all turns."""
+    """Seconds to load and warm up the model, before all repetitions."""
     processes_seconds: NonNegativeFloat
-    """Starting the processes, their model included; before all turns."""
+    """Seconds to start the processes with their models, before all repetitions."""
     compared: PositiveInt
-    """Frames whose class, confidence and picture were the same in every turn of every way."""
+    """Frames with equal class, confidence and picture in every repetition."""
     turns: tuple[OverlapRepetition, ...]
 
 
 def measure_overlap(config: OverlapConfig, context: Context) -> OverlapRecord:
-    """Time all variants on the same frames, in turns: at full speed, and at a rate for all.
+    """Time all variants on the same frames, interleaved: at full speed and at a common rate.
 
     Raises:
         StageError: a process ended, or variants differ in what they give: a fault of headrace.
@@ -90,7 +89,7 @@ def measure_overlap(config: OverlapConfig, context: Context) -> OverlapRecord:
     from headrace.live.realtime_file import LoadGenerator
     from headrace.models.precision_support import operation_threads
 
-    made, compute, clock = context.provenance(config), config.compute_options(), context.clock
+    provenance, compute, clock = context.provenance(config), config.compute_options(), context.clock
     indexes = indexes_of(config.videos, context.store)
 
     def source(frames: int, speed: float | None) -> LoadGenerator:
@@ -106,8 +105,8 @@ def measure_overlap(config: OverlapConfig, context: Context) -> OverlapRecord:
                 sequential(work, LoadGenerator(indexes, speed=None), clock), config.seconds
             )
             frames = max(_FEWEST, round(fps * config.seconds)) + _SETTLING
-            played = sum(map(len, indexes)) / sum(each.duration_seconds for each in indexes)
-            turns = ComparedRepetitions(
+            played = sum(map(len, indexes)) / sum(index.duration_seconds for index in indexes)
+            repetitions = ComparedRepetitions(
                 variants={
                     "sequential": lambda *order: sequential(work, source(*order), clock),
                     "threads": lambda *order: threaded(work, source(*order), clock),
@@ -116,15 +115,17 @@ def measure_overlap(config: OverlapConfig, context: Context) -> OverlapRecord:
                 frames=frames,
                 clock=clock,
             )
-            taken = interleave(
+            timelines = interleave(
                 [(name, speed) for speed in (None, OFFERED * fps / played) for name in VARIANTS],
-                turns.take,
+                repetitions.take,
                 repeats=config.repeats,
-                label=lambda each: f"{each[0]}, {'full speed' if each[1] is None else 'paced'}",
+                label=lambda contender: (
+                    f"{contender[0]}, {'full speed' if contender[1] is None else 'paced'}"
+                ),
                 on_progress=context.on_progress,
             )
     return OverlapRecord(
-        provenance=made,
+        provenance=provenance,
         videos=len(indexes),
         frames=frames - _SETTLING,
         settling=_SETTLING,
@@ -132,40 +133,40 @@ def measure_overlap(config: OverlapConfig, context: Context) -> OverlapRecord:
         model_seconds=model_seconds,
         processes_seconds=line.start_seconds,
         compared=frames,
-        turns=taken,
+        turns=timelines,
     )
 
 
 @dataclass(kw_only=True)
 class ComparedRepetitions:
-    """Takes turns, and holds the answers of each against those of the first."""
+    """Repetitions whose results are compared with those of the first one."""
 
     variants: "Mapping[Variant, Callable[[int, float | None], Iterable[FrameTimeline]]]"
-    """Given frames and speed, it yields the passages."""
+    """Variant → function of frames and speed that yields timelines."""
     frames: int
     clock: Clock
     answers: "tuple[FrameResult, ...]" = ()
 
     def take(self, contender: tuple[Variant, float | None]) -> OverlapRepetition:
-        """Take the turn of a variant at a speed.
+        """Run one repetition of a variant at a speed.
 
         Raises:
-            StageError: it gives something else than the first turn did.
+            StageError: it gives something else than the first repetition did.
         """
         name, speed = contender
         watch = Stopwatch(self.clock)
         passages = list(self.variants[name](self.frames, speed))
-        spent = watch.turn(watch.seconds)
-        self._compare(name, tuple(each.answer for each in passages))
+        spent = watch.stop(watch.seconds)
+        self._compare(name, tuple(timeline.answer for timeline in passages))
         counted = passages[_SETTLING:]
         late = () if speed is None else counted
         return OverlapRepetition(
             **spent.model_dump(),
             way=name,
             fps=_fps(counted),
-            latency_ms=tuple((each.out_ns - each.due_ns) / 1e6 for each in late),
+            latency_ms=tuple((timeline.out_ns - timeline.due_ns) / 1e6 for timeline in late),
             work_ms={
-                stage: sum(each.work_ns[stage] for each in counted) / len(counted) / 1e6
+                stage: sum(timeline.work_ns[stage] for timeline in counted) / len(counted) / 1e6
                 for stage in counted[0].work_ns
             },
         )
@@ -173,9 +174,9 @@ class ComparedRepetitions:
     def _compare(self, name: Variant, answers: "tuple[FrameResult, ...]") -> None:
         self.answers = self.answers or answers
         differing = [
-            f"frame {first.number} gave {first} at first and {ours}"
-            for ours, first in zip(answers, self.answers, strict=False)
-            if ours != first
+            f"frame {first.number} gave {first} at first and {result}"
+            for result, first in zip(answers, self.answers, strict=False)
+            if result != first
         ]
         if len(answers) != len(self.answers):
             differing.append(f"{len(self.answers)} frames came out at first and {len(answers)}")
@@ -187,15 +188,15 @@ class ComparedRepetitions:
 
 
 def _rehearsed(passages: "Generator[FrameTimeline, None, None]", seconds: float) -> float:
-    """Return the frames per second of some frames, about half of a turn."""
-    taken: list[FrameTimeline] = []
-    for each in passages:
-        taken.append(each)
-        counted = taken[_SETTLING:]
+    """Return the frames per second of about half a repetition."""
+    timelines: list[FrameTimeline] = []
+    for timeline in passages:
+        timelines.append(timeline)
+        counted = timelines[_SETTLING:]
         if len(counted) > 1 and counted[-1].out_ns - counted[0].out_ns > seconds * 5e8:
             break
     passages.close()
-    return _fps(taken[_SETTLING:])
+    return _fps(timelines[_SETTLING:])
 
 
 def _fps(passages: "Sequence[FrameTimeline]") -> float:

@@ -1,4 +1,4 @@
-"""The decoder of `bench overlap` in a process of its own, without PyTorch; and its frames."""
+"""Decoder process of `bench overlap`, without PyTorch, and its shared frames."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,28 +21,28 @@ _ALIGNED = 64
 
 @dataclass(frozen=True, kw_only=True)
 class SharedFrame:
-    """What goes from process to process of a frame: where it lies, and what is known of it."""
+    """Message about one frame between processes; pixels and tensor lie in shared memory."""
 
     number: int
     due_ns: int
     size: tuple[int, int]
-    """(height, width); its pixels lie at the start of the memory."""
+    """(height, width); pixels at the start of the memory."""
     tensor_shape: tuple[int, ...] = ()
-    """Of what the model takes, float32; it lies behind the pixels."""
+    """Shape of the model input, float32, behind the pixels."""
     labels: Labels | None = None
 
     @staticmethod
     def bytes_of(pixel_bytes: int, tensor_bytes: int) -> int:
-        """Return the memory that a frame and its tensor need."""
+        """Return the bytes of a frame and its tensor."""
         return -(-pixel_bytes // _ALIGNED) * _ALIGNED + tensor_bytes
 
     def pixels(self, memory: memoryview) -> NDArray[np.uint8]:
-        """Return the frame itself, uint8 [H, W, 3]."""
+        """Return the pixels, uint8 [H, W, 3]."""
         height, width = self.size
         return np.frombuffer(memory, np.uint8, height * width * 3).reshape(height, width, 3)
 
     def tensor(self, memory: memoryview) -> "torch.Tensor":
-        """Return what the model takes, in this memory."""
+        """Return the model input in this memory."""
         import torch
 
         height, width = self.size
@@ -56,7 +56,8 @@ class SharedFrame:
 
 @contextmanager
 def decoding(indexes: tuple[StreamIndex, ...]) -> Iterator[Any]:
-    """Give a `SourceWork` that plays the videos; its order is `LoadGenerator`'s (frames, speed)."""
+    """Yield a `SourceWork` that plays the videos; its argument is (frames, speed) of
+    `LoadGenerator`."""
 
     def work(
         order: tuple[int, float | None], waiter: Waiter, memory: Callable[[], memoryview]

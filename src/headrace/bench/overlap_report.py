@@ -1,4 +1,4 @@
-"""What `bench overlap` shows: rows, answer and charts, from its record alone."""
+"""Page of `bench overlap`: rows, answer and charts."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -36,14 +36,14 @@ from headrace.report.drawing import Chart
 from headrace.runtime.distribution import Distribution
 
 _KEEPS_UP: Final = 0.95
-"""From this share of the offered rate on, a way keeps up with it."""
+"""Share of the offered rate from which a variant keeps up."""
 _OTHER: Final[dict[str, str]] = {
     "sequential": "A loop that does one stage after the other, if the rate is all that counts",
     "processes": "Several runs beside each other, as stages in processes use more of the cores",
 }
-"""What may be faster than the threads of a run."""
+"""Variants that may be faster than the threads of a run, as advice."""
 _OURS: Final[Variant] = "threads"
-"""How headrace run and headrace.live work."""
+"""Variant of headrace run and headrace.live."""
 _ROLES: Final[dict[str, Role]] = {
     "decode": "decode",
     "preprocess": "preprocess",
@@ -52,15 +52,15 @@ _ROLES: Final[dict[str, Role]] = {
     "show": "sink",
 }
 _SPARE: Final = 0.9
-"""From this share of the usable cores on that the sequential way keeps busy, they are the limit."""
+"""Share of usable cores from which cores limit the sequential variant."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OverlapRow(RepetitionRow[OverlapRepetition]):
-    """The turns of one variant at full speed."""
+    """Repetitions of one variant at full speed."""
 
     paced: Sequence[OverlapRepetition]
-    """Its turns at the rate for all."""
+    """Repetitions at the common rate."""
 
     @property
     def variant(self) -> Variant:
@@ -69,38 +69,41 @@ class OverlapRow(RepetitionRow[OverlapRepetition]):
 
     @property
     def others(self) -> float | None:
-        """Cores that other programs kept busy in all of its turns; None if that is unknown."""
-        return cores_of_others((*self.turns, *self.paced))
+        """Cores kept busy by other programs in all repetitions; None if unknown."""
+        return cores_of_others((*self.repetitions, *self.paced))
 
     @cached_property
     def latency(self) -> Distribution:
-        """Milliseconds, of all paced turns together."""
-        latency = Distribution.of([ms for turn in self.paced for ms in turn.latency_ms])
+        """Latency of all paced repetitions, milliseconds."""
+        latency = Distribution.of([ms for repetition in self.paced for ms in repetition.latency_ms])
         assert latency is not None
         return latency
 
     @cached_property
     def work_ms(self) -> dict[str, float]:
-        """Stage -> mean work on a frame."""
+        """Stage → mean work on a frame."""
         stages = self.first.work_ms
-        return {stage: mean(turn.work_ms[stage] for turn in self.turns) for stage in stages}
+        return {
+            stage: mean(repetition.work_ms[stage] for repetition in self.repetitions)
+            for stage in stages
+        }
 
     @property
     def longest(self) -> str:
-        """The stage that takes longest."""
+        """Stage with the most work."""
         return max(self.work_ms, key=lambda stage: self.work_ms[stage])
 
     @property
     def overlapped(self) -> float:
-        """Sum of the stages' work ÷ that of the longest: it alone is left, once all overlap."""
+        """Sum of the stages' work ÷ that of the longest stage: the gain of perfect overlap."""
         return sum(self.work_ms.values()) / self.work_ms[self.longest]
 
     def spare(self, cores: int) -> float:
-        """Return usable cores ÷ busy ones: a frame takes as much processor time in any way."""
+        """Return usable cores ÷ busy cores; processor time per frame is equal in all variants."""
         return cores / self.cores if self.cores > 0 else float(cores)
 
     def bound(self, cores: int) -> float:
-        """Return how many times this rate can be had at most; never below 1."""
+        """Return the largest possible gain on this rate; at least 1."""
         return max(1.0, min(self.overlapped, self.spare(cores)))
 
 
@@ -108,10 +111,19 @@ Rows = tuple[OverlapRow, ...]
 
 
 def rows_of(record: OverlapRecord) -> Rows:
-    """Return a row for each variant."""
-    full = grouped([turn for turn in record.turns if not turn.latency_ms], lambda turn: turn.way)
-    paced = grouped([turn for turn in record.turns if turn.latency_ms], lambda turn: turn.way)
-    return tuple(OverlapRow(turns=turns, paced=paced[way]) for way, turns in full.items())
+    """Return one row per variant."""
+    full = grouped(
+        [repetition for repetition in record.turns if not repetition.latency_ms],
+        lambda repetition: repetition.way,
+    )
+    paced = grouped(
+        [repetition for repetition in record.turns if repetition.latency_ms],
+        lambda repetition: repetition.way,
+    )
+    return tuple(
+        OverlapRow(repetitions=repetitions, paced=paced[variant])
+        for variant, repetitions in full.items()
+    )
 
 
 def _answer(record: OverlapRecord, rows: Rows) -> tuple[Finding, ...]:
@@ -119,20 +131,20 @@ def _answer(record: OverlapRecord, rows: Rows) -> tuple[Finding, ...]:
     best, rate = ranking.best, ranking.rate(ranking.best)
     times = f"{decimal(ranking.times(best))} times sequential"
     headline = ranking.headline(
-        f"which way is the fastest; by the median {best.variant}: {rate}",
+        f"which variant is the fastest; by the median {best.variant}: {rate}",
         won=f"Fastest by {' and '.join(ranking.alike)}: {rate}, {times}",
         even=f"Overlap gains nothing here: {ranking.rate(rows[0])} in sequence",
     )
-    change = AGAIN if ranking.trust.doubt else _change(ranking, rows[0], record.cores)
+    change = AGAIN if ranking.noise.doubt else _change(ranking, rows[0], record.cores)
     advice = None
-    if not ranking.trust.doubt and _OURS not in ranking.alike:
-        ours = next(row.rate.median for row in rows if row.variant == _OURS)
+    if not ranking.noise.doubt and _OURS not in ranking.alike:
+        own_rate = next(row.rate.median for row in rows if row.variant == _OURS)
         advice = Change(
             words=_OTHER[best.variant],
-            gain=best.rate.median / ours,
-            evidence=f"{rate} against {decimal(ours)} in threads, as headrace run works",
+            gain=best.rate.median / own_rate,
+            evidence=f"{rate} against {decimal(own_rate)} in threads, as headrace run works",
         )
-    evidence = (*_evidence(record, rows), *ranking.trust.sentences("Repetitions of one way"))
+    evidence = (*_evidence(record, rows), *ranking.noise.sentences("Repetitions of one variant"))
     return (Finding(headline=headline, evidence=evidence, change=change, advice=advice),)
 
 
@@ -140,11 +152,13 @@ def _evidence(record: OverlapRecord, rows: Rows) -> Iterator[str]:
     first, *others = rows
     cores = record.cores
     work = ", ".join(f"{stage} {decimal(ms)}" for stage, ms in first.work_ms.items())
-    busy = f"the sequential way keeps {decimal(first.cores)} of {counted(cores, 'core')} busy, so "
+    busy = (
+        f"the sequential variant keeps {decimal(first.cores)} of {counted(cores, 'core')} busy, so "
+    )
     allowed = f"; {busy}the cores allow it"
     if first.spare(cores) < first.overlapped:
-        most = decimal(first.bound(cores))
-        allowed = f", were there cores enough; {busy}these allow {most} times"
+        max_gain = decimal(first.bound(cores))
+        allowed = f", were there cores enough; {busy}these allow {max_gain} times"
     yield (
         f"In sequence a frame takes {work} ms: sum ÷ max = {decimal(first.overlapped)} times is "
         f"the most that overlap can gain{allowed}."
@@ -154,13 +168,15 @@ def _evidence(record: OverlapRecord, rows: Rows) -> Iterator[str]:
         more = row.latency.mean - first.latency.mean
         sign = "+" if more >= 0 else "-"
         latencies.append(f"{row.variant} {sign}{milliseconds(abs(more))}")
-    needed, kept = _KEEPS_UP * record.offered_fps, "with which all keep up"
-    late: list[str] = [row.variant for row in rows if min(turn.fps for turn in row.paced) < needed]
+    needed, keeping_up = _KEEPS_UP * record.offered_fps, "with which all keep up"
+    late: list[str] = [
+        row.variant for row in rows if min(repetition.fps for repetition in row.paced) < needed
+    ]
     if late:
-        kept = f"with which {listing(late)} did not always keep up, so that queues are in it"
+        keeping_up = f"with which {listing(late)} did not always keep up, so that queues are in it"
     yield (
-        f"Mean latency at {decimal(record.offered_fps)} frames/s, {kept}: {', '.join(latencies)}. "
-        "Overlap raises the rate, not the speed of a single frame."
+        f"Mean latency at {decimal(record.offered_fps)} frames/s, {keeping_up}: "
+        f"{', '.join(latencies)}. Overlap raises the rate, not the speed of a single frame."
     )
     yield (
         f"Starting is not in these figures: the model took {seconds(record.model_seconds)}, the "
@@ -208,15 +224,12 @@ def _charts(rows: Rows) -> tuple[Chart, ...]:
         ),
         bars(
             names,
-            {
-                "mean": [row.latency.mean for row in rows],
-                "p95": [row.latency.p95 for row in rows],
-            },
+            {"mean": [row.latency.mean for row in rows], "p95": [row.latency.p95 for row in rows]},
             "ms",
             name="latency",
             title="Latency, paced",
             reading="From when a frame was due until it had been shown, at one rate for all: "
-            f"{percent(OFFERED)} of what the sequential way manages.",
+            f"{percent(OFFERED)} of what the sequential variant manages.",
             axis="variant",
         ),
         bars(
@@ -235,7 +248,7 @@ def _charts(rows: Rows) -> tuple[Chart, ...]:
 
 
 def _work(record: OverlapRecord) -> dict[Role, StageWork]:
-    """What each stage does to a frame, one at a time; on the CPU one core does it."""
+    """Return the sequential work of each stage on a frame; on the CPU one core does it."""
     first = next(row for row in rows_of(record) if row.variant == "sequential")
     on_device = record.provenance.configuration.get("device", "cpu") != "cpu"
     return {
@@ -254,7 +267,7 @@ OVERLAP: Final[Benchmark[OverlapConfig, OverlapRecord, OverlapRow]] = Benchmark(
     record=OverlapRecord,
     measure=measure_overlap,
     title=lambda record: (
-        f"Frames per second and latency by way: {counted(record.frames, 'frame')} a turn, "
+        f"Frames per second and latency: {counted(record.frames, 'frame')} a repetition, "
         f"{counted(record.videos, 'video')}"
     ),
     rows=rows_of,
@@ -266,10 +279,10 @@ OVERLAP: Final[Benchmark[OverlapConfig, OverlapRecord, OverlapRow]] = Benchmark(
         Column("p95 ms", lambda row: decimal(row.latency.p95, TOO_SMALL)),
     ),
     reading=lambda record, rows: (
-        "Frames per second at full speed, medians over the turns; CPU is processor time ÷ wall "
-        f"time then. Latency (mean, p95) at {decimal(record.offered_fps)} frames/s, "
+        "Frames per second at full speed, medians over the repetitions; CPU is processor time ÷ "
+        f"wall time then. Latency (mean, p95) at {decimal(record.offered_fps)} frames/s, "
         "from when a frame was due. Model and processes were started before, and the first "
-        f"{counted(record.settling, 'frame')} of each turn are left out."
+        f"{counted(record.settling, 'frame')} of each repetition are left out."
     ),
     answer=_answer,
     charts=lambda record, rows: _charts(rows),

@@ -1,4 +1,4 @@
-"""The variants of `bench overlap`: stages one after the other, in threads, in processes."""
+"""Variants of `bench overlap`: sequential stages, threads, processes."""
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
@@ -20,13 +20,13 @@ from headrace.runtime.waitable_source import Waiter
 from headrace.video.stream_index import StreamIndex
 
 _WAITING: Final = 2
-"""Frames that may wait in front of a stage, in threads and in processes."""
+"""Frames that may wait before a stage, in threads and in processes."""
 
 
 def sequential(
     work: StageCosts, source: LoadGenerator, clock: Clock
 ) -> Generator[FrameTimeline, None, None]:
-    """Yield each frame when it was shown; the next one is not begun before."""
+    """Yield each frame once shown; frames do not overlap."""
     waiter, show = Waiter(clock), Show()
     with closing(source.frames(0, waiter)) as frames:
         asked_ns = clock.now_ns()
@@ -51,7 +51,7 @@ def sequential(
 
 
 def threaded(work: StageCosts, source: LoadGenerator, clock: Clock) -> Iterator[FrameTimeline]:
-    """Yield each frame as the flow of a live run shows it, every one of them."""
+    """Yield each frame as a live pipeline shows it, without drops."""
     show, answers = Show(), dict[int, FrameResult]()
 
     def showing(answered: ModelOutputs) -> None:
@@ -79,10 +79,10 @@ def threaded(work: StageCosts, source: LoadGenerator, clock: Clock) -> Iterator[
 def process_line(
     indexes: Sequence[StreamIndex], compute: ComputeOptions, work: StageCosts, clock: Clock
 ) -> ProcessPipeline:
-    """Return decoder, preprocessing and model in a process of its own each; entering starts them.
+    """Return a pipeline of decoder, preprocessing and model processes; entering starts them.
 
-    That takes as long as importing PyTorch, loading the model and warming it up. `work` tells how
-    large what the model takes is.
+    Starting imports PyTorch, loads the model and warms it up. `work` gives the size of the model
+    input.
     """
     sizes = {index.info.upright_size for index in indexes}
     tensors = [work.prepare(np.zeros((1, *size, 3), np.uint8)).nbytes for size in sizes]
@@ -100,19 +100,19 @@ def process_line(
 def in_processes(
     line: ProcessPipeline, clock: Clock, frames: int, speed: float | None
 ) -> Iterator[FrameTimeline]:
-    """Yield each frame when it was shown; `frames` and `speed` are those of `LoadGenerator`."""
+    """Yield each frame once shown; `frames` and `speed` are those of `LoadGenerator`."""
     show = Show()
     with closing(line.run((frames, speed))) as passed:
-        for each in passed:
-            shared: SharedFrame = each.value
+        for item in passed:
+            shared: SharedFrame = item.value
             began_ns = clock.now_ns()
             assert shared.labels is not None
-            answer = show(shared.pixels(each.memory), shared.labels, shared.number)
+            answer = show(shared.pixels(item.memory), shared.labels, shared.number)
             ended_ns = clock.now_ns()
             yield FrameTimeline(
                 due_ns=shared.due_ns,
                 out_ns=ended_ns,
-                work_ns={**_work_ns(each.spans), "show": ended_ns - began_ns},
+                work_ns={**_work_ns(item.spans), "show": ended_ns - began_ns},
                 answer=answer,
             )
 

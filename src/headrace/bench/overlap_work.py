@@ -1,6 +1,6 @@
-"""What every variant of `bench overlap` does to a frame, and its stages as processes.
+"""Work of every variant of `bench overlap` on a frame, and its process stages.
 
-Frames and tensors stay in the memory that processes share.
+Frames and tensors stay in shared memory.
 """
 
 import io
@@ -30,58 +30,58 @@ from headrace.sinks.painting import Overlay
 from headrace.video.stream_index import StreamIndex
 
 _QUALITY = 80
-"""Of the JPEG, as the page of a live run has it."""
+"""JPEG quality, as on the page of a live run."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FrameResult:
-    """What came of one frame; equal in every variant."""
+    """Result of one frame; equal in every variant."""
 
     number: int
-    """0-based, of the frame."""
+    """0-based frame number."""
     name: str
-    """Of the likeliest class."""
+    """Top class."""
     confidence: float
     picture: int
-    """CRC-32 of the picture that was shown."""
+    """CRC-32 of the shown picture."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FrameTimeline:
-    """One frame on its way through all stages, by the clock in nanoseconds."""
+    """Timestamps of one frame through all stages, nanoseconds."""
 
     due_ns: int
-    """When it was due; at full speed when it was asked for."""
+    """When it was due; at full speed when it was requested."""
     out_ns: int
-    """When it had been shown."""
+    """When it was shown."""
     work_ns: dict[str, int]
-    """Stage -> work on it."""
+    """Stage → work on it."""
     answer: FrameResult
 
 
 class StageCosts:
-    """The stages behind the decoder: preprocess, transfer, model, show."""
+    """Stages behind the decoder: preprocess, transfer, model, show."""
 
     def __init__(self, model: Model[Labels], compute: ComputeOptions) -> None:
-        """Take a model that is ready."""
+        """Use a warmed-up model."""
         self.model = model
         self.device = compute.device
         self.carrier = None if compute.device == "cpu" else Transfer(compute.device)
         self.prepare: Preprocess = build_preprocess(compute.prep_level, model.input)
-        """Pictures uint8 [N, H, W, 3] -> what the model takes."""
+        """Frames uint8 [N, H, W, 3] → model input."""
         self.infer = model.run
-        """What the model sees in a batch that lies on its device."""
+        """Batch on the model's device → labels."""
 
 
 class Show:
-    """Draws what the model saw on a frame and encodes it, as for a page in a browser."""
+    """Draws labels on a frame and encodes it, as for a browser page."""
 
     def __init__(self) -> None:
-        """Nothing is drawn yet."""
+        """Start without overlays."""
         self._overlays: dict[tuple[int, int], Overlay] = {}
 
     def __call__(self, pixels: NDArray[np.uint8], labels: Labels, number: int) -> FrameResult:
-        """Show one frame, uint8 [H, W, 3]; `labels` are of it alone."""
+        """Show one frame, uint8 [H, W, 3]; `labels` has one row."""
         size = pixels.shape[0], pixels.shape[1]
         overlay = self._overlays.setdefault(size, Overlay(size))
         name, confidence = labels.names[0][0], labels.confidence[0][0]
@@ -93,7 +93,7 @@ class Show:
 
 
 def ready_work(compute: ComputeOptions, clock: Clock) -> tuple[StageCosts, float]:
-    """Return the stages with their model loaded and warm, and how many seconds that took.
+    """Return the stages with their model loaded and warm, and the seconds that took.
 
     Raises:
         ConfigError: there is no such model, or its weights cannot be had.
@@ -112,7 +112,7 @@ def ready_work(compute: ComputeOptions, clock: Clock) -> tuple[StageCosts, float
 def stages_of(
     indexes: Sequence[StreamIndex], compute: ComputeOptions, spec: InputSpec
 ) -> list[ProcessStage]:
-    """Return what runs in a process each; the model's one also takes batches to its device."""
+    """Return the process stages; that of the model also transfers batches."""
     return [
         ProcessStage(name="decode", make=decoding, argument=tuple(indexes)),
         ProcessStage(

@@ -1,4 +1,4 @@
-"""What batches that are made ahead bring: prefetch_factor and pin_memory of a DataLoader."""
+"""Prefetch benchmark: prefetch_factor and pin_memory of a stock DataLoader."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -32,13 +32,13 @@ from headrace.report.benchmark_page import Column
 from headrace.report.drawing import MARK, PLAIN, Chart
 
 _REHEARSED: Final = 12
-"""Batches that tell how long loading one takes."""
+"""Batches of the calibration."""
 _FEWEST, _MOST = 12, 300
-"""Batches of a turn that count, however long a turn is to take."""
+"""Min and max counted batches of a repetition."""
 
 
 def measure_prefetch(config: PrefetchConfig, context: Context) -> PrefetchRecord:
-    """Time a loop over the same clips with every setting, in turns; a rehearsal goes before.
+    """Time a loop over the same clips with every setting, interleaved, after a calibration.
 
     Raises:
         MediaError, StageError: a video cannot be read, or a worker fails.
@@ -46,7 +46,7 @@ def measure_prefetch(config: PrefetchConfig, context: Context) -> PrefetchRecord
     """
     from headrace.bench.prefetch_loop import PrefetchLoop, has_gpu
 
-    made = context.provenance(config)
+    provenance = context.provenance(config)
     context.on_progress("rehearsing", 0, 0)
     with PrefetchLoop(config, _REHEARSED, context) as rehearsal:
         plain = PrefetchSetting(prefetch_factor=DEFAULT_FACTOR, is_pinned=False)
@@ -59,7 +59,7 @@ def measure_prefetch(config: PrefetchConfig, context: Context) -> PrefetchRecord
         for factor in sorted(config.prefetch_factor)
     ]
     with PrefetchLoop(config, min(_MOST, max(_FEWEST, fitting)), context) as training:
-        turns = interleave(
+        repetitions = interleave(
             settings,
             lambda setting: training.take(setting, step_ms=step_ms),
             repeats=config.repeats,
@@ -68,13 +68,13 @@ def measure_prefetch(config: PrefetchConfig, context: Context) -> PrefetchRecord
     height, width = config.size
     batch_frames = config.batch_size * config.clip_len
     return PrefetchRecord(
-        provenance=made,
+        provenance=provenance,
         workers=config.workers,
         batch_frames=batch_frames,
         batch_bytes=batch_frames * height * width * 3,
         load_ms=load_ms,
         step_ms=step_ms,
-        turns=turns,
+        turns=repetitions,
     )
 
 
@@ -87,8 +87,8 @@ _WHAT_PINNED_MEMORY_DOES: Final = (
 )
 
 
-def pinning(rows: Sequence[PrefetchRow], point: PrefetchRow, trust: NoiseCheck) -> Finding:
-    """Return what pinned memory gains at the depth of `point`, or why it was not measured."""
+def pinning(rows: Sequence[PrefetchRow], point: PrefetchRow, noise: NoiseCheck) -> Finding:
+    """Return the gain of pinned memory at the depth of `point`, or the reason it is unknown."""
     pinned = next((row for row in rows if row.is_pinned and row.factor == point.factor), None)
     if pinned is None or pinned.copy_ms is None or point.copy_ms is None:
         return Finding(
@@ -98,22 +98,22 @@ def pinning(rows: Sequence[PrefetchRow], point: PrefetchRow, trust: NoiseCheck) 
     gain = pinned.rate.median / point.rate.median
     rates = f"{decimal(pinned.rate.median)} frames/s, {decimal(point.rate.median)} without it"
     headline = f"With pin_memory the loop is {times(gain)} as fast: {rates}"
-    if trust.doubt:
-        headline = f"{trust.doubt} what pin_memory brings; by the medians {rates}"
+    if noise.doubt:
+        headline = f"{noise.doubt} what pin_memory brings; by the medians {rates}"
     elif ALIKE <= gain <= 1 / ALIKE:
         headline = f"pin_memory makes no difference to the rate: {rates}"
-    held = (
+    holding = (
         f"Handing a batch to the GPU holds the loop up for {milliseconds(pinned.copy_ms)} from "
         f"pinned memory, with non_blocking=True; for {milliseconds(point.copy_ms)} from other."
     )
     change = Change(
         words="pin_memory=True, and batch.to('cuda', non_blocking=True)", gain=gain, evidence=rates
     )
-    is_worth_it = gain > 1 / ALIKE and not trust.doubt
+    is_worth_it = gain > 1 / ALIKE and not noise.doubt
     return Finding(
         headline=headline,
-        evidence=(held, *_WHAT_PINNED_MEMORY_DOES),
-        change=AGAIN if trust.doubt else str(change) if is_worth_it else None,
+        evidence=(holding, *_WHAT_PINNED_MEMORY_DOES),
+        change=AGAIN if noise.doubt else str(change) if is_worth_it else None,
         advice=change if is_worth_it else None,
     )
 
@@ -134,33 +134,33 @@ def _saturation(rows: Sequence[PrefetchRow]) -> Saturation[PrefetchRow]:
 
 
 def _answer(record: PrefetchRecord, rows: tuple[PrefetchRow, ...]) -> tuple[Finding, ...]:
-    trust, found = record.trust(rows), _saturation(rows)
-    point, batch_bytes = found.point, record.batch_bytes
+    noise, saturation = record.noise(rows), _saturation(rows)
+    point, batch_bytes = saturation.point, record.batch_bytes
     slower_ms, workers = max(record.load_ms, record.step_ms), counted(record.workers, "worker")
     evidence = [
-        *found.rule("the smallest depth"),
+        *saturation.rule("the smallest depth"),
         f"The loop is busy {milliseconds(record.step_ms)} with a batch, and {workers} alone "
         f"{'makes' if record.workers == 1 else 'make'} one every {milliseconds(record.load_ms)}: "
         f"about {decimal(record.batch_frames * 1e3 / slower_ms)} frames/s are possible at best. "
         "Depth evens out batches that take longer than others; it makes none faster.",
-        _steadiness(found),
+        _steadiness(saturation),
         f"prefetch_factor × num_workers batches of {megabytes(batch_bytes)} are made ahead: "
         f"{megabytes(point.factor * record.workers * batch_bytes)} with {_label(point)}.",
-        *trust.sentences("Repetitions of one setting"),
+        *noise.sentences("Repetitions of one setting"),
     ]
-    depth, advice = found.finding(trust, evidence), None
-    if len(found.rows) > 1 and not trust.doubt:
+    depth, advice = saturation.finding(noise, evidence), None
+    if len(saturation.rows) > 1 and not noise.doubt:
         advice = Change(words=f"{_label(point)} for the DataLoader")
-        for base in (row for row in found.rows if row.factor == DEFAULT_FACTOR):
-            rates = f"{found.rate(point)}, {found.rate(base)} with {base.factor}"
+        for base in (row for row in saturation.rows if row.factor == DEFAULT_FACTOR):
+            rates = f"{saturation.rate(point)}, {saturation.rate(base)} with {base.factor}"
             gain, reason = point.rate.median / base.rate.median, f"{rates}, which is its default"
             advice = replace(advice, gain=gain, evidence=reason)
-    return replace(depth, advice=advice), pinning(rows, point, trust)
+    return replace(depth, advice=advice), pinning(rows, point, noise)
 
 
-def _steadiness(found: Saturation[PrefetchRow]) -> str:
-    first, last = found.rows[0], found.rows[-1]
-    other = last if found.point is first else found.point
+def _steadiness(saturation: Saturation[PrefetchRow]) -> str:
+    first, last = saturation.rows[0], saturation.rows[-1]
+    other = last if saturation.point is first else saturation.point
     jitter, wait = milliseconds(first.jitter_ms), milliseconds(first.waits.mean)
     if other is not first:
         jitter += f" with {_label(first)} and {milliseconds(other.jitter_ms)}"
@@ -200,8 +200,8 @@ def _charts(rows: tuple[PrefetchRow, ...]) -> tuple[Chart, ...]:
             axis="prefetch_factor",
             name="prefetch",
             title="Frames per second by prefetch_factor",
-            reading="The loop's frames ÷ its time; the bars reach from the slowest turn to the "
-            "fastest. The ring is where it saturates: the smallest depth above the dashed line.",
+            reading="The loop's frames ÷ its time; the bars reach from the slowest to the fastest "
+            "repetition. The ring is where it saturates: the smallest depth above the dashed line.",
         ),
         lines(
             even,
@@ -241,14 +241,14 @@ PREFETCH: Final[Benchmark[PrefetchConfig, PrefetchRecord, PrefetchRow]] = Benchm
         Column("wait ms", lambda row: decimal(row.waits.mean)),
         Column("p95 ms", lambda row: decimal(row.waits.p95, TOO_SMALL)),
         Column("copy ms", lambda row: decimal(row.copy_ms)),
-        median_column("MB", lambda turn: turn.memory_bytes / 1e6),
+        median_column("MB", lambda repetition: repetition.memory_bytes / 1e6),
     ),
     reading=lambda record, rows: (
-        "Medians over the turns, of the same clips with every setting; the first "
-        "batches of a turn, while workers begin, are left out. Jitter is the standard deviation of "
-        "the intervals between batches; wait (mean, p95) how long the loop stood still for one; "
-        "copy how long handing it to a GPU held the loop up. Memory is that of all processes at "
-        "the end of a turn, what they share counted once."
+        "Medians over the repetitions, of the same clips with every setting; the first "
+        "batches of a repetition, while workers begin, are left out. Jitter is the standard "
+        "deviation of the intervals between batches; wait (mean, p95) how long the loop stood "
+        "still for one; copy how long handing it to a GPU held the loop up. Memory is that of all "
+        "processes at the end of a repetition, what they share counted once."
     ),
     answer=_answer,
     charts=lambda record, rows: _charts(rows),

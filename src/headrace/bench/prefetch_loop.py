@@ -1,6 +1,6 @@
-"""A training loop that takes its time with each batch, on a stock DataLoader that makes them ahead.
+"""Simulated training loop with a fixed step time, on a stock DataLoader.
 
-The time is waited for, not computed: a GPU that trains leaves the processor to the workers.
+A step waits instead of computing: a GPU that trains leaves the processor to the workers.
 """
 
 from contextlib import closing
@@ -19,23 +19,23 @@ from headrace.runtime.clock import Clock
 from headrace.runtime.waitable_source import Waiter
 
 _SETTLING: Final = 2
-"""Batches of each worker that come before those that count."""
+"""Uncounted batches per worker."""
 
 
 def has_gpu() -> bool:
-    """Return whether there is something that pinned memory is for."""
+    """Return whether a CUDA device is available."""
     return torch.cuda.is_available()
 
 
 class PrefetchLoop:
-    """The same clips for every turn: `with PrefetchLoop(...) as loop: loop.take(setting, ...)`."""
+    """Training loop over the same clips: `with PrefetchLoop(...) as loop: loop.take(...)`."""
 
     def __init__(self, config: PrefetchConfig, batches: int, context: Context) -> None:
         """Open the videos; nothing is decoded yet.
 
         Args:
             config: What is loaded, and by how many workers.
-            batches: Of a turn that count.
+            batches: Of a repetition that count.
             context: Where indexes are kept, and what times.
 
         Raises:
@@ -66,7 +66,7 @@ class PrefetchLoop:
         self._clips.close()
 
     def take(self, setting: PrefetchSetting, *, step_ms: float) -> PrefetchRepetition:
-        """Train on the clips, from starting the workers on, and time what counts.
+        """Train on the clips, worker startup included; time the counted batches.
 
         Args:
             setting: How batches are made ahead.
@@ -90,7 +90,7 @@ class PrefetchLoop:
                 before_ns, done_ns = done_ns, clock.now_ns()
                 waits_ms.append((came_ns - asked_ns) / 1e6)
                 intervals_ms.append((done_ns - before_ns) / 1e6)
-            spent, memory = watch.turn(watch.seconds), memory_bytes()
+            spent, memory = watch.stop(watch.seconds), memory_bytes()
         return PrefetchRepetition(
             **spent.model_dump(),
             prefetch_factor=setting.prefetch_factor,
@@ -114,7 +114,7 @@ class PrefetchLoop:
 
 
 class _Step:
-    """What the loop does with a batch: takes it to the GPU, if there is one, and is busy."""
+    """One training step: transfer to the GPU, if any, and a wait."""
 
     def __init__(self, clock: Clock, seconds: float, *, is_pinned: bool) -> None:
         self._clock = clock
@@ -124,7 +124,7 @@ class _Step:
         self._has_gpu = has_gpu()
 
     def take(self, batch: dict[str, torch.Tensor]) -> list[float]:
-        """Return the milliseconds for which handing it to the GPU held up the loop, if any."""
+        """Return the milliseconds the transfer blocked the loop, if there is a GPU."""
         if not self._has_gpu:
             self._waiter.pause(self._seconds)
             return []

@@ -1,4 +1,4 @@
-"""What `bench prefetch` is asked and what it measured, as values, and the rows made of it."""
+"""Configuration, record and rows of `bench prefetch`."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,12 +15,12 @@ from headrace.runtime.distribution import Distribution
 from headrace.sampling.clip_shape import Boundary
 
 DEFAULT_FACTOR: Final = 2
-"""Of a stock DataLoader."""
+"""Default prefetch_factor of a DataLoader."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrefetchConfig(BenchmarkConfig):
-    """What is measured."""
+    """Options of `bench prefetch`."""
 
     prefetch_factor: Annotated[
         tuple[int, ...], Option("Batches that each worker makes ahead.", least=1)
@@ -40,14 +40,15 @@ class PrefetchConfig(BenchmarkConfig):
     size: FrameSize = (256, 256)
     boundary: Annotated[Boundary, Option("What a video that is shorter than a clip does.")] = "wrap"
     seconds: Annotated[
-        float, Option("How long a turn takes, about; 300 batches at most.", above=0, most=3600)
+        float,
+        Option("How long a repetition takes, about; 300 batches at most.", above=0, most=3600),
     ] = 5.0
     repeats: Annotated[int, Option("Repetitions of each setting.", least=1)] = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrefetchSetting:
-    """How a DataLoader makes batches ahead."""
+    """Prefetch setting of a DataLoader."""
 
     prefetch_factor: int
     is_pinned: bool
@@ -57,20 +58,20 @@ class PrefetchSetting:
 
 
 class PrefetchRepetition(Repetition):
-    """One setting, once. A batch is done when the loop was busy with it for its time."""
+    """One repetition of one setting. A batch ends with its training step."""
 
     prefetch_factor: PositiveInt
     is_pinned: bool
     frames: PositiveInt
-    """Done meanwhile."""
+    """Frames trained on."""
     intervals_ms: tuple[NonNegativeFloat, ...]
-    """From one batch that is done to the next."""
+    """From the end of one batch to the end of the next."""
     waits_ms: tuple[NonNegativeFloat, ...]
-    """How long the loop waited for each of them."""
+    """Wait for each batch."""
     copies_ms: tuple[NonNegativeFloat, ...] = ()
-    """How long handing each to the GPU held up the loop; empty without a GPU."""
+    """Time each transfer to the GPU blocked the loop; empty without a GPU."""
     memory_bytes: NonNegativeInt
-    """Of all processes when the last batch was there; what they share is counted once."""
+    """Memory of all processes at the last batch; shared memory is counted once."""
 
     @property
     def rate(self) -> float:
@@ -79,22 +80,22 @@ class PrefetchRepetition(Repetition):
 
 
 class PrefetchRecord(BenchmarkRecord):
-    """What was measured."""
+    """Repetitions of all settings."""
 
     workers: PositiveInt
     batch_frames: PositiveInt
-    """In a batch."""
+    """Frames of a batch."""
     batch_bytes: PositiveInt
     load_ms: PositiveFloat
-    """How long loading a batch took with nothing between two of them, the mean."""
+    """Mean time to load a batch without a training step."""
     step_ms: NonNegativeFloat
-    """How long the loop was busy with each batch."""
+    """Time of a training step."""
     turns: tuple[PrefetchRepetition, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrefetchRow(RepetitionRow[PrefetchRepetition]):
-    """The turns of one setting."""
+    """Repetitions of one setting."""
 
     @property
     def factor(self) -> int:
@@ -109,22 +110,26 @@ class PrefetchRow(RepetitionRow[PrefetchRepetition]):
     @property
     def jitter_ms(self) -> float:
         """Standard deviation of the intervals between batches."""
-        return self.median(lambda turn: pstdev(turn.intervals_ms))
+        return self.median(lambda repetition: pstdev(repetition.intervals_ms))
 
     @cached_property
     def waits(self) -> Distribution:
-        """How long batches of all turns were waited for, in milliseconds."""
-        waits = Distribution.of([ms for turn in self.turns for ms in turn.waits_ms])
+        """Waits of all repetitions, milliseconds."""
+        waits = Distribution.of(
+            [ms for repetition in self.repetitions for ms in repetition.waits_ms]
+        )
         assert waits is not None
         return waits
 
     @property
     def copy_ms(self) -> float | None:
-        """None without a GPU."""
-        copies = [ms for turn in self.turns for ms in turn.copies_ms]
+        """Median transfer time; None without a GPU."""
+        copies = [ms for repetition in self.repetitions for ms in repetition.copies_ms]
         return median(copies) if copies else None
 
 
 def rows_of(record: PrefetchRecord) -> tuple[PrefetchRow, ...]:
-    """Return a row for each setting: those without pinned memory first, each ascending."""
-    return PrefetchRow.by(lambda turn: (turn.is_pinned, turn.prefetch_factor), record.turns)
+    """Return one row per setting: unpinned first, each ascending."""
+    return PrefetchRow.by(
+        lambda repetition: (repetition.is_pinned, repetition.prefetch_factor), record.turns
+    )

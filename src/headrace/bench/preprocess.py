@@ -1,4 +1,4 @@
-"""What each level of preprocessing takes on the CPU and on a GPU, beside decoding and the model."""
+"""Preprocessing benchmark: each level on CPU and GPU, beside decoding and the model."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,13 +21,7 @@ from headrace.bench.preprocess_record import (
     TimedStep,
 )
 from headrace.bench.suite.suite_spec import SuiteSpec
-from headrace.bench.variant_benchmark import (
-    Rows,
-    VariantBenchmark,
-    VariantRow,
-    VariantSet,
-    figure,
-)
+from headrace.bench.variant_benchmark import Rows, VariantBenchmark, VariantRow, VariantSet, figure
 from headrace.errors import BackendError
 from headrace.measuring.interleaved import AGAIN, ALIKE, NoiseCheck
 from headrace.profiling.findings.finding import Change, Finding
@@ -36,7 +30,7 @@ from headrace.report.benchmark_page import Column
 from headrace.report.drawing import Chart
 
 _USUAL: Final = "medium"
-"""The level that a model was evaluated with."""
+"""Level of the model's evaluation."""
 _CHANGES: Final[dict[str, Change]] = {
     "1 thread": Change(words="--threads 1 of headrace run", options={"threads": 1}),
     "gpu": Change(
@@ -48,7 +42,7 @@ _CHANGES: Final[dict[str, Change]] = {
 
 @contextmanager
 def _prepared(config: PreprocessConfig, context: Context) -> Iterator[VariantSet[PreprocessRecord]]:
-    """Prove that all places give the same tensors.
+    """Prove equal tensors on all devices.
 
     Raises:
         ConfigError, MediaError: model or video cannot be had.
@@ -63,14 +57,14 @@ def _prepared(config: PreprocessConfig, context: Context) -> Iterator[VariantSet
     compute = ComputeOptions(
         model_name=config.model_name, weights=config.weights, batch_size=config.batch_size
     )
-    held = hold_frames(config.videos[0], config.batch_size, context.store)
-    steps = Steps(compute, held, config.seconds, context.clock)
+    cached = hold_frames(config.videos[0], config.batch_size, context.store)
+    steps = Steps(compute, cached, config.seconds, context.clock)
     agreement = tuple(steps.agreement())
-    for each in agreement:
-        if each.most > MOST_APART or each.mean > MEAN_APART:
+    for agreed in agreement:
+        if agreed.most > MOST_APART or agreed.mean > MEAN_APART:
             raise BackendError(
-                f"preprocessing ({each.level}) gives other tensors on {each.place} than on the "
-                f"CPU: apart by {each.most:.2g} grey levels, {each.mean:.2g} in the mean, and "
+                f"preprocessing ({agreed.level}) gives other tensors on {agreed.place} than on the "
+                f"CPU: apart by {agreed.most:.2g} grey levels, {agreed.mean:.2g} in the mean, and "
                 f"{MOST_APART:g} and {MEAN_APART:g} are allowed, so nothing was timed; preprocess "
                 "on the CPU"
             )
@@ -81,10 +75,10 @@ def _prepared(config: PreprocessConfig, context: Context) -> Iterator[VariantSet
         record=partial(
             PreprocessRecord,
             model=config.model_name,
-            size=held.index.info.upright_size,
+            size=cached.index.info.upright_size,
             threads=torch.get_num_threads(),
             steps=tuple(step for step, _ in variants),
-            compared=len(held.batches),
+            compared=len(cached.batches),
             agreement=agreement,
         ),
     )
@@ -92,18 +86,18 @@ def _prepared(config: PreprocessConfig, context: Context) -> Iterator[VariantSet
 
 @dataclass(frozen=True, kw_only=True)
 class Path:
-    """A frame's way from the file to the result."""
+    """Steps of a frame from file to result."""
 
     name: str
-    """Where it is preprocessed, and where the model runs if that is elsewhere."""
+    """Device of preprocessing, and that of the model if it differs."""
     rows: Rows[TimedStep]
     """Its steps, in order."""
     change: Change | None = None
-    """What makes a run go this way; None for the one that the others are compared with."""
+    """Options of a run for this path; None: the reference."""
 
     @property
     def ms(self) -> float:
-        """Sum of its steps: what one frame takes when nothing else is under way."""
+        """Sum of its steps: the time of a frame without overlap."""
         return sum(row.ms.median for row in self.rows)
 
 
@@ -114,33 +108,30 @@ def _by_step(
 
 
 def paths(rows: Sequence[VariantRow[TimedStep]], level: str = _USUAL) -> tuple[Path, ...]:
-    """Return the ways there are with a level, first the one that the others are compared with."""
-    found = _by_step(rows)
+    """Return the paths with a level, the reference first."""
+    by_step = _by_step(rows)
 
     def path(name: str, *steps: tuple[str, Place], change: Change | None = None) -> Path:
-        decode = found[DECODE, "cpu"]
-        return Path(name=name, rows=(decode, *(found[step] for step in steps)), change=change)
+        decode = by_step[DECODE, "cpu"]
+        return Path(name=name, rows=(decode, *(by_step[step] for step in steps)), change=change)
 
     on_cpu = path("cpu", (level, "cpu"), (INFER, "cpu"))
-    if (INFER, "gpu") in found:
+    if (INFER, "gpu") in by_step:
         return (
             path("cpu, model on gpu", (level, "cpu"), (TRANSFER, "gpu"), (INFER, "gpu")),
             path("gpu", (level, "gpu"), (INFER, "gpu"), change=_CHANGES["gpu"]),
             on_cpu,
         )
-    if (INFER, "1 thread") not in found:
+    if (INFER, "1 thread") not in by_step:
         return (on_cpu,)
     change = _CHANGES["1 thread"]
-    return (
-        on_cpu,
-        path("cpu, 1 thread", (level, "1 thread"), (INFER, "1 thread"), change=change),
-    )
+    return (on_cpu, path("cpu, 1 thread", (level, "1 thread"), (INFER, "1 thread"), change=change))
 
 
 def _answer(record: PreprocessRecord, rows: Rows[TimedStep]) -> tuple[Finding, ...]:
     base, *others = paths(rows)
     used = {row.variant: row for path in (base, *others) for row in path.rows}
-    trust = record.trust(list(used.values()))
+    noise = record.noise(list(used.values()))
     levels = {row.facts.place: row.ms.median for row in rows if row.facts.name == _USUAL}
     takes = f"{decimal(levels['cpu'])} ms/frame on the CPU"
     if "gpu" in levels:
@@ -148,18 +139,20 @@ def _answer(record: PreprocessRecord, rows: Rows[TimedStep]) -> tuple[Finding, .
     else:
         takes = f"{takes}, {percent(levels['cpu'] / base.ms)} of decode, transform and infer"
     headline = f"Preprocessing ({_USUAL}) takes {takes}"
-    if trust.doubt:
-        headline = f"{trust.doubt} what preprocessing takes; by the medians ({_USUAL}) {takes}"
-    change, advice = _change(trust, base, others)
-    evidence = (*_evidence(record, rows), *trust.sentences("Repetitions of one step"))
+    if noise.doubt:
+        headline = f"{noise.doubt} what preprocessing takes; by the medians ({_USUAL}) {takes}"
+    change, advice = _change(noise, base, others)
+    evidence = (*_evidence(record, rows), *noise.sentences("Repetitions of one step"))
     return (Finding(headline=headline, evidence=evidence, change=change, advice=advice),)
 
 
-def _change(trust: NoiseCheck, base: Path, others: Sequence[Path]) -> tuple[str, Change]:
-    """Return the quickest path as a sentence and as a value."""
+def _change(noise: NoiseCheck, base: Path, others: Sequence[Path]) -> tuple[str, Change]:
+    """Return the fastest path as a sentence and as a value."""
     best = min((base, *(path for path in others if path.change)), key=lambda path: path.ms)
-    if trust.doubt:
-        return AGAIN, Change(words=AGAIN.rstrip("."), evidence="turns that cannot be told apart")
+    if noise.doubt:
+        return AGAIN, Change(
+            words=AGAIN.rstrip("."), evidence="repetitions that cannot be told apart"
+        )
     evidence = f"decode, transform and infer: {decimal(best.ms)} ms against {decimal(base.ms)} ms"
     if best.change is None or best.ms > ALIKE * base.ms:
         return (
@@ -189,17 +182,17 @@ def _evidence(record: PreprocessRecord, rows: Rows[TimedStep]) -> Iterator[str]:
     if all(step.place != "gpu" for step in record.steps):
         yield "PyTorch sees no GPU here, so this is the CPU's half of the comparison."
     if record.agreement:
-        most = max(each.most for each in record.agreement)
+        max_difference = max(agreed.most for agreed in record.agreement)
         yield (
             f"{counted(record.compared, 'frame')} became the same tensors in every place, apart by "
-            f"{decimal(most)} grey levels at most, before anything was timed ({MOST_APART:g} are "
-            f"allowed, {MEAN_APART:g} in the mean)."
+            f"{decimal(max_difference)} grey levels at most, before anything was timed "
+            f"({MOST_APART:g} are allowed, {MEAN_APART:g} in the mean)."
         )
 
 
 def _charts(rows: Rows[TimedStep]) -> tuple[Chart, ...]:
-    found, whole = _by_step(rows), paths(rows)
-    places = list(dict.fromkeys(row.facts.place for row in rows))
+    by_step, whole = _by_step(rows), paths(rows)
+    devices = list(dict.fromkeys(row.facts.place for row in rows))
     names = list(dict.fromkeys(row.facts.name for row in rows))
 
     def spent(name: str) -> list[float]:
@@ -210,8 +203,11 @@ def _charts(rows: Rows[TimedStep]) -> tuple[Chart, ...]:
         bars(
             [f"transform: {name}" if name in LEVELS else name for name in names],
             {
-                place: [found[name, place].ms if (name, place) in found else None for name in names]
-                for place in places
+                device: [
+                    by_step[name, device].ms if (name, device) in by_step else None
+                    for name in names
+                ]
+                for device in devices
             },
             "ms per frame",
             name="steps",
@@ -244,9 +240,9 @@ PREPROCESS: Final = VariantBenchmark(
         f"Decode, transform and infer: frames of {record.size[0]}x{record.size[1]}, {record.model}"
     ),
     reading=lambda record, rows: (
-        f"Medians over the turns, each step with the machine to itself. On the CPU PyTorch uses "
-        f"{counted(record.threads, 'thread')} for one operation, or 1 where that is said; decoding "
-        "uses all cores. Levels are those of headrace models --prep."
+        "Medians over the repetitions, each step with the machine to itself. On the CPU PyTorch "
+        f"uses {counted(record.threads, 'thread')} for one operation, or 1 where noted; "
+        "decoding uses all cores. Levels are those of headrace models --prep."
     ),
     facts=lambda record: {step.way: step for step in record.steps},
     columns=(

@@ -1,4 +1,4 @@
-"""The steps that `bench preprocess` times: decode, each level in each place, transfer, infer."""
+"""Timed steps of `bench preprocess`: decode, each level per device, transfer, infer."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -12,7 +12,7 @@ from headrace.bench.model_variants import (
     CachedFrames,
     ContinuousVariant,
     decoding,
-    grey_levels_apart,
+    grey_level_difference,
     on_device,
     passes,
     ready_classifier,
@@ -38,13 +38,13 @@ from headrace.runtime.clock import Clock
 
 
 class Steps:
-    """What is timed, on frames that are held."""
+    """Steps on cached frames."""
 
     def __init__(
-        self, compute: ComputeOptions, held: CachedFrames, seconds: float, clock: Clock
+        self, compute: ComputeOptions, cached: CachedFrames, seconds: float, clock: Clock
     ) -> None:
-        """Load the model, to a GPU as well where there is one."""
-        self._compute, self._held, self._seconds, self._clock = compute, held, seconds, clock
+        """Load the model, also to a GPU if there is one."""
+        self._compute, self._held, self._seconds, self._clock = compute, cached, seconds, clock
         self._models: dict[Place, Model[Labels]] = {"cpu": self._ready("cpu")}
         if torch.get_num_threads() > 1:
             self._models["1 thread"] = self._models["cpu"]
@@ -54,46 +54,48 @@ class Steps:
             level: build_preprocess(level, self._models["cpu"].input) for level in LEVELS
         }
         self._decoding = ContinuousVariant(
-            partial(decoding, held.index, compute.batch_size), seconds, clock
+            partial(decoding, cached.index, compute.batch_size), seconds, clock
         )
 
-    def _ready(self, place: Place) -> Model[Labels]:
+    def _ready(self, device: Place) -> Model[Labels]:
         return ready_classifier(
             self._compute,
             self._clock,
-            Compute(device="cuda" if place == "gpu" else "cpu"),
+            Compute(device="cuda" if device == "gpu" else "cpu"),
             picture_size=self._held.index.info.upright_size,
         ).model
 
     def agreement(self) -> Iterator[Agreement]:
-        """Yield how far each place's tensors are from those of the CPU, of a frame a batch."""
+        """Yield the difference of each device's tensors from the CPU's, one frame per batch."""
         std = self._models["cpu"].input.std
         frames = np.stack([batch[0] for batch in self._held.batches])
-        for place in [place for place in self._models if place != "cpu"]:
+        for device in [device for device in self._models if device != "cpu"]:
             for level, preprocess in self._preprocess.items():
-                with _threads(place):
-                    there = _placed(preprocess, place)(frames).cpu()
-                most, mean = grey_levels_apart(preprocess(frames), there, std)
-                yield Agreement(level=level, place=place, most=most, mean=mean)
+                with _threads(device):
+                    placed_batches = _placed(preprocess, device)(frames).cpu()
+                max_difference, mean = grey_level_difference(
+                    preprocess(frames), placed_batches, std
+                )
+                yield Agreement(level=level, place=device, most=max_difference, mean=mean)
 
     def variants(self) -> list[tuple[TimedStep, Work]]:
-        """Return every step in every place with what does it for one turn."""
-        found: list[tuple[TimedStep, Work]] = [(_step(DECODE, "cpu"), self._decoding)]
+        """Return every step on every device with the work of a repetition."""
+        steps: list[tuple[TimedStep, Work]] = [(_step(DECODE, "cpu"), self._decoding)]
         for level, preprocess in self._preprocess.items():
-            for place in self._models:
-                run = _placed(preprocess, place)
-                found.append((_step(level, place), self._passes(self._held.batches, run)))
+            for device in self._models:
+                run = _placed(preprocess, device)
+                steps.append((_step(level, device), self._passes(self._held.batches, run)))
         batches = [self._preprocess["medium"](batch) for batch in self._held.batches]
-        for place, model in self._models.items():
-            if place == "gpu":
+        for device, model in self._models.items():
+            if device == "gpu":
                 carry = Transfer("cuda").carry
-                found.append((_step(TRANSFER, place), self._passes(batches, carry)))
-            there = on_device(batches, model.compute.device)
-            found.append((_step(INFER, place), self._passes(there, model.run)))
-        return found
+                steps.append((_step(TRANSFER, device), self._passes(batches, carry)))
+            placed_batches = on_device(batches, model.compute.device)
+            steps.append((_step(INFER, device), self._passes(placed_batches, model.run)))
+        return steps
 
     def settled(self, variant: str) -> AbstractContextManager[object]:
-        """Make ready for a turn: threads of one operation; decoding is under way."""
+        """Set up a repetition: intra-op threads, or running decoding."""
         if variant == _step(DECODE, "cpu").way:
             return self._decoding.begun()
         is_single = variant.endswith(", 1 thread")
@@ -103,23 +105,23 @@ class Steps:
         return passes(batches, run, seconds=self._seconds, clock=self._clock)
 
 
-def _step(name: str, place: Place) -> TimedStep:
-    return TimedStep(way=f"{name}, {place}", name=name, place=place)
+def _step(name: str, device: Place) -> TimedStep:
+    return TimedStep(way=f"{name}, {device}", name=name, place=device)
 
 
-def _threads(place: Place) -> AbstractContextManager[None]:
-    return operation_threads(1 if place == "1 thread" else None)
+def _threads(device: Place) -> AbstractContextManager[None]:
+    return operation_threads(1 if device == "1 thread" else None)
 
 
-def _placed(preprocess: Preprocess, place: Place) -> Preprocess:
-    """Return preprocessing of frames that lie on the CPU; on a GPU it carries them there first."""
-    if place != "gpu":
+def _placed(preprocess: Preprocess, device: Place) -> Preprocess:
+    """Return preprocessing of CPU frames on a device; for a GPU it includes the transfer."""
+    if device != "gpu":
         return preprocess
     carrier = Transfer("cuda")
 
-    def there(frames: Frames) -> torch.Tensor:
+    def placed_batches(frames: Frames) -> torch.Tensor:
         tensor = preprocess(carrier.carry(frames))
         torch.cuda.current_stream().synchronize()  # so that it is timed here
         return tensor
 
-    return there
+    return placed_batches

@@ -1,4 +1,4 @@
-"""The benchmarks that `headrace bench` asks, in the order of help; and one from a user's file."""
+"""Registry of benchmarks, in help order, and the loader of a user's own."""
 
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
@@ -50,7 +50,7 @@ Registered = Benchmark[Any, Any, Any]
 
 
 def load_benchmark(path: Path) -> Registered:
-    """Return the benchmark that a Python file of the user's defines. It runs the file's code.
+    """Return the benchmark defined in a Python file; runs its code.
 
     Raises:
         ConfigError: there is no such file, it cannot be run, or it defines none or several; or its
@@ -76,7 +76,7 @@ def load_benchmark(path: Path) -> Registered:
             f"{path} must define one Benchmark, and defines {len(own) or 'none'}; a "
             "VariantBenchmark becomes one by its benchmark()"
         )
-    taken = ["all", *(each.name for each in BENCHMARKS)]
+    taken = ["all", *(benchmark.name for benchmark in BENCHMARKS)]
     if own[0].name in taken:
         raise ConfigError(
             f"the benchmark of {path} is called {own[0].name}, as one of headrace's: give it "

@@ -1,4 +1,4 @@
-"""Random frames delivered in several ways from the user's videos, timed beside a baseline."""
+"""Configuration, record and variants of `bench sampling`: random frames beside a baseline."""
 
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, get_args
@@ -15,22 +15,22 @@ from headrace.sampling.rho_estimate import DEFAULT_RHO
 from headrace.units import parse_bytes
 
 Way = Literal["baseline", "dataset", "naive", "look-ahead", "quarter", "permutation", "bursts"]
-"""What `--strategies` takes."""
+"""Values of `--strategies`."""
 WAYS: Final[tuple[Way, ...]] = get_args(Way)
 LADDER: Final[tuple[Way, ...]] = ("naive", "quarter", "look-ahead")
-"""Ways that draw the very same frames, in ever more memory: no frame held, a quarter, all of it."""
+"""Variants with equal frames in growing memory: none, a quarter, all of it."""
 QUARTER: Final = 4
-"""The memory is divided by this to show what less of it does."""
+"""Divisor of the memory for the variant with less of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingConfig(BenchmarkConfig):
-    """What is measured; words that a `FrameLoader` has mean the same here."""
+    """Options of `bench sampling`; names as in `FrameLoader`."""
 
     batch_size: Annotated[int, Option("Frames in a batch.", least=1)] = 128
     size: FrameSize = (256, 256)
     memory: Annotated[str, Option("For frames that wait; like 256MiB or 1GiB.")] = "1GiB"
-    """One of the strategies has a quarter of it."""
+    """One variant has a quarter of it."""
     burst: Annotated[int, Option("Frames in a burst.", least=2)] = 8
     rho: Annotated[
         float, Option("Correlation of the gradients of two frames of a burst.", least=0, most=1)
@@ -42,9 +42,9 @@ class SamplingConfig(BenchmarkConfig):
         WAYS
     )
     seconds: Annotated[
-        float, Option("How long each turn is measured; warming up comes on top.", above=0)
+        float, Option("How long each repetition is measured; warming up comes on top.", above=0)
     ] = 10.0
-    """Warming up takes at most six times as long."""
+    """Warm-up takes at most six times as long."""
     repeats: Annotated[int, Option("Repetitions of each strategy.", least=1)] = 3
 
     def __post_init__(self) -> None:
@@ -53,24 +53,21 @@ class SamplingConfig(BenchmarkConfig):
 
     @property
     def memory_bytes(self) -> int:
-        """`memory` as a number."""
+        """`memory` in bytes."""
         return parse_bytes(self.memory)
 
     @property
-    def ways(self) -> tuple[Way, ...]:
-        """What is measured, the baseline first."""
-        return tuple(way for way in WAYS if way == "baseline" or way in self.strategies)
+    def variants(self) -> tuple[Way, ...]:
+        """Measured variants, the baseline first."""
+        return tuple(
+            variant for variant in WAYS if variant == "baseline" or variant in self.strategies
+        )
 
 
 def among_all(videos: tuple[str, ...]) -> SamplingConfig:
-    """Return the variants that a suite times: the baseline, then look-ahead in growing budgets."""
+    """Return the suite's configuration: the baseline, then look-ahead in growing memory."""
     return SamplingConfig(
-        videos=videos,
-        batch_size=32,
-        memory="256MiB",
-        strategies=LADDER,
-        seconds=1.5,
-        repeats=2,
+        videos=videos, batch_size=32, memory="256MiB", strategies=LADDER, seconds=1.5, repeats=2
     )
 
 
@@ -79,23 +76,24 @@ class StrategyRecord(Record):
 
     name: Way
     bias: float
-    """How far the expected gradient may be off, in σ of a frame's gradient."""
+    """Max bias of the expected gradient, in σ of a frame's gradient."""
     design_effect: float
     """Variance of a batch ÷ that of independent frames."""
     inflation: float
-    """The same over ever more batches, as if drawn with replacement: the worst case."""
+    """Statistical inefficiency: the same in the long run, as if drawn with replacement; the worst
+    case."""
     why_not: str = ""
-    """Why it cannot be run here; empty if it can."""
+    """Reason it cannot run here; empty if it can."""
 
 
 class SamplingRecord(BenchmarkRecord):
-    """What was measured."""
+    """Repetitions of all variants."""
 
     version: Literal[2] = 2
-    """1 had sentences in it."""
+    """Version 1 contained sentences."""
     videos: PositiveInt
     frames: PositiveInt
-    """In all videos."""
+    """Frames of all videos."""
     gops: PositiveInt
     batch_size: PositiveInt
     workers: PositiveInt
@@ -104,16 +102,16 @@ class SamplingRecord(BenchmarkRecord):
     burst: PositiveInt
     """Frames in a burst."""
     rho: Annotated[float, Field(ge=0, le=1)]
-    """Correlation of the gradients of two frames of a burst, as it was taken."""
+    """Assumed correlation of the gradients of two frames of a burst."""
     compared: PositiveInt
-    """Frames that came out equal, bit for bit, from the baseline and from headrace."""
+    """Frames compared bit for bit between the baseline and headrace."""
     strategies: tuple[StrategyRecord, ...]
     turns: tuple[DeliveryRepetition, ...]
-    """As they were timed; strategies take turns, so that none has all the luck."""
+    """In timing order; interleaved."""
 
 
-def label(way: Way, memory_budget: int, burst: int) -> str:
-    """Return what tables and progress call a way, in so many bytes, with bursts of so many frames.
+def label(variant: Way, memory_budget: int, burst: int) -> str:
+    """Return the display name of a variant.
 
     >>> label("quarter", 2**30, 8)
     'look-ahead 256 MiB'
@@ -126,11 +124,11 @@ def label(way: Way, memory_budget: int, burst: int) -> str:
         "quarter": f"look-ahead {_mebibytes(memory_budget / QUARTER)}",
         "permutation": f"permutation {_mebibytes(memory_budget)}",
         "bursts": f"bursts of {burst}",
-    }[way]
+    }[variant]
 
 
-def how(way: Way, record: SamplingRecord) -> str:
-    """Return what a way is, in a sentence."""
+def how(variant: Way, record: SamplingRecord) -> str:
+    """Return the description of a variant."""
     batch, burst = record.batch_size, record.burst
     return {
         "baseline": "a stock DataLoader; for each frame it opens the file, seeks and decodes",
@@ -143,7 +141,7 @@ def how(way: Way, record: SamplingRecord) -> str:
         "bursts": f"FrameLoader(sampling=Bursts(frames_per_burst={burst}, lanes={batch}), "
         f"lookahead={burst_lookahead(burst, batch)}); holds what its bursts need, however much "
         "memory there is",
-    }[way]
+    }[variant]
 
 
 def draws(strategy: StrategyRecord, record: SamplingRecord) -> str:
@@ -170,7 +168,7 @@ def draws(strategy: StrategyRecord, record: SamplingRecord) -> str:
 
 
 def burst_lookahead(burst: int, batch_size: int) -> int:
-    """Return the least with which a burst is decoded once."""
+    """Return the smallest look-ahead that decodes a burst once."""
     return (burst - 1) * batch_size + 1
 
 

@@ -1,4 +1,4 @@
-"""What bench sampling shows: what limits the fastest, and where memory saturates."""
+"""Page of `bench sampling`: bottleneck of the fastest variant, saturation of memory."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -28,7 +28,7 @@ from headrace.report.drawing import Chart
 
 
 def measure_sampling(config: SamplingConfig, context: Context) -> SamplingRecord:
-    """Prove that frames are equal, then time `config.repeats` turns of each strategy.
+    """Prove that frames are equal, then time `config.repeats` repetitions of each strategy.
 
     Nothing else should run on the machine.
 
@@ -39,22 +39,24 @@ def measure_sampling(config: SamplingConfig, context: Context) -> SamplingRecord
     """
     from headrace.bench.sampling_variants import SamplingVariants
 
-    made = context.provenance(config, strategies=config.ways)
-    ways = SamplingVariants.open(config, context.store)
-    strategies = tuple(ways.describe(way) for way in config.ways)
-    compared = ways.check_equal()
-    turns = interleave(
+    provenance = context.provenance(config, strategies=config.variants)
+    variants = SamplingVariants.open(config, context.store)
+    strategies = tuple(variants.describe(variant) for variant in config.variants)
+    compared = variants.check_equal()
+    repetitions = interleave(
         [strategy.name for strategy in strategies if not strategy.why_not],
-        lambda way: time_delivery(way, ways.delivery(way), config.seconds, context.clock),
+        lambda variant: time_delivery(
+            variant, variants.delivery(variant), config.seconds, context.clock
+        ),
         repeats=config.repeats,
-        label=lambda way: label(way, config.memory_bytes, config.burst),
+        label=lambda variant: label(variant, config.memory_bytes, config.burst),
         on_progress=context.on_progress,
     )
     return SamplingRecord(
-        provenance=made,
-        videos=len(ways.videos.indexes),
-        frames=ways.videos.population.num_frames,
-        gops=ways.videos.population.num_gops,
+        provenance=provenance,
+        videos=len(variants.videos.indexes),
+        frames=variants.videos.population.num_frames,
+        gops=variants.videos.population.num_gops,
         batch_size=config.batch_size,
         workers=config.workers,
         memory_budget=config.memory_bytes,
@@ -62,18 +64,18 @@ def measure_sampling(config: SamplingConfig, context: Context) -> SamplingRecord
         rho=config.rho,
         compared=compared,
         strategies=strategies,
-        turns=turns,
+        turns=repetitions,
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingRow(CountedRow[DeliveryRepetition]):
-    """The turns of one strategy."""
+    """Repetitions of one strategy."""
 
     strategy: StrategyRecord
     label: str
     baseline: "SamplingRow | None"
-    """None: it is this row."""
+    """Row of the baseline; None: this row."""
 
     @property
     def times(self) -> float:
@@ -82,28 +84,30 @@ class SamplingRow(CountedRow[DeliveryRepetition]):
 
     @property
     def cpu_ms(self) -> float:
-        """Processor time of all processes for a frame."""
+        """Processor milliseconds of all processes per frame."""
         return 1e3 * self.per_frame("cpu_seconds")
 
     @property
     def is_filled(self) -> bool:
-        """False if it was measured while its window was still filling."""
-        return all(turn.is_filled for turn in self.turns)
+        """False if its window was still filling while measured."""
+        return all(repetition.is_filled for repetition in self.repetitions)
 
 
 def rows_of(record: SamplingRecord) -> tuple[SamplingRow, ...]:
-    """Return a row for each strategy that was run, the baseline first."""
-    groups = grouped(record.turns, lambda turn: turn.strategy)
+    """Return one row per strategy that ran, the baseline first."""
+    groups = grouped(record.turns, lambda repetition: repetition.strategy)
     rows: list[SamplingRow] = []
     for strategy in record.strategies:
-        if turns := groups.get(strategy.name):
+        if repetitions := groups.get(strategy.name):
             name, first = _label(strategy.name, record), rows[0] if rows else None
-            rows.append(SamplingRow(turns=turns, strategy=strategy, label=name, baseline=first))
+            rows.append(
+                SamplingRow(repetitions=repetitions, strategy=strategy, label=name, baseline=first)
+            )
     return tuple(rows)
 
 
 def ladder_of(rows: tuple[SamplingRow, ...]) -> Saturation[SamplingRow] | None:
-    """Return the rows of `LADDER` that were run, in ever more memory; None of fewer than two."""
+    """Return the rows of `LADDER` in growing memory; None with fewer than two."""
     ran = {row.strategy.name: row for row in rows}
     ladder = [ran[name] for name in LADDER if name in ran]
     if len(ladder) < 2:
@@ -120,16 +124,16 @@ def ladder_of(rows: tuple[SamplingRow, ...]) -> Saturation[SamplingRow] | None:
 
 
 BUSY: Final = 0.9
-"""From this share of the cores it can use on, a strategy is bound by decoding."""
+"""Share of available cores from which decoding is the bottleneck."""
 _WASTEFUL: Final = 1.5
-"""Frames decoded per frame delivered from which more memory is the first thing to try."""
+"""Decoded ÷ delivered frames from which more memory is tried first."""
 
 
 def answer(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> tuple[Finding, ...]:
-    """Return what limits the fastest, where memory saturates, and what frames are worth."""
+    """Return the bottleneck of the fastest variant, the saturation of memory and the ESS."""
     worth: dict[str, list[str]] = {}
-    for each in record.strategies:
-        worth.setdefault(draws(each, record), []).append(_label(each.name, record))
+    for strategy in record.strategies:
+        worth.setdefault(draws(strategy, record), []).append(_label(strategy.name, record))
     drawn = "nothing" if len(worth) == 1 else "nothing, but for what draws other frames"
     return (
         _verdict(record, rows),
@@ -141,22 +145,22 @@ def answer(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> tuple[Findi
         Finding(
             headline="The strategies",
             evidence=tuple(
-                f"{_label(each.name, record)}: {how(each.name, record)}."
-                + (f" Not possible here: {each.why_not}." if each.why_not else "")
-                for each in record.strategies
+                f"{_label(strategy.name, record)}: {how(strategy.name, record)}."
+                + (f" Not possible here: {strategy.why_not}." if strategy.why_not else "")
+                for strategy in record.strategies
             ),
         ),
     )
 
 
 def _verdict(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> Finding:
-    """Name the fastest row, those as fast, and what limits it."""
+    """Return the fastest rows and their bottleneck."""
     baseline, best = rows[0], fastest(rows)
     names = [best.label, *(row.label for row in as_fast(rows) if row is not best)]
     bound, change = _bound(record, best, baseline)
     others = [decimal(row.others or 0.0) for row in (best, baseline)]
     advice = None
-    if best is not baseline and not record.trust((best, baseline)).doubt:
+    if best is not baseline and not record.noise((best, baseline)).doubt:
         advice = Change(
             words=f"Random frames by {best.label}, not by a DataLoader that seeks for each",
             gain=best.times,
@@ -174,7 +178,7 @@ def _verdict(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> Finding:
         "use.",
         f"Before it was timed, {counted(record.compared, 'frame')} came out equal, bit for bit, "
         "from the baseline, a FrameDataset and a FrameLoader.",
-        *record.trust(rows).sentences("Repetitions of one strategy"),
+        *record.noise(rows).sentences("Repetitions of one strategy"),
     ]
     return Finding(
         headline=f"Fastest is {' and '.join(names)}: {decimal(best.rate.median)} images/s, "
@@ -186,15 +190,15 @@ def _verdict(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> Finding:
 
 
 def _bound(record: SamplingRecord, row: SamplingRow, baseline: SamplingRow) -> tuple[str, str]:
-    """Return what limits a row, by the rule, and the one change to try."""
+    """Return the bottleneck of a row, and the one change to try."""
     usable, workers = record.cores, record.workers
-    trust = record.trust((row, baseline))
-    if trust.is_disturbed:
-        # Processor time is counted in ticks of some 10 ms: a short turn may have taken none.
+    noise = record.noise((row, baseline))
+    if noise.is_disturbed:
+        # Processor time is counted in ticks of some 10 ms: a short repetition may have taken none.
         saved = decimal(baseline.cpu_ms / row.cpu_ms) if row.cpu_ms else ""
         but = f", but processor time is {saved} times less" if saved else ""
         return f"other programs ran meanwhile{but}", AGAIN
-    if trust.is_unsteady:
+    if noise.is_unsteady:
         return "too unsteady to say what limits it", AGAIN
     could = min(workers, usable)
     if row.cores < BUSY * could:
@@ -225,7 +229,7 @@ def _bound(record: SamplingRecord, row: SamplingRow, baseline: SamplingRow) -> t
 
 
 def _memory(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> Finding:
-    """Name where more memory gives no more images."""
+    """Return the point from which more memory gains nothing."""
     ladder = ladder_of(rows)
     if ladder is None:
         return Finding(
@@ -248,19 +252,21 @@ def _memory(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> Finding:
         evidence.append(
             f"Still filling while measured, so faster in the long run: {', '.join(filling)}."
         )
-    return ladder.finding(record.trust(ladder.rows), evidence)
+    return ladder.finding(record.noise(ladder.rows), evidence)
 
 
-def _label(way: Way, record: SamplingRecord) -> str:
-    return label(way, record.memory_budget, record.burst)
+def _label(variant: Way, record: SamplingRecord) -> str:
+    return label(variant, record.memory_budget, record.burst)
 
 
 def _reading(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> str:
-    turns = len([turn for turn in record.turns if turn.strategy == "baseline"])
+    repetitions = len(
+        [repetition for repetition in record.turns if repetition.strategy == "baseline"]
+    )
     filling = any(not row.is_filled for row in rows)
     return (
-        f"Medians over {counted(turns, 'turn')} of each strategy. Not counted is the "
-        "warm-up of a turn: its first batch, and as many frames as a FrameLoader looks ahead"
+        f"Medians over {counted(repetitions, 'repetition')} of each strategy. Not counted is the "
+        "warm-up of a repetition: its first batch, and as many frames as a FrameLoader looks ahead"
         + (f", but at most {FILLING} times the measured time (* is still warming up)" * filling)
         + ". Speedup is images/s ÷ those of the baseline. Decoded, CPU, seeks, opens and kB read "
         "are for each frame delivered; the baseline does not count what it reads (-). "
@@ -289,7 +295,7 @@ def _chart(rows: tuple[SamplingRow, ...]) -> Chart:
 
 SAMPLING: Final[Benchmark[SamplingConfig, SamplingRecord, SamplingRow]] = Benchmark(
     name="sampling",
-    summary="Time random frames in several ways beside a plain baseline; name what limits them.",
+    summary="Time random frames by several strategies and a plain baseline; name the bottleneck.",
     config=SamplingConfig,
     record=SamplingRecord,
     measure=measure_sampling,
@@ -308,8 +314,13 @@ SAMPLING: Final[Benchmark[SamplingConfig, SamplingRecord, SamplingRow]] = Benchm
         DECODED,
         Column("CPU ms", lambda row: decimal(row.cpu_ms)),
         *READ,
-        Column("held MB", lambda row: decimal(max(turn.held_bytes for turn in row.turns) / 1e6)),
-        Column("frames", lambda row: count(sum(turn.frames for turn in row.turns))),
+        Column(
+            "held MB",
+            lambda row: decimal(max(repetition.held_bytes for repetition in row.repetitions) / 1e6),
+        ),
+        Column(
+            "frames", lambda row: count(sum(repetition.frames for repetition in row.repetitions))
+        ),
         Column("bias", lambda row: decimal(row.strategy.bias)),
         Column("deff", lambda row: decimal(row.strategy.design_effect)),
         Column("stat. inefficiency", lambda row: decimal(row.strategy.inflation)),

@@ -1,4 +1,4 @@
-"""The ways to random frames that are compared: what each draws, and how it is delivered."""
+"""Variants of `bench sampling`: sampler and loader of each."""
 
 from dataclasses import dataclass
 from typing import Final, Self
@@ -22,12 +22,12 @@ from headrace.sampling.sampler import Sampler
 from headrace.video.source import Source
 
 _COMPARED: Final = 16
-"""Frames held against the baseline's before anything is timed."""
+"""Max frames compared with the baseline before timing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingVariants:
-    """What delivers random frames of some videos, in every way."""
+    """Loaders of random frames of some videos, one per variant."""
 
     config: SamplingConfig
     videos: VideoSet
@@ -50,17 +50,19 @@ class SamplingVariants:
             )
         return cls(config=config, videos=videos, store=store)
 
-    def delivery(self, way: Way) -> Delivery:
-        """Return what delivers; nothing runs yet.
+    def delivery(self, variant: Way) -> Delivery:
+        """Return the loader of a variant; nothing runs yet.
 
         Raises:
             ConfigError: it is not possible with these videos, or in this memory.
         """
         config = self.config
-        if way in ("baseline", "dataset"):
+        if variant in ("baseline", "dataset"):
             return DataLoaderDelivery(
-                SeekPerFrame(self.videos, config.size) if way == "baseline" else self._dataset(),
-                EpochSampler(self.videos.population, self.sampler(way)),
+                SeekPerFrame(self.videos, config.size)
+                if variant == "baseline"
+                else self._dataset(),
+                EpochSampler(self.videos.population, self.sampler(variant)),
                 batch_size=config.batch_size,
                 workers=config.workers,
                 batch_bytes=config.batch_size * self._frame_bytes,
@@ -70,41 +72,41 @@ class SamplingVariants:
             self._sources,
             batch_size=config.batch_size,
             size=config.size,
-            sampling=self.sampler(way),
-            memory_budget=config.memory_bytes // (QUARTER if way == "quarter" else 1),
-            lookahead=lookahead.get(way),
+            sampling=self.sampler(variant),
+            memory_budget=config.memory_bytes // (QUARTER if variant == "quarter" else 1),
+            lookahead=lookahead.get(variant),
             num_threads=config.workers,
             index_store=self.store,
         )
         return LoaderDelivery(loader)
 
-    def sampler(self, way: Way) -> Sampler:
-        """Return what a way draws frames with; most draw the very same ones."""
-        if way == "permutation":
+    def sampler(self, variant: Way) -> Sampler:
+        """Return the sampler of a variant; most share one."""
+        if variant == "permutation":
             return ShuffledFrames()
-        if way == "bursts":
+        if variant == "bursts":
             return Bursts(frames_per_burst=self.config.burst, lanes=self.config.batch_size)
         return UniformFrames()
 
-    def describe(self, way: Way) -> StrategyRecord:
-        """Return a way with its statistics, and whether it can be run.
+    def describe(self, variant: Way) -> StrategyRecord:
+        """Return the statistics of a variant, and whether it can run.
 
-        Only a quarter of the memory and bursts, which are there for comparison, may be impossible.
+        Only `quarter` and `bursts` may be impossible.
 
         Raises:
-            ConfigError: another one is not possible.
+            ConfigError: another variant is not possible.
         """
         batch, rho = self.config.batch_size, self.config.rho
-        lags = mate_lags(self.config.burst if way == "bursts" else 1, batch, batch)
+        lags = mate_lags(self.config.burst if variant == "bursts" else 1, batch, batch)
         why_not = ""
         try:
-            self.delivery(way)
+            self.delivery(variant)
         except ConfigError as error:
-            if way not in ("quarter", "bursts"):
+            if variant not in ("quarter", "bursts"):
                 raise
             why_not = str(error)
         return StrategyRecord(
-            name=way,
+            name=variant,
             bias=0.0,  # all of them are uniform over frames
             design_effect=design_effect(rho, lags),
             inflation=long_run_inflation(rho, lags),
@@ -112,9 +114,9 @@ class SamplingVariants:
         )
 
     def check_equal(self, plain: SeekPerFrame | None = None) -> int:
-        """Hold random frames of the baseline against a dataset's and a loader's of headrace.
+        """Compare random frames of the baseline with a dataset's and a loader's.
 
-        Returns how many were compared, at most 16. `plain` is the baseline.
+        Returns the number of compared frames, at most 16. `plain` is the baseline.
 
         Raises:
             DecodeError: one differs in any bit, or cannot be decoded; names the frame.
@@ -147,7 +149,7 @@ class SamplingVariants:
 
     @property
     def _frame_bytes(self) -> int:
-        """Of a frame at the size of the model, uint8 RGB."""
+        """Bytes of a frame at the model's size, uint8 RGB."""
         height, width = self.config.size
         return height * width * 3
 

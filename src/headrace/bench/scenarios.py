@@ -23,13 +23,15 @@ _SCENARIOS: Final[tuple[Scenario, ...]] = ("offline", "realtime")
 
 @dataclass(frozen=True, kw_only=True)
 class ScenariosConfig(ThreadedModelConfig):
-    """What is measured."""
+    """Options of `bench scenarios`."""
 
     one_video_of: ClassVar = "scenarios"
     batch_size: Annotated[
         int, Option("Frames in a batch; in real time at most, none waits for others.", least=1)
     ] = 1
-    seconds: Annotated[float, Option("How long a turn takes, about.", least=2, most=3600)] = 13.0
+    seconds: Annotated[
+        float, Option("Duration of a repetition, about, in seconds.", least=2, most=3600)
+    ] = 13.0
     repeats: Annotated[int, Option("Repetitions of each scenario.", least=1)] = 2
 
 
@@ -40,12 +42,12 @@ class ScenarioRepetition(LiveRepetition):
 
 
 class ScenariosRecord(BenchmarkRecord):
-    """What was measured."""
+    """Repetitions of both scenarios."""
 
     frame_rate: PositiveFloat
-    """Of the video: what real time asks for."""
+    """Frame rate of the video, due in real time."""
     model_seconds: NonNegativeFloat
-    """Loading the model and warming it up; before all turns."""
+    """Seconds to load and warm up the model, before all repetitions."""
     turns: tuple[ScenarioRepetition, ...]
 
 
@@ -54,20 +56,24 @@ class ScenarioRow(RepetitionRow[ScenarioRepetition]):
     """Repetitions of one scenario."""
 
     def known(self, figure: str) -> float | None:
-        """Return the median of a figure; None where it is not known of a turn."""
-        values = [getattr(turn, figure) for turn in self.turns]
+        """Return the median of a figure; None if a repetition lacks it."""
+        values = [getattr(repetition, figure) for repetition in self.repetitions]
         return None if None in values else median(values)
 
     @property
     def drop_share(self) -> float:
-        """Of all turns together."""
-        dropped = sum(turn.num_dropped for turn in self.turns)
-        return dropped / (dropped + sum(turn.delivered for turn in self.turns)) if dropped else 0.0
+        """Share of all repetitions together."""
+        dropped = sum(repetition.num_dropped for repetition in self.repetitions)
+        return (
+            dropped / (dropped + sum(repetition.delivered for repetition in self.repetitions))
+            if dropped
+            else 0.0
+        )
 
     @property
     def per_second(self) -> tuple[int, ...]:
-        """Frames that came out in each whole second of the longest turn."""
-        return max((turn.per_second for turn in self.turns), key=len)
+        """Frames delivered in each whole second of the longest repetition."""
+        return max((repetition.per_second for repetition in self.repetitions), key=len)
 
 
 def measure_scenarios(config: ScenariosConfig, context: Context) -> ScenariosRecord:
@@ -76,62 +82,58 @@ def measure_scenarios(config: ScenariosConfig, context: Context) -> ScenariosRec
     from headrace.live.realtime_file import LoadGenerator
     from headrace.models.precision_support import operation_threads
 
-    made, compute = context.provenance(config), config.compute_options(config.batch_size)
+    provenance, compute = context.provenance(config), config.compute_options(config.batch_size)
     indexes = indexes_of(config.videos, context.store)
 
     def take(mode: Scenario) -> ScenarioRepetition:
         source = LoadGenerator(indexes, speed=None if mode == "offline" else 1.0)
         plan = live_plan(
-            work,
-            [source],
-            overload="auto",
-            batch_size=config.batch_size,
-            seconds=config.seconds,
+            work, [source], overload="auto", batch_size=config.batch_size, seconds=config.seconds
         )
-        turn = time_live_plan(plan, made=made, clock=context.clock)
-        return ScenarioRepetition(**turn.model_dump(), mode=mode)
+        repetition = time_live_plan(plan, provenance=provenance, clock=context.clock)
+        return ScenarioRepetition(**repetition.model_dump(), mode=mode)
 
     with operation_threads(config.threads):
         work, model_seconds = ready_work(compute, context.clock)
-        turns = interleave(
+        repetitions = interleave(
             _SCENARIOS, take, repeats=config.repeats, warm_up=None, on_progress=context.on_progress
         )
     return ScenariosRecord(
-        provenance=made,
+        provenance=provenance,
         frame_rate=float(indexes[0].frame_rate),
         model_seconds=model_seconds,
-        turns=turns,
+        turns=repetitions,
     )
 
 
 def rows_of(record: ScenariosRecord) -> tuple[ScenarioRow, ...]:
     """Return one row per scenario."""
-    return ScenarioRow.by(lambda turn: turn.mode, record.turns)
+    return ScenarioRow.by(lambda repetition: repetition.mode, record.turns)
 
 
 _STEADY: Final = 0.05
-"""Below this FPS CV the frame rate is steady."""
+"""FPS CV below which the frame rate is steady."""
 _ROOM: Final = 1.1
-"""Times the rate of the video from which a pipeline keeps up on the whole."""
+"""Rate ÷ frame rate of the video from which a pipeline keeps up on average."""
 _WORDS: Final = {"offline": "offline", "realtime": "real time"}
 _MISSING_P95: Final = {"offline": "-", "realtime": "n small"}
 
 
 def _answer(record: ScenariosRecord, rows: tuple[ScenarioRow, ...]) -> tuple[Finding, ...]:
     offline, live = rows
-    asked = f"{decimal(record.frame_rate)} frames/s"
-    trust = record.trust(rows)
+    video_rate = f"{decimal(record.frame_rate)} frames/s"
+    noise = record.noise(rows)
     latency = live.known("latency_p95")
     p95 = "" if latency is None else f", p95 latency {milliseconds(latency)}"
     if live.drop_share:
         headline = (
             f"In real time {percent(live.drop_share)} of the frames are dropped: "
-            f"{decimal(live.rate.median)} of {asked} come out{p95}"
+            f"{decimal(live.rate.median)} of {video_rate} come out{p95}"
         )
-        if trust.is_disturbed:
+        if noise.is_disturbed:
             headline = f"Other programs ran meanwhile, so it may keep up without them. {headline}"
     else:
-        headline = f"Real time keeps up with {asked}{p95}, nothing dropped"
+        headline = f"Real time keeps up with {video_rate}{p95}, nothing dropped"
     evidence = [
         f"Offline the same pipeline makes {decimal(offline.rate.median)} frames/s, "
         f"{decimal(offline.rate.median / record.frame_rate)} times what the video asks for; "
@@ -140,8 +142,8 @@ def _answer(record: ScenariosRecord, rows: tuple[ScenarioRow, ...]) -> tuple[Fin
         _no_latency(offline),
         *_steadiness(offline, live),
         f"The model was ready after {seconds(record.model_seconds)}, and the first second of each "
-        "turn is left out.",
-        *trust.sentences("Repetitions of one scenario"),
+        "repetition is left out.",
+        *noise.sentences("Repetitions of one scenario"),
     ]
     return (Finding(headline=headline, evidence=tuple(evidence), change=_change(record, rows)),)
 
@@ -157,35 +159,35 @@ def _no_latency(offline: ScenarioRow) -> str:
 
 
 def _steadiness(offline: ScenarioRow, live: ScenarioRow) -> list[str]:
-    said = []
+    sentences = []
     jitter = offline.known("jitter"), live.known("jitter")
     if jitter[0] is not None and jitter[1] is not None:
         smaller = "less" if jitter[1] < jitter[0] else "no less"
-        said.append(
+        sentences.append(
             f"Latency jitter (std of the intervals between results) is {smaller} in real time: "
             f"{milliseconds(jitter[1])}, offline {milliseconds(jitter[0])}."
         )
     cv = offline.known("fps_cv"), live.known("fps_cv")
     if cv[0] is None or cv[1] is None:
-        said.append("FPS CV needs ten whole seconds: give --seconds 13 or more.")
-        return said
+        sentences.append("FPS CV needs ten whole seconds: give --seconds 13 or more.")
+        return sentences
     words = {
         (True, True): "Frames per second are steady in both scenarios",
         (True, False): "Frames per second are steady in real time, where the timetable makes them",
         (False, True): "Frames per second are steady offline only",
         (False, False): "Frames per second are steady in neither scenario",
     }[cv[1] < _STEADY, cv[0] < _STEADY]
-    said.append(
+    sentences.append(
         f"{words}: FPS CV {decimal(cv[1])} in real time, {decimal(cv[0])} offline "
         f"(steady is below {_STEADY:g})."
     )
-    return said
+    return sentences
 
 
 def _change(record: ScenariosRecord, rows: tuple[ScenarioRow, ...]) -> str:
     offline, live = rows
-    trust = record.trust(rows)
-    if live.drop_share and trust.is_disturbed:
+    noise = record.noise(rows)
+    if live.drop_share and noise.is_disturbed:
         return AGAIN
     if live.drop_share and offline.rate.median > _ROOM * record.frame_rate:
         return (
@@ -219,9 +221,9 @@ def _frame_rates(rows: tuple[ScenarioRow, ...]) -> Chart:
         ],
         name="frame-rate",
         title="Frames per second over time",
-        reading="Frames that came out in each whole second of one turn. Flat is steady; offline is "
-        "as fast as the pipeline can, real time as fast as the video is played.",
-        x="second of the turn",
+        reading="Frames delivered in each whole second of one repetition. Flat is steady; offline "
+        "is as fast as the pipeline can, real time as fast as the video is played.",
+        x="second of the repetition",
         y="frames/s",
     )
 
@@ -250,11 +252,11 @@ SCENARIOS: Final[Benchmark[ScenariosConfig, ScenariosRecord, ScenarioRow]] = Ben
         Column("CPU", lambda row: percent(row.cores)),
     ),
     reading=lambda record, rows: (
-        "Medians over the turns. Service is the work on a batch, all stages together; p50 and p95 "
-        "are latency, from when a frame was due until it had been shown: offline there is none. "
-        "Jitter is the standard deviation of the intervals between results, FPS CV standard "
-        "deviation ÷ mean of the frames per second. A video that is shorter than a turn begins "
-        "again."
+        "Medians over the repetitions. Service is the work on a batch, all stages together; p50 "
+        "and p95 are latency, from when a frame was due until it had been shown: offline there is "
+        "none. Jitter is the standard deviation of the intervals between results, FPS CV standard "
+        "deviation ÷ mean of the frames per second. A video that is shorter than a repetition "
+        "begins again."
     ),
     answer=_answer,
     charts=lambda record, rows: (_frame_rates(rows),),

@@ -1,4 +1,4 @@
-"""Whether a model in two parts is faster than whole: behind which layer, in turn or at once."""
+"""Model split benchmark: whole, and in two parts in turn or pipelined."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -35,9 +35,9 @@ WHOLE: Final = "whole"
 
 @dataclass(frozen=True, kw_only=True)
 class SplitConfig(ModelTurnsConfig):
-    """What is measured.
+    """Options of `bench split`.
 
-    The usual model is a line of blocks of nearly equal work: there are cuts that balance the parts.
+    The default model is a chain of blocks of nearly equal work, so balanced cuts exist.
     """
 
     one_video_of: ClassVar = "split"
@@ -50,35 +50,35 @@ class SplitConfig(ModelTurnsConfig):
         ),
     ] = None
     batch_size: BatchSize = 8
-    """Small, so that a turn holds many batches, which parts at work at once pass on."""
+    """Small: a repetition holds many batches for the pipelined parts."""
     seconds: TurnSeconds = 1.5
 
 
 class SplitTiming(Record):
-    """A model that was cut behind a layer, its parts timed apart, one batch at a time."""
+    """Times of a split model's parts, one batch at a time."""
 
     layer: str
     first_ms: NonNegativeFloat
-    """A frame's time in the first part, on the CPU; medians over the batches."""
+    """Milliseconds of a frame in the first part, on the CPU; median over the batches."""
     transfer_ms: NonNegativeFloat
-    """To carry what the second part needs to its device."""
+    """Milliseconds to transfer the second part's input to its device."""
     second_ms: NonNegativeFloat
     crossing_bytes: NonNegativeInt
-    """Of what the second part needs of a frame, wherever it runs."""
+    """Bytes of the second part's input per frame, on any device."""
     difference: NonNegativeFloat
-    """How far scores were apart from those of the whole model: ÷ the largest |score|."""
+    """Largest |difference| from the whole model's scores ÷ the largest |score|."""
 
 
 class SplitRecord(VariantRecord):
-    """What was measured."""
+    """Repetitions of all variants, and the parts' times."""
 
     model: str
     device: str
-    """Of the whole model, and of the second parts; the first ones run on the CPU."""
+    """Device of the whole model and of the second parts; first parts run on the CPU."""
     compared: PositiveInt
-    """Frames whose scores were compared, before anything was timed."""
+    """Frames compared before timing."""
     allowed: NonNegativeFloat
-    """How far they may be apart: ÷ the largest |score|."""
+    """Tolerance of `difference`."""
     cuts: tuple[SplitTiming, ...]
 
 
@@ -92,7 +92,7 @@ def _pipelined(layer: str) -> str:
 
 @contextmanager
 def _prepared(config: SplitConfig, context: Context) -> Iterator[VariantSet[SplitRecord]]:
-    """Prove that the parts score as the whole model does.
+    """Prove that the parts score as the whole model does; yield all variants.
 
     Raises:
         ConfigError: the model has no such layer, or cannot be cut there.
@@ -104,12 +104,12 @@ def _prepared(config: SplitConfig, context: Context) -> Iterator[VariantSet[Spli
     from headrace.models.compute import layer_of
 
     options = config.compute_options(config.batch_size)
-    asked = [] if config.split_points is None else config.split_points.split(",")
-    layers = [layer_of(each.strip(), config.model_name) for each in asked]
+    layer_names = [] if config.split_points is None else config.split_points.split(",")
+    layers = [layer_of(layer_name.strip(), config.model_name) for layer_name in layer_names]
     seconds, clock = config.seconds, context.clock
-    with held_frames(config, context) as held:
+    with held_frames(config, context) as cached:
         whole = Whole(options, clock)
-        batches = held.prepared(config.prep_level, whole.model.input)
+        batches = cached.prepared(config.prep_level, whole.model.input)
         cuts = []
         variants: dict[str, Work] = {
             WHOLE: passes(batches, whole.run, seconds=seconds, clock=clock)
@@ -126,7 +126,7 @@ def _prepared(config: SplitConfig, context: Context) -> Iterator[VariantSet[Spli
                 SplitRecord,
                 model=config.model_name,
                 device=config.device,
-                compared=held.num_frames,
+                compared=cached.num_frames,
                 allowed=allowed_difference(config.device),
                 cuts=tuple(cuts),
             ),
@@ -134,7 +134,7 @@ def _prepared(config: SplitConfig, context: Context) -> Iterator[VariantSet[Spli
 
 
 def _facts(record: SplitRecord) -> dict[str, SplitTiming | None]:
-    """Return the cut of each variant, None of the whole model."""
+    """Return the cut of each variant; None for the whole model."""
     cuts = {name(cut.layer): cut for cut in record.cuts for name in (_in_turn, _pipelined)}
     return {WHOLE: None, **cuts}
 
@@ -179,8 +179,12 @@ def _evidence(
             f"most {decimal(sum(parts) / max(parts))} times; {decimal(cut.crossing_bytes / 1e3)} "
             "kB of a frame go from part to part."
         )
-    apart = max(cut.difference for cut in record.cuts)
-    same = "the same, bit for bit" if not apart else f"apart by {apart:.1g} of the largest at most"
+    max_difference = max(cut.difference for cut in record.cuts)
+    same = (
+        "the same, bit for bit"
+        if not max_difference
+        else f"apart by {max_difference:.1g} of the largest at most"
+    )
     yield (
         f"Scores of {counted(record.compared, 'frame')} were {same}, before anything was timed "
         f"({record.allowed:g} is allowed)."
@@ -243,8 +247,9 @@ SPLIT: Final = VariantBenchmark(
         f"{record.device}"
     ),
     reading=lambda record, rows: (
-        "Of the model alone, on batches that lie in the CPU's memory; medians over the turns. "
-        "Behind them a frame's time in each part and on the way between them, one batch at a time."
+        "Of the model alone, on batches that lie in the CPU's memory; medians over the "
+        "repetitions. Behind them a frame's time in each part and on the way between them, one "
+        "batch at a time."
     ),
     facts=_facts,
     columns=(*rate_columns("variant", "frames"), *map(_part, ("first", "transfer", "second"))),

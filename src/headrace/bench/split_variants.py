@@ -1,4 +1,4 @@
-"""The variants of `bench split`: a whole model, and one in two parts, in turn or at once."""
+"""Variants of `bench split`: a whole model, and two parts in turn or pipelined."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,17 +26,17 @@ from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.stage import Stage
 
 _CUTS: Final = 3
-"""Layers that are tried where none are named."""
+"""Layers tried by default."""
 
 Values = tuple[Any, ...]
 Batches = Sequence[torch.Tensor]
 
 
 class Whole:
-    """The model on its device; batches are carried there from the CPU, where they lie."""
+    """Model on its device; batches are transferred from the CPU."""
 
     def __init__(self, options: ComputeOptions, clock: Clock) -> None:
-        """Load it."""
+        """Load the model."""
         self.model = ready_classifier(options, clock).model
         self._carrier = Transfer(options.device)
 
@@ -45,19 +45,19 @@ class Whole:
         return scores(self.model, self._carrier.carry(batch))
 
     def run(self, batch: torch.Tensor) -> None:
-        """Run it on a batch that lies on the CPU."""
+        """Run the model on a CPU batch."""
         self.model.run(self._carrier.carry(batch))
 
     def blocks(self) -> list[str]:
-        """Return the layers to try where none are named: evenly spaced blocks."""
+        """Return the default layers to cut: evenly spaced blocks."""
         return spaced(blocks(self.model.module), _CUTS)
 
 
 class SplitParts:
-    """The model cut behind a layer: the first part on the CPU, the second on the device."""
+    """Model cut behind a layer: first part on the CPU, second on the device."""
 
     def __init__(self, options: ComputeOptions, layer: str, batches: Batches, clock: Clock) -> None:
-        """Load it, and cut it.
+        """Load and cut the model.
 
         Raises:
             ConfigError: it has no such layer, or cannot be cut there.
@@ -70,17 +70,17 @@ class SplitParts:
         self._split = self._model.module
         self._carrier = Transfer(options.device)
 
-    def cut(self, whole: Callable[[torch.Tensor], torch.Tensor]) -> dict[str, float]:
-        """Return what the parts take one by one; checks first that they score as `whole` does.
+    def cut(self, score_whole: Callable[[torch.Tensor], torch.Tensor]) -> dict[str, float]:
+        """Return the times of the parts as record fields, after proving equal scores.
 
         The keys are the fields of a record of the cut.
 
         Raises:
             BackendError: they do not.
         """
-        apart = prove_same(
+        max_difference = prove_same(
             f"{self._model.name} split behind {self.layer} scores otherwise than whole",
-            whole,
+            score_whole,
             self._scores,
             self._batches,
             self._model.compute.device,
@@ -94,15 +94,15 @@ class SplitParts:
             "transfer_ms": transfer,
             "second_ms": second,
             "crossing_bytes": crossing // len(self._batches[0]),
-            "difference": apart,
+            "difference": max_difference,
         }
 
     def in_turn(self, seconds: float) -> Work:
-        """Return the variant in which the parts follow each other."""
+        """Return the variant with the parts one after the other."""
         return passes(self._batches, self._run, seconds=seconds, clock=self._clock)
 
     def pipelined(self, seconds: float) -> ContinuousVariant:
-        """Return the variant in which they work at the same time, each in a thread, as in a run."""
+        """Return the variant with both parts at work, one thread each, as in a run."""
         return ContinuousVariant(self._flow, seconds, self._clock)
 
     @contextmanager
@@ -120,12 +120,12 @@ class SplitParts:
             return self._split.begin(batch)
 
     def _carry(self, values: Values) -> Values:
-        return tuple(self._carrier.carry(each) if _is_tensor(each) else each for each in values)
+        return tuple(self._carrier.carry(value) if _is_tensor(value) else value for value in values)
 
     def _finish(self, values: Values) -> torch.Tensor:
         with self._model.computing():
-            found: torch.Tensor = self._split.finish(values)
-            return found.float().cpu()
+            layers: torch.Tensor = self._split.finish(values)
+            return layers.float().cpu()
 
     def _scores(self, batch: torch.Tensor) -> torch.Tensor:
         return self._finish(self._carry(self._begin(batch)))
@@ -134,7 +134,7 @@ class SplitParts:
         self._scores(batch)
 
     def _timed(self, batch: torch.Tensor) -> list[float]:
-        """Return milliseconds of a frame in the first part, on the way, and in the second."""
+        """Return milliseconds per frame of the first part, the transfer and the second part."""
         value: Any = batch
         moments = [self._clock.now_ns()]
         for step in (self._begin, self._carry, self._finish):
@@ -144,28 +144,28 @@ class SplitParts:
 
 
 def blocks(module: nn.Module) -> list[str]:
-    """Return the cut points behind which the blocks of a model end, in running order.
+    """Return the cut points between the blocks of a model, in running order.
 
-    They are the layers on the outermost level that has enough of them; layers that hold others come
-    before those that hold none.
+    Blocks are the layers of the outermost level that has enough of them; layers with children come
+    before layers without.
     """
-    points, layers = cut_points(module), dict(module.named_modules())
+    points, modules = cut_points(module), dict(module.named_modules())
     deepest = max(point.count(".") for point in points)
     for holds_others in (True, False):
         for depth in range(deepest + 1):
-            found = [
+            layers = [
                 point
                 for point in points
                 if point.count(".") == depth
-                and (not holds_others or any(True for _ in layers[point].children()))
+                and (not holds_others or any(True for _ in modules[point].children()))
             ]
-            if len(found) >= _CUTS:
-                return found
+            if len(layers) >= _CUTS:
+                return layers
     return points
 
 
 def spaced(names: Sequence[str], count: int) -> list[str]:
-    """Return so many of the names, evenly spaced; all of them where there are no more."""
+    """Return `count` evenly spaced names; all of them if there are fewer."""
     if len(names) <= count:
         return list(names)
     return [names[len(names) * (k + 1) // (count + 1) - 1] for k in range(count)]

@@ -1,4 +1,4 @@
-"""From which batch size and queue depth on the frame rate of a run is steady."""
+"""Stability benchmark: the smallest batch size and queue depth with a steady frame rate."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from headrace.bench.overlap_work import StageCosts
 
 ITERATIONS: Final = 100
-"""That the figure is defined over, at least; fewer are a look at what it does."""
+"""Min iterations of a quotable CV."""
 
 Batches: TypeAlias = Annotated[tuple[int, ...], Option("Frames in a batch.", least=1)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class StabilityConfig(ThreadedModelConfig):
-    """What is measured."""
+    """Options of `bench stability`."""
 
     one_video_of: ClassVar = "stability"
     target: Annotated[
         float, Option("Steady is a CV of the FPS by iteration below this.", above=0, most=1)
     ] = 0.05
     iterations: Annotated[
-        int, Option("Batches that count in a turn; 100 or more tell a CV.", least=20)
+        int, Option("Batches that count in a repetition; 100 or more tell a CV.", least=20)
     ] = ITERATIONS
     batch_sizes: Batches = (1, 2, 4, 8, 16)
     queue_depths: Annotated[
@@ -51,7 +51,7 @@ class StabilityConfig(ThreadedModelConfig):
 
 @dataclass(frozen=True, kw_only=True, order=True)
 class Candidate:
-    """A way to run; the smaller one has the smaller batches, then the shorter queues."""
+    """Batch size and queue depth; ordered by batch size, then queue depth."""
 
     batch_size: int
     queue_depth: int
@@ -62,38 +62,38 @@ class Candidate:
 
 
 def candidates(
-    batch_sizes: Sequence[int], queue_depths: Sequence[int], held: Mapping[Candidate, bool]
+    batch_sizes: Sequence[int], queue_depths: Sequence[int], is_steady: Mapping[Candidate, bool]
 ) -> Iterator[Candidate]:
-    """Yield what to try; before the next is asked for, `held` says whether it held.
+    """Yield candidates; `is_steady` must hold the result of one before the next is requested.
 
-    Batch sizes go up, each with the deepest queues, until one holds; then the shortest queues that
-    hold with it are found by halving. That a deeper queue is no worse is taken for granted.
+    Batch sizes ascend, each with the deepest queues, until one is steady; then the shortest steady
+    queues are found by bisection. A deeper queue is assumed to be no worse.
     """
     depths = sorted(set(queue_depths))
     for batch_size in sorted(set(batch_sizes)):
         tried = [Candidate(batch_size=batch_size, queue_depth=depth) for depth in depths]
         yield tried[-1]
-        if held[tried[-1]]:
+        if is_steady[tried[-1]]:
             broken, holding = -1, len(tried) - 1
             while holding - broken > 1:
                 place = (broken + holding) // 2
                 yield tried[place]
-                broken, holding = (broken, place) if held[tried[place]] else (place, holding)
+                broken, holding = (broken, place) if is_steady[tried[place]] else (place, holding)
             return
 
 
 class StabilityRepetition(Repetition):
-    """One candidate, once."""
+    """One repetition of one candidate."""
 
     batch_size: PositiveInt
     queue_depth: PositiveInt
-    """Batches that could wait behind each stage."""
+    """Max batches queued behind each stage."""
     warm_up: PositiveInt
-    """Results that came before those that count."""
+    """Uncounted results."""
     fps: tuple[PositiveFloat, ...]
-    """Of each iteration: frames of the batch ÷ time since the result before it came out."""
+    """Per iteration: frames of the batch ÷ time since the previous result."""
     frames_per_second: PositiveFloat
-    """Frames ÷ time, all iterations together."""
+    """Frames ÷ time over all iterations."""
 
     @property
     def rate(self) -> float:
@@ -102,42 +102,41 @@ class StabilityRepetition(Repetition):
 
     @property
     def candidate(self) -> Candidate:
-        """The setting that was tried."""
+        """Batch size and queue depth."""
         return Candidate(batch_size=self.batch_size, queue_depth=self.queue_depth)
 
     @property
     def cv(self) -> float:
-        """Standard deviation ÷ mean of the FPS by iteration. 0 is a metronome."""
+        """Standard deviation ÷ mean of the FPS by iteration; 0 is perfectly steady."""
         return _cv(self.fps)
 
     @property
     def interval_cv(self) -> float:
-        """The same of the times between results, in which none counts more than it took."""
+        """Standard deviation ÷ mean of the intervals between results."""
         return _cv([1 / fps for fps in self.fps])
 
 
 class StabilityRecord(BenchmarkRecord):
-    """What was measured."""
+    """Repetitions of all candidates."""
 
     target: PositiveFloat
     iterations: PositiveInt
     repeats: PositiveInt
     run_depth: PositiveInt
-    """Batches that may wait behind each stage of `headrace run`."""
+    """Queue depth of `headrace run`."""
     max_seconds: PositiveFloat
     model_seconds: NonNegativeFloat
-    """Loading the model and warming it up; before all turns."""
+    """Seconds to load and warm up the model, before all repetitions."""
     left_out: tuple[PositiveInt, ...]
-    """Batch sizes that the video has too few frames for."""
+    """Batch sizes larger than the video."""
     unbegun: tuple[PositiveInt, PositiveInt] | None
-    """Batch size and queue depth that there was no time for; None where the search came to its
-    end."""
+    """Batch size and queue depth without time left; None: the search ended."""
     turns: tuple[StabilityRepetition, ...]
-    """As they were timed."""
+    """In timing order."""
 
 
 def announce(config: StabilityConfig) -> str:
-    """Say how long it can take."""
+    """Return the estimated time as text."""
     return (
         f"Time: about {seconds(config.max_seconds)} (--max-seconds), more only if the first "
         "candidate takes more"
@@ -145,31 +144,34 @@ def announce(config: StabilityConfig) -> str:
 
 
 def measure_stability(config: StabilityConfig, context: Context) -> StabilityRecord:
-    """Try candidates until the smallest is known that is steady, or the time is over."""
+    """Try candidates until the smallest steady one is known, or time is up."""
     from headrace.bench.overlap_work import ready_work
     from headrace.models.precision_support import operation_threads
 
     [index] = indexes_of(config.videos, context.store)
     batch_sizes = _possible(config.batch_sizes, len(index), str(index.source))
-    made = context.provenance(config)
-    clock, turns = context.clock, list[StabilityRepetition]()
-    held, unbegun = dict[Candidate, bool](), None
+    provenance = context.provenance(config)
+    clock, repetitions = context.clock, list[StabilityRepetition]()
+    is_steady, unbegun = dict[Candidate, bool](), None
     with operation_threads(config.threads):
         work, model_seconds = ready_work(config.compute_options(max(batch_sizes)), clock)
         began_ns = clock.now_ns()
-        for one in candidates(batch_sizes, config.queue_depths, held):
-            left = config.max_seconds - (clock.now_ns() - began_ns) / 1e9
-            if held and _needed_seconds(turns, one, config.repeats) > left:
-                unbegun = (one.batch_size, one.queue_depth)
+        for candidate in candidates(batch_sizes, config.queue_depths, is_steady):
+            seconds_left = config.max_seconds - (clock.now_ns() - began_ns) / 1e9
+            if is_steady and _needed_seconds(repetitions, candidate, config.repeats) > seconds_left:
+                unbegun = (candidate.batch_size, candidate.queue_depth)
                 break
             for _ in range(config.repeats):
-                context.on_progress(str(one), len(turns), 0)
-                turns.append(
-                    run_candidate(work, index, one, iterations=config.iterations, clock=clock)
+                context.on_progress(str(candidate), len(repetitions), 0)
+                repetitions.append(
+                    run_candidate(work, index, candidate, iterations=config.iterations, clock=clock)
                 )
-            held[one] = median(turn.cv for turn in turns[-config.repeats :]) < config.target
+            is_steady[candidate] = (
+                median(repetition.cv for repetition in repetitions[-config.repeats :])
+                < config.target
+            )
     return StabilityRecord(
-        provenance=made,
+        provenance=provenance,
         target=config.target,
         iterations=config.iterations,
         repeats=config.repeats,
@@ -178,7 +180,7 @@ def measure_stability(config: StabilityConfig, context: Context) -> StabilityRec
         model_seconds=model_seconds,
         left_out=tuple(size for size in config.batch_sizes if size not in batch_sizes),
         unbegun=unbegun,
-        turns=tuple(turns),
+        turns=tuple(repetitions),
     )
 
 
@@ -193,10 +195,10 @@ def _possible(batch_sizes: Sequence[int], frames: int, source: str) -> tuple[int
 
 
 def _needed_seconds(
-    turns: Sequence[StabilityRepetition], candidate: Candidate, repeats: int
+    repetitions: Sequence[StabilityRepetition], candidate: Candidate, repeats: int
 ) -> float:
-    """Predict how long a candidate takes: as long for a frame as those of the last turn."""
-    last = turns[-1]
+    """Return the predicted seconds of a candidate, by the last repetition's time per frame."""
+    last = repetitions[-1]
     results = (len(last.fps) + warm_up_of(candidate.queue_depth)) / (len(last.fps) + last.warm_up)
     return repeats * last.seconds * results * candidate.batch_size / last.batch_size
 
@@ -204,10 +206,10 @@ def _needed_seconds(
 def run_candidate(
     work: "StageCosts", index: StreamIndex, candidate: Candidate, *, iterations: int, clock: Clock
 ) -> StabilityRepetition:
-    """Run a video through the stages of `headrace run`; nothing is drawn or written.
+    """Run a video through the stages of `headrace run`, without sinks.
 
-    It begins again where it is short. It ends while there is more to read, so that all stages are
-    busy to the end.
+    A short video restarts. The run ends before its input does, so that all stages are busy to the
+    end.
 
     Args:
         work: The model, ready, and its preprocessing.
@@ -247,7 +249,7 @@ def run_candidate(
             counted += len(frames) > 1 and frames[-1] == batch_size
             if counted == iterations:
                 break
-    spent = watch.turn(watch.seconds)
+    spent = watch.stop(watch.seconds)
     fps, total, nanoseconds = fps_by_iteration(out_ns, frames, batch_size)
     return StabilityRepetition(
         **spent.model_dump(),
@@ -260,14 +262,14 @@ def run_candidate(
 
 
 def warm_up_of(queue_depth: int) -> int:
-    """Return how many results do not count: until the queues before the model can have filled."""
+    """Return the number of uncounted results: enough to fill the queues before the model."""
     return max(10, 3 * (queue_depth + 1))
 
 
 def fps_by_iteration(
     out_ns: Sequence[int], frames: Sequence[int], batch_size: int
 ) -> tuple[list[float], int, int]:
-    """Return the FPS of each iteration, and the frames and nanoseconds they rest on.
+    """Return the FPS of each iteration, and their frames and nanoseconds.
 
     Args:
         out_ns: When each result came out, ascending; the first one is where counting begins.

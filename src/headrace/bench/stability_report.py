@@ -1,4 +1,4 @@
-"""What `bench stability` shows: the smallest setting that is steady, and how steady others are."""
+"""Page of `bench stability`: the smallest steady candidate, and the CV of all."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -28,59 +28,59 @@ from headrace.report.drawing import Chart
 
 @dataclass(frozen=True, kw_only=True)
 class StabilityRow(RepetitionRow[StabilityRepetition]):
-    """The turns of one candidate."""
+    """Repetitions of one candidate."""
 
     @property
     def candidate(self) -> Candidate:
-        """The setting that was tried."""
+        """Batch size and queue depth."""
         return self.first.candidate
 
     @cached_property
     def cv(self) -> MedianRange:
         """CV of the FPS by iteration."""
-        return MedianRange.of([turn.cv for turn in self.turns])
+        return MedianRange.of([repetition.cv for repetition in self.repetitions])
 
     @property
     def fps(self) -> tuple[float, ...]:
-        """FPS by iteration, of the turn whose CV is nearest the median."""
-        return min(self.turns, key=lambda turn: abs(turn.cv - self.cv.median)).fps
+        """FPS by iteration, of the repetition with the median CV."""
+        return min(self.repetitions, key=lambda repetition: abs(repetition.cv - self.cv.median)).fps
 
 
 Rows = tuple[StabilityRow, ...]
 _BURST: Final = 3.0
-"""Times the mean FPS, from which an iteration is told as one of several results at once."""
+"""FPS of an iteration ÷ mean FPS from which results came in a burst."""
 
 
 def _best(record: StabilityRecord, rows: Rows) -> StabilityRow:
-    """Return the smallest that is steady by the median; where none is, the steadiest."""
+    """Return the smallest candidate with a steady median; else the steadiest."""
     steadiest = min(rows, key=lambda row: row.cv.median)
     return next((row for row in rows if row.cv.median < record.target), steadiest)
 
 
 def _answer(record: StabilityRecord, rows: Rows) -> tuple[Finding, ...]:
-    first, best, trust = rows[0], _best(record, rows), record.trust(rows)
-    one, cv, target = best.candidate, decimal(best.cv.median), record.target
-    change, advice, held = None, None, record.run_depth
+    first, best, noise = rows[0], _best(record, rows), record.noise(rows)
+    setting, cv, target = best.candidate, decimal(best.cv.median), record.target
+    change, advice, run_depth = None, None, record.run_depth
     if best.cv.median >= target:
-        verdict = f"CV < {target:g} was not reached; the best is {cv}, with {one}"
+        verdict = f"CV < {target:g} was not reached; the best is {cv}, with {setting}"
         change = _towards_steady(rows, best)
     else:
-        verdict = f"The frame rate is steady from {one} on: CV {cv}, below {target:g}"
+        verdict = f"The frame rate is steady from {setting} on: CV {cv}, below {target:g}"
     if best.cv.median < target and best is not first:
         gain = f"CV {cv} instead of {decimal(first.cv.median)} with {first.candidate}"
-        advice = Change(words=f"{one}, for a steady rate", evidence=gain)
+        advice = Change(words=f"{setting}, for a steady rate", evidence=gain)
         change = (
-            f"Pipeline(capacity={one.queue_depth}) with batches of {one.batch_size}: {gain}. The "
-            f"queues of headrace run hold {held}."
+            f"Pipeline(capacity={setting.queue_depth}) with batches of {setting.batch_size}: "
+            f"{gain}. The queues of headrace run hold {run_depth}."
         )
-        if one.queue_depth <= held:
-            advice = replace(advice, options={"batch_size": one.batch_size})
-            queues = f"whose queues hold {held}"
-            change = f"--batch-size {one.batch_size} of headrace run, {queues}: {gain}."
-    if trust.doubt:
-        verdict = f"{trust.doubt} from where on the frame rate is steady; by the medians: {verdict}"
+        if setting.queue_depth <= run_depth:
+            advice = replace(advice, options={"batch_size": setting.batch_size})
+            queues = f"whose queues hold {run_depth}"
+            change = f"--batch-size {setting.batch_size} of headrace run, {queues}: {gain}."
+    if noise.doubt:
+        verdict = f"{noise.doubt} from where on the frame rate is steady; by the medians: {verdict}"
         change, advice = AGAIN, None
-    evidence = (*_evidence(record, rows, best), *trust.sentences("Rates of one candidate"))
+    evidence = (*_evidence(record, rows, best), *noise.sentences("Rates of one candidate"))
     return (Finding(headline=verdict, evidence=evidence, change=change, advice=advice),)
 
 
@@ -99,7 +99,7 @@ def _towards_steady(rows: Rows, best: StabilityRow) -> str:
 
 
 def _evidence(record: StabilityRecord, rows: Rows, best: StabilityRow) -> Iterator[str]:
-    median = f", the median of {record.repeats} turns" if record.repeats > 1 else ""
+    median = f", the median of {record.repeats} repetitions" if record.repeats > 1 else ""
     yield (
         "FPS of an iteration is the frames of a batch ÷ the time since the batch before came out. "
         f"CV is standard deviation ÷ mean over {counted(record.iterations, 'iteration')}{median}."
@@ -108,12 +108,13 @@ def _evidence(record: StabilityRecord, rows: Rows, best: StabilityRow) -> Iterat
         is_split = best.cv.lowest < record.target <= best.cv.highest
         sides = "on both sides of" if is_split else "all on one side of"
         spread = f"{decimal(best.cv.lowest)} to {decimal(best.cv.highest)}"
-        yield f"Its turns came to {spread}, {sides} {record.target:g}."
+        yield f"Its repetitions came to {spread}, {sides} {record.target:g}."
     if max(best.fps) > _BURST * fmean(best.fps):
         yield (
             f"Results that came out right after each other are iterations of up to "
             f"{decimal(max(best.fps))} frames/s, which weigh most in it; the intervals between "
-            f"results have a CV of {decimal(best.median(lambda turn: turn.interval_cv))}."
+            "results have a CV of "
+            f"{decimal(best.median(lambda repetition: repetition.interval_cv))}."
         )
     if record.iterations < ITERATIONS:
         yield f"Fewer than {ITERATIONS} iterations are a look at it, no figure to quote."
@@ -129,11 +130,11 @@ def _evidence(record: StabilityRecord, rows: Rows, best: StabilityRow) -> Iterat
     if record.left_out:
         sizes = ", ".join(map(str, record.left_out))
         yield f"Not tried, as the video has fewer frames: batch size {sizes}."
-    left_out = sorted({turn.warm_up for turn in record.turns})
+    left_out = sorted({repetition.warm_up for repetition in record.turns})
     results = " to ".join(map(str, dict.fromkeys((left_out[0], left_out[-1]))))
     yield (
-        f"Left out: the first {results} results of each turn, by the depth of the queues, while "
-        f"these fill; and {seconds(record.model_seconds)} to make the model ready."
+        f"Left out: the first {results} results of each repetition, by the depth of the queues, "
+        f"while these fill; and {seconds(record.model_seconds)} to make the model ready."
     )
 
 
@@ -145,8 +146,8 @@ def _charts(record: StabilityRecord, rows: Rows) -> tuple[Chart, ...]:
             [Line(name="FPS", x=range(1, len(best.fps) + 1), y=best.fps)],
             name="iterations",
             title=f"FPS by iteration, {best.candidate}",
-            reading="Frames of a batch ÷ the time since the batch before came out, of the turn "
-            f"with the median CV. Its standard deviation is {decimal(pstdev(best.fps))} frames/s; "
+            reading="Frames of a batch ÷ the time since the previous batch, of the repetition with "
+            f"the median CV. Its standard deviation is {decimal(pstdev(best.fps))} frames/s; "
             f"where the CV is {band:g} it is as wide as the outer lines are from the mean.",
             x="iteration",
             y="frames/s",
@@ -184,13 +185,13 @@ STABILITY: Final[Benchmark[StabilityConfig, StabilityRecord, StabilityRow]] = Be
         f"Steadiness of the frame rate: FPS over {counted(record.iterations, 'iteration')} of "
         "decode, preprocess, model"
     ),
-    rows=lambda record: StabilityRow.by(lambda turn: turn.candidate, record.turns),
+    rows=lambda record: StabilityRow.by(lambda repetition: repetition.candidate, record.turns),
     columns=lambda record: (
         Column("batch × queue", _short),
         Column("CV", lambda row: decimal(row.cv.median)),
         Column("min", lambda row: decimal(row.cv.lowest)),
         Column("max", lambda row: decimal(row.cv.highest)),
-        median_column("intervals", lambda turn: turn.interval_cv),
+        median_column("intervals", lambda repetition: repetition.interval_cv),
         Column("mean FPS", lambda row: decimal(fmean(row.fps))),
         Column("std FPS", lambda row: decimal(pstdev(row.fps))),
         Column("frames/s", lambda row: decimal(row.rate.median)),

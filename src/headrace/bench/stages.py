@@ -1,4 +1,4 @@
-"""What each stage of a run takes alone: decode, preprocess, model, one after the other."""
+"""Stage benchmark: decode, preprocess and model alone, one after the other."""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -39,134 +39,143 @@ if TYPE_CHECKING:
 
 _SETTLING_SECONDS: Final = 1.0
 _FEWEST: Final = 3
-"""Batches of a turn, however long they take."""
+"""Min batches of a repetition."""
 COMPARED: Final[tuple[Role, ...]] = ("decode", "preprocess", "model")
-"""L_dec : L_prep : L_inf; a transfer to a device stands apart."""
+"""Stages of L_dec : L_prep : L_inf; a transfer is not part of the ratio."""
 TRACE: Final = "stages.trace.json.gz"
-"""The file of the trace, beside the record."""
+"""Name of the trace file, beside the record."""
 
 
 class StagesRepetition(Repetition):
-    """All stages, one after the other, batch after batch."""
+    """One repetition: all stages sequentially, batch after batch."""
 
     work_ms: dict[Role, tuple[NonNegativeFloat, ...]]
-    """Role -> wall time of its work on each batch."""
+    """Role → wall time per batch."""
     cpu_ms: dict[Role, tuple[NonNegativeFloat, ...]]
-    """Role -> processor time of the whole process meanwhile, on each batch."""
+    """Role → processor time of the whole process per batch."""
 
     @property
     def batches(self) -> list[dict[Role, float]]:
-        """The wall times of each batch, by role."""
+        """Wall times of each batch, by role."""
         batches = zip(*self.work_ms.values(), strict=True)
         return [dict(zip(self.work_ms, batch, strict=True)) for batch in batches]
 
 
 class StagesRecord(BenchmarkRecord):
-    """What was measured."""
+    """Repetitions, and the setup of the model."""
 
     setup: Setup
     size: tuple[PositiveInt, PositiveInt]
     """(height, width) of the video."""
     model_seconds: NonNegativeFloat
-    """Loading the model and warming it up; before all turns."""
+    """Seconds to load and warm up the model, before all repetitions."""
     turns: tuple[StagesRepetition, ...]
     traced: NonNegativeInt = 0
-    """Batches in the trace, taken when all turns were over; 0: none was written."""
+    """Batches in the trace, recorded after all repetitions; 0: no trace."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StagesRow:
-    """One stage, over all batches of all turns."""
+    """One stage, over all batches of all repetitions."""
 
     role: Role
     ms: float
-    """Wall time of its work on a frame, the median batch."""
+    """Wall milliseconds per frame, the median batch."""
     p95_ms: float | None
-    """None after too few batches."""
+    """None with too few batches."""
     cpu_ms: float
-    """Processor time on a frame, the median batch."""
+    """Processor milliseconds per frame, the median batch."""
     share: float
-    """Of what all stages take together."""
+    """Share of all stages together."""
     parts: float
-    """So many times what the least of decode, preprocess and model takes."""
+    """Time ÷ that of the shortest of decode, preprocess and model."""
     batches: int
     rate: MedianRange
-    """Frames per second of this stage alone, by turns."""
+    """Frames per second of this stage alone, over the repetitions."""
     others: float | None
 
 
 def rows_of(record: StagesRecord) -> tuple[StagesRow, ...]:
-    """Return a row for each stage, in the order the frames take."""
-    frames, turns = record.setup.batch_size, record.turns
-    found: dict[Role, Distribution] = {}
-    for role in turns[0].work_ms:
-        spent = Distribution.of([ms / frames for turn in turns for ms in turn.work_ms[role]])
+    """Return one row per stage, in pipeline order."""
+    frames, repetitions = record.setup.batch_size, record.turns
+    distributions: dict[Role, Distribution] = {}
+    for role in repetitions[0].work_ms:
+        spent = Distribution.of(
+            [ms / frames for repetition in repetitions for ms in repetition.work_ms[role]]
+        )
         assert spent is not None
-        found[role] = spent
-    least, whole = min(found[role].p50 for role in COMPARED), sum(d.p50 for d in found.values())
+        distributions[role] = spent
+    min_ms = min(distributions[role].p50 for role in COMPARED)
+    total_ms = sum(spent.p50 for spent in distributions.values())
     return tuple(
         StagesRow(
             role=role,
-            ms=each.p50,
-            p95_ms=each.p95,
-            cpu_ms=median(ms / frames for turn in turns for ms in turn.cpu_ms[role]),
-            share=each.p50 / whole,
-            parts=each.p50 / least,
-            batches=each.count,
-            rate=MedianRange.of([1e3 * frames / median(turn.work_ms[role]) for turn in turns]),
-            others=cores_of_others(turns),
+            ms=spent.p50,
+            p95_ms=spent.p95,
+            cpu_ms=median(
+                ms / frames for repetition in repetitions for ms in repetition.cpu_ms[role]
+            ),
+            share=spent.p50 / total_ms,
+            parts=spent.p50 / min_ms,
+            batches=spent.count,
+            rate=MedianRange.of(
+                [1e3 * frames / median(repetition.work_ms[role]) for repetition in repetitions]
+            ),
+            others=cores_of_others(repetitions),
         )
-        for role, each in found.items()
+        for role, spent in distributions.items()
     )
 
 
 def work_of(rows: Sequence[StagesRow]) -> dict[Role, StageWork]:
-    """Return what each stage does to a frame."""
+    """Return the work of each stage on a frame."""
     return {row.role: StageWork(ms=row.ms, cpu_ms=row.cpu_ms) for row in rows}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bound:
-    """What would set the pace of a run in which every stage works at the same time.
+    """Bottleneck of a run with overlapping stages.
 
-    A run decodes with a thread for each core and has one thread for each other stage, so at best
-    a frame takes as long as the slowest of them, or as all cores together need for it.
+    A run decodes with one thread per core and has one thread for each other stage, so a frame takes
+    at least as long as the slowest stage, or as all cores together need for it.
     """
 
     role: Role
-    """The stage that would set it; of the cores, the one that takes most of them."""
+    """Slowest stage; if the cores are the bottleneck, the stage with the most processor time."""
     is_cores: bool
-    """Whether the cores would set it, all of them busy, before any stage alone."""
+    """Whether all cores together are the bottleneck."""
     ms: float
-    """Milliseconds per frame that are left, at best."""
+    """Lower bound, milliseconds per frame."""
     most: float
-    """So many times as fast it would be if that stage took nothing at all."""
+    """Largest gain of a faster stage: its time at 0."""
 
     @classmethod
     def of(cls, rows: Sequence[StagesRow], cores: int) -> Self:
-        """Return what the rows of the stages tell, for so many usable cores."""
+        """Return the bottleneck for `cores` usable cores."""
         work = work_of(rows)
-        alone = {role: alone_ms(role, each, cores) for role, each in work.items()}
+        alone = {role: alone_ms(role, stage_work, cores) for role, stage_work in work.items()}
         ms = pace_ms(work, cores)
         is_cores = sum(row.cpu_ms for row in rows) / cores >= max(alone.values())
         takes = {row.role: row.cpu_ms for row in rows} if is_cores else alone
         role = max(takes, key=lambda role: takes[role])
-        rest = {other: each for other, each in work.items() if other != role}
+        rest = {other: stage_work for other, stage_work in work.items() if other != role}
         return cls(role=role, is_cores=is_cores, ms=ms, most=ms / pace_ms(rest, cores))
 
     @property
     def rate(self) -> float:
-        """Frames per second, at best."""
+        """Upper bound, frames per second."""
         return 1e3 / self.ms
 
 
 @dataclass(frozen=True, kw_only=True)
 class StagesConfig(ThreadedModelConfig):
-    """What is measured."""
+    """Options of `bench stages`."""
 
     one_video_of: ClassVar = "stages"
     batch_size: Annotated[int, Option("Frames in a batch.", least=1)] = 8
-    seconds: Annotated[float, Option("How long a turn takes, about.", above=0, most=3600)] = 4.0
+    seconds: Annotated[
+        float, Option("Duration of a repetition, about, in seconds.", above=0, most=3600)
+    ] = 4.0
     repeats: Annotated[int, Option("Repetitions.", least=1)] = 5
     tensorboard: Annotated[
         Path | None, Option("Folder for TensorBoard: the times of each batch, and the trace.")
@@ -174,7 +183,7 @@ class StagesConfig(ThreadedModelConfig):
 
 
 def measure_stages(config: StagesConfig, context: Context) -> StagesRecord:
-    """Take batches through the stages of a run, one stage at a time; then some more for a trace.
+    """Time batches through the stages, one stage at a time; then record a trace of some more.
 
     Raises:
         MediaError: the video cannot be read, or a frame is damaged.
@@ -185,85 +194,85 @@ def measure_stages(config: StagesConfig, context: Context) -> StagesRecord:
     from headrace.models.precision_support import operation_threads
     from headrace.runs.model_setup import run_setup
 
-    made, compute = context.provenance(config), config.compute_options(config.batch_size)
+    provenance, compute = context.provenance(config), config.compute_options(config.batch_size)
     check_log(config.tensorboard, context.clock)
     index = open_index(config.videos[0], context.store)
     context.on_progress("loading the model", 0, 0)
     with operation_threads(config.threads):
         work, model_seconds = ready_work(compute, context.clock)
-        with closing(SequentialStages(index, work.model, compute, context.clock)) as line:
-            turns = interleave(
+        with closing(SequentialStages(index, work.model, compute, context.clock)) as stages:
+            repetitions = interleave(
                 [config.seconds],
-                lambda seconds: _turn(line, seconds, context),
+                lambda seconds: _turn(stages, seconds, context),
                 repeats=config.repeats,
                 label=lambda seconds: "one stage at a time",
                 warm_up=min(_SETTLING_SECONDS, config.seconds),
                 on_progress=context.on_progress,
             )
-            batches = (batch for turn in turns for batch in turn.batches)
-            logs = write_log(batches, config.tensorboard, made)
+            batches = (batch for repetition in repetitions for batch in repetition.batches)
+            logs = write_log(batches, config.tensorboard, provenance)
             context.on_progress("taking a trace", 0, 0)
             path = context.out / TRACE if context.out else None
-            traced = write_stage_trace(line, path, logs, context.clock)
+            traced = write_stage_trace(stages, path, logs, context.clock)
     return StagesRecord(
-        provenance=made,
-        setup=run_setup(compute, work.model, made, draws_video=False),
+        provenance=provenance,
+        setup=run_setup(compute, work.model, provenance, draws_video=False),
         size=index.info.upright_size,
         model_seconds=model_seconds,
-        turns=turns,
+        turns=repetitions,
         traced=traced,
     )
 
 
-def _turn(line: "SequentialStages", seconds: float, context: Context) -> StagesRepetition:
+def _turn(stages: "SequentialStages", seconds: float, context: Context) -> StagesRepetition:
     watch = Stopwatch(context.clock)
     batches: list[dict[Role, tuple[int, int]]] = []
     while len(batches) < _FEWEST or watch.seconds < seconds:
-        batches.append(line.take())
-    spent = watch.turn(watch.seconds)
+        batches.append(stages.take())
+    spent = watch.stop(watch.seconds)
     return StagesRepetition(
         **spent.model_dump(),
-        work_ms={role: tuple(each[role][0] / 1e6 for each in batches) for role in line.roles},
-        cpu_ms={role: tuple(each[role][1] / 1e6 for each in batches) for role in line.roles},
+        work_ms={role: tuple(batch[role][0] / 1e6 for batch in batches) for role in stages.roles},
+        cpu_ms={role: tuple(batch[role][1] / 1e6 for batch in batches) for role in stages.roles},
     )
 
 
 def _answer(record: StagesRecord, rows: tuple[StagesRow, ...]) -> tuple[Finding, ...]:
-    trust, bound = record.trust(rows), Bound.of(rows, record.cores)
-    change, whole = _change(record, rows, bound), sum(row.ms for row in rows)
+    noise, bound = record.noise(rows), Bound.of(rows, record.cores)
+    change, total_ms = _change(record, rows, bound), sum(row.ms for row in rows)
     spent = ", ".join(f"{row.role} {decimal(row.ms)}" for row in rows)
     evidence = [
-        *([f"By the medians {_ratio(rows)}."] if trust.doubt else []),
-        f"One after the other a frame takes {spent} ms: {decimal(whole)} ms, "
-        f"{decimal(1e3 / whole)} frames/s.",
-        *([] if trust.doubt else [_limit(rows, bound, record.cores)]),
+        *([f"By the medians {_ratio(rows)}."] if noise.doubt else []),
+        f"One after the other a frame takes {spent} ms: {decimal(total_ms)} ms, "
+        f"{decimal(1e3 / total_ms)} frames/s.",
+        *([] if noise.doubt else [_limit(rows, bound, record.cores)]),
         *([_ON_GPU] if record.setup.device != "cpu" else []),
         f"The model was ready after {seconds(record.model_seconds)}; that, and the batches of "
-        "about a second before the first turn, are left out.",
+        "about a second before the first repetition, are left out.",
         *([_TRACED.format(record.traced)] if record.traced else []),
-        *trust.sentences("Repetitions of one stage"),
+        *noise.sentences("Repetitions of one stage"),
     ]
     return (
         Finding(
-            headline=_headline(rows, trust),
-            bound_by=() if trust.doubt else (bound.role,),
+            headline=_headline(rows, noise),
+            bound_by=() if noise.doubt else (bound.role,),
             evidence=tuple(evidence),
-            change=AGAIN if trust.doubt else str(change),
-            advice=None if trust.doubt else change,
+            change=AGAIN if noise.doubt else str(change),
+            advice=None if noise.doubt else change,
         ),
     )
 
 
-def _headline(rows: Sequence[StagesRow], trust: NoiseCheck) -> str:
+def _headline(rows: Sequence[StagesRow], noise: NoiseCheck) -> str:
     top = max(rows, key=lambda row: row.ms)
     phrase = ROLES[top.role].phrase
     costs = f"{phrase}, {percent(top.share)} of what a frame takes"
-    if not trust.doubt:
+    if not noise.doubt:
         return f"Costliest in sequence is {costs}; {_ratio(rows)}"
     is_clear = all(top.rate.highest < row.rate.lowest for row in rows if row is not top)
-    if is_clear and trust.spread > 0:  # of more than one turn
-        return f"Costliest in sequence is {phrase}, in every turn. {trust.doubt} by how much"
-    return f"{trust.doubt} which stage is the costliest; by the medians {costs}"
+    if is_clear and noise.spread > 0:  # of more than one repetition
+        return f"Costliest in sequence is {phrase}, in every repetition. {noise.doubt} by how much"
+    return f"{noise.doubt} which stage is the costliest; by the medians {costs}"
 
 
 def _ratio(rows: Sequence[StagesRow]) -> str:
@@ -299,11 +308,12 @@ _TRACED: Final = (
 def _change(record: StagesRecord, rows: Sequence[StagesRow], bound: Bound) -> Change:
     row = next(row for row in rows if row.role == bound.role)
     took = (
-        f"{decimal(row.cpu_ms)} ms of processor time" if bound.is_cores else f"{decimal(row.ms)} ms"
+        f"{decimal(row.cpu_ms)} ms/frame of processor time"
+        if bound.is_cores
+        else f"{decimal(row.ms)} ms/frame"
     )
-    setup, most = record.setup, bound.most
-    change = lighter_work(row.role, setup, size=record.size, most=most)
-    return replace(change, evidence=f"{ROLES[row.role].phrase} takes {took} a frame")
+    change = lighter_work(row.role, record.setup, size=record.size, most=bound.most)
+    return replace(change, evidence=f"{ROLES[row.role].phrase} takes {took}")
 
 
 def _chart(rows: tuple[StagesRow, ...]) -> Chart:
@@ -343,7 +353,7 @@ STAGES: Final[Benchmark[StagesConfig, StagesRecord, StagesRow]] = Benchmark(
         f"{counted(record.setup.batch_size, 'frame')}; one stage works at a time, in one thread, "
         "with the profiler off. Parts are counted in what the least of decode, preprocess and "
         "model takes. CPU is processor time: more than the time itself where several cores work. "
-        "Slowest and fastest are frames per second of the stage alone, by turns."
+        "Slowest and fastest are frames per second of the stage alone, by repetitions."
     ),
     answer=_answer,
     charts=lambda record, rows: (_chart(rows),),

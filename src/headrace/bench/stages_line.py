@@ -1,4 +1,4 @@
-"""The stages of a run one at a time, in one thread, and the trace that they leave."""
+"""Sequential stages of a run in one thread, and their trace."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
@@ -30,10 +30,9 @@ from headrace.video.stream_index import StreamIndex
 
 
 class SequentialStages:
-    """Decodes batch after batch of a video, from the start again after its end, and passes each on.
+    """Runs batch after batch of a looping video through the stages of a run, without sinks.
 
-    The stages are those that a run makes its pipeline of, but for the sinks; a stage ends when its
-    work is done, on a GPU too. Whoever makes one closes it; for one thread.
+    A stage ends when its work is done, on a GPU too. Close it after use; one thread only.
     """
 
     def __init__(
@@ -67,11 +66,11 @@ class SequentialStages:
 
     @property
     def roles(self) -> tuple[Role, ...]:
-        """What its stages do, in order."""
+        """Roles of the stages, in order."""
         return tuple(role for role, _ in self._stages)
 
     def take(self, number: int = 0, marks: Tracer = NO_OP_TRACER) -> dict[Role, tuple[int, int]]:
-        """Take one batch through all stages.
+        """Run one batch through all stages.
 
         Args:
             number: What the marks call it.
@@ -97,7 +96,7 @@ class SequentialStages:
         self._decoder.close()
 
     def _decoded(self) -> FrameBatch:
-        """Return the next frames, in memory that is used again for those after them."""
+        """Return the next frames, in memory reused by the following batch."""
         indices = np.empty(len(self._memory), np.int64)
         taken = 0
         for wanted in self._jobs(len(self._memory)):
@@ -114,7 +113,7 @@ class SequentialStages:
         )
 
     def _jobs(self, frames: int) -> Iterator[range]:
-        """Yield the indices of the next frames, a new range where the video begins again."""
+        """Yield index ranges of the next frames; a new range where the video restarts."""
         while frames:
             if self._place == len(self._index):
                 self._place = 0
@@ -124,11 +123,11 @@ class SequentialStages:
 
 
 _TRACED: Final = 10
-"""Batches whose work of PyTorch is in the trace: a look at each kind, and some 100 kB."""
+"""Traced batches: some 100 kB."""
 
 
 def check_log(tensorboard: Path | None, clock: Clock) -> None:
-    """Raise before anything is measured where TensorBoard's log cannot be written.
+    """Check before measuring that TensorBoard's log can be written.
 
     Raises:
         BackendError: the package `tensorboard` is not installed.
@@ -140,7 +139,7 @@ def check_log(tensorboard: Path | None, clock: Clock) -> None:
 def write_stage_trace(
     line: SequentialStages, path: Path | None, logs: Path | None, clock: Clock
 ) -> int:
-    """Take some more batches, with the profiler on, and write what it saw.
+    """Run some more batches with the profiler on, and write the trace.
 
     Args:
         line: The stages, as they were timed.
@@ -170,11 +169,11 @@ def write_stage_trace(
 
 
 def write_log(
-    batches: Iterable[Mapping[Role, float]], tensorboard: Path | None, made: Provenance
+    batches: Iterable[Mapping[Role, float]], tensorboard: Path | None, provenance: Provenance
 ) -> Path | None:
-    """Write the times of each batch where TensorBoard reads them; return the folder of this log.
+    """Write the times of each batch for TensorBoard; return the folder of this log.
 
-    It is written when all was timed, so that it disturbs nothing.
+    Called after all measurements, so that it disturbs none.
 
     Args:
         batches: Milliseconds of each stage.
@@ -186,7 +185,7 @@ def write_log(
     """
     if tensorboard is None:
         return None
-    logs = tensorboard / f"bench_stages_P_{made.pid or 0}"
+    logs = tensorboard / f"bench_stages_P_{provenance.pid or 0}"
     with writing(), closing(open_log(logs)) as writer:
         for number, work_ms in enumerate(batches):
             for tag, value in stage_scalars(work_ms, sum(work_ms.values())):

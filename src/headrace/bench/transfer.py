@@ -1,4 +1,4 @@
-"""What is copied between CPU and GPU on the way from a video to a normalised tensor, in bytes."""
+"""Transfer benchmark: bytes copied between CPU and GPU from video to normalised tensor."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,7 +32,7 @@ from headrace.report.drawing import Chart
 
 @contextmanager
 def _prepared(config: TransferConfig, context: Context) -> Iterator[VariantSet[TransferRecord]]:
-    """Prove that all variants give the same tensors; without a GPU none is timed.
+    """Prove that all variants give equal tensors; without a GPU none is timed.
 
     Raises:
         ConfigError, MediaError: the video cannot be read.
@@ -44,7 +44,7 @@ def _prepared(config: TransferConfig, context: Context) -> Iterator[VariantSet[T
 
     (index,) = indexes_of(config.videos, context.store)
     has_gpu = torch.cuda.is_available()
-    context.on_progress("proving that all ways give the same", 0, 0)
+    context.on_progress("proving that all variants give the same", 0, 0)
     with Flows(index, config, context.clock, device="cuda" if has_gpu else "cpu") as flows:
         flows.prove()
         yield VariantSet(
@@ -60,15 +60,15 @@ def _prepared(config: TransferConfig, context: Context) -> Iterator[VariantSet[T
 
 
 def _least(rows: Rows[CopyStats]) -> str:
-    """Return which variant copies least of those that were counted."""
+    """Return the sentence on the counted variant that copies least."""
     total = {
         row.variant: row.facts.up_bytes + (row.facts.down_bytes or 0)
         for row in rows
         if row.facts.up_bytes is not None
     }
-    least = min(total, key=lambda variant: total[variant])
+    smallest = min(total, key=lambda variant: total[variant])
     return (
-        f"Least is copied by {least}: {_bytes(total[least])} bytes a frame, "
+        f"Least is copied by {smallest}: {_bytes(total[smallest])} bytes a frame, "
         f"{_bytes(total[PAGEABLE])} by {PAGEABLE}"
     )
 
@@ -80,19 +80,19 @@ def _evidence(record: TransferRecord, rows: Rows[CopyStats]) -> Iterator[str]:
             "GPU; those of NVDEC are known only where there is one. What makes RGB there was held "
             "against the others on the CPU."
         )
-    for each in record.ways:
-        if each.why_not not in (None, NO_GPU):
-            yield f"{each.way} was skipped: {each.why_not}."
-    apart = ", ".join(
-        f"{decimal(each.most_apart)} by {each.way}"
-        for each in record.ways
-        if each.most_apart is not None
+    for stats in record.ways:
+        if stats.why_not not in (None, NO_GPU):
+            yield f"{stats.way} was skipped: {stats.why_not}."
+    differences = ", ".join(
+        f"{decimal(stats.most_apart)} by {stats.way}"
+        for stats in record.ways
+        if stats.most_apart is not None
     )
-    if apart:
-        yield f"The first batch was the same in all; largest difference in grey levels: {apart}."
+    if differences:
+        yield f"First batch: equal in all; largest difference in grey levels: {differences}."
     yield (
-        "Each way decodes with one decoder, in one thread, one step after the other; a run decodes "
-        "on all cores and copies meanwhile."
+        "Each variant decodes with one decoder, in one thread, one step after the other; a run "
+        "decodes on all cores and copies meanwhile."
     )
 
 
@@ -115,10 +115,10 @@ def _bytes(number: float | None) -> str:
 def _charts(rows: Rows[CopyStats]) -> tuple[Chart, ...]:
     counted = [row.facts for row in rows if row.facts.up_bytes is not None]
     bytes_by_way = bars(
-        [each.way for each in counted],
+        [timeline.way for timeline in counted],
         {
-            "CPU to GPU": [(each.up_bytes or 0) / 1e3 for each in counted],
-            "GPU to CPU": [(each.down_bytes or 0) / 1e3 for each in counted],
+            "CPU to GPU": [(timeline.up_bytes or 0) / 1e3 for timeline in counted],
+            "GPU to CPU": [(timeline.down_bytes or 0) / 1e3 for timeline in counted],
         },
         "kB per frame",
         name="bytes",
@@ -142,10 +142,10 @@ TRANSFER: Final = VariantBenchmark(
     ),
     reading=lambda record, rows: (
         "Bytes of a frame to the GPU (H2D) and from it (D2H), counted; frames per second from the "
-        "file to the tensor, medians over the turns; milliseconds of a frame behind decoding. "
-        "float32 is normalised on the CPU, uint8 on the GPU; a dash was not measured."
+        "file to the tensor, medians over the repetitions; milliseconds of a frame behind "
+        "decoding. float32 is normalised on the CPU, uint8 on the GPU; a dash was not measured."
     ),
-    facts=lambda record: {each.way: each for each in record.ways},
+    facts=lambda record: {stats.way: stats for stats in record.ways},
     columns=(
         Column("variant", lambda row: row.variant),
         Column("H2D bytes", lambda row: _bytes(row.facts.up_bytes)),

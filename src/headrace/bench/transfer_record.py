@@ -1,4 +1,4 @@
-"""What `bench transfer` is asked and what it measured, as values."""
+"""Configuration and record of `bench transfer`."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Final
@@ -20,7 +20,7 @@ NO_GPU: Final = "no NVIDIA GPU here"
 
 @dataclass(frozen=True, kw_only=True)
 class TransferConfig(BenchmarkConfig):
-    """What is measured."""
+    """Options of `bench transfer`."""
 
     one_video_of: ClassVar = "transfer"
     size: FrameSize = (224, 224)
@@ -30,30 +30,30 @@ class TransferConfig(BenchmarkConfig):
 
 
 class CopyStats(Record):
-    """What one variant copies, and how far its tensors are from the first variant's."""
+    """Copied bytes of one variant, and the difference of its tensors from the first variant's."""
 
     way: str
     up_bytes: NonNegativeFloat | None = None
-    """To the GPU, for each frame, counted from the tensors that were copied; without a GPU they
-    were copied to another place in main memory. None where that was not done."""
+    """Host-to-device bytes per frame, counted from the copied tensors; without a GPU copies go to
+    other main memory. None: not measured."""
     down_bytes: NonNegativeFloat | None = None
-    """From the GPU, for each frame: of the planes that came down. None where none could."""
+    """Device-to-host bytes per frame, of the downloaded planes. None: not measured."""
     after_ms: NonNegativeFloat | None = None
-    """Of a frame, from the decoded picture to the normalised tensor on the GPU."""
+    """Milliseconds per frame, from the decoded picture to the normalised tensor on the GPU."""
     most_apart: NonNegativeFloat | None = None
-    """Grey levels."""
+    """Max difference, grey levels."""
     mean_apart: NonNegativeFloat | None = None
     why_not: str | None = None
-    """Why it was not timed; None: it was."""
+    """Reason it was skipped; None: it was timed."""
 
 
 class TransferRecord(VariantRecord):
-    """What was measured; no turns where there is no GPU."""
+    """Repetitions and copies of all variants; no repetitions without a GPU."""
 
     size: tuple[PositiveInt, PositiveInt]
     """(height, width) of the tensors."""
     batch_size: PositiveInt
     gpu: str | None
-    """Its name; None: there is none."""
+    """Name of the GPU; None: no GPU."""
     ways: tuple[CopyStats, ...]
-    """All that there are, in order, also those that could not be timed."""
+    """All variants in order, skipped ones included."""

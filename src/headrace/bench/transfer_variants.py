@@ -1,4 +1,4 @@
-"""The variants of `bench transfer`: decode, copy and normalise, in this order or another."""
+"""Variants of `bench transfer`: orders of decode, copy and normalise."""
 
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing
@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from headrace.bench.model_variants import grey_levels_apart
+from headrace.bench.model_variants import grey_level_difference
 from headrace.bench.transfer_record import (
     DOWNLOADED,
     KEPT,
@@ -41,36 +41,36 @@ _SPEC: Final = InputSpec(
     std=(0.229, 0.224, 0.225),
     interpolation="bilinear",
 )
-"""Normalises alone: the decoder has made frames of the size that is asked for."""
+"""Normalisation only: decoded frames have the requested size."""
 _NORMALISE: Final = build_preprocess("simple", _SPEC)
 _ALLOWED: Final = (0.01, 0.01)
-"""Grey levels by which a tensor may differ at most, and in the mean: float32 on two devices."""
+"""Max and mean difference allowed, grey levels: float32 on two devices."""
 _ALLOWED_KEPT: Final = (46.0, 3.0)
-"""The same where RGB is made on the GPU: what `TensorConverter` says of itself, and why."""
+"""The same for RGB converted on the GPU: see `TensorConverter`."""
 
 
 @dataclass(kw_only=True, eq=False)
 class Flow:
-    """One variant, from the video to a normalised tensor, in one thread; counts what it copies."""
+    """One variant in one thread, from video to normalised tensor; counts its copies."""
 
     decoder: Decoder[Any]
     carrier: Transfer
     clock: Clock
     batch_size: int
     carries_frames: bool = False
-    """Whether uint8 frames are carried, and normalised where they are then; else float32."""
+    """Whether uint8 frames are copied and then normalised; else float32 is copied."""
     frames: int = 0
-    """That became tensors so far."""
+    """Frames converted to tensors."""
     after_ns: int = 0
-    """From their pictures to their tensors."""
+    """Time from pictures to tensors."""
     batches: Generator[Frames, None, None] = field(init=False)
-    """Without end, the video again and again."""
+    """Endless batches of the looping video."""
 
     def __post_init__(self) -> None:
         self.batches = _endless(self.decoder, self.batch_size)
 
     def next(self) -> torch.Tensor:
-        """Return the next batch, float32 [N, 3, H, W], whole when this returns."""
+        """Return the next batch, float32 [N, 3, H, W], complete on return."""
         batch = next(self.batches)
         started_ns = self.clock.now_ns()
         if self.carries_frames:
@@ -85,17 +85,17 @@ class Flow:
 
     @property
     def brought_down_bytes(self) -> int:
-        """Bytes that came from the GPU."""
+        """Device-to-host bytes."""
         return self.decoder.brought_down_bytes if isinstance(self.decoder, PyavDecoder) else 0
 
 
 class Flows(AbstractContextManager["Flows"]):
-    """All variants, those that cannot be had here with the reason. Close it: `with` does."""
+    """All variants; unavailable ones as their reason. Close it: `with` does."""
 
     def __init__(
         self, index: StreamIndex, config: TransferConfig, clock: Clock, *, device: Device
     ) -> None:
-        """Open every variant; `cpu` stands in for a GPU by another place in main memory."""
+        """Open every variant; with `cpu`, copies go to other main memory instead of a GPU."""
         self._config, self._clock, self._device = config, clock, device
         self._flows: dict[str, Flow | str] = {}
         self._apart: dict[str, tuple[float, float]] = {}
@@ -103,26 +103,26 @@ class Flows(AbstractContextManager["Flows"]):
         is_gpu, shape = device == "cuda", FrameFormat(size=config.size)
         plain: Copy = copy_to if is_gpu else _copied
         first_pinned, pinned = (PinnedCopy() if is_gpu else _copied for _ in range(2))
-        kept = DecoderConfig(device="cuda:0" if is_gpu else "cpu", keeps_on_device=True)
-        for way, open_one, decoding, copy in (
+        on_gpu = DecoderConfig(device="cuda:0" if is_gpu else "cpu", keeps_on_device=True)
+        for variant, open_one, decoding, copy in (
             (PAGEABLE, open_decoder, ON_CPU, plain),
             (PINNED, open_decoder, ON_CPU, first_pinned),
             (UINT8, open_decoder, ON_CPU, pinned),
             (DOWNLOADED, open_decoder, DecoderConfig.on_gpu(0), plain),
             # What lies there already is not copied, by whatever copy.
-            (KEPT, open_device_decoder, kept, copy_to),
+            (KEPT, open_device_decoder, on_gpu, copy_to),
         ):
             try:
                 decoder = self._open.enter_context(closing(open_one(index, shape, decoding)))
             except BackendError as error:
-                self._flows[way] = str(error)
+                self._flows[variant] = str(error)
                 continue
-            self._flows[way] = flow = Flow(
+            self._flows[variant] = flow = Flow(
                 decoder=decoder,
                 carrier=Transfer(device, copy),
                 clock=clock,
                 batch_size=config.batch_size,
-                carries_frames=way in (UINT8, KEPT),
+                carries_frames=variant in (UINT8, KEPT),
             )
             self._open.callback(flow.batches.close)
 
@@ -130,7 +130,7 @@ class Flows(AbstractContextManager["Flows"]):
         self._open.close()
 
     def prove(self) -> None:
-        """Hold the first batch of every variant against the first one's.
+        """Compare the first batch of every variant with the first variant's.
 
         Raises:
             BackendError: one differs by more than float32 does, or than RGB that is made on a GPU.
@@ -138,61 +138,65 @@ class Flows(AbstractContextManager["Flows"]):
         first = self._flows[PAGEABLE]
         assert isinstance(first, Flow)
         expected = first.next().cpu()
-        for way, flow in self._flows.items():
+        for variant, flow in self._flows.items():
             if isinstance(flow, str) or flow is first:
                 continue
-            if self._device == "cpu" and way == DOWNLOADED:
+            if self._device == "cpu" and variant == DOWNLOADED:
                 continue
             try:
-                found = flow.next().cpu()
+                tensor = flow.next().cpu()
             except BackendError as error:
-                self._flows[way] = str(error)
+                self._flows[variant] = str(error)
                 continue
-            self._apart[way] = most, mean = grey_levels_apart(found, expected, _SPEC.std)
-            allowed = _ALLOWED_KEPT if way == KEPT else _ALLOWED
-            if most > allowed[0] or mean > allowed[1]:
+            self._apart[variant] = max_difference, mean = grey_level_difference(
+                tensor, expected, _SPEC.std
+            )
+            allowed = _ALLOWED_KEPT if variant == KEPT else _ALLOWED
+            if max_difference > allowed[0] or mean > allowed[1]:
                 raise BackendError(
-                    f"{way} gives other tensors than {PAGEABLE}: apart by {most:.2g} grey levels, "
-                    f"{mean:.2g} in the mean, and {allowed[0]:g} and {allowed[1]:g} are allowed, "
-                    "so nothing was timed; decode on the CPU"
+                    f"{variant} gives other tensors than {PAGEABLE}: apart by {max_difference:.2g} "
+                    f"grey levels, {mean:.2g} in the mean, and {allowed[0]:g} and {allowed[1]:g} "
+                    "are allowed, so nothing was timed; decode on the CPU"
                 )
 
     def variants(self) -> dict[str, Work]:
-        """Return what can be timed."""
+        """Return the variants that can be timed."""
         seconds, clock = self._config.seconds, self._clock
         return {
-            way: for_seconds((flow,), lambda each: len(each.next()), seconds=seconds, clock=clock)
-            for way, flow in self._flows.items()
+            variant: for_seconds(
+                (flow,), lambda looped: len(looped.next()), seconds=seconds, clock=clock
+            )
+            for variant, flow in self._flows.items()
             if isinstance(flow, Flow)
         }
 
     def carried(self, why_not: str | None) -> Iterator[CopyStats]:
-        """Yield what each variant copied so far; `why_not` says why none was timed."""
+        """Yield the copies of each variant so far; `why_not` is the reason none was timed."""
         is_gpu = self._device == "cuda"
-        for way, flow in self._flows.items():
+        for variant, flow in self._flows.items():
             if isinstance(flow, str):
-                yield CopyStats(way=way, why_not=why_not or flow)
+                yield CopyStats(way=variant, why_not=why_not or flow)
                 continue
-            is_counted = flow.frames > 0 and (is_gpu or way not in (DOWNLOADED, KEPT))
-            most, mean = self._apart.get(way, (None, None))
+            is_counted = flow.frames > 0 and (is_gpu or variant not in (DOWNLOADED, KEPT))
+            max_difference, mean = self._apart.get(variant, (None, None))
             yield CopyStats(
-                way=way,
+                way=variant,
                 up_bytes=flow.carrier.moved_bytes / flow.frames if is_counted else None,
                 down_bytes=flow.brought_down_bytes / flow.frames if is_counted else None,
                 after_ms=flow.after_ns / 1e6 / flow.frames if is_gpu and flow.frames else None,
-                most_apart=most,
+                most_apart=max_difference,
                 mean_apart=mean,
                 why_not=why_not,
             )
 
 
 def _copied(tensor: torch.Tensor, device: Device) -> torch.Tensor:
-    """Return a copy in main memory, which stands in for one on a GPU: as many bytes are moved."""
+    """Return a copy in main memory that stands in for a GPU copy of equal size."""
     return tensor.clone()
 
 
 def _endless(decoder: Decoder[Any], batch_size: int) -> Generator[Frames, None, None]:
-    """Decode the video again and again; yield batches of up to so many frames."""
+    """Yield batches of up to `batch_size` frames of the looping video."""
     job = DecodeJob(tuple(range(len(decoder.index))), goes_on=False)
     while True:
         frames: Iterator[Any] = (frame for _, frame in decoder.run(job))

@@ -1,7 +1,7 @@
-"""The kind of benchmark that asks which of several variants is the fastest.
+"""Benchmark of variants: which one is the fastest.
 
-A `VariantBenchmark` gives what only it knows: the variants, proved to do the same before anything
-is timed, and what is said of them. Repetitions, rows, ranking, table, chart and answer are derived.
+A `VariantBenchmark` supplies the variants, proved equal before timing, and its own sentences.
+Repetitions, rows, ranking, table, chart and answer are derived.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -36,35 +36,35 @@ from headrace.report.drawing import Chart
 from headrace.runtime.clock import Clock
 
 NOT_TIMED: Final = "-"
-"""In the table, where there is no figure."""
+"""Table cell without a figure."""
 OF_MODEL_ALONE: Final = (
     "These are figures of the model alone: a run gains as much only where its model sets the pace."
 )
 
 
 class VariantRepetition(Repetition):
-    """One variant, once."""
+    """One repetition of one variant."""
 
     way: str
-    """The variant."""
+    """Name of the variant."""
     amount: PositiveFloat
-    """How much was done, in the unit of the benchmark."""
+    """Work done, in the unit of the benchmark."""
 
     @property
     def rate(self) -> float:
-        """How much was done in a second."""
+        """Work done per second."""
         return self.amount / self.seconds
 
 
 class VariantRecord(BenchmarkRecord):
-    """What was measured."""
+    """Repetitions of all variants."""
 
     turns: tuple[VariantRepetition, ...]
-    """As they were timed."""
+    """In timing order."""
 
 
 class RepeatedConfig(Configuration, Protocol):
-    """A configuration that says how often each variant is timed."""
+    """Configuration with a number of repetitions."""
 
     @property
     def repeats(self) -> int:
@@ -80,39 +80,39 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, kw_only=True)
 class SelfTimedWork:
-    """What a variant did that was under way before its turn, and that knows when it began."""
+    """Work of a variant that ran before its repetition and measures its own time."""
 
     amount: float
     seconds: float
-    """Since what is not counted was done."""
+    """Time since the last uncounted work."""
 
 
 Work = Callable[[], float | SelfTimedWork]
-"""Does the work of one turn, and returns how much that was."""
+"""Does the work of one repetition; returns its amount."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class VariantSet(Generic[Recorded]):
-    """Variants that are ready to be timed, as they have been proved to do the same."""
+    """Variants ready to be timed, proved equal."""
 
     variants: Mapping[str, Work]
-    """The first one is what the others are compared with: what one would do without the benchmark.
-    Empty where nothing can be timed."""
+    """Variant → work. The first one is the reference: the default without the benchmark. Empty:
+    nothing can be timed."""
     record: Callable[..., Recorded]
-    """Given `provenance` and `turns` after the last turn: the record."""
+    """Called with `provenance` and `turns` after the last repetition; returns the record."""
     settled: Callable[[str], AbstractContextManager[object]] = lambda variant: nullcontext()
-    """Given a variant: its turn is taken inside; entering and leaving are not timed."""
+    """Variant → context of its repetition; entering and leaving are not timed."""
 
 
 def for_seconds(
     items: Iterable[Item], do: Callable[[Item], int], *, seconds: float, clock: Clock
 ) -> Work:
-    """Return work that does item after item for so long, again from the first, and one at least.
+    """Return work that processes items in a cycle for `seconds`, at least one.
 
     Args:
         items: What is done, at least one.
         do: Does one; returns how much that was.
-        seconds: How long a turn takes, about.
+        seconds: Duration of a repetition, about, in seconds.
         clock: What measures.
     """
 
@@ -128,20 +128,20 @@ def for_seconds(
 
 
 def time_variants(
-    ready: VariantSet[Any], *, repeats: int, context: Context
+    variant_set: VariantSet[Any], *, repeats: int, context: Context
 ) -> tuple[VariantRepetition, ...]:
-    """Time each variant `repeats` times, in turns; the first goes before them uncounted."""
+    """Time each variant `repeats` times, interleaved, after an uncounted run of the first."""
 
     def take(variant: str) -> VariantRepetition:
-        with ready.settled(variant):
+        with variant_set.settled(variant):
             watch = Stopwatch(context.clock)
-            done = ready.variants[variant]()
+            done = variant_set.variants[variant]()
             if not isinstance(done, SelfTimedWork):
                 done = SelfTimedWork(amount=done, seconds=watch.seconds)
-            spent = watch.turn(done.seconds)
+            spent = watch.stop(done.seconds)
         return VariantRepetition(way=variant, amount=done.amount, **spent.model_dump())
 
-    names = list(ready.variants)
+    names = list(variant_set.variants)
     if not names:
         return ()
     return interleave(
@@ -151,14 +151,14 @@ def time_variants(
 
 @dataclass(frozen=True, kw_only=True)
 class VariantRow(RepetitionRow[VariantRepetition], Generic[Facts]):
-    """One variant: its turns, none where it was not timed, and what else is known of it."""
+    """One variant: its repetitions, empty if it was skipped, and its facts."""
 
     variant: str
     facts: Facts
 
     @property
     def ms(self) -> MedianRange:
-        """Milliseconds that one takes."""
+        """Milliseconds per unit."""
         low, high = 1e3 / self.rate.highest, 1e3 / self.rate.lowest
         return MedianRange(median=1e3 / self.rate.median, lowest=low, highest=high)
 
@@ -167,12 +167,12 @@ Rows = tuple[VariantRow[Facts], ...]
 
 
 def figure(head: str, value: Callable[[VariantRow[Any]], float]) -> Column[VariantRow[Any]]:
-    """Return the column of a figure that only variants have that were timed."""
-    return Column(head, lambda row: decimal(value(row)) if row.turns else NOT_TIMED)
+    """Return a column with figures of timed variants only."""
+    return Column(head, lambda row: decimal(value(row)) if row.repetitions else NOT_TIMED)
 
 
 def rate_columns(head: str, unit: str) -> tuple[Column[VariantRow[Any]], ...]:
-    """Return the columns: the variant under `head`, its rate, and the slowest and fastest turn."""
+    """Return the columns: variant under `head`, its rate, slowest and fastest repetition."""
     return (
         Column(head, lambda row: row.variant),
         figure(f"{unit}/s", lambda row: row.rate.median),
@@ -182,7 +182,7 @@ def rate_columns(head: str, unit: str) -> tuple[Column[VariantRow[Any]], ...]:
 
 
 class RankedRow(Timed, Protocol):
-    """The turns of one variant."""
+    """Repetitions of one variant."""
 
     @property
     def variant(self) -> str:
@@ -192,41 +192,41 @@ class RankedRow(Timed, Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Ranking:
-    """How variants that were timed rank, and how certain that is."""
+    """Ranking of timed variants, with a noise check."""
 
     rows: tuple[RankedRow, ...]
-    """At least one; the first is what the others are compared with."""
+    """At least one; the first is the reference."""
     unit: str
-    """Of what they do: `frames`."""
-    trust: NoiseCheck
+    """Unit of the work: `frames`."""
+    noise: NoiseCheck
 
     @classmethod
     def of(cls, record: BenchmarkRecord, rows: tuple[RankedRow, ...], unit: str) -> Self:
-        """Return how the rows of a record rank."""
-        return cls(rows=rows, unit=unit, trust=record.trust(rows))
+        """Return the ranking of the rows of a record."""
+        return cls(rows=rows, unit=unit, noise=record.noise(rows))
 
     @property
     def first(self) -> RankedRow:
-        """What the others are compared with."""
+        """Row of the reference."""
         return self.rows[0]
 
     @property
     def best(self) -> RankedRow:
-        """The highest median."""
+        """Row with the highest median."""
         return fastest(self.rows)
 
     @property
     def alike(self) -> list[str]:
-        """The variants that cannot be told from the best, in their order: see `as_fast`."""
+        """Variants tied with the best, in order: see `as_fast`."""
         return [row.variant for row in as_fast(self.rows)]
 
     @property
     def is_won(self) -> bool:
-        """Whether another than the first is faster beyond doubt."""
-        return not self.trust.doubt and self.first.variant not in self.alike
+        """Whether another variant than the reference is clearly faster."""
+        return not self.noise.doubt and self.first.variant not in self.alike
 
     def times(self, row: RankedRow) -> float:
-        """Return how many times as fast as the first a row is."""
+        """Return the speedup of a row over the reference."""
         return row.rate.median / self.first.rate.median
 
     def rate(self, row: RankedRow) -> str:
@@ -241,20 +241,20 @@ class Ranking:
             won: What is said where another than the first is faster.
             even: What is said where none is.
         """
-        if self.trust.doubt:
+        if self.noise.doubt:
             which = f"which is the fastest; by the median {self.best.variant}"
-            return f"{self.trust.doubt} {doubtful or which}"
+            return f"{self.noise.doubt} {doubtful or which}"
         named = f"Fastest is {' and '.join(self.alike)}: {self.rate(self.best)}"
         return (won if self.is_won else even) or named
 
     def change(self, do: str = "", of: str = "") -> str:
-        """Return what to do: as the best does, nothing, or measure again.
+        """Return the change to make: as the best variant, none, or measure again.
 
         Args:
             do: What makes it go as the best does; by default the best is named.
             of: What the gain is on; by default the first is named.
         """
-        if self.trust.doubt:
+        if self.noise.doubt:
             return AGAIN
         if not self.is_won:
             return f"No gain is known: nothing here is clearly faster than {self.first.variant}."
@@ -262,14 +262,14 @@ class Ranking:
         return f"{do or self.best.variant}: {gain} {of or f'of {self.first.variant}'}."
 
     def advice(self, changes: Mapping[str, Change]) -> Change:
-        """Return the same as a value: a gain of 1 where the first is as fast as any.
+        """Return the change as a value; a gain of 1 if the reference is as fast as any.
 
         Args:
             changes: Variant -> what makes a run do the same; without one, it is named.
         """
         first, best = self.first, self.best
-        if self.trust.doubt:
-            return Change(words=AGAIN.rstrip("."), evidence="turns that cannot be told apart")
+        if self.noise.doubt:
+            return Change(words=AGAIN.rstrip("."), evidence="repetitions that cannot be told apart")
         if not self.is_won:
             evidence = f"{self.rate(first)}, the fastest {self.rate(best)}"
             return Change(words=f"stay with {first.variant}", gain=1.0, evidence=evidence)
@@ -280,48 +280,49 @@ class Ranking:
 
 @dataclass(frozen=True, kw_only=True)
 class VariantBenchmark(Generic[Config, Recorded, Facts]):
-    """Which of several variants is the fastest; `benchmark()` returns it as it is registered."""
+    """Benchmark of variants; `benchmark()` returns its registry value."""
 
     name: str
     summary: str
     config: type[Config]
     record: type[Recorded]
     prepare: Callable[[Config, Context], AbstractContextManager[VariantSet[Recorded]]]
-    """Proves that all variants do the same, and gives them; what it holds open lasts until the
-    last turn."""
+    """Proves that all variants are equal, and yields them; its resources stay open until the last
+    repetition."""
     title: Callable[[Recorded], str]
-    reading: Callable[[Recorded, Rows[Facts]], str] = lambda record, rows: "Medians over the turns."
+    reading: Callable[[Recorded, Rows[Facts]], str] = lambda record, rows: (
+        "Medians over the repetitions."
+    )
     head: str = "variant"
-    """What a variant is: `precision`."""
+    """Kind of variant, as a column header: `precision`."""
     unit: str = "frames"
     facts: Callable[[Recorded], Mapping[str, Facts]] = lambda record: {}
-    """Variant -> what else is known of it, also of those that were not timed, in the order of the
-    rows; empty: nothing is."""
+    """Variant → its facts, also of skipped variants, in row order; empty: no facts."""
     columns: tuple[Column[VariantRow[Facts]], ...] = ()
-    """Of the table; none: `rate_columns`."""
+    """Columns of the table; empty: `rate_columns`."""
     ranks: Callable[[VariantRow[Facts]], bool] = lambda row: True
-    """Whether a variant that was timed can be the answer."""
+    """Whether a timed variant can be the answer."""
     headline: Callable[[Recorded, Rows[Facts], Ranking], str] = lambda *known: known[-1].headline()
     change: Callable[[Recorded, Rows[Facts], Ranking], str] = lambda *known: known[-1].change()
     changes: Callable[[Recorded], Mapping[str, Change]] = lambda record: {}
-    """Variant -> what makes a run do the same."""
+    """Variant → options of a run that do the same."""
     evidence: Callable[[Recorded, Rows[Facts], Ranking], Iterable[str]] = lambda *known: ()
-    """What else is said, a sentence each."""
+    """Further sentences."""
     not_timed: Callable[[Recorded, Rows[Facts]], Finding] | None = None
-    """The answer where no variant was timed; None: there is always one."""
+    """Answer if no variant was timed; None: there is always one."""
     answer: Callable[[Recorded, Rows[Facts]], tuple[Finding, ...]] | None = None
-    """In the place of all of these from `ranks` on."""
-    rates: tuple[str, str] | None = ("Rate by variant", "All variants take turns.")
-    """Title and reading of the chart of rates; None: there is none."""
+    """Findings, in place of all fields from `ranks` on."""
+    rates: tuple[str, str] | None = ("Rate by variant", "All variants are interleaved.")
+    """Title and reading of the rate chart; None: no chart."""
     charts: Callable[[Rows[Facts]], tuple[Chart, ...]] = lambda rows: ()
-    """Further ones."""
-    turns_of: str = "Repetitions of one way"
-    """What the turns are called that should be alike."""
+    """Further charts."""
+    turns_of: str = "Repetitions of one variant"
+    """Name of equal repetitions in noise sentences."""
     announce: Callable[[Config], str] | None = None
     terms: SuiteSpec[Config] = field(default_factory=SuiteSpec)
 
     def benchmark(self) -> Benchmark[Config, Recorded, VariantRow[Facts]]:
-        """Return it as a value of the registry."""
+        """Return the registry value."""
         shared = ("name", "summary", "config", "record", "measure", "title", "rows", "reading")
         return Benchmark(
             **{name: getattr(self, name) for name in (*shared, "announce", "terms")},
@@ -332,38 +333,37 @@ class VariantBenchmark(Generic[Config, Recorded, Facts]):
         )
 
     def measure(self, config: Config, context: Context) -> Recorded:
-        """Prepare the variants, and time them in turns.
+        """Prepare the variants and time them, interleaved.
 
         Raises:
             HeadraceError: as `prepare` does.
         """
-        made = context.provenance(config)
-        with self.prepare(config, context) as ready:
-            turns = time_variants(ready, repeats=config.repeats, context=context)
-            return ready.record(provenance=made, turns=turns)
+        provenance = context.provenance(config)
+        with self.prepare(config, context) as variant_set:
+            repetitions = time_variants(variant_set, repeats=config.repeats, context=context)
+            return variant_set.record(provenance=provenance, turns=repetitions)
 
     def rows(self, record: Recorded) -> Rows[Facts]:
-        """Return a row for each variant, in their order."""
-        turns = grouped(record.turns, lambda turn: turn.way)
+        """Return one row per variant, in order."""
+        repetitions = grouped(record.turns, lambda repetition: repetition.way)
         facts: Any = self.facts(record)
         return tuple(
-            VariantRow(variant=each, turns=turns.get(each, ()), facts=facts.get(each))
-            for each in facts or turns
+            VariantRow(
+                variant=variant, repetitions=repetitions.get(variant, ()), facts=facts.get(variant)
+            )
+            for variant in facts or repetitions
         )
 
     def findings(self, record: Recorded, rows: Rows[Facts]) -> tuple[Finding, ...]:
-        """Return which variant is the fastest, and what it gains on the first."""
-        timed = tuple(row for row in rows if row.turns and self.ranks(row))
+        """Return the fastest variant and its gain over the reference."""
+        timed = tuple(row for row in rows if row.repetitions and self.ranks(row))
         if not timed and self.not_timed is not None:
             return (self.not_timed(record, rows),)
         ranking = Ranking.of(record, timed, self.unit)
-        said = (
-            *self.evidence(record, rows, ranking),
-            *ranking.trust.sentences(self.turns_of),
-        )
+        sentences = (*self.evidence(record, rows, ranking), *ranking.noise.sentences(self.turns_of))
         finding = Finding(
             headline=self.headline(record, rows, ranking),
-            evidence=said,
+            evidence=sentences,
             change=self.change(record, rows, ranking),
             advice=ranking.advice(self.changes(record)),
         )
@@ -373,7 +373,7 @@ class VariantBenchmark(Generic[Config, Recorded, Facts]):
         """Return the charts, that of the rates first."""
         if self.rates is None:
             return self.charts(rows)
-        (title, reading), timed = self.rates, [row for row in rows if row.turns]
+        (title, reading), timed = self.rates, [row for row in rows if row.repetitions]
         rates = bars(
             [row.variant for row in timed],
             {self.unit: [row.rate for row in timed]},

@@ -1,4 +1,4 @@
-"""How many workers a stock DataLoader needs: an epoch of clips, timed for each number of them."""
+"""DataLoader workers benchmark: an epoch of clips for each num_workers."""
 
 import math
 from collections.abc import Sequence
@@ -28,12 +28,12 @@ from headrace.runtime.affinity import available_cores
 from headrace.sampling.clip_shape import Boundary
 
 _BATCHES_PER_WORKER: Final = 4
-"""An epoch in which each worker has fewer tells how long they take to start."""
+"""Min batches per worker in an epoch; with fewer, startup dominates."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkersConfig(BenchmarkConfig):
-    """What is measured."""
+    """Options of `bench workers`."""
 
     workers: Annotated[
         tuple[int, ...], Option("Values of num_workers; 0 is the process itself.", least=0)
@@ -59,38 +59,38 @@ class WorkersConfig(BenchmarkConfig):
 
 
 class Epoch(EpochRepetition):
-    """One epoch, from asking for the first batch until the last was there."""
+    """One epoch, from the request of the first batch until the arrival of the last."""
 
     workers: NonNegativeInt
 
 
 class WorkersRecord(BenchmarkRecord):
-    """What was measured."""
+    """Epochs with each number of workers."""
 
     videos: PositiveInt
     clips: PositiveInt
-    """In an epoch; so are the frames."""
+    """Clips of an epoch; `frames` too."""
     frames: PositiveInt
     epochs: tuple[Epoch, ...]
 
 
 WorkersRow = CountedRow[Epoch]
-"""The epochs with one number of workers."""
+"""Epochs with one number of workers."""
 
 
 def measure_workers(config: WorkersConfig, context: Context) -> WorkersRecord:
-    """Time epochs of the same clips; one goes before them uncounted, in this process."""
+    """Time epochs of the same clips, after an uncounted one in this process."""
     from headrace.loaders.datasets import VideoDataset
     from headrace.measuring.loader_adapters import time_epoch
 
     def take(workers: int) -> Epoch:
-        turn = time_epoch(
+        repetition = time_epoch(
             clips, batch_size=config.batch_size, workers=workers, frames=frames, clock=context.clock
         )
         clips.close()
-        return Epoch(workers=workers, **turn.model_dump())
+        return Epoch(workers=workers, **repetition.model_dump())
 
-    made = context.provenance(config, clips_per_video=config.times)
+    provenance = context.provenance(config, clips_per_video=config.times)
     with VideoDataset(
         config.videos * config.times,
         config.clip_len,
@@ -110,11 +110,13 @@ def measure_workers(config: WorkersConfig, context: Context) -> WorkersRecord:
             on_progress=context.on_progress,
         )
     videos, length = len(config.videos), len(clips)
-    return WorkersRecord(provenance=made, videos=videos, clips=length, frames=frames, epochs=epochs)
+    return WorkersRecord(
+        provenance=provenance, videos=videos, clips=length, frames=frames, epochs=epochs
+    )
 
 
 def rows_of(record: WorkersRecord) -> tuple[WorkersRow, ...]:
-    """Return a row for each number of workers, ascending."""
+    """Return one row per number of workers, ascending."""
     return WorkersRow.by(lambda epoch: epoch.workers, record.epochs)
 
 
@@ -132,22 +134,22 @@ def _saturation(rows: Sequence[WorkersRow]) -> Saturation[WorkersRow]:
 
 
 def _answer(record: WorkersRecord, rows: tuple[WorkersRow, ...]) -> tuple[Finding, ...]:
-    found, trust = _saturation(rows), record.trust(rows)
+    saturation, noise = _saturation(rows), record.noise(rows)
     alone = "0 workers are no candidate: they decode while nobody trains, not beside it."
     evidence = [
-        *found.rule("the fewest workers"),
-        *([alone] if found.point.first.workers and not rows[0].first.workers else []),
-        f"{found.label(found.point)}: processors busy {percent(found.point.cores)} of "
-        f"one core, {counted(record.cores, 'core')} usable.",
-        *trust.sentences("Epochs with the same number of workers"),
+        *saturation.rule("the fewest workers"),
+        *([alone] if saturation.point.first.workers and not rows[0].first.workers else []),
+        f"{saturation.label(saturation.point)}: processors busy {percent(saturation.point.cores)} "
+        f"of one core, {counted(record.cores, 'core')} usable.",
+        *noise.sentences("Epochs with the same number of workers"),
     ]
-    return (found.finding(trust, evidence),)
+    return (saturation.finding(noise, evidence),)
 
 
 def _among_all(videos: tuple[str, ...]) -> WorkersConfig:
-    """Up to twice as many workers as cores, where it has long saturated."""
-    most = 2 * len(available_cores())
-    workers = tuple(each for each in (0, 1, 2, 4, 8, 16) if each <= most)
+    """Return the suite's configuration: up to twice as many workers as cores."""
+    max_workers = 2 * len(available_cores())
+    workers = tuple(count for count in (0, 1, 2, 4, 8, 16) if count <= max_workers)
     return WorkersConfig(videos=videos, workers=workers, batch_size=2, boundary="wrap", repeats=2)
 
 

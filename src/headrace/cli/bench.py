@@ -27,7 +27,9 @@ class _Benchmarks(CommandList):
 
         if not self.commands:
             self.commands["all"] = command_of_all()
-            self.commands.update({each.name: command_of(each) for each in BENCHMARKS})
+            self.commands.update(
+                {benchmark.name: command_of(benchmark) for benchmark in BENCHMARKS}
+            )
         return list(self.commands)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:

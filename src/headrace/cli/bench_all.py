@@ -73,7 +73,7 @@ def run_suite(suite: "Suite", *, as_json: bool) -> None:
                 on_begin=screen.begin, on_progress=screen.progress, on_end=screen.end
             )
             record, is_interrupted = suite.hold(observer)
-        is_empty = all(each.outcome != "measured" for each in record.chapters)
+        is_empty = all(result.outcome != "measured" for result in record.chapters)
         if not (is_interrupted and is_empty):
             _conclude(suite, record, as_json=as_json)
         if is_interrupted:
@@ -81,7 +81,7 @@ def run_suite(suite: "Suite", *, as_json: bool) -> None:
             said = "before anything was measured" if is_empty else kept
             print(f"headrace: interrupted; {said}", file=sys.stderr)
             raise typer.Exit(ending.exit_code)
-    failed = [each for each in record.chapters if each.outcome == "failed"]
+    failed = [result for result in record.chapters if result.outcome == "failed"]
     for result in failed:
         print(printable(f"headrace: {result.experiment} failed: {result.why}"), file=sys.stderr)
         for line in result.last_lines:
@@ -102,7 +102,7 @@ def _names(flag: str, text: str) -> tuple[str, ...]:
 def _announcement(suite: "Suite") -> str:
     from headrace.profiling.number_format import counted
 
-    due, taken = len(suite.due), sum(each.result.is_taken for each in suite.planned)
+    due, taken = len(suite.due), sum(planned.result.is_taken for planned in suite.planned)
     already = f"; {taken} measured before" if taken else ""
     long = f", about {_about(suite.seconds)}" if due else ""
     return f"To be measured: {counted(due, 'benchmark')}{long}{already}. Folder: {suite.folder}"
@@ -119,18 +119,18 @@ def _list(suite: "Suite", *, as_json: bool) -> None:
     if as_json:
         planned = [
             {
-                **each.result.model_dump(mode="json", exclude={"outcome", "seconds", "created"}),
-                "is_due": each.is_due,
-                "why": None if each.is_due else each.result.why,
-                "about_seconds": each.benchmark.terms.seconds if each.is_due else None,
+                **planned.result.model_dump(mode="json", exclude={"outcome", "seconds", "created"}),
+                "is_due": planned.is_due,
+                "why": None if planned.is_due else planned.result.why,
+                "about_seconds": planned.benchmark.terms.seconds if planned.is_due else None,
             }
-            for each in suite.planned
+            for planned in suite.planned
         ]
         print(json_format.dumps({"folder": str(suite.folder), "experiments": planned}))
         return
     print(_announcement(suite))
-    in_order = (*suite.due, *(each for each in suite.planned if not each.is_due))
-    print("\n".join(map(printable, listed([_listed(each) for each in in_order]))))
+    in_order = (*suite.due, *(planned for planned in suite.planned if not planned.is_due))
+    print("\n".join(map(printable, listed([_listed(planned) for planned in in_order]))))
 
 
 def _listed(planned: "Planned") -> tuple[str, str, str]:
@@ -153,7 +153,7 @@ def _conclude(suite: "Suite", record: "SuiteRecord", *, as_json: bool) -> None:
     from headrace.bench.suite.suite_record import SUITE
 
     folder = suite.folder
-    ranking = rank([each.benchmark for each in suite.planned], record, folder)
+    ranking = rank([planned.benchmark for planned in suite.planned], record, folder)
     files = {"report": folder / PAGE, "record": folder / SUITE}
     print(suite_json(ranking, folder, files) if as_json else render_suite_text(ranking))
     # Last, so that a full disk does not cost what was found.

@@ -37,10 +37,10 @@ def _plan(
         from headrace.planner.planner import plan as make_plan
 
     with progress(is_quiet=json) as on_progress:
-        made = make_plan(sources, config, on_progress=on_progress)
-    named = [str(each) for each in videos]
+        plan = make_plan(sources, config, on_progress=on_progress)
+    named = [str(video) for video in videos]
     print(
-        json_format.dumps(plan_facts(made, named), indent=1) if json else render_plan(made, named)
+        json_format.dumps(plan_facts(plan, named), indent=1) if json else render_plan(plan, named)
     )
 
 
@@ -64,5 +64,5 @@ plan = with_parameters(
         keyword("rate", Annotated[str | None, shown_option(RATE_OPTION)], None),
         option("json", bool, False, "Print JSON.", "--json"),
     ],
-    "Compare ways to draw random frames: speed, memory, bias and noise; recommend one.",
+    "Compare variants to draw random frames: speed, memory, bias and noise; recommend one.",
 )

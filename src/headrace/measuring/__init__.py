@@ -1,1 +1,1 @@
-"""Measuring in interleaved turns: how long, how much, and how far the figures can be trusted."""
+"""Interleaved measurement: time, decode counts, noise checks."""

@@ -1,4 +1,4 @@
-"""Costs: what decoding took for each frame that was delivered in a turn."""
+"""Decode counts per delivered frame."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from headrace.report.benchmark_page import Column
 
 
 class CountedRepetition(Repetition):
-    """A turn that delivered frames; counts are those of all processes."""
+    """Repetition that delivered frames; counts are those of all processes."""
 
     frames: PositiveInt
-    """Delivered while it was measured."""
+    """Frames delivered while measured."""
     decoded: NonNegativeInt
     seeks: NonNegativeInt
     opens: NonNegativeInt
     bytes_read: NonNegativeInt
-    """Bytes in the packets that were read; 0 if they are not counted."""
+    """Bytes of the packets read; 0: not counted."""
 
     @property
     def rate(self) -> float:
@@ -30,12 +30,12 @@ class CountedRepetition(Repetition):
 
 
 class EpochRepetition(CountedRepetition):
-    """An epoch of a DataLoader, from asking for the first batch until the last was there."""
+    """Epoch of a DataLoader, from the request of the first batch until the arrival of the last."""
 
     first_batch_seconds: NonNegativeFloat
-    """Until the first batch: workers start, and decode it."""
+    """Time until the first batch, worker startup included."""
     memory_bytes: NonNegativeInt
-    """Of all processes when the last batch was there; what they share is counted once."""
+    """Memory of all processes at the last batch; shared memory is counted once."""
 
 
 Counting = TypeVar("Counting", bound=CountedRepetition)
@@ -43,16 +43,16 @@ Counting = TypeVar("Counting", bound=CountedRepetition)
 
 @dataclass(frozen=True, kw_only=True)
 class CountedRow(RepetitionRow[Counting]):
-    """The turns of one contender, and what a frame that was delivered cost."""
+    """Repetitions of one variant, and costs per delivered frame."""
 
     @property
     def decoded(self) -> float:
-        """Near 1 is as cheap as reading in order, below 1 frames are used again."""
+        """Near 1 is as cheap as reading in order; below 1, frames are reused."""
         return self.per_frame("decoded")
 
     def per_frame(self, count: str) -> float:
-        """Return a count of the turns per frame, the median."""
-        return self.median(lambda turn: getattr(turn, count) / turn.frames)
+        """Return the median of a count per frame."""
+        return self.median(lambda repetition: getattr(repetition, count) / repetition.frames)
 
 
 def _read(row: CountedRow[Any]) -> str:
@@ -74,7 +74,7 @@ READING: Final = (
 
 
 def rate_columns(unit: str) -> tuple[Column[Timed], ...]:
-    """Return the columns of the rate: its median under `unit`, its least and its most."""
+    """Return the columns of the rate: median under `unit`, slowest and fastest repetition."""
     return (
         Column(unit, lambda row: decimal(row.rate.median)),
         Column("slowest", lambda row: decimal(row.rate.lowest)),
@@ -85,14 +85,14 @@ def rate_columns(unit: str) -> tuple[Column[Timed], ...]:
 def median_column(
     head: str, figure: Callable[[Any], float], shown: Callable[[float], str] = decimal
 ) -> Column[RepetitionRow[Any]]:
-    """Return the column of a figure of turns: its median, as `shown` writes it."""
+    """Return the column of the median of a figure, formatted by `shown`."""
     return Column(head, lambda row: shown(row.median(figure)))
 
 
-def count_fields(turn: Repetition, frames: int, spent: DecodeCounters) -> dict[str, Any]:
-    """Return the fields of a `CountedRepetition`, for one that has more of them."""
+def count_fields(repetition: Repetition, frames: int, spent: DecodeCounters) -> dict[str, Any]:
+    """Return the fields of a `CountedRepetition`, for its subclasses."""
     return {
-        **turn.model_dump(),
+        **repetition.model_dump(),
         "frames": frames,
         "decoded": spent.frames_decoded,
         "seeks": spent.seeks,

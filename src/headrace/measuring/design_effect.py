@@ -1,4 +1,4 @@
-"""The design effect of delivered batches: how often frames of one GOP met in them."""
+"""Design effect of delivered batches, from frames of one GOP that meet in them."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,14 +10,14 @@ from headrace.sampling.rho_estimate import measured_mate_lags
 from headrace.sampling.sampler import Sampler
 
 _BATCHES_FOR_A_LAG = 2
-"""Batches needed for each step up to which mates are counted; with fewer it would be noise."""
+"""Batches needed per lag at which mates are counted; fewer give noise."""
 
 
 class DesignEffectMeter:
-    """Counts frames of one GOP in batches and between them; keeps 8 bytes for each frame."""
+    """Counter of frames of one GOP within and between batches; 8 bytes per frame."""
 
     def __init__(self, population: Population, sampler: Sampler, batch_size: int) -> None:
-        """Count nothing yet; `sampler` tells between how many batches bursts are dealt out."""
+        """Start empty; a `sampler` of bursts gives the number of lags."""
         self._population = population
         self._batch_size = batch_size
         self._lags = LAGS
@@ -27,22 +27,23 @@ class DesignEffectMeter:
         self._gops: list[NDArray[np.int64]] = []
 
     def count(self, frame_ids: NDArray[np.int64]) -> None:
-        """Take a batch into account, int64 [N]; one that is smaller than the others is left out."""
+        """Count a batch, int64 [N]; smaller batches are ignored."""
         if len(frame_ids) == self._batch_size:
             self._gops.append(self._population.gop_of(frame_ids))
 
     def design_effect(self, rho: float) -> float | None:
-        """Return deff by the mates that met in one batch; None where that cannot be told."""
+        """Return the design effect of a batch; None: unknown."""
         lags = self._seen(1)
         return None if lags is None else design_effect(rho, lags)
 
     def inflation(self, rho: float) -> float | None:
-        """Return D by the mates in as many batches as a burst lasts, or 8; None as above."""
+        """Return the statistical inefficiency over as many batches as a burst lasts, or 8; None:
+        unknown."""
         lags = self._seen(self._lags)
         return None if lags is None else long_run_inflation(rho, lags)
 
     def _seen(self, lags: int) -> NDArray[np.float64] | None:
-        """Return p with so many lags; None after too few batches, or where all is one GOP."""
+        """Return p at `lags` lags; None after too few batches, or with one GOP only."""
         population = self._population
         if population.num_gops == 1 or len(self._gops) < _BATCHES_FOR_A_LAG * (lags - 1) + 1:
             return None

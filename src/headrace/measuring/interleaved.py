@@ -1,4 +1,4 @@
-"""Contend: ways to do one thing, timed in turns, and how far their figures can be trusted."""
+"""Interleaved repetitions of variants, and noise checks of their figures."""
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -14,19 +14,19 @@ from headrace.profiling.resource_usage import cpu_seconds, machine_cpu_seconds
 from headrace.runtime.clock import Clock
 
 ALIKE: Final = 0.95
-"""From this share of the best on, a row is as good as the best."""
+"""Share of the best rate from which a row ties with the best."""
 UNSTEADY: Final = 0.25
-"""From this spread between turns of one kind on, no verdict rests on them."""
+"""Spread between repetitions above which there is no verdict."""
 DISTURBED: Final = 0.1
-"""From this share of the usable cores on that other programs take, times cannot be compared."""
+"""Share of usable cores taken by other programs above which times cannot be compared."""
 SAME_AGAIN: Final = "The same again with nothing else running"
-"""How the change begins where no verdict rests on what was measured."""
+"""Start of the change where there is no verdict."""
 AGAIN: Final = f"{SAME_AGAIN}, or with more --repeats."
 
 OnProgress = Callable[[str, int, int], None]
-"""Called with what begins, how much is done, and of how much (0: unknown)."""
+"""Called with what starts, steps done, and total steps (0: unknown)."""
 OnWord = Callable[[str], None]
-"""Called with a sentence for the user who waits."""
+"""Called with a sentence for the user."""
 
 
 def unseen(what: str, done: int, of: int) -> None:
@@ -43,19 +43,18 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Repetition(Record):
-    """What one turn took; what else it came to, each benchmark adds."""
+    """Time of one repetition; benchmarks add their figures."""
 
     seconds: PositiveFloat
     """Wall time."""
     cpu_seconds: NonNegativeFloat
-    """Processor time of all processes of this run."""
+    """Processor time of this program's processes."""
     others_cpu_seconds: NonNegativeFloat | None = None
-    """Processor time that anything else took meanwhile on the same cores; None in records made
-    before it was kept."""
+    """Processor time of other programs on the same cores; None in old records."""
 
     @property
     def rate(self) -> float:
-        """What was achieved in a second: turns, until a benchmark says what it counts."""
+        """Work per second: repetitions, unless a benchmark overrides it."""
         return 1 / self.seconds
 
     @property
@@ -65,10 +64,10 @@ class Repetition(Record):
 
 
 class Stopwatch:
-    """Wall and processor time since it was made."""
+    """Wall and processor time since its creation."""
 
     def __init__(self, clock: Clock) -> None:
-        """Start; takes some milliseconds first, to read the processor time."""
+        """Start; takes some milliseconds to read the processor time."""
         self._clock = clock
         self._own, self._all = cpu_seconds(), machine_cpu_seconds()
         self._started_ns = clock.now_ns()
@@ -78,8 +77,8 @@ class Stopwatch:
         """Wall time so far."""
         return (self._clock.now_ns() - self._started_ns) / 1e9
 
-    def turn(self, seconds: float) -> Repetition:
-        """Return what was taken so far; `seconds` is the wall time when the work was done."""
+    def stop(self, seconds: float) -> Repetition:
+        """Return the times so far; `seconds` is the wall time when the work was done."""
         own, everything = cpu_seconds() - self._own, machine_cpu_seconds() - self._all
         return Repetition(
             seconds=seconds, cpu_seconds=own, others_cpu_seconds=max(0.0, everything - own)
@@ -95,29 +94,29 @@ def interleave(
     warm_up: Contender | None = None,
     on_progress: OnProgress = unseen,
 ) -> tuple[Taken, ...]:
-    """Let all contenders take a turn, then all of them again, so that none has all the luck.
+    """Run one repetition of each contender, then another round, `repeats` rounds in all.
 
     Args:
         contenders: What is compared.
-        take: Runs one turn of one of them and returns what it took.
+        take: Runs one repetition of one of them and returns what it took.
         repeats: Repetitions of each.
         label: What progress calls it.
         warm_up: This one goes first without being counted: it brings files into memory, and what
-            cannot be measured comes to light in it. None where every turn warms up by itself.
-        on_progress: Called before each turn.
+            cannot be measured comes to light in it. None where every repetition warms up by itself.
+        on_progress: Called before each repetition.
     """
     uncounted = [] if warm_up is None else [warm_up]
-    turns = [*uncounted, *list(contenders) * repeats]
+    repetitions = [*uncounted, *list(contenders) * repeats]
     taken = []
-    for number, each in enumerate(turns):
-        on_progress(label(each), number, len(turns))
-        taken.append(take(each))
+    for number, contender in enumerate(repetitions):
+        on_progress(label(contender), number, len(repetitions))
+        taken.append(take(contender))
     return tuple(taken[len(uncounted) :])
 
 
 @dataclass(frozen=True, kw_only=True)
 class MedianRange:
-    """The same measured several times."""
+    """Median, min and max of repeated measurements."""
 
     median: float
     lowest: float
@@ -125,31 +124,33 @@ class MedianRange:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Self:
-        """Return the spread of at least one value."""
+        """Return the range of at least one value."""
         return cls(median=median(values), lowest=min(values), highest=max(values))
 
     @property
     def share(self) -> float:
-        """(Highest - lowest) ÷ median. Above 0.05, medians that differ by less are alike."""
+        """(max - min) ÷ median. Above 0.05, medians that differ by less are ties."""
         return (self.highest - self.lowest) / self.median
 
 
-def grouped(turns: Sequence[Taken], key: Callable[[Taken], Key]) -> dict[Key, list[Taken]]:
-    """Return the turns of each contender, in the order they first came."""
+def grouped(repetitions: Sequence[Taken], key: Callable[[Taken], Key]) -> dict[Key, list[Taken]]:
+    """Group repetitions by key, in order of first occurrence."""
     groups: dict[Key, list[Taken]] = {}
-    for turn in turns:
-        groups.setdefault(key(turn), []).append(turn)
+    for repetition in repetitions:
+        groups.setdefault(key(repetition), []).append(repetition)
     return groups
 
 
-def cores_of_others(turns: Sequence[Repetition]) -> float | None:
-    """Cores that other programs kept busy meanwhile, the median turn; None if that is unknown."""
-    known = [t.others_cpu_seconds / t.seconds for t in turns if t.others_cpu_seconds is not None]
+def cores_of_others(repetitions: Sequence[Repetition]) -> float | None:
+    """Return the median cores kept busy by other programs; None: unknown."""
+    known = [
+        t.others_cpu_seconds / t.seconds for t in repetitions if t.others_cpu_seconds is not None
+    ]
     return median(known) if known else None
 
 
 def disturbance(others: float, cores: int) -> list[str]:
-    """Say that other programs kept so many of the usable cores busy; nothing of up to a tenth."""
+    """Return a sentence on cores kept busy by other programs; empty up to a tenth."""
     if others <= DISTURBED * cores:
         return []
     return [
@@ -163,68 +164,68 @@ Timing = TypeVar("Timing", bound=Repetition)
 
 @dataclass(frozen=True, kw_only=True)
 class RepetitionRow(Generic[Timing]):
-    """The turns of one contender, at least one, and medians over them."""
+    """Repetitions of one contender, at least one, and their medians."""
 
-    turns: Sequence[Timing]
+    repetitions: Sequence[Timing]
 
     @classmethod
-    def by(cls, key: Callable[[Timing], Any], turns: Sequence[Timing]) -> tuple[Self, ...]:
-        """Return a row for each key that turns have, ascending."""
-        return tuple(cls(turns=own) for _, own in sorted(grouped(turns, key).items()))
+    def by(cls, key: Callable[[Timing], Any], repetitions: Sequence[Timing]) -> tuple[Self, ...]:
+        """Return one row per key, ascending."""
+        return tuple(cls(repetitions=own) for _, own in sorted(grouped(repetitions, key).items()))
 
     @property
     def first(self) -> Timing:
-        """The first turn, which tells what all of them have in common."""
-        return self.turns[0]
+        """First repetition, with the settings common to all."""
+        return self.repetitions[0]
 
     @cached_property
     def rate(self) -> MedianRange:
-        """What each turn achieved in a second."""
-        return MedianRange.of([turn.rate for turn in self.turns])
+        """Work per second."""
+        return MedianRange.of([repetition.rate for repetition in self.repetitions])
 
     @property
     def cores(self) -> float:
         """Processor time ÷ wall time: 1 is one core busy throughout."""
-        return self.median(lambda turn: turn.cores)
+        return self.median(lambda repetition: repetition.cores)
 
     @property
     def others(self) -> float | None:
-        """Cores that other programs kept busy meanwhile; None if that is unknown."""
-        return cores_of_others(self.turns)
+        """Cores kept busy by other programs; None: unknown."""
+        return cores_of_others(self.repetitions)
 
     def median(self, figure: Callable[[Timing], float]) -> float:
-        """Return the median over the turns of what `figure` gives for a turn."""
-        return median(figure(turn) for turn in self.turns)
+        """Return the median of a figure over the repetitions."""
+        return median(figure(repetition) for repetition in self.repetitions)
 
 
 class Timed(Protocol):
-    """A row of what contended."""
+    """Row of a comparison."""
 
     @property
     def rate(self) -> MedianRange:
-        """What each turn achieved in a second."""
+        """Work per second."""
         ...
 
     @property
     def others(self) -> float | None:
-        """Cores that other programs kept busy meanwhile; None if that is unknown."""
+        """Cores kept busy by other programs; None: unknown."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseCheck:
-    """How far the figures of some rows can be trusted."""
+    """Noise check: spread between repetitions, and load of other programs."""
 
     spread: float
-    """The largest share of a row."""
+    """Largest spread of a row."""
     others: float
-    """The most cores that other programs kept busy."""
+    """Max cores kept busy by other programs."""
     cores: int
-    """Those this process may use."""
+    """Usable cores of this process."""
 
     @classmethod
     def of(cls, rows: Sequence[Timed], cores: int) -> Self:
-        """Return how far these rows can be trusted, at least one."""
+        """Return the noise check of rows, at least one."""
         return cls(
             spread=max(row.rate.share for row in rows),
             others=max(row.others or 0.0 for row in rows),
@@ -233,28 +234,28 @@ class NoiseCheck:
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether other programs took so much that times cannot be compared."""
+        """Whether other programs took too much to compare times."""
         return bool(disturbance(self.others, self.cores))
 
     @property
     def is_unsteady(self) -> bool:
-        """Whether turns of one kind differ so much that no verdict rests on them."""
+        """Whether repetitions differ too much for a verdict."""
         return self.spread > UNSTEADY
 
     @property
     def doubt(self) -> str:
-        """Why there is no verdict, as the beginning of a sentence; empty where there is one."""
+        """Reason there is no verdict, as the start of a sentence; empty: there is one."""
         if self.is_disturbed:
             return "Other programs ran meanwhile, so it is uncertain"
         return "Too unsteady to say" if self.is_unsteady else ""
 
-    def sentences(self, turns: str) -> list[str]:
-        """Say what speaks against the figures; `turns` names turns of one kind."""
+    def sentences(self, repetitions: str) -> list[str]:
+        """Return sentences on noise; `repetitions` names repetitions of one kind."""
         said = disturbance(self.others, self.cores)
         if self.spread > 1 - ALIKE:
             said.append(
-                f"{turns} differ by up to {percent(self.spread)}: rows closer than that cannot be "
-                "told apart."
+                f"{repetitions} differ by up to {percent(self.spread)}: rows closer than that "
+                "cannot be told apart."
             )
         return said
 
@@ -263,14 +264,14 @@ Ranked = TypeVar("Ranked", bound=Timed)
 
 
 def fastest(rows: Sequence[Ranked]) -> Ranked:
-    """Return the row of the highest median rate, the first of equals."""
+    """Return the row with the highest median rate, the first of equals."""
     return max(rows, key=lambda row: row.rate.median)
 
 
 def as_fast(rows: Sequence[Ranked]) -> list[Ranked]:
-    """Return the fastest row and those that cannot be told from it, in their order.
+    """Return the rows tied with the fastest, in order.
 
-    These are within 5 % of it, or as close as the turns of one row differ.
+    Ties are within 5 % of it, or within the spread of one row.
     """
     alike = min(ALIKE, 1 - max(row.rate.share for row in rows))
     return [row for row in rows if row.rate.median >= alike * fastest(rows).rate.median]

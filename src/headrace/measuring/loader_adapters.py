@@ -1,4 +1,4 @@
-"""Deliveries: what a FrameLoader and a stock DataLoader deliver, and what it cost."""
+"""Loader adapters: deliveries and decode counts of a FrameLoader and of a stock DataLoader."""
 
 import re
 import warnings
@@ -25,27 +25,27 @@ from headrace.profiling.resource_usage import memory_bytes
 from headrace.runtime.clock import Clock
 
 _PREFETCHED: Final = 2
-"""Batches that each worker of a DataLoader makes ahead, by default."""
+"""Default prefetch_factor of a DataLoader."""
 
 Counting = SeekPerFrame | FrameDataset | VideoDataset | CameraStreamDataset
-"""A map-style dataset that knows what it decoded in this process."""
+"""Map-style dataset with decode counters of its process."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CountedBatch:
-    """What `collate_counted` makes of items."""
+    """Batch with decode counters."""
 
     collated: Any
-    """The batch as a DataLoader gives it by itself."""
+    """Batch of `default_collate`."""
     items: int
     worker: int
-    """Its number; 0 too where there are none."""
+    """Worker id; 0 without workers."""
     counters: DecodeCounters
-    """What that worker has decoded so far."""
+    """Decode counters of that worker so far."""
 
 
 def collate_counted(dataset: Counting, items: list[Any]) -> CountedBatch:
-    """Collate as a DataLoader does by itself; add what this worker has decoded so far."""
+    """Collate by default, and add the decode counters of this worker."""
     worker = get_worker_info()
     return CountedBatch(
         collated=default_collate(items),
@@ -63,7 +63,7 @@ def counting_loader(
     sampler: EpochSampler | None = None,
     is_persistent: bool = False,
 ) -> DataLoader[Any]:
-    """Return a stock DataLoader whose workers tell with each batch what they have decoded."""
+    """Return a stock DataLoader that sends its workers' decode counters with each batch."""
     with more_workers_than_cores():
         return DataLoader(
             dataset,
@@ -84,7 +84,7 @@ def start_epoch(loader: DataLoader[Any]) -> Iterator[CountedBatch]:
 def end_workers(batches: Iterator[Any]) -> None:
     """End the workers of an epoch and wait for them.
 
-    They would end with the last reference as well; but Ctrl-C is lost on a destructor.
+    The last reference would end them too, but a destructor loses Ctrl-C.
     """
     end = getattr(batches, "_shutdown_workers", None)  # torch 2.15; none in this process alone
     if end is not None:
@@ -94,7 +94,7 @@ def end_workers(batches: Iterator[Any]) -> None:
 def time_epoch(
     dataset: Counting, *, batch_size: int, workers: int, frames: int, clock: Clock
 ) -> EpochRepetition:
-    """Time one epoch of a stock DataLoader over `dataset`, starting its workers included.
+    """Time one epoch of a stock DataLoader over `dataset`, worker startup included.
 
     Args:
         dataset: What is delivered, in order.
@@ -116,21 +116,21 @@ def time_epoch(
     end_workers(batches)  # and wait for them, so that their time counts
     spent = sum(told.values(), DecodeCounters()) - earlier
     return EpochRepetition(
-        **count_fields(watch.turn(took), frames, spent),
+        **count_fields(watch.stop(took), frames, spent),
         first_batch_seconds=first,
         memory_bytes=memory,
     )
 
 
 class LoaderDelivery:
-    """What a `FrameLoader` delivers, once."""
+    """Delivery of a `FrameLoader`, for one use."""
 
     at_a_time = 1
 
     def __init__(
         self, loader: FrameLoader, on_batch: Callable[[Batch], None] = lambda batch: None
     ) -> None:
-        """Start nothing yet; `on_batch` sees every batch, those of the warm-up included."""
+        """Start nothing yet; `on_batch` gets every batch, also of the warm-up."""
         self.warm_up = loader.lookahead
         self._loader = loader
         self._on_batch = on_batch
@@ -145,7 +145,7 @@ class LoaderDelivery:
 
     @property
     def counters(self) -> DecodeCounters:
-        """What was decoded so far, also ahead."""
+        """Decode counters so far, frames decoded ahead included."""
         found = self._loader.statistics
         return DecodeCounters(
             frames_decoded=found.frames_decoded,
@@ -156,12 +156,12 @@ class LoaderDelivery:
 
     @property
     def held_bytes(self) -> int:
-        """The most that waited so far."""
+        """Max bytes buffered so far."""
         return self._loader.statistics.most_held_bytes
 
 
 class DataLoaderDelivery:
-    """What a stock `DataLoader` delivers. Workers tell with each batch what they have decoded."""
+    """Delivery of a stock `DataLoader` with decode counters."""
 
     warm_up = 0
 
@@ -185,7 +185,7 @@ class DataLoaderDelivery:
 
     @property
     def counters(self) -> DecodeCounters:
-        """What the batches that were delivered cost."""
+        """Decode counters of the delivered batches."""
         return sum(self._told.values(), DecodeCounters())
 
     def batches(self) -> Generator[int, None, None]:
@@ -208,7 +208,7 @@ class DataLoaderDelivery:
 
 
 def failing_in_words(loader: DataLoader[Any]) -> Generator[Any, None, None]:
-    """Yield what `loader` does, from starting its workers on; closing it ends them.
+    """Yield the batches of `loader`, worker startup included; closing ends the workers.
 
     Raises:
         StageError: a worker failed; in its own words, without its traceback.
@@ -227,7 +227,7 @@ def failing_in_words(loader: DataLoader[Any]) -> Generator[Any, None, None]:
 
 @contextmanager
 def more_workers_than_cores() -> Iterator[None]:
-    """Do not warn of them: they are what is asked about."""
+    """Silence the warning about more workers than cores."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)
         yield

@@ -1,4 +1,4 @@
-"""The baseline of random frames: for each one a file is opened, sought in, and decoded."""
+"""Baseline of random frames: open the file, seek and decode for each frame."""
 
 import numpy as np
 import torch
@@ -13,22 +13,21 @@ from headrace.video.stream_index import StreamIndex
 
 
 class SeekPerFrame(Dataset[torch.Tensor]):
-    """Every frame of all videos, as one writes it first: `dataset[n]` seeks, then decodes up to n.
+    """Naive dataset of all frames: `dataset[n]` opens, seeks, and decodes up to frame n.
 
-    Nothing is kept from one frame to the next. In one point it is better off than what one writes
-    first: headrace's index tells it how many frames there are, and the pts of each, so that it hits
-    the right one at any frame rate. FFmpeg's own threads are left as PyAV sets them.
+    Nothing is kept between frames. It uses headrace's index for frame counts and pts, so that it
+    finds the right frame at any frame rate. FFmpeg's threads are those of PyAV by default.
     """
 
     def __init__(self, videos: VideoSet, size: tuple[int, int]) -> None:
         """Open nothing yet; `size` is (height, width) of the frames."""
         self.counters = DecodeCounters()
-        """What decoding cost so far in this process."""
+        """Decode counters of this process so far."""
         self._videos = videos
         self._size = size
 
     def __len__(self) -> int:
-        """How many frames all videos have."""
+        """Return the number of frames of all videos."""
         return self._videos.population.num_frames
 
     def __getitem__(self, frame: int) -> torch.Tensor:
@@ -38,7 +37,7 @@ class SeekPerFrame(Dataset[torch.Tensor]):
             OpenError: its file cannot be opened.
             DecodeError: a plain seek does not come to it.
         """
-        video, place = (int(each) for each in self._videos.population.locate(np.array(frame)))
+        video, place = (int(number) for number in self._videos.population.locate(np.array(frame)))
         index = self._videos.indexes[video]
         try:
             picture = self._seek(index, int(index.pts[place]))
@@ -50,7 +49,7 @@ class SeekPerFrame(Dataset[torch.Tensor]):
         return torch.from_numpy(upright).permute(2, 0, 1)
 
     def _seek(self, index: StreamIndex, pts: int) -> NDArray[np.uint8] | None:
-        """Return the frame at `pts` as it is stored, uint8 [H, W, 3]; None if it is missed."""
+        """Return the frame at `pts` as stored, uint8 [H, W, 3]; None: not found."""
         stored = (index.info.height, index.info.width)
         height, width = index.info.orientation.upright_size(self._size)
         shrinks = height <= stored[0] and width <= stored[1]

@@ -1,4 +1,4 @@
-"""Steady: batches without end, measured for a while after they have warmed up."""
+"""Steady-state timing: endless batches, measured after a warm-up."""
 
 from collections.abc import Generator
 from contextlib import closing
@@ -12,50 +12,50 @@ from headrace.measuring.interleaved import Stopwatch
 from headrace.runtime.clock import Clock
 
 FILLING: Final = 6
-"""Warming up may take so many times as long as measuring, and no longer: the first requests of a
-window meet every GOP for the first time, at the cost of naive access."""
+"""Max warm-up time ÷ measured time. The first requests of a window meet every GOP for the first
+time, at the cost of naive access."""
 
 
 class Delivery(Protocol):
-    """Batches without end, and what they cost."""
+    """Endless batches with decode counters."""
 
     warm_up: int
-    """Frames to be delivered before it is steady; the first batch never counts."""
+    """Frames to deliver before steady state; the first batch never counts."""
     at_a_time: int
-    """Batches that get ready together: it is measured over a multiple of them."""
+    """Batches that become ready together; the measurement covers a multiple of them."""
 
     def batches(self) -> Generator[int, None, None]:
-        """Yield the number of frames of each batch; ends all it started when closed."""
+        """Yield the number of frames of each batch; closing ends all threads and processes."""
         ...
 
     @property
     def counters(self) -> DecodeCounters:
-        """What the batches so far cost."""
+        """Decode counters of the batches so far."""
         ...
 
     @property
     def held_bytes(self) -> int:
-        """The most that waited so far."""
+        """Max bytes buffered so far."""
         ...
 
 
 class DeliveryRepetition(CountedRepetition):
-    """One delivery measured once, whole batches, after it had warmed up."""
+    """One repetition of a delivery: whole batches, after its warm-up."""
 
     strategy: str
     held_bytes: NonNegativeInt
-    """The most that waited, as frames; of a DataLoader, what its workers make ahead."""
+    """Max bytes of buffered frames; of a DataLoader, its prefetched batches."""
     warm_up_frames: PositiveInt
-    """Delivered before, and not counted."""
+    """Uncounted frames delivered before."""
     warm_up_seconds: NonNegativeFloat
     is_filled: bool
-    """False if it had not looked ahead as far as it may; then it was slower than it will be."""
+    """False if its look-ahead was not full; then it was slower than in the long run."""
 
 
 def time_delivery(
     strategy: str, delivery: Delivery, seconds: float, clock: Clock
 ) -> DeliveryRepetition:
-    """Let `delivery` warm up, then measure it for `seconds` and to the end of a batch.
+    """Warm up `delivery`, then measure it for `seconds` up to the end of a batch.
 
     Raises:
         MediaError, StageError: a frame cannot be decoded, or a worker fails.
@@ -74,9 +74,9 @@ def time_delivery(
             number += 1
             elapsed = watch.seconds
         spent = delivery.counters - before
-        turn = watch.turn(elapsed)
+        repetition = watch.stop(elapsed)
     return DeliveryRepetition(
-        **count_fields(turn, frames, spent),
+        **count_fields(repetition, frames, spent),
         strategy=strategy,
         held_bytes=delivery.held_bytes,
         warm_up_frames=warm,

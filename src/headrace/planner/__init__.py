@@ -1,1 +1,1 @@
-"""The planner: what to set for a data loader, from the videos themselves."""
+"""Planner of `headrace plan`: settings of a data loader, from the videos themselves."""

@@ -1,4 +1,4 @@
-"""Decode speed: what decoding costs on this machine, measured on a few GOPs of one's own files."""
+"""Decode speed on this machine, measured on a few GOPs of the user's files."""
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -22,36 +22,35 @@ from headrace.video.frame_format import FrameFormat
 _PROBES = 24
 _SECONDS = 4.0
 _LONGEST_STRETCH = 100
-"""Frames: a long GOP is not decoded to its end."""
+"""Max frames decoded of a long GOP."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredSpeed:
-    """The constants, and what they rest on."""
+    """Constants of the cost model, and their basis."""
 
     speed: Speed
     gops: int
-    """GOPs that were decoded."""
+    """GOPs decoded."""
     frames: int
-    """Frames that were decoded, each as often as it was."""
+    """Frames decoded, repeats included."""
     seconds: float
-    """Time it took."""
+    """Duration."""
     others: float | None = None
-    """Cores that other programs kept busy meanwhile; None if that is unknown."""
+    """Cores kept busy by other programs meanwhile; None: unknown."""
 
     @property
     def is_told_apart(self) -> bool:
-        """Whether the times tell entering a GOP from decoding its frames.
+        """Whether the times of seeking and decoding could be separated.
 
-        Where other programs or short files blur them, one of the two comes out as 0, and rates as
-        too high.
+        With noise or short files, one of the two becomes 0, and predicted rates are too high.
         """
         return self.speed.seconds_per_seek > 0 and self.speed.seconds_per_decoded > 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Run:
-    """One job that was timed."""
+    """One timed decode job."""
 
     opens: int
     decoded: int
@@ -111,18 +110,18 @@ def measure_speed(
                 done += 1
     if not done:
         raise errors[0]
-    turn = watch.turn(max(watch.seconds, 1e-9))
+    repetition = watch.stop(max(watch.seconds, 1e-9))
     return MeasuredSpeed(
         speed=_fit(runs, videos, workers, max_open),
         gops=done,
         frames=sum(run.decoded for run in runs),
-        seconds=turn.seconds,
-        others=cores_of_others([turn]),
+        seconds=repetition.seconds,
+        others=cores_of_others([repetition]),
     )
 
 
 def _spread(gops: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return them in an order of which any beginning is spread over all: every fifth, and so on."""
+    """Return the GOPs in an order whose every prefix is spread over all: every fifth, and so on."""
     return np.concatenate([gops[start::5] for start in range(5)])
 
 
@@ -131,7 +130,7 @@ def _probe(
 ) -> list[_Run] | MediaError:
     population = videos.population
     start = population.gop_start[gop : gop + 1]
-    video, first = (int(each[0]) for each in population.locate(start))
+    video, first = (int(numbers[0]) for numbers in population.locate(start))
     length = int(min(population.gop_lengths[gop], _LONGEST_STRETCH))
     last = first + length - 1
     decoder = open_decoder(videos.indexes[video], FrameFormat(size=size))
@@ -147,7 +146,7 @@ def _probe(
 
 
 def _run(decoder: Decoder[Array], wanted: tuple[int, ...], clock: Clock) -> _Run:
-    """Time one job of a decoder that has rested, as it has where jobs go from file to file."""
+    """Time one job of a decoder that has rested, as between jobs of different files."""
     decoder.rest()
     before = DecodeCounters() + decoder.counters
     started_ns = clock.now_ns()
@@ -180,10 +179,10 @@ def _fit(runs: list[_Run], videos: VideoSet, workers: int, max_open: int) -> Spe
 
 
 def share_out(counts: NDArray[np.float64], seconds: NDArray[np.float64]) -> list[float]:
-    """Return what each kind of event takes, at least 0, from what events took together.
+    """Return the seconds of each kind of event, at least 0, from their sums.
 
-    Least squares of relative errors, so that one hold-up does not weigh on all; what would come
-    out below 0 is left out. Args: float64 [runs, kinds] and float64 [runs], all above 0.
+    Least squares of relative errors, so that one delay has little weight; negative kinds are
+    dropped. Args: float64 [runs, kinds] and float64 [runs], all above 0.
     """
     rows = counts / seconds[:, None]
     shares = np.zeros(counts.shape[1])
@@ -194,4 +193,4 @@ def share_out(counts: NDArray[np.float64], seconds: NDArray[np.float64]) -> list
             shares[used] = found
             break
         used = np.delete(used, found.argmin())
-    return [float(each) for each in shares]
+    return [float(share) for share in shares]

@@ -1,4 +1,4 @@
-"""What `headrace plan` plans for. The command line reads it: it loads no PyTorch and no NumPy."""
+"""Options of `headrace plan`; imports no PyTorch and no NumPy."""
 
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
@@ -10,16 +10,16 @@ from headrace.units import parse_bytes
 
 _FRAMES: Final = 128
 _CLIPS: Final = 8
-"""Samples in a batch, as of `FrameLoader` and `ClipLoader`."""
+"""Default samples in a batch, as of `FrameLoader` and `ClipLoader`."""
 _NO_CLIPS: Final = (1, None, "error")
-"""`stride`, `fps` and `boundary` where they are not given."""
+"""Defaults of `stride`, `fps` and `boundary`."""
 
 Boundary = Literal["error", "skip", "pad", "repeat_last", "wrap"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedClips:
-    """Which clips are planned for; the same words as those of `RandomClips`."""
+    """Clips to plan for; names as in `RandomClips`."""
 
     num_frames: Annotated[
         int | None,
@@ -40,21 +40,20 @@ class PlannedClips:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanConfig(PlannedClips):
-    """What is planned for; the same words as those of `FrameLoader` and `ClipLoader`."""
+    """Options of a plan; names as in `FrameLoader` and `ClipLoader`."""
 
     batch_size: Annotated[
         int | None, Option("Frames in a batch, 128; or clips, 8, if it is not given.", least=1)
     ] = None
     memory_budget: Annotated[
-        int | str,
-        Option("Memory for buffered frames and three batches, like 256MiB or 1GiB."),
+        int | str, Option("Memory for buffered frames and three batches, like 256MiB or 1GiB.")
     ] = "1GiB"
     size: FrameSize = (256, 256)
     target: Annotated[
         float | None,
         Option("Frames per second that the model takes.", least=1, flags=("--target-fps",)),
     ] = None
-    """None means as many as there are."""
+    """None: as many as possible."""
     rho: Annotated[
         float, Option("Correlation of the gradients of two frames of a burst.", least=0, most=1)
     ] = DEFAULT_RHO
@@ -63,7 +62,7 @@ class PlanConfig(PlannedClips):
         Option("Frames in a burst; chosen if it is not given.", least=2, flags=("--burst",)),
     ] = None
     trial_seconds: float | None = None
-    """Run every strategy for so long; None predicts only."""
+    """Seconds to run each strategy; None: predictions only."""
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -80,15 +79,15 @@ class PlanConfig(PlannedClips):
 
     @property
     def samples_per_batch(self) -> int:
-        """Frames in a batch, or clips."""
+        """Frames or clips in a batch."""
         return self.batch_size or (_FRAMES if self.num_frames is None else _CLIPS)
 
     @property
     def frames_per_batch(self) -> int:
-        """Frames in a batch, those of all its clips."""
+        """Frames in a batch, over all its clips."""
         return self.samples_per_batch * (self.num_frames or 1)
 
     @property
     def noun(self) -> str:
-        """What a sample is called in sentences."""
+        """Noun for a sample in sentences."""
         return "frame" if self.num_frames is None else "clip"

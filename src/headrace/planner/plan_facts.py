@@ -1,4 +1,4 @@
-"""A plan as plain values, for JSON."""
+"""Plan as plain values, for JSON."""
 
 import shlex
 from collections.abc import Sequence
@@ -11,33 +11,33 @@ from headrace.sampling.strategies import Strategy
 _CLIPS = ("ClipLoader", "clips")
 
 
-def plan_facts(made: Plan, videos: Sequence[str]) -> dict[str, Any]:
-    """Return all that a plan of `videos` holds: texts, numbers, lists and dictionaries."""
-    contents = asdict(made.contents)
+def plan_facts(plan: Plan, videos: Sequence[str]) -> dict[str, Any]:
+    """Return a plan of `videos` as text, numbers, lists and dictionaries."""
+    contents = asdict(plan.contents)
     contents["left_out"] = [
-        {"source": error.source, "error": str(error)} for error in made.contents.left_out
+        {"source": error.source, "error": str(error)} for error in plan.contents.left_out
     ]
-    best = made.recommendation
+    best = plan.recommendation
     return {
-        "config": {**asdict(made.config), "batch_size": made.config.samples_per_batch},
-        "noise": asdict(made.noise),
+        "config": {**asdict(plan.config), "batch_size": plan.config.samples_per_batch},
+        "noise": asdict(plan.noise),
         "contents": contents,
-        "decoding": {**asdict(made.decoding), "is_told_apart": made.decoding.is_told_apart},
+        "decoding": {**asdict(plan.decoding), "is_told_apart": plan.decoding.is_told_apart},
         "strategies": [
             {
                 **_row_facts(row),
                 "is_recommended": row is best.strategy,
-                "measured": asdict(made.trials[row.name]) if row.name in made.trials else None,
+                "measured": asdict(plan.trials[row.name]) if row.name in plan.trials else None,
             }
-            for row in made.strategies
+            for row in plan.strategies
         ],
         "recommendation": {
             "name": best.strategy.name,
             "reaches_target": best.reaches_target,
             "why": best.why,
-            "loader": loader_call(best.strategy, made),
+            "loader": loader_call(best.strategy, plan),
         },
-        "reencode": {**asdict(made.reencode), "command": proxy_command(made, videos)},
+        "reencode": {**asdict(plan.reencode), "command": proxy_command(plan, videos)},
     }
 
 
@@ -60,12 +60,12 @@ def _row_facts(row: Strategy) -> dict[str, Any]:
     }
 
 
-def loader_call(row: Strategy, made: Plan) -> str:
-    """Return the loader to write for a strategy."""
-    loader, argument = ("FrameLoader", "sampling") if made.config.num_frames is None else _CLIPS
+def loader_call(row: Strategy, plan: Plan) -> str:
+    """Return the loader call for a strategy."""
+    loader, argument = ("FrameLoader", "sampling") if plan.config.num_frames is None else _CLIPS
     is_default = row.lookahead in (row.budget.lookahead, row.budget.lookahead_once)
     lookahead = "" if is_default else f", lookahead={row.lookahead}"
-    config = made.config
+    config = plan.config
     return (
         f"{loader}(videos, batch_size={config.samples_per_batch}, size={config.size}, "
         f"{argument}={_sampler_call(row.sampler)}, memory_budget={config.memory_budget!r}"
@@ -74,9 +74,9 @@ def loader_call(row: Strategy, made: Plan) -> str:
 
 
 def _sampler_call(sampler: object) -> str:
-    """Return the sampler to write: its fields that are not their defaults."""
+    """Return the sampler call, default fields left out."""
     assert is_dataclass(sampler)
-    given = [(each.name, getattr(sampler, each.name), each.default) for each in fields(sampler)]
+    given = [(field.name, getattr(sampler, field.name), field.default) for field in fields(sampler)]
     named = {name: value for name, value, default in given if value != default}
     if "fps" in named:
         named["fps"] = str(named["fps"])
@@ -84,14 +84,14 @@ def _sampler_call(sampler: object) -> str:
     return f"{type(sampler).__name__}({arguments})"
 
 
-def proxy_command(made: Plan, videos: Sequence[str]) -> str:
-    """Return the command that makes the proxies of `videos` that a plan reckons with.
+def proxy_command(plan: Plan, videos: Sequence[str]) -> str:
+    """Return the command that makes the proxies of a plan.
 
     Args:
         made: The plan.
         videos: Files, folders and lists, as they were named.
     """
-    size = "x".join(str(side + side % 2) for side in made.config.size)
-    named = [f"./{each}" if each.startswith("-") else each for each in videos]
-    rest = ("-o", "proxies", "--size", size, "--gop", str(made.reencode.gop))
+    size = "x".join(str(side + side % 2) for side in plan.config.size)
+    named = [f"./{video}" if video.startswith("-") else video for video in videos]
+    rest = ("-o", "proxies", "--size", size, "--gop", str(plan.reencode.gop))
     return shlex.join(["headrace", "proxy", *named, *rest])

@@ -1,4 +1,4 @@
-"""Trial: a short real run of one strategy, to hold a prediction against."""
+"""Plan probe: short measured run of one strategy, to compare with its prediction."""
 
 import math
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from headrace.sampling.sampler import Sampler
 
 @dataclass(frozen=True, kw_only=True)
 class PlanProbe:
-    """What a loader did, after it had filled its window."""
+    """Figures of a loader in steady state."""
 
     frames_per_second: float
     """Frames delivered per second."""
@@ -29,24 +29,24 @@ class PlanProbe:
     seeks: float
     """Seeks per frame delivered."""
     most_held_bytes: int
-    """The most that was held at a time, from the start on."""
+    """Max buffered bytes, from the start on."""
     memory_bytes: int
-    """That, and two batches: the caller's and the next; what the budget is for, but for codecs."""
+    """Max buffered bytes and two batches: the caller's and the next; the budget without codecs."""
     design_effect: float | None
-    """Variance of a batch ÷ that of independent frames: by frames of one GOP that met in its
-    batches, beyond those that meet by chance, and by the ρ that was taken. None of one GOP only;
-    None of clips."""
+    """Variance of a batch ÷ that of independent frames: from frames of one GOP that met in batches
+    beyond chance, and the assumed ρ. None with one GOP only, and of clips."""
     inflation: float | None
-    """The same over as many batches as a burst lasts, or 8; None also after too few of them."""
+    """Statistical inefficiency over as many batches as a burst lasts, or 8; None also after too few
+    batches."""
     frames: int
-    """Frames delivered while it was measured, those of clips each."""
+    """Frames delivered while measured; of clips, all their frames."""
     seconds: float
-    """How long it was measured."""
+    """Measured time."""
     is_filled: bool
-    """False if it had not looked ahead as far as it may before it was measured; then it was
-    measured slower than it will be."""
+    """False if its look-ahead was not full before the measurement; then it was slower than in the
+    long run."""
     others: float | None = None
-    """Cores that other programs kept busy meanwhile; None if that is unknown."""
+    """Cores kept busy by other programs meanwhile; None: unknown."""
 
 
 def run_trial(
@@ -63,9 +63,9 @@ def run_trial(
     store: IndexStore | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> PlanProbe:
-    """Deliver batches until the window has been filled, then measure for `seconds`.
+    """Deliver batches until the window is full, then measure for `seconds`.
 
-    Filling may take six times as long and no longer. Bad frames are replaced.
+    The warm-up takes at most six times as long. Bad frames are replaced.
 
     Raises:
         ConfigError: see `FrameLoader`.
@@ -93,17 +93,18 @@ def run_trial(
             noise.count(population.frame_ids(batch.video.numpy(), batch.index.numpy()))
 
     delivery = LoaderDelivery(loader, count)
-    turn = time_delivery(type(sampler).__name__, delivery, seconds, clock)
+    repetition = time_delivery(type(sampler).__name__, delivery, seconds, clock)
     return PlanProbe(
-        memory_bytes=turn.held_bytes + 2 * batch_size * (num_frames or 1) * math.prod(size) * 3,
+        memory_bytes=repetition.held_bytes
+        + 2 * batch_size * (num_frames or 1) * math.prod(size) * 3,
         design_effect=None if noise is None else noise.design_effect(rho),
         inflation=None if noise is None else noise.inflation(rho),
-        frames_per_second=turn.frames / turn.seconds,
-        amplification=turn.decoded / turn.frames,
-        seeks=turn.seeks / turn.frames,
-        most_held_bytes=turn.held_bytes,
-        frames=turn.frames,
-        seconds=turn.seconds,
-        is_filled=turn.is_filled,
-        others=cores_of_others([turn]),
+        frames_per_second=repetition.frames / repetition.seconds,
+        amplification=repetition.decoded / repetition.frames,
+        seeks=repetition.seeks / repetition.frames,
+        most_held_bytes=repetition.held_bytes,
+        frames=repetition.frames,
+        seconds=repetition.seconds,
+        is_filled=repetition.is_filled,
+        others=cores_of_others([repetition]),
     )

@@ -13,7 +13,7 @@ from headrace.sampling.sampler import Sampler
 
 _SKIPPED = 2
 _COUNTED = 4
-"""Windows: the first decode more, because nothing is held yet and then too much falls due."""
+"""Windows; the first ones decode more, since nothing is buffered and everything falls due."""
 _LEAST_REQUESTS = 10_000
 _MOST_REQUESTS = 400_000
 
@@ -21,11 +21,11 @@ _MOST_REQUESTS = 400_000
 def rehearse(
     population: Population, sampler: Sampler, *, lookahead: int, capacity: int, batch_size: int
 ) -> DecodeCost:
-    """Return what the planner of a loader spends on `sampler`, its limit on memory included.
+    """Return the decode cost of `sampler` under a loader's planner and memory limit.
 
-    Formulas of `sampling.costs` leave out that limit, and that frames come once; this does not.
-    Goes through six windows, the first two uncounted; through 10,000 to 400,000 requests, 2 to 5
-    microseconds each.
+    Unlike the formulas of `sampling.costs`, it includes the memory limit and draws without
+    replacement. Simulates six windows, the first two uncounted; 10,000 to 400,000 requests of 2 to
+    5 microseconds each.
 
     Args:
         population: The frames there are.

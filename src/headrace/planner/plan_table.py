@@ -1,4 +1,4 @@
-"""The table of `headrace plan`: its columns, predicted and measured."""
+"""Columns of the table of `headrace plan`, predicted and measured."""
 
 from collections.abc import Callable
 
@@ -11,21 +11,21 @@ from headrace.sampling.strategies import Strategy
 Columns = tuple[Column[Strategy], ...]
 
 
-def columns_of(made: Plan) -> Columns:
-    """Return the columns: with `made.trials`, what was measured beside what is predicted."""
-    batch = made.config.samples_per_batch
+def columns_of(plan: Plan) -> Columns:
+    """Return the columns; with trials, measured beside predicted."""
+    batch = plan.config.samples_per_batch
 
     def measured(head: str, cell: Callable[[PlanProbe], str]) -> Columns:
         def of(row: Strategy) -> str:
-            return cell(made.trials[row.name]) if row.name in made.trials else "-"
+            return cell(plan.trials[row.name]) if row.name in plan.trials else "-"
 
-        return (Column(head, _if_feasible(of)),) if made.trials else ()
+        return (Column(head, _if_feasible(of)),) if plan.trials else ()
 
     def ess(head: str, variance: Callable[[Strategy], float]) -> Column[Strategy]:
         return Column(head, lambda row: f"{batch / variance(row):,.0f}" if row.is_sound else "-")
 
     return (
-        Column("   strategy", lambda row: f"{_mark(row, made)}{row.name}"),
+        Column("   strategy", lambda row: f"{_mark(row, plan)}{row.name}"),
         Column("frames/s\nexpected", _if_feasible(lambda row: decimal(row.frames_per_second))),
         Column("decoded\n/frame", _if_feasible(lambda row: decimal(row.amplification))),
         *measured("frames/s\nmeasured", lambda trial: _filled(trial.frames_per_second, trial)),
@@ -45,8 +45,8 @@ def _if_feasible(cell: Callable[[Strategy], str]) -> Callable[[Strategy], str]:
     return lambda row: cell(row) if row.is_feasible else "-"
 
 
-def _mark(row: Strategy, made: Plan) -> str:
-    if row is made.recommendation.strategy:
+def _mark(row: Strategy, plan: Plan) -> str:
+    if row is plan.recommendation.strategy:
         return "=> "
     return "   " if row.is_sound else "!  "
 
@@ -56,7 +56,7 @@ def _bias(row: Strategy) -> str:
 
 
 def _filled(figure: float, trial: PlanProbe) -> str:
-    """A figure, with a star where the window was still filling."""
+    """Return a figure, with a star if the window was still filling."""
     return decimal(figure) + ("" if trial.is_filled else "*")
 
 

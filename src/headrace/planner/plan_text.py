@@ -1,4 +1,4 @@
-"""A plan as text for the console."""
+"""Plan as console text."""
 
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
@@ -26,40 +26,40 @@ from headrace.report.benchmark_page import table
 from headrace.sampling.rho_estimate import DEFAULT_RHO
 
 _WIDTH: Final = 132
-"""Columns of the table, where the output is no terminal."""
+"""Width of the table, where the output is no terminal."""
 _READABLE: Final = 80
-"""Columns of sentences."""
+"""Width of sentences."""
 _NAMED: Final = 20
-"""Paths that a command is told with, at most."""
+"""Max paths in a printed command."""
 
 
-def render_plan(made: Plan, videos: Sequence[str]) -> str:
-    """The videos, the strategies, the advice, and how to read them.
+def render_plan(plan: Plan, videos: Sequence[str]) -> str:
+    """Return the videos, strategies, advice and explanations as text.
 
     Args:
         made: What is told.
         videos: Files, folders and lists, as they were named.
     """
-    return "\n".join(_page(made, videos))
+    return "\n".join(_page(plan, videos))
 
 
-def _page(made: Plan, videos: Sequence[str]) -> Iterator[str]:
-    yield from _setting(made)
+def _page(plan: Plan, videos: Sequence[str]) -> Iterator[str]:
+    yield from _setting(plan)
     yield ""
-    yield _table(made)
+    yield _table(plan)
     yield ""
-    yield from _rows_in_words(made)
+    yield from _rows_in_words(plan)
     yield ""
-    yield from _how_to_read(made)
+    yield from _how_to_read(plan)
     yield ""
-    yield from _copies(made, videos)
-    yield from _left_out(made)
+    yield from _copies(plan, videos)
+    yield from _left_out(plan)
     yield ""
-    yield from _recommended(made)
+    yield from _recommended(plan)
 
 
-def _left_out(made: Plan) -> Iterator[str]:
-    left_out = made.contents.left_out
+def _left_out(plan: Plan) -> Iterator[str]:
+    left_out = plan.contents.left_out
     if left_out:
         yield ""
         are = "is" if len(left_out) == 1 else "are"
@@ -69,8 +69,8 @@ def _left_out(made: Plan) -> Iterator[str]:
             yield f"  and {len(left_out) - 5} more; `headrace index` lists them all"
 
 
-def _setting(made: Plan) -> Iterator[str]:
-    has, decoding, config = made.contents, made.decoding, made.config
+def _setting(plan: Plan) -> Iterator[str]:
+    has, decoding, config = plan.contents, plan.decoding, plan.config
     speed, (height, width) = decoding.speed, config.size
     yield (
         f"{counted(has.videos, 'video')}, {count(has.frames)} frames, {counted(has.gops, 'GOP')}: "
@@ -97,16 +97,16 @@ def _setting(made: Plan) -> Iterator[str]:
         yield "  quiet, or let --measure run the strategies"
     batches = f"For batches of {config.samples_per_batch}"
     if config.num_frames is not None:
-        yield f"{batches} clips of {config.num_frames} frames in {_memory(made.memory_bytes)}"
+        yield f"{batches} clips of {config.num_frames} frames in {_memory(plan.memory_bytes)}"
         return
     yield (
-        f"{batches} in {_memory(made.memory_bytes)}; gradients of two "
+        f"{batches} in {_memory(plan.memory_bytes)}; gradients of two "
         f"frames of a burst are taken to correlate by rho = {config.rho:g}"
     )
 
 
-def _table(made: Plan) -> str:
-    columns = columns_of(made)
+def _table(plan: Plan) -> str:
+    columns = columns_of(plan)
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console = Console(width=_WIDTH, highlight=False, markup=False, emoji=False)
@@ -114,9 +114,9 @@ def _table(made: Plan) -> str:
     for column in columns:
         is_name = column is columns[0]
         drawn.add_column(column.header, no_wrap=is_name, justify="left" if is_name else "right")
-    shown = table(columns, made.strategies, "")
-    for row, cells in zip(made.strategies, shown.rows, strict=True):
-        is_best = row is made.recommendation.strategy
+    shown = table(columns, plan.strategies, "")
+    for row, cells in zip(plan.strategies, shown.rows, strict=True):
+        is_best = row is plan.recommendation.strategy
         style = "bold" if is_best else ("" if row.is_sound else "dim")
         drawn.add_row(*map(Text, cells), style=style)
     with console.capture() as captured:
@@ -124,55 +124,51 @@ def _table(made: Plan) -> str:
     return "\n".join(line.rstrip() for line in captured.get().rstrip().splitlines())
 
 
-def _recommended(made: Plan) -> Iterator[str]:
-    best = made.recommendation
+def _recommended(plan: Plan) -> Iterator[str]:
+    best = plan.recommendation
     verdict = "Recommended" if best.reaches_target else "Out of reach; nearest"
     yield f"{verdict}: {best.strategy.name}"
     yield from _wrapped(best.why)
-    for sentence in disturbance(made.others, made.cores):
+    for sentence in disturbance(plan.others, plan.cores):
         yield from _wrapped(sentence)
-    if not made.decoding.is_told_apart:
+    if not plan.decoding.is_told_apart:
         yield from _wrapped("It rests on times that do not add up: see the warning above.")
-    yield f"  {loader_call(best.strategy, made)}"
+    yield f"  {loader_call(best.strategy, plan)}"
 
 
 def _wrapped(sentence: str) -> list[str]:
     return wrap(
-        sentence,
-        _READABLE,
-        initial_indent="  ",
-        subsequent_indent="    ",
-        break_on_hyphens=False,
+        sentence, _READABLE, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False
     )
 
 
-def _rows_in_words(made: Plan) -> Iterator[str]:
+def _rows_in_words(plan: Plan) -> Iterator[str]:
     yield "Strategies"
-    for row in made.strategies:
+    for row in plan.strategies:
         yield from _wrapped(f"{row.name}: {row.words}")
         if row.why_not:
             yield f"    not possible here: {row.why_not}"
 
 
-def _how_to_read(made: Plan) -> Iterator[str]:
-    batch, noun = made.config.samples_per_batch, made.config.noun
+def _how_to_read(plan: Plan) -> Iterator[str]:
+    batch, noun = plan.config.samples_per_batch, plan.config.noun
     yield "How to read it"
     yield "  frames/s: if nothing but decoding is slow, once the window is filled"
-    if any(not trial.is_filled for trial in made.trials.values()):
+    if any(not trial.is_filled for trial in plan.trials.values()):
         yield "  *: measured while the window was still filling, so it will be faster"
     yield "  decoded/frame: 1 is as cheap as reading in order; below 1, frames are used again"
     yield "  memory: buffered frames and three batches; each thread's decoder comes on top"
-    if made.trials:
+    if plan.trials:
         yield "    measured is the maximum at any time, expected the mean"
     yield "  bias: how far gradients are off on average, in standard deviations of one frame's"
     yield f"  ESS batch: effective sample size of a batch of {batch}: independent {noun}s whose"
     yield "    gradient is as noisy"
     yield "  ESS SGD: the same for consecutive steps, where step size x curvature is"
-    yield f"    a = {made.noise.contraction:g}; above {batch} where no frame comes twice an epoch"
+    yield f"    a = {plan.noise.contraction:g}; above {batch} where no frame comes twice an epoch"
     yield "  ESS long-run: the same over many steps, at worst: in directions of little curvature"
-    if made.config.num_frames is not None:
+    if plan.config.num_frames is not None:
         return
-    if made.trials:
+    if plan.trials:
         yield "  ESS measured: from the frames of one GOP that met in the measured batches;"
         yield "    - where the batches were too few"
     yield "  rho: assumed; headrace.sampling.rho_estimate.burst_correlation measures it."
@@ -180,9 +176,9 @@ def _how_to_read(made: Plan) -> Iterator[str]:
     yield "    usually correlate less; bursts are then worth more (docs/explanation/sampling.md)"
 
 
-def _copies(made: Plan, videos: Sequence[str]) -> Iterator[str]:
-    copies = made.reencode
-    height, width = made.config.size
+def _copies(plan: Plan, videos: Sequence[str]) -> Iterator[str]:
+    copies = plan.reencode
+    height, width = plan.config.size
     yield f"Proxies of {height}x{width} with GOPs of {copies.gop} " + (
         "would pay (estimated)" if copies.pays else "would not pay"
     )
@@ -197,11 +193,11 @@ def _copies(made: Plan, videos: Sequence[str]) -> Iterator[str]:
         f"what is finer than {height}x{width} is lost"
     )
     is_long = len(videos) > _NAMED
-    command = proxy_command(made, ["VIDEOS"] if is_long else videos)
+    command = proxy_command(plan, ["VIDEOS"] if is_long else videos)
     yield f"  {command}"
     if is_long:
         yield f"  where VIDEOS are the {len(videos)} paths that were given here"
-    loader = "FrameLoader" if made.config.num_frames is None else "ClipLoader"
+    loader = "FrameLoader" if plan.config.num_frames is None else "ClipLoader"
     yield f'  then {loader}(headrace.Proxies("proxies").all(videos), ...): same samples'
 
 

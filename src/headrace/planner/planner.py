@@ -1,10 +1,11 @@
-"""Plan: which way to draw batches from these videos, on this machine, in so much memory."""
+"""Planner: comparison of strategies for random batches from these videos on this machine."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headrace.decode.index_store import IndexStore
 from headrace.errors import MediaError
@@ -20,7 +21,7 @@ from headrace.profiling.machine import describe_machine
 from headrace.runtime.affinity import available_cores
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.sampling.clip_samplers import RandomClips
-from headrace.sampling.decode_cost import DecodeCost, Speed
+from headrace.sampling.decode_cost import DecodeCost
 from headrace.sampling.population import Population
 from headrace.sampling.recommendation import (
     Recommendation,
@@ -45,21 +46,21 @@ from headrace.video.source import Source
 
 @dataclass(frozen=True, kw_only=True)
 class Contents:
-    """What the videos are."""
+    """Contents of the videos."""
 
     videos: int
     frames: int
     gops: int
     gop_of_a_frame: float
-    """Frames in the GOP of a frame, on average over frames: long GOPs weigh more."""
+    """Mean GOP length over frames: long GOPs weigh more."""
     longest_gop: int
     left_out: tuple[MediaError, ...]
-    """Why other videos cannot be read."""
+    """Errors of unreadable videos."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Strategies with what is predicted and measured of them, and advice."""
+    """Strategies with predictions and measurements, and the recommended one."""
 
     config: PlanConfig
     noise: Noise
@@ -67,23 +68,23 @@ class Plan:
     decoding: MeasuredSpeed
     strategies: tuple[Strategy, ...]
     trials: dict[str, PlanProbe]
-    """Name of a strategy → what it did; empty unless trials were asked for."""
+    """Strategy → measured run; empty unless requested."""
     recommendation: Recommendation
     reencode: Reencode
-    """What copies with short GOPs would cost and gain."""
+    """Cost and gain of proxies with short GOPs."""
     cores: int
-    """Those this process may use."""
+    """Usable cores of this process."""
 
     @property
     def memory_bytes(self) -> int:
-        """The budget as a number."""
+        """Memory budget in bytes."""
         return parse_bytes(self.config.memory_budget)
 
     @property
     def others(self) -> float:
-        """The most cores that other programs kept busy while something was timed."""
+        """Max cores kept busy by other programs during timings."""
         others = [self.decoding.others, *(trial.others for trial in self.trials.values())]
-        return max(each or 0.0 for each in others)
+        return max(cores or 0.0 for cores in others)
 
 
 def plan(
@@ -95,9 +96,9 @@ def plan(
     store: IndexStore | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> Plan:
-    """Open the indexes, decode for about 4 s to learn what it costs, and compare the strategies.
+    """Return a plan: open the indexes, time decoding for about 4 s, compare the strategies.
 
-    Trials take up to seven times `config.trial_seconds` for each strategy.
+    Trials take up to seven times `config.trial_seconds` per strategy.
 
     Args:
         videos: Their paths. Those that cannot be read are left out, and listed.
@@ -121,12 +122,23 @@ def plan(
         on_progress=lambda done: on_progress("indexing", done, len(videos)),
     )
     clips = _clips(config, opened)
-    budget = _budget(config, opened, workers)
+    codec_bytes = workers * opened.codec_bytes
+    budget = loader_budget(config, opened.population.gop_lengths, codec_bytes)
     on_progress("timing", 0, 0)
-    decoding, noise = _timed(config, opened, workers, clock), Noise(rho=config.rho)
+    memory, noise = parse_bytes(config.memory_budget), Noise(rho=config.rho)
+    max_open = max_open_files(memory)
+    decoding = measure_speed(opened, config.size, workers=workers, max_open=max_open, clock=clock)
     cost_of = _rehearsing(opened.population, config, budget, on_progress)
     strategies = (
-        _of_frames(config, opened, budget, decoding.speed, noise, cost_of)
+        compare(
+            opened.population.gop_lengths,
+            budget,
+            decoding.speed,
+            noise=noise,
+            target=config.target,
+            frames_per_burst=config.frames_per_burst,
+            cost_of=cost_of,
+        )
         if clips is None
         else compare_clips(clips, budget, decoding.speed, cost_of)
     )
@@ -145,7 +157,7 @@ def plan(
 
 
 def _clips(config: PlanConfig, videos: VideoSet) -> RandomClips | None:
-    """Return which clips are drawn; None: single frames are.
+    """Return the clips to draw; None: single frames.
 
     Raises:
         ConfigError: a number is out of range, a batch of frames is larger than the set, or a video
@@ -155,32 +167,10 @@ def _clips(config: PlanConfig, videos: VideoSet) -> RandomClips | None:
         check_batch(config.samples_per_batch, videos.population.num_frames)
         return None
     clips = RandomClips(
-        num_frames=config.num_frames,
-        stride=config.stride,
-        fps=config.fps,
-        boundary=config.boundary,
+        num_frames=config.num_frames, stride=config.stride, fps=config.fps, boundary=config.boundary
     )
     clips.shape.starts(videos.population)
     return clips
-
-
-def _of_frames(
-    config: PlanConfig,
-    videos: VideoSet,
-    budget: Budget,
-    speed: Speed,
-    noise: Noise,
-    cost_of: CostOf,
-) -> tuple[Strategy, ...]:
-    return compare(
-        videos.population.gop_lengths,
-        budget,
-        speed,
-        noise=noise,
-        target=config.target,
-        frames_per_burst=config.frames_per_burst,
-        cost_of=cost_of,
-    )
 
 
 def _contents(videos: VideoSet) -> Contents:
@@ -195,15 +185,21 @@ def _contents(videos: VideoSet) -> Contents:
     )
 
 
-def _budget(config: PlanConfig, videos: VideoSet, workers: int) -> Budget:
-    """Return what a `FrameLoader` would make of the memory."""
+def loader_budget(config: PlanConfig, gop_lengths: NDArray[np.int64], codec_bytes: int) -> Budget:
+    """Return the budget of a loader in the memory of a plan.
+
+    Args:
+        config: Memory, batches and frame size.
+        gop_lengths: Frames of each GOP, int64 [G].
+        codec_bytes: Memory of all decoders.
+    """
     frame_bytes = config.size[0] * config.size[1] * 3
     window, once = (
         LookaheadWindow.of(
-            videos.population.gop_lengths,
+            gop_lengths,
             memory_budget=parse_bytes(config.memory_budget),
             frame_bytes=frame_bytes,
-            codec_bytes=workers * videos.codec_bytes,
+            codec_bytes=codec_bytes,
             batch_frames=config.frames_per_batch,
             each_once=each_once,
         )
@@ -215,16 +211,6 @@ def _budget(config: PlanConfig, videos: VideoSet, workers: int) -> Budget:
         later_frames=window.later_frames,
         lookahead=window.lookahead,
         lookahead_once=once.lookahead,
-    )
-
-
-def _timed(config: PlanConfig, videos: VideoSet, workers: int, clock: Clock) -> MeasuredSpeed:
-    return measure_speed(
-        videos,
-        config.size,
-        workers=workers,
-        max_open=max_open_files(parse_bytes(config.memory_budget)),
-        clock=clock,
     )
 
 
@@ -270,7 +256,7 @@ def _trials(
     config: PlanConfig,
     on_progress: OnProgress,
 ) -> dict[str, PlanProbe]:
-    """Run what can be run; the first arguments of `run` are given already."""
+    """Run all feasible strategies; `run` has its first arguments bound."""
     if config.trial_seconds is None:
         return {}
     runnable = [row for row in strategies if row.is_feasible and row.sampler is not None]
@@ -287,10 +273,6 @@ def _trials(
         )
 
     trials = interleave(
-        runnable,
-        take,
-        repeats=1,
-        label=lambda row: f"running {row.name}",
-        on_progress=on_progress,
+        runnable, take, repeats=1, label=lambda row: f"running {row.name}", on_progress=on_progress
     )
     return {row.name: trial for row, trial in zip(runnable, trials, strict=True)}

@@ -1,4 +1,4 @@
-"""Proxy gain: how much faster random frames come from proxies than from their originals."""
+"""Proxy gain: predicted rate of random frames from proxies ÷ from originals."""
 
 import json
 from collections.abc import Sequence
@@ -14,29 +14,29 @@ from headrace.atomic_file import write_whole
 from headrace.decode.index_store import IndexStore
 from headrace.decode.proxies import ProxyRow
 from headrace.extraction.proxies.totals import ProxyTotals
-from headrace.loaders.lookahead_window import LookaheadWindow
 from headrace.loaders.planned_loader import max_open_files
 from headrace.loaders.video_set import VideoSet
 from headrace.planner.decode_speed import MeasuredSpeed, measure_speed
 from headrace.planner.plan_config import PlanConfig
+from headrace.planner.planner import loader_budget
 from headrace.runtime.affinity import available_cores
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.sampling.decode_cost import Speed
-from headrace.sampling.strategies import Budget, Strategy, compare
+from headrace.sampling.strategies import Strategy, compare
 from headrace.units import parse_bytes
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
 RECORD: Final = "proxies.json"
-"""Name of the record in the folder of the proxies."""
+"""File name of the record, in the folder of the proxies."""
 _MOST_TIMED: Final = 48
-"""Videos that are timed, at most: their indexes must be at hand."""
+"""Max timed videos: their indexes are held in memory."""
 _EXACT: Final = ("naive", "look-ahead", "look-ahead, shuffled", "bursts")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gain:
-    """Frames per second of one strategy, predicted: decoding timed, the rest by the cost model."""
+    """Predicted frames per second of one strategy: decoding timed, the rest by the cost model."""
 
     strategy: str
     before: float
@@ -47,7 +47,7 @@ class Gain:
 
 @dataclass(frozen=True, kw_only=True)
 class ProxyGain:
-    """What proxies are predicted to win."""
+    """Predicted gains of proxies."""
 
     batch_size: int
     memory_budget: str
@@ -55,7 +55,7 @@ class ProxyGain:
     """(height, width) of the frames in a batch."""
     gains: tuple[Gain, ...]
     others: float
-    """The most cores that other programs kept busy while decoding was timed."""
+    """Max cores kept busy by other programs while decoding was timed."""
 
 
 def proxy_gain(
@@ -66,7 +66,7 @@ def proxy_gain(
     *,
     clock: Clock = SYSTEM_CLOCK,
 ) -> ProxyGain:
-    """Return the strategies' speeds before and after; decodes for up to 8 s to learn them.
+    """Return the rates of all strategies before and after; decodes for up to 8 s.
 
     Args:
         originals: What there was, in order.
@@ -113,7 +113,7 @@ def proxy_gain(
 
 
 def write_record(folder: Path, totals: ProxyTotals, gain: ProxyGain | None) -> None:
-    """Write what proxies lost and won into their folder, as JSON.
+    """Write losses and gains of proxies into their folder, as JSON.
 
     Raises:
         ConfigError: it cannot be written.
@@ -123,7 +123,7 @@ def write_record(folder: Path, totals: ProxyTotals, gain: ProxyGain | None) -> N
 
 
 def _timed(videos: VideoSet, config: PlanConfig, count: int, clock: Clock) -> MeasuredSpeed:
-    """Return what decoding costs, of some of `count` videos."""
+    """Return the decode speed, measured on some of `count` videos."""
     most = min(1.0, max_open_files(parse_bytes(config.memory_budget)) / count)
     # Of those that are timed, as large a share is kept open as of all.
     return measure_speed(
@@ -138,26 +138,8 @@ def _timed(videos: VideoSet, config: PlanConfig, count: int, clock: Clock) -> Me
 def _predicted(
     speed: Speed, codec_bytes: int, gops: NDArray[np.int64], config: PlanConfig
 ) -> tuple[Strategy, ...]:
-    """Return the strategies for videos of those GOPs."""
-    memory, frame_bytes = parse_bytes(config.memory_budget), config.size[0] * config.size[1] * 3
-    window, once = (
-        LookaheadWindow.of(
-            gops,
-            memory_budget=memory,
-            frame_bytes=frame_bytes,
-            codec_bytes=speed.workers * codec_bytes,
-            batch_frames=config.samples_per_batch,
-            each_once=each_once,
-        )
-        for each_once in (False, True)
-    )
-    budget = Budget(
-        batch_size=config.samples_per_batch,
-        frame_bytes=frame_bytes,
-        later_frames=window.later_frames,
-        lookahead=window.lookahead,
-        lookahead_once=once.lookahead,
-    )
+    """Return the strategies for videos with these GOPs."""
+    budget = loader_budget(config, gops, speed.workers * codec_bytes)
     return compare(gops, budget, speed)
 
 

@@ -44,7 +44,7 @@ def written(tmp_path: Path) -> tuple[Path, list[str]]:
         result(FAILING, outcome="failed", why=why),
     )
     ranking = rank((*BENCHMARKS, FAILING), suite, tmp_path)
-    charts = [f"chart-{chart.name}" for each in ranking.judged for chart in each.charts]
+    charts = [f"chart-{chart.name}" for each in ranking.ranked for chart in each.charts]
     return write_page(ranking, tmp_path), charts
 
 

@@ -73,11 +73,11 @@ def test_the_records_alone_give_the_same_page_again(tmp_path):
 def test_a_record_that_is_damaged_or_gone_is_told_and_the_others_stay(tmp_path):
     suite = damaged(tmp_path)
     page, unknown = rank(ALL, suite, tmp_path), rank(ALL[1:], suite, tmp_path)
-    lines = {each.name: each.words for each in page.judged}
+    lines = {each.name: each.words for each in page.ranked}
     assert "damaged or truncated" in lines["whole"]
     assert "no such file" in lines["loading"]
-    assert [each.name for each in page.judged if each.page] == ["model", "work"]
-    lines = {each.name: each.words for each in unknown.judged}
+    assert [each.name for each in page.ranked if each.page] == ["model", "work"]
+    lines = {each.name: each.words for each in unknown.ranked}
     assert lines["whole"] == "this headrace has no benchmark of that name."
 
 

@@ -6,17 +6,7 @@ import threading
 
 import pytest
 
-from bench.suite.fakes import (
-    DYING,
-    FAILING,
-    FAULTY,
-    HANGING,
-    HEAVY,
-    MODEL,
-    NEVER,
-    WHOLE,
-    measure,
-)
+from bench.suite.fakes import DYING, FAILING, FAULTY, HANGING, HEAVY, MODEL, NEVER, WHOLE, measure
 from headrace.bench.suite.suite_record import SUITE, read_suite
 from headrace.bench.suite.suite_runner import SuiteObserver, prepare_suite
 from headrace.bench.suite.suite_selection import Choice, SuiteConfig
@@ -86,7 +76,7 @@ def test_one_that_fails_or_dies_is_named_and_the_others_go_on(prepared, tmp_path
     assert ended == ["failed"] * 3 + ["measured"] * 2
     assert read_suite(tmp_path / "out") == record
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
-        *(SUITE, "heavy.json", "heavy.html", "whole.json", "whole.html"),
+        *(SUITE, "heavy.json", "heavy.html", "whole.json", "whole.html")
     }
 
 
@@ -115,7 +105,7 @@ def test_ctrl_c_keeps_what_was_measured_and_begins_no_more(prepared, tmp_path):
         "model": "interrupted",
     }
     assert [each.why for each in record.chapters] == [
-        *(None, "it was interrupted", "it was not begun"),
+        *(None, "it was interrupted", "it was not begun")
     ]
     assert read_suite(tmp_path / "out") == record
     assert threading.active_count() == 1

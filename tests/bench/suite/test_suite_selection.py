@@ -37,7 +37,7 @@ def planned(tmp_path, choice=EVERYTHING, earlier=None, *, contents=("sha256:0",)
         folder=tmp_path,
         earlier=earlier,
         contents=contents,
-        made=made,
+        provenance=made,
     )
     return {each.benchmark.name: each for each in found}
 

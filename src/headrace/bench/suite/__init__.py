@@ -1,1 +1,1 @@
-"""A suite: all benchmarks on the user's own videos, one after the other, as one report."""
+"""Suite: all benchmarks on the user's videos, as one report."""

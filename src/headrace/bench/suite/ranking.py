@@ -1,4 +1,4 @@
-"""What the records of a suite come to: benchmarks by their gain, and a verdict. Pure."""
+"""Ranking of a suite: benchmarks by gain, and a verdict. Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,56 +17,56 @@ from headrace.report.benchmark_page import BenchmarkPage
 from headrace.report.drawing import Chart
 
 Standing = Literal["gain", "part", "none", "unsure", "missing"]
-"""A gain of the whole; one of a part whose share of the whole is not known; no gain shown; no
-verdict, since other programs ran or turns differ too much; not measured."""
+"""End-to-end gain; gain of one part with unknown share; no gain shown; no verdict, because of
+noise; not measured."""
 
 _MODEL: Final[tuple[str, ...]] = ("model_name", "device")
 _SHOWN: Final = 1 / ALIKE
-"""From this gain on it is one: what is closer cannot be told apart."""
+"""Min gain that counts; smaller ones are ties."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RankedBenchmark:
-    """One benchmark of a suite: its outcome, its record, and the answers drawn from it."""
+    """One benchmark of a suite: outcome, record and findings."""
 
     result: BenchmarkOutcome
-    """With another outcome where its record cannot be read any more."""
+    """Its outcome is changed if its record cannot be read."""
     benchmark: Registered | None = None
     record: BenchmarkRecord | None = None
-    """None where it was not measured; so is what its record shows."""
+    """None: not measured; the page too."""
     page: BenchmarkPage | None = None
     work: StageCosts | None = None
-    """Of all stages; None where nobody measured it."""
+    """Work of all stages; None: not measured."""
 
     @property
     def name(self) -> str:
-        """Of the benchmark."""
+        """Name of the benchmark."""
         return self.result.experiment
 
     @property
     def concerns(self) -> Concern | None:
-        """What its gain is a gain of; None: of the whole."""
+        """What its gain applies to; None: end to end."""
         return None if self.benchmark is None else self.benchmark.terms.concerns
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Its answers, the first one before all; none where it was not measured."""
+        """Its findings, the answer first; empty: not measured."""
         return () if self.page is None else self.page.findings
 
     @property
     def finding(self) -> Finding | None:
-        """Its answer; None where it was not measured."""
+        """Its answer; None: not measured."""
         return next(iter(self.findings), None)
 
     @property
     def advice(self) -> Change | None:
-        """The first change it advises that has a gain, else the first."""
+        """First advised change with a gain, else the first."""
         advices = [finding.advice for finding in self.findings if finding.advice]
         return next(iter(sorted(advices, key=lambda advice: advice.gain is None)), None)
 
     @property
     def whole(self) -> EndToEndGain | None:
-        """What its gain is for the whole; None where it has none, or nobody measured the shares."""
+        """Its end-to-end gain; None: no gain, or unknown shares of the stages."""
         gain, concerns, work = self.gain, self.concerns, self.work
         if not gain or concerns is None or concerns == "loading" or work is None:
             return None
@@ -74,24 +74,24 @@ class RankedBenchmark:
 
     @property
     def is_unsure(self) -> bool:
-        """Whether its answer is that the same must be measured again."""
+        """Whether its answer is to measure again."""
         return self.finding is not None and (self.finding.change or "").startswith(SAME_AGAIN)
 
     @property
     def gain(self) -> float | None:
-        """Times as fast what it concerns would be; None where no figure tells."""
+        """Speedup of the part it concerns; None: unknown."""
         return None if self.advice is None else self.advice.gain
 
     @property
     def gain_of_whole(self) -> float | None:
-        """Times as fast the whole would be; None where that is not known."""
+        """End-to-end speedup; None: unknown."""
         if self.concerns is None:
             return self.gain
         return None if self.whole is None else self.whole.overlapped
 
     @property
     def standing(self) -> Standing:
-        """Where it stands on the first page."""
+        """Group on the first page."""
         if self.page is None:
             return "missing"
         if self.is_unsure:
@@ -104,7 +104,7 @@ class RankedBenchmark:
 
     @property
     def part(self) -> str:
-        """What its gain is a gain of: `the model`, `loading`, `the whole`."""
+        """The part its gain applies to: `the model`, `loading`, `the whole`."""
         if self.concerns is None:
             return "the whole"
         return "loading" if self.concerns == "loading" else ROLES[self.concerns].phrase
@@ -130,7 +130,7 @@ class RankedBenchmark:
 
     @property
     def more(self) -> tuple[str, ...]:
-        """Sentences below: what a gain rests on, then the answer behind a change."""
+        """Sentences below: the evidence of a gain, then the answer behind a change."""
         if self.finding is None:
             return ()
         answer: str | None = self.finding.headline
@@ -140,7 +140,7 @@ class RankedBenchmark:
 
     @property
     def _basis(self) -> str | None:
-        """The figures behind the gain, and the gain that is left of it for the whole run."""
+        """Figures behind the gain, and the end-to-end gain."""
         advice, whole = self.advice, self.whole
         if advice is None or advice.gain is None:
             return None
@@ -155,7 +155,7 @@ class RankedBenchmark:
 
     @property
     def made(self) -> str:
-        """When its record was made, and how long that took; it has one."""
+        """Date of its record, and the time it took; requires a record."""
         assert self.record is not None
         result = self.result
         made = self.record.provenance.created.strftime("%Y-%m-%d %H:%M UTC")
@@ -164,12 +164,12 @@ class RankedBenchmark:
 
     @property
     def charts(self) -> tuple[Chart, ...]:
-        """Its charts, by names that no other benchmark's have."""
+        """Its charts, with names unique in the suite."""
         charts = () if self.page is None else self.page.charts
         return tuple(replace(chart, name=f"{self.name}-{chart.name}") for chart in charts)
 
     def _has_model_of(self, work: StageCosts) -> bool:
-        """Whether a gain is of the model, and on the device, that the shares are of."""
+        """Whether a gain has the model and device of the stages' shares."""
         options = {} if self.record is None else self.record.provenance.configuration
         return all(options.get(name, value) == value for name, value in work.model.items())
 
@@ -179,31 +179,31 @@ class SuiteRanking:
     """All benchmarks of a suite."""
 
     record: SuiteRecord
-    judged: tuple[RankedBenchmark, ...]
-    """The costliest first: by standing, then by gain."""
+    ranked: tuple[RankedBenchmark, ...]
+    """Largest gain first: by standing, then by gain."""
     work: StageCosts | None
-    """What gains of stages were converted by."""
+    """Stage costs that convert gains of stages."""
 
     def of(self, standing: Standing) -> tuple[RankedBenchmark, ...]:
-        """Return those that stand there, in their order."""
-        return tuple(each for each in self.judged if each.standing == standing)
+        """Return the benchmarks with a standing, in order."""
+        return tuple(row for row in self.ranked if row.standing == standing)
 
 
 def rank(benchmarks: Sequence[Registered], record: SuiteRecord, folder: Path) -> SuiteRanking:
-    """Return what the records of a suite in `folder` come to.
+    """Return the ranking of the suite in `folder`.
 
     Args:
         benchmarks: Of the registry.
         record: Of the suite.
         folder: Where the records of the benchmarks lie.
     """
-    known = {each.name: each for each in benchmarks}
-    read = [_read(known.get(each.experiment), each, folder) for each in record.chapters]
+    known = {benchmark.name: benchmark for benchmark in benchmarks}
+    read = [_read(known.get(result.experiment), result, folder) for result in record.chapters]
     # One with a verdict before one without.
-    works = map(_work_of, sorted(read, key=lambda judged: judged.is_unsure))
+    works = map(_work_of, sorted(read, key=lambda ranked: ranked.is_unsure))
     work = next(filter(None, works), None)
-    judged = sorted((replace(each, work=work) for each in read), key=_order)
-    return SuiteRanking(record=record, judged=tuple(judged), work=work)
+    ranked = sorted((replace(row, work=work) for row in read), key=_order)
+    return SuiteRanking(record=record, ranked=tuple(ranked), work=work)
 
 
 def _read(benchmark: Registered | None, result: BenchmarkOutcome, folder: Path) -> RankedBenchmark:
@@ -220,22 +220,24 @@ def _read(benchmark: Registered | None, result: BenchmarkOutcome, folder: Path) 
     return RankedBenchmark(result=result, benchmark=benchmark, record=record, page=page)
 
 
-def _work_of(judged: RankedBenchmark) -> StageCosts | None:
-    """Return the work of all stages as the benchmark measured it; None if it did not."""
-    benchmark, record = judged.benchmark, judged.record
+def _work_of(ranked: RankedBenchmark) -> StageCosts | None:
+    """Return the stage costs measured by a benchmark; None: not measured."""
+    benchmark, record = ranked.benchmark, ranked.record
     if benchmark is None or record is None or benchmark.terms.work is None:
         return None
-    stages, made = benchmark.terms.work(record), record.provenance
+    stages, provenance = benchmark.terms.work(record), record.provenance
     if not any(stage.ms for stage in stages.values()):
         return None
-    model = {name: made.configuration[name] for name in _MODEL if name in made.configuration}
-    cores = made.machine.usable_cores
+    model = {
+        name: provenance.configuration[name] for name in _MODEL if name in provenance.configuration
+    }
+    cores = provenance.machine.usable_cores
     return StageCosts(stages=stages, source=benchmark.name, cores=cores, model=model)
 
 
-def _order(judged: RankedBenchmark) -> tuple[int, float]:
-    standing = judged.standing
-    gains = {"gain": judged.gain_of_whole, "part": judged.gain}
+def _order(ranked: RankedBenchmark) -> tuple[int, float]:
+    standing = ranked.standing
+    gains = {"gain": ranked.gain_of_whole, "part": ranked.gain}
     return get_args(Standing).index(standing), -(gains.get(standing) or 0.0)
 
 
@@ -243,7 +245,7 @@ _TOLD: Final[tuple[Standing, ...]] = ("gain", "part", "unsure")
 
 
 def verdict(ranking: SuiteRanking) -> Finding:
-    """Return the largest gain, that of the whole before that of a part."""
+    """Return the largest gain, end to end before one part."""
     gains, parts, unsure = map(ranking.of, _TOLD)
     top = next(iter((*gains, *parts)), None)
     if top is not None and top.advice is not None:
@@ -273,12 +275,13 @@ def _work(ranking: SuiteRanking) -> Iterator[str]:
             f"One after the other, a frame takes {work.words} (bench {work.source}): "
             f"{ROLES[work.costliest].phrase} takes the most."
         )
-        if any(each.name == work.source for each in ranking.of("unsure")):
+        if any(ranked.name == work.source for ranked in ranking.of("unsure")):
             yield (
-                f"Other programs ran during bench {work.source}, or its turns differ too much: "
-                "these shares are uncertain, and so is what gains of stages are for the whole."
+                f"Other programs ran during bench {work.source}, or its repetitions differ too "
+                "much: these shares are uncertain, and so is what gains of stages are for the "
+                "whole."
             )
-    elif any(each.concerns in ROLES for each in ranking.of("part")):
+    elif any(ranked.concerns in ROLES for ranked in ranking.of("part")):
         yield (
             "Which share of the work each stage has was not measured, so gains of stages are those "
             "of the stage alone."
@@ -286,24 +289,24 @@ def _work(ranking: SuiteRanking) -> Iterator[str]:
 
 
 def _counts(ranking: SuiteRanking) -> Iterator[str]:
-    judged = ranking.judged
-    measured = [each for each in judged if each.page is not None]
+    rows = ranking.ranked
+    measured = [ranked for ranked in rows if ranked.page is not None]
     were = "was" if len(measured) == 1 else "were"
-    said = f"{len(measured)} of {counted(len(judged), 'benchmark')} {were} measured"
-    taken = [each.result.created for each in measured if each.result.is_taken]
+    text = f"{len(measured)} of {counted(len(rows), 'benchmark')} {were} measured"
+    taken = [ranked.result.created for ranked in measured if ranked.result.is_taken]
     dates = [moment for moment in taken if moment is not None]
     if dates:
         since = min(dates).strftime("%Y-%m-%d %H:%M")
-        said += f", {len(dates)} of them by an earlier suite (from {since} UTC on)"
-    yield f"{said}."
-    if unsure := [each.name for each in ranking.of("unsure")]:
+        text += f", {len(dates)} of them by an earlier suite (from {since} UTC on)"
+    yield f"{text}."
+    if unsure := [ranked.name for ranked in ranking.of("unsure")]:
         yield (
-            "Too uncertain to say, as other programs ran meanwhile or turns of one kind differ too "
-            f"much: {listing(unsure)}. --rerun --only {','.join(unsure)} measures anew."
+            "Too uncertain to say, as other programs ran meanwhile or repetitions of one kind "
+            f"differ too much: {listing(unsure)}. --rerun --only {','.join(unsure)} measures anew."
         )
-    if failed := [each.name for each in judged if each.result.outcome == "failed"]:
+    if failed := [ranked.name for ranked in rows if ranked.result.outcome == "failed"]:
         yield f"{listing(failed)} failed."
-    if left_out := [each.name for each in judged if each.result.outcome == "left out"]:
+    if left_out := [ranked.name for ranked in rows if ranked.result.outcome == "left out"]:
         yield f"Not asked for: {listing(left_out)}."
-    if any(each.result.outcome == "interrupted" for each in judged):
+    if any(ranked.result.outcome == "interrupted" for ranked in rows):
         yield "It was interrupted: the same command goes on where it ended."

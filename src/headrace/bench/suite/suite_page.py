@@ -1,7 +1,5 @@
-"""The report of a suite as a page of HTML, as text and as JSON: the largest gain first.
-
-All of it is computed from the ranking alone.
-"""
+"""Report of a suite as HTML, text and JSON, the largest gain first; computed from the ranking
+alone."""
 
 import json
 import shlex
@@ -38,22 +36,22 @@ _GROUPS: Final[dict[Standing, tuple[str, str]]] = {
     ),
     "unsure": (
         "Too uncertain to say",
-        "Other programs ran meanwhile, or turns of one kind differ too much.",
+        "Other programs ran meanwhile, or repetitions of one kind differ too much.",
     ),
     "missing": ("Not measured", "Why there is no answer."),
 }
 
 Group = tuple[str, str, list[RankedBenchmark]]
-"""Title, how to read it, and the benchmarks of one standing."""
+"""Title, explanation, and benchmarks of one standing."""
 
 
 def render_suite(ranking: SuiteRanking) -> str:
-    """Return the page: verdict, findings, a section for each benchmark, provenance once.
+    """Return the page: verdict, findings, a section per benchmark, provenance once.
 
-    Costs and keeps to itself as `render_page` says.
+    Cost and privacy as in `render_page`.
     """
     made, sections = _provenance(ranking), []
-    for ranked in ranking.judged:
+    for ranked in ranking.ranked:
         if ranked.page is not None:
             options = configuration_rows(ranked.page.provenance.configuration)
             sections.append((ranked, ranked.charts, shlex.join(ranked.result.alone), options))
@@ -75,10 +73,10 @@ def render_suite(ranking: SuiteRanking) -> str:
 
 
 def render_suite_text(ranking: SuiteRanking) -> str:
-    """Return the first page for a console, 80 columns wide; ends in a newline."""
-    found = verdict(ranking)
-    lines = [*wrap(_title(ranking.record), _WIDTH), "", *wrap(found.headline, _WIDTH)]
-    for sentence in found.evidence:
+    """Return the first page as text, 80 columns wide; ends in a newline."""
+    finding = verdict(ranking)
+    lines = [*wrap(_title(ranking.record), _WIDTH), "", *wrap(finding.headline, _WIDTH)]
+    for sentence in finding.evidence:
         lines += wrap(sentence, _WIDTH, initial_indent="  - ", subsequent_indent="    ")
     for title, _, shown in _groups(ranking):
         lines += ["", *wrap(title, _WIDTH), *_aligned(shown)]
@@ -111,30 +109,35 @@ def _title(record: SuiteRecord) -> str:
 
 
 def _provenance(ranking: SuiteRanking) -> Provenance:
-    """Return that of the first benchmark, or of the suite itself where there is none."""
-    pages = [ranked.page for ranked in ranking.judged if ranked.page is not None]
+    """Return the provenance of the first benchmark, else of the suite."""
+    pages = [ranked.page for ranked in ranking.ranked if ranked.page is not None]
     return pages[0].provenance if pages else ranking.record.provenance
 
 
 def differing(ranking: SuiteRanking) -> list[tuple[str, str]]:
-    """Return in what the provenance of the benchmarks differs from the first: name and words."""
+    """Return environment differences from the first benchmark: name and text."""
     made, rows = _provenance(ranking), []
-    for ranked in ranking.judged:
-        found = machine_differences(made, ranked.page.provenance) if ranked.page is not None else ()
-        words = [f"{each.name} {each.other}, not {each.first}" for each in found]
+    for ranked in ranking.ranked:
+        changed = (
+            machine_differences(made, ranked.page.provenance) if ranked.page is not None else ()
+        )
+        words = [
+            f"{difference.name} {difference.other}, not {difference.first}"
+            for difference in changed
+        ]
         if words:
             rows.append((ranked.name, "; ".join(words)))
     return rows
 
 
 def suite_json(ranking: SuiteRanking, folder: Path, files: dict[str, Path]) -> str:
-    """Return the findings, the costliest first, and where the files in `folder` lie."""
-    found, work = verdict(ranking), ranking.work
+    """Return the findings, the largest gain first, and the paths in `folder`."""
+    finding, work = verdict(ranking), ranking.work
     document = {
-        "verdict": found.headline,
-        "evidence": list(found.evidence),
+        "verdict": finding.headline,
+        "evidence": list(finding.evidence),
         "work_ms": {role: stage.ms for role, stage in work.stages.items()} if work else None,
-        "findings": [_finding(ranked, folder) for ranked in ranking.judged],
+        "findings": [_finding(ranked, folder) for ranked in ranking.ranked],
         "files": {name: str(path) for name, path in files.items()},
     }
     return json.dumps(document)
@@ -142,7 +145,7 @@ def suite_json(ranking: SuiteRanking, folder: Path, files: dict[str, Path]) -> s
 
 def _finding(ranked: RankedBenchmark, folder: Path) -> dict[str, Any]:
     result, advice, finding = ranked.result, ranked.advice, ranked.finding
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "experiment": ranked.name,
         "outcome": result.outcome,
         "why": result.why,
@@ -150,8 +153,8 @@ def _finding(ranked: RankedBenchmark, folder: Path) -> dict[str, Any]:
         "is_taken": result.is_taken,
     }
     if finding is None:
-        return found
-    return found | {
+        return facts
+    return facts | {
         "headline": finding.headline,
         "evidence": list(finding.evidence),
         "change": finding.change,
@@ -167,7 +170,7 @@ def _finding(ranked: RankedBenchmark, folder: Path) -> dict[str, Any]:
 
 
 def write_page(ranking: SuiteRanking, folder: Path) -> Path:
-    """Write the page into `folder`; return where it lies.
+    """Write the page into `folder`; return its path.
 
     Raises:
         ConfigError: it cannot be written.

@@ -13,27 +13,27 @@ from headrace.records import fault_of
 
 SUITE: Final = "all.json"
 _FORMER_NAMES: Final = {"scenarios": "modes"}
-"""Benchmark → its name in suites of earlier versions, and of its file there."""
+"""Benchmark → its name, and its file's name, in suites of earlier versions."""
 _NAMES: Final = {former: name for name, former in _FORMER_NAMES.items()}
 
 Outcome = Literal["measured", "failed", "interrupted", "left out", "not possible"]
-"""*Left out* was not asked for; *not possible* does not apply to these videos."""
+"""*Left out*: not requested; *not possible*: does not apply to these videos."""
 
 
 class BenchmarkOutcome(Record):
-    """What became of one benchmark."""
+    """Outcome of one benchmark."""
 
     experiment: Annotated[Text, BeforeValidator(lambda name: _NAMES.get(name, name))]
     """Name of the benchmark."""
     outcome: Outcome
     why: Text | None = None
-    """In words, of every outcome but *measured*."""
+    """Reason of every outcome but *measured*."""
     last_lines: tuple[Text, ...] = ()
-    """The end of what its process printed, where that ended by a fault."""
+    """Last output lines of its process, if a fault ended it."""
     is_taken: bool = False
     """Whether an earlier suite measured it."""
     configuration: dict[str, Text | int | float | bool | None] = Field(default_factory=dict)
-    """The options it was, or would have been, measured with."""
+    """Options of the measurement, also if it was not run."""
     alone: Annotated[
         tuple[Text, ...],
         BeforeValidator(
@@ -42,28 +42,28 @@ class BenchmarkOutcome(Record):
     ] = ()
     """Command that measures this benchmark alone."""
     created: UtcTime | None = None
-    """Of its own record; None where there is none."""
+    """Creation time of its record; None: no record."""
     seconds: NonNegativeFloat | None = None
-    """It took; None where it was not begun."""
+    """Duration; None: not started."""
 
 
 class SuiteRecord(BenchmarkRecord):
-    """A suite; `NAME.json` of each benchmark that was measured lies beside it."""
+    """Suite record; `NAME.json` of each measured benchmark lies beside it."""
 
     videos: tuple[Text, ...]
-    """Paths, as they were given."""
+    """Paths as given."""
     contents: tuple[Text | None, ...]
-    """What is in each; see `content_digest`."""
+    """Content digest of each video; see `content_digest`."""
     chapters: tuple[BenchmarkOutcome, ...]
-    """In the order of the registry."""
+    """Outcomes, in registry order."""
 
     def with_outcome(self, new: BenchmarkOutcome) -> Self:
-        """Return the same with one in the place of that of the same benchmark."""
+        """Return the record with one outcome replaced by `new`."""
         chapters = (new if old.experiment == new.experiment else old for old in self.chapters)
         return self.model_copy(update={"chapters": tuple(chapters)})
 
     def save(self, folder: Path) -> Path:
-        """Write it into `folder`; return where it lies.
+        """Write the record into `folder`; return its path.
 
         Raises:
             ConfigError: it cannot be written.
@@ -73,7 +73,7 @@ class SuiteRecord(BenchmarkRecord):
 
 
 def read_suite(folder: Path) -> SuiteRecord | None:
-    """Return the suite whose record lies in `folder`; None if there is none.
+    """Return the suite record in `folder`; None: no record.
 
     Raises:
         ConfigError: there is one that cannot be read.
@@ -90,7 +90,7 @@ def read_suite(folder: Path) -> SuiteRecord | None:
 
 
 def read_record(benchmark: Benchmark[Any, Any, Any], folder: Path) -> BenchmarkRecord | str:
-    """Return the record of a benchmark in `folder`, or why there is none."""
+    """Return the record of a benchmark in `folder`, or the reason it cannot be read."""
     path = folder / f"{benchmark.name}.json"
     former = folder / f"{_FORMER_NAMES.get(benchmark.name, benchmark.name)}.json"
     if not path.exists() and former.exists():

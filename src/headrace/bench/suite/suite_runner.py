@@ -1,4 +1,4 @@
-"""A suite: each benchmark measured in a process of its own, one after the other."""
+"""Suite runner: each benchmark in a process of its own, one after the other."""
 
 import signal
 from collections.abc import Callable, Sequence
@@ -9,12 +9,7 @@ from typing import Any, Final
 from headrace.bench.benchmark import Context, make_folder, options_of, write_benchmark
 from headrace.bench.config import indexes_of
 from headrace.bench.registry import BENCHMARKS
-from headrace.bench.suite.suite_record import (
-    BenchmarkOutcome,
-    SuiteRecord,
-    read_record,
-    read_suite,
-)
+from headrace.bench.suite.suite_record import BenchmarkOutcome, SuiteRecord, read_record, read_suite
 from headrace.bench.suite.suite_selection import (
     Choice,
     Planned,
@@ -31,56 +26,56 @@ from headrace.runtime.supervisor import run_children
 from headrace.video.content_digest import content_digest
 
 _TIMEOUT_SECONDS: Final = 3600.0
-"""From here on a benchmark hangs, and the others are to have their turn."""
+"""Time limit of a benchmark; a longer one hangs."""
 _GRACE_SECONDS: Final = 15.0
-"""For a benchmark that was interrupted to end its own processes."""
+"""Time an interrupted benchmark has to end its processes."""
 _LINES: Final = 6
-"""Of what a benchmark printed before a fault ended it."""
+"""Last output lines kept of a failed benchmark."""
 _STOPPED: Final = "it was interrupted"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SuiteObserver:
-    """Is told how a suite goes."""
+    """Callbacks on the progress of a suite."""
 
     on_begin: Callable[[Planned, int, int], None] = lambda planned, number, of: None
-    """Called with what begins, its number from 1, and how many there are."""
+    """Called with the benchmark that starts, its number from 1, and the total."""
     on_progress: Callable[[str, int, int], None] = lambda what, done, of: None
-    """Called with what a benchmark begins, how much is done, and of how much (0: unknown)."""
+    """Called with what a benchmark starts, steps done, and total steps (0: unknown)."""
     on_end: Callable[[BenchmarkOutcome, int, int], None] = lambda result, number, of: None
-    """Called with what became of it, its number from 1, and how many there are."""
+    """Called with the outcome, its number from 1, and the total."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """What is measured, and where it goes. `prepare_suite` makes it."""
+    """Planned benchmarks and output folder; made by `prepare_suite`."""
 
-    asked: SuiteConfig
+    config: SuiteConfig
     folder: Path
     planned: tuple[Planned, ...]
     record: SuiteRecord
-    """What there is of it before anything is measured."""
+    """Record before anything is measured."""
     measure: ChildFunction
-    """Measures one benchmark in a process of its own, as `measure_one` does."""
+    """Function that measures one benchmark in a child process, as `measure_one` does."""
 
     @property
     def due(self) -> tuple[Planned, ...]:
-        """What is measured, in the order in which it is: what could be felt after it, last."""
-        due = [each for each in self.planned if each.is_due]
-        return tuple(sorted(due, key=lambda each: each.benchmark.terms.goes_last))
+        """Benchmarks to measure, in order; those that disturb their successor come last."""
+        due = [planned for planned in self.planned if planned.is_due]
+        return tuple(sorted(due, key=lambda planned: planned.benchmark.terms.goes_last))
 
     @property
     def seconds(self) -> float:
-        """About how long it takes on two cores."""
-        return sum(each.benchmark.terms.seconds for each in self.due)
+        """Estimated seconds on two cores."""
+        return sum(planned.benchmark.terms.seconds for planned in self.due)
 
     def hold(
         self, observer: SuiteObserver, clock: Clock = SYSTEM_CLOCK
     ) -> tuple[SuiteRecord, bool]:
-        """Measure all that is due; return what became of it, and whether it was interrupted.
+        """Measure all due benchmarks; return the record, and whether it was interrupted.
 
-        One that fails is recorded with its words, and the others go on. The record is written after
-        each of them. Ctrl-C ends what runs; the rest is not begun.
+        A failed benchmark is recorded with its message, and the others go on. The record is written
+        after each. Ctrl-C ends the running one and skips the rest.
 
         Raises:
             ConfigError: the folder cannot be written.
@@ -119,8 +114,8 @@ class Suite:
             function=self.measure,
             argument={
                 "benchmark": planned.benchmark.name,
-                "videos": list(self.asked.videos),
-                "model": self.asked.model,
+                "videos": list(self.config.videos),
+                "model": self.config.model,
                 "folder": str(self.folder),
                 "command": list(self.record.provenance.command),
             },
@@ -138,7 +133,7 @@ class Suite:
     def _outcome(
         self, planned: Planned, ending: CompletedChild, *, was_stopped: bool
     ) -> BenchmarkOutcome:
-        """Return what became of a benchmark whose process has ended."""
+        """Return the outcome of a benchmark whose process has ended."""
         update: dict[str, Any] = {"outcome": "measured", "why": None, "seconds": ending.seconds}
         if not ending.has_succeeded:
             is_fault = not was_stopped
@@ -153,7 +148,7 @@ class Suite:
 
 
 def _fault(ending: CompletedChild) -> dict[str, Any]:
-    """What is said of a process that did not come to its end; its name is said before it."""
+    """Return the outcome fields of a failed process; its name is shown before them."""
     why = ending.error or ending.describe().removeprefix(f"{ending.name} ")
     lines = tuple(ending.tail.rstrip().splitlines()[-_LINES:])
     return {"outcome": "failed", "why": why, "last_lines": lines}
@@ -161,7 +156,7 @@ def _fault(ending: CompletedChild) -> dict[str, Any]:
 
 def prepare_suite(
     benchmarks: Sequence[Registered],
-    asked: SuiteConfig,
+    config: SuiteConfig,
     choice: Choice,
     *,
     folder: Path,
@@ -169,7 +164,7 @@ def prepare_suite(
     measure: ChildFunction,
     clock: Clock = SYSTEM_CLOCK,
 ) -> Suite:
-    """Return a suite of videos, ready to be held; what `folder` holds of it already is taken.
+    """Return a suite of videos, ready to run; takes existing results in `folder`.
 
     Reads the videos, and writes nothing but their indexes.
 
@@ -179,28 +174,28 @@ def prepare_suite(
         BackendError: the device is missing.
         MediaError: a video cannot be opened.
     """
-    choice.check([each.name for each in benchmarks])
-    indexes_of(asked.videos, None)
-    asked.check()
-    contents = tuple(content_digest(Path(video)) for video in asked.videos)
+    choice.check([benchmark.name for benchmark in benchmarks])
+    indexes_of(config.videos, None)
+    config.check()
+    contents = tuple(content_digest(Path(video)) for video in config.videos)
     chosen = {"only": choice.only or None, "skip": choice.skip or None}
-    made = provenance({**options_of(asked), **chosen}, command, clock)
+    created = provenance({**options_of(config), **chosen}, command, clock)
     planned = plan_suite(
         benchmarks,
-        asked,
+        config,
         choice,
         folder=folder,
         earlier=None if choice.again and not choice.only + choice.skip else read_suite(folder),
         contents=contents,
-        made=made,
+        provenance=created,
     )
     record = SuiteRecord(
-        provenance=made,
-        videos=asked.videos,
+        provenance=created,
+        videos=config.videos,
         contents=contents,
-        chapters=tuple(each.result for each in planned),
+        chapters=tuple(planned_benchmark.result for planned_benchmark in planned),
     )
-    return Suite(asked=asked, folder=folder, planned=planned, record=record, measure=measure)
+    return Suite(config=config, folder=folder, planned=planned, record=record, measure=measure)
 
 
 def measure_registered(order: Json, send: Callable[[Json], None]) -> Json:
@@ -209,13 +204,13 @@ def measure_registered(order: Json, send: Callable[[Json], None]) -> Json:
 
 
 def measure_one(benchmarks: Sequence[Registered], order: Any, send: Callable[[Json], None]) -> Json:
-    """Measure one of the benchmarks into its files; return what went wrong, None if nothing.
+    """Measure one benchmark into its files; return the error message, None on success.
 
-    To be the function of a child process: SIGTERM ends it as Ctrl-C would. It sends what begins,
-    how much is done, and of how much, before each turn.
+    Function of a child process: SIGTERM ends it like Ctrl-C. It sends the started step, steps done
+    and total steps before each repetition.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    benchmark = next(each for each in benchmarks if each.name == order["benchmark"])
+    benchmark = next(known for known in benchmarks if known.name == order["benchmark"])
     folder = Path(order["folder"])
     context = Context(
         command=order["command"],
@@ -223,8 +218,8 @@ def measure_one(benchmarks: Sequence[Registered], order: Any, send: Callable[[Js
         out=folder,
     )
     try:
-        asked = SuiteConfig(videos=tuple(order["videos"]), **order["model"])
-        config = config_of(benchmark, asked)
+        suite_config = SuiteConfig(videos=tuple(order["videos"]), **order["model"])
+        config = config_of(benchmark, suite_config)
         if isinstance(config, str):
             raise ConfigError(config)
         record = benchmark.measure(config, context)

@@ -1,4 +1,4 @@
-"""What a suite is asked for, which benchmarks it measures, with which options, and why."""
+"""Selection of a suite: options, benchmarks to run, and reasons."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -8,12 +8,7 @@ from typing import Any, Final
 from headrace.bench.benchmark import Benchmark, options_of
 from headrace.bench.config import USUAL_MODEL, ModelConfig, ModelName
 from headrace.bench.suite.suite_record import BenchmarkOutcome, SuiteRecord, read_record
-from headrace.config_fields import (
-    Configuration,
-    Option,
-    OptionField,
-    option_fields,
-)
+from headrace.config_fields import Configuration, Option, OptionField, option_fields
 from headrace.errors import ConfigError
 from headrace.profiling.comparison.environment_diff import machine_differences
 from headrace.profiling.provenance import Provenance, plain
@@ -24,12 +19,13 @@ Registered = Benchmark[Any, Any, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class SuiteConfig(ModelConfig):
-    """What is measured. One model, so that the shares of one benchmark hold for all gains."""
+    """Options of `bench all`. One model for all, so that stage shares of one benchmark apply to all
+    gains."""
 
     model_name: ModelName = USUAL_MODEL
 
     def check(self) -> None:
-        """Refuse a model or device that there is not, before anything is measured.
+        """Check model and device before anything is measured.
 
         Imports PyTorch.
 
@@ -46,29 +42,29 @@ class SuiteConfig(ModelConfig):
 
     @property
     def model(self) -> dict[str, Any]:
-        """The options that benchmarks have in common, by their names."""
+        """Options shared with benchmarks, by name."""
         return {name: value for name, value in asdict(self).items() if name != "videos"}
 
 
-def config_of(benchmark: Registered, asked: SuiteConfig) -> Configuration | str:
-    """Return how a benchmark is measured in a suite, or why it cannot be."""
+def config_of(benchmark: Registered, suite_config: SuiteConfig) -> Configuration | str:
+    """Return the configuration of a benchmark in a suite, or the reason there is none."""
     make: Callable[[tuple[str, ...]], Configuration | str] = benchmark.terms.config or (
         lambda videos: benchmark.config(videos=videos)
     )
     try:
-        config = make(asked.videos)
+        config = make(suite_config.videos)
     except ConfigError as error:
-        if len(asked.videos) > 1:  # it may take one alone
-            return config_of(benchmark, replace(asked, videos=asked.videos[:1]))
+        if len(suite_config.videos) > 1:  # it may take one alone
+            return config_of(benchmark, replace(suite_config, videos=suite_config.videos[:1]))
         return str(error)
     if isinstance(config, str):
         return config
     names = {field.name for field in fields(config)}
-    return replace(config, **{k: value for k, value in asked.model.items() if k in names})
+    return replace(config, **{k: value for k, value in suite_config.model.items() if k in names})
 
 
 def command_alone(benchmark: Benchmark[Any, Any, Any], config: Configuration) -> tuple[str, ...]:
-    """Return it as a list of arguments; options at their defaults are left out."""
+    """Return its command line as arguments, default options left out."""
     words = ["headrace", "bench", benchmark.name]
     for field in option_fields(benchmark.config):
         value = getattr(config, field.name)
@@ -92,28 +88,28 @@ def _typed(field: OptionField, option: Option, value: Any) -> list[str]:
 
 NOT_ASKED: Final = "not asked for, by --only or --skip"
 _ANY_TIME: Final = ("governor",)
-"""What may differ between two measurements on one machine that are of one suite."""
+"""Environment differences allowed between measurements of one suite."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """Which benchmarks are measured."""
+    """Selection of benchmarks."""
 
     only: tuple[str, ...] = ()
-    """These alone; none: all."""
+    """Only these; empty: all."""
     skip: tuple[str, ...] = ()
     """All but these."""
     again: bool = False
-    """Also what was measured before."""
+    """Whether to repeat earlier measurements."""
 
     def check(self, names: Sequence[str]) -> None:
-        """Hold it against the names of all benchmarks.
+        """Check the names against all benchmarks.
 
         Raises:
             ConfigError: there is none of a name, or none is left.
         """
-        for option, asked in (("only", self.only), ("skip", self.skip)):
-            for name in asked:
+        for option, given in (("only", self.only), ("skip", self.skip)):
+            for name in given:
                 if name not in names:
                     raise ConfigError(
                         f"--{option} names no benchmark: got {name!r}; {closest(name, names)}"
@@ -122,7 +118,7 @@ class Choice:
             raise ConfigError("--only and --skip leave no benchmark; give one of both")
 
     def is_asked(self, name: str) -> bool:
-        """Whether a benchmark is asked for."""
+        """Whether a benchmark is selected."""
         return name not in self.skip and (not self.only or name in self.only)
 
 
@@ -132,28 +128,28 @@ class Planned:
 
     benchmark: Registered
     result: BenchmarkOutcome
-    """What is known of it before anything is measured."""
+    """Outcome before anything is measured."""
 
     @property
     def is_due(self) -> bool:
-        """Whether it is measured; else the result stays as it is."""
+        """Whether it is to be measured; else its outcome is final."""
         return self.result.outcome == "interrupted"
 
 
 def plan_suite(
     benchmarks: Sequence[Registered],
-    asked: SuiteConfig,
+    suite_config: SuiteConfig,
     choice: Choice,
     *,
     folder: Path,
     earlier: SuiteRecord | None,
     contents: tuple[str | None, ...],
-    made: Provenance,
+    provenance: Provenance,
 ) -> tuple[Planned, ...]:
-    """Return what is done with each benchmark, in their order.
+    """Return the plan of each benchmark, in order.
 
-    What `earlier` measured into `folder` is taken, if it was asked for or not: of videos with the
-    same content, with the same options, machine and versions.
+    Results of `earlier` are taken, selected or not, if content of the videos, options, machine and
+    versions are equal.
 
     Args:
         benchmarks: All there are.
@@ -164,15 +160,15 @@ def plan_suite(
         contents: Of the videos.
         made: What a record made now would say of machine and versions.
     """
-    choice.check([each.name for each in benchmarks])
+    choice.check([benchmark.name for benchmark in benchmarks])
     known = earlier.chapters if earlier is not None and earlier.contents == contents else ()
-    before = {each.experiment: each for each in known if each.outcome == "measured"}
+    before = {old.experiment: old for old in known if old.outcome == "measured"}
 
     def planned(benchmark: Registered) -> Planned:
-        is_asked, config = choice.is_asked(benchmark.name), config_of(benchmark, asked)
+        is_asked, config = choice.is_asked(benchmark.name), config_of(benchmark, suite_config)
         result = _outcome(benchmark, config)
         old = before.get(benchmark.name)
-        is_kept = old is not None and _is_same(benchmark, old, result, folder, made)
+        is_kept = old is not None and _is_same(benchmark, old, result, folder, provenance)
         if old is not None and is_kept and not (choice.again and is_asked):
             result = old.model_copy(update={"is_taken": True})
         elif not is_asked:
@@ -199,14 +195,17 @@ def _is_same(
     old: BenchmarkOutcome,
     new: BenchmarkOutcome,
     folder: Path,
-    made: Provenance,
+    provenance: Provenance,
 ) -> bool:
-    """Whether what was measured before is what would be measured now."""
+    """Return whether the earlier measurement equals a new one."""
     if old.configuration != new.configuration:
         return False
     record = read_record(benchmark, folder)
     if isinstance(record, str) or record.provenance.created != old.created:
         return False
-    differing = machine_differences(record.provenance, made)
+    differing = machine_differences(record.provenance, provenance)
     # GPUs are named only where PyTorch is loaded, which it is not here.
-    return all(each.name in _ANY_TIME or each.name.startswith("GPU") for each in differing)
+    return all(
+        difference.name in _ANY_TIME or difference.name.startswith("GPU")
+        for difference in differing
+    )

@@ -1,4 +1,4 @@
-"""How a benchmark joins the suite, and what a gain of one stage is for the whole (Amdahl)."""
+"""Role of a benchmark in the suite, and end-to-end gain of a faster stage (Amdahl)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,80 +12,78 @@ from headrace.profiling.stage_records import ROLES, Role
 Config = TypeVar("Config", bound=Configuration)
 
 Concern = Role | Literal["loading"]
-"""What a gain is a gain of: a stage of a run, or the loading of a training loop."""
+"""What a gain applies to: a stage of a run, or the loading of a training loop."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StageWork:
-    """What one stage does to a frame while no other works."""
+    """Sequential work of one stage on a frame."""
 
     ms: float
     """Wall time."""
     cpu_ms: float
-    """Processor time: more where several cores work at a time, less where another device does."""
+    """Processor time: more than wall time on several cores, less with another device."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SuiteSpec(Generic[Config]):
-    """What a suite must know of a benchmark; the defaults suit most."""
+    """Role of a benchmark in the suite; the defaults suit most."""
 
     config: Callable[[tuple[str, ...]], Config | str] | None = None
-    """Given the paths of videos: how it is measured as one among many, or in a sentence why it
-    cannot be. None: as by default, on all of them, or on the first where it takes one alone."""
+    """Paths of videos → configuration in a suite, or the reason there is none. None: the defaults,
+    on all videos, or on the first if it takes one."""
     seconds: float = 60.0
-    """About how long that takes on two cores."""
+    """Estimated seconds on two cores."""
     concerns: Concern | None = None
-    """What its gain is a gain of. That of a stage becomes one of the whole by the `work` that
-    another benchmark tells; None: it is one of the whole already."""
+    """What its gain applies to. A stage's gain is converted by the `work` of another benchmark;
+    None: the gain is end to end."""
     work: Callable[[Any], Mapping[Role, StageWork]] | None = None
-    """Given its record: what each stage does to a frame, one after the other. None: it does not
-    measure that. The first benchmark of the registry that does is asked, and gives a verdict."""
+    """Record → sequential work of each stage on a frame; None: not measured. The first benchmark of
+    the registry with a verdict is used."""
     goes_last: bool = False
-    """Whether it takes so much of the machine, such as memory, that what is measured right after it
-    could feel it."""
+    """Whether it may disturb its successor, such as by memory use."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StageCosts:
-    """What the stages do to a frame, one after the other."""
+    """Sequential work of the stages on a frame."""
 
     stages: Mapping[Role, StageWork]
     source: str
-    """The benchmark that measured it."""
+    """Benchmark that measured it."""
     cores: int
-    """That all stages share."""
+    """Cores shared by all stages."""
     model: Mapping[str, Scalar] = field(default_factory=dict)
-    """The model and the device it was measured with, by their options."""
+    """Model and device of the measurement, by option name."""
 
     @property
     def costliest(self) -> Role:
-        """The role that takes the most time."""
+        """Role with the most wall time."""
         return max(self.stages, key=lambda role: self.stages[role].ms)
 
     @property
     def words(self) -> str:
         """`decoding 4.10, the model 8.40 ms`."""
         order = [role for role in ROLES if role in self.stages]
-        said = (f"{ROLES[role].phrase} {decimal(self.stages[role].ms)}" for role in order)
-        return f"{', '.join(said)} ms"
+        text = (f"{ROLES[role].phrase} {decimal(self.stages[role].ms)}" for role in order)
+        return f"{', '.join(text)} ms"
 
 
 @dataclass(frozen=True, kw_only=True)
 class EndToEndGain:
-    """Times as fast the whole would be, if one stage were faster by its gain."""
+    """End-to-end speedup from a faster stage."""
 
     in_turn: float
-    """Where stages follow each other (Amdahl): the others take as long as before."""
+    """Sequential stages (Amdahl): the others take as long as before."""
     overlapped: float
-    """Where they overlap, as in `headrace run`: the next costliest then sets the pace, or the cores
-    that they share."""
+    """Overlapping stages, as in `headrace run`: the next slowest stage, or the shared cores, is the
+    bottleneck."""
 
 
 def end_to_end_gain(gain: float, role: Role, work: StageCosts) -> EndToEndGain | None:
-    """Return what a gain of one stage is for the whole; None where its work is not known.
+    """Return the end-to-end gain of a faster stage; None: its work is unknown.
 
-    It is less where a faster stage takes more cores: its processor time is taken to shrink as its
-    wall time does.
+    Processor time of the stage is assumed to shrink like its wall time.
 
     Args:
         gain: Times as fast the stage would be; above 0.
@@ -108,14 +106,14 @@ def _sum(stages: Mapping[Role, StageWork]) -> float:
 
 
 def alone_ms(role: Role, work: StageWork, cores: int) -> float:
-    """Return the milliseconds between frames of a stage that no other holds up.
+    """Return the milliseconds between frames of a stage without waits.
 
-    A run decodes with a thread for each core and has one thread for each other stage.
+    A run decodes with one thread per core and has one thread for each other stage.
     """
     return work.ms / cores if role == "decode" else work.ms
 
 
 def pace_ms(stages: Mapping[Role, StageWork], cores: int) -> float:
-    """Return the milliseconds between frames, if stages overlap as well as they can."""
+    """Return the milliseconds between frames with perfect overlap of the stages."""
     shared = sum(work.cpu_ms for work in stages.values()) / cores
     return max(shared, *(alone_ms(role, work, cores) for role, work in stages.items()))
