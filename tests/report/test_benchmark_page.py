@@ -39,7 +39,9 @@ BENCHMARK = BenchmarkPage(
             figure=draw([bar(x=["a"], y=[7], color=PLAIN)], height=200),
         ),
     ),
-    table=Table(reading="Counted.", headers=("kind", "number"), rows=(("a", "7"), ("bcd", "1,000"))),
+    table=Table(
+        reading="Counted.", headers=("kind", "number"), rows=(("a", "7"), ("bcd", "1,000"))
+    ),
     provenance=PROVENANCE,
 )
 
