@@ -26,11 +26,11 @@ BUSY = "sum(range(3_000_000)); print(flush=True); input()"
 
 
 def test_the_machine_has_cores_memory_and_ffmpeg():
-    found = describe_machine()
-    assert found.cpu
-    assert 1 <= found.usable_cores <= found.logical_cores
-    assert found.memory_bytes > 2**28
-    assert found.ffmpeg["libavcodec"].split(".")[0] == str(av.library_versions["libavcodec"][0])
+    described = describe_machine()
+    assert described.cpu
+    assert 1 <= described.usable_cores <= described.logical_cores
+    assert described.memory_bytes > 2**28
+    assert described.ffmpeg["libavcodec"].split(".")[0] == str(av.library_versions["libavcodec"][0])
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no core binding on this system")
@@ -77,19 +77,19 @@ def test_the_cores_that_may_be_used_and_what_sets_their_clock_are_named(monkeypa
         folder.mkdir(parents=True)
         (folder / "scaling_governor").write_text("performance\n")
     monkeypatch.setattr(machine, "_GOVERNORS", tmp_path)
-    found = describe_machine()
-    assert found.governor == "performance"
-    if found.cores is not None:
-        assert len(parse_cores(found.cores)) == found.usable_cores
-    assert 0 < found.available_bytes <= found.memory_bytes
+    described = describe_machine()
+    assert described.governor == "performance"
+    if described.cores is not None:
+        assert len(parse_cores(described.cores)) == described.usable_cores
+    assert 0 < described.available_bytes <= described.memory_bytes
     monkeypatch.setattr(machine, "_GOVERNORS", tmp_path / "none")
     assert describe_machine().governor is None
 
 
 def test_the_driver_of_a_gpu_is_read_from_its_module(monkeypatch, tmp_path):
-    told = tmp_path / "version"
-    told.write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.10  Wed Jan 29\n")
-    monkeypatch.setattr(machine, "_NVIDIA", told)
+    path = tmp_path / "version"
+    path.write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.10  Wed Jan 29\n")
+    monkeypatch.setattr(machine, "_NVIDIA", path)
     assert machine._read_driver() == "570.86.10"
     monkeypatch.setattr(machine, "_NVIDIA", tmp_path / "none")
     assert machine._read_driver() is None

@@ -19,7 +19,7 @@ from headrace.runtime.stage import StageStatistics
 from report.recorded import changed, record, step_of
 
 
-def kept(session: Session, folder: Path) -> Session:
+def reload(session: Session, folder: Path) -> Session:
     """Return the session as its file gives it back."""
     session.save(folder / "session.json")
     return Session.load(folder / "session.json")
@@ -28,16 +28,16 @@ def kept(session: Session, folder: Path) -> Session:
 def test_a_session_comes_back_from_its_file_as_it_was(tmp_path):
     given = {"text": "1", "flag": True, "whole": 1, "part": 1.0, "nothing": None}
     session = record(steps=20, configuration=given)
-    found = kept(session, tmp_path)
-    assert found == session
-    found = {name: found.provenance.configuration[name] for name in given}
-    assert repr(found) == repr(given), "options keep their types"
+    reloaded = reload(session, tmp_path)
+    assert reloaded == session
+    reloaded = {name: reloaded.provenance.configuration[name] for name in given}
+    assert repr(reloaded) == repr(given), "options keep their types"
 
 
 def test_a_loss_that_diverged_is_kept(tmp_path):
     losses = (0.5, math.nan, math.inf, None)
     steps = changed(record(steps=4).steps, loss=losses)
-    assert str(kept(changed(record(steps=4), steps=steps), tmp_path).steps.loss) == str(losses)
+    assert str(reload(changed(record(steps=4), steps=steps), tmp_path).steps.loss) == str(losses)
 
 
 def test_an_hour_at_30_frames_per_second_in_batches_of_16_is_below_a_megabyte():
@@ -47,21 +47,22 @@ def test_an_hour_at_30_frames_per_second_in_batches_of_16_is_below_a_megabyte():
 
 def test_a_name_that_is_no_utf8_is_spelt_out(tmp_path):
     session = record(steps=1, error="cannot open a\udcff.mp4")
-    assert kept(session, tmp_path).error == r"cannot open a\udcff.mp4"
+    assert reload(session, tmp_path).error == r"cannot open a\udcff.mp4"
 
 
 def test_saving_replaces_the_file_and_leaves_nothing_else(tmp_path):
     (tmp_path / "session.json").write_text("what was there before")
-    assert kept(record(steps=1), tmp_path).outcome == "complete"
+    assert reload(record(steps=1), tmp_path).outcome == "complete"
     assert [path.name for path in tmp_path.iterdir()] == ["session.json"]
 
 
 @pytest.mark.parametrize(
-    ("place", "said"), [(".", r".*session\.json: .*; give a folder"), ("missing", ".*no such file")]
+    ("place", "message"),
+    [(".", r".*session\.json: .*; give a folder"), ("missing", ".*no such file")],
 )
-def test_a_failed_save_keeps_the_old_file_and_names_the_reason(tmp_path, place, said):
+def test_a_failed_save_keeps_the_old_file_and_names_the_reason(tmp_path, place, message):
     (tmp_path / "session.json").mkdir()
-    with pytest.raises(ConfigError, match=f"cannot write {said}"):
+    with pytest.raises(ConfigError, match=f"cannot write {message}"):
         record(steps=1).save(tmp_path / place / "session.json")
     assert [path.name for path in tmp_path.iterdir()] == ["session.json"]
 
@@ -71,7 +72,7 @@ def _text(**changes: object) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "message"),
     [
         ("", "damaged or truncated, not complete JSON; record it again"),
         (_text()[:-30], "damaged or cut off"),
@@ -90,10 +91,10 @@ def _text(**changes: object) -> str:
         (_text(steps={"step": [0]}), "steps: .*one entry per step"),
     ],
 )
-def test_an_error_of_loading_names_the_fault_of_the_file(tmp_path, text, found):
+def test_an_error_of_loading_names_the_fault_of_the_file(tmp_path, text, message):
     file = tmp_path / "session.json"
     file.write_text(text)
-    with pytest.raises(ConfigError, match=f"(?s)^cannot read .*session.json: .*{found}"):
+    with pytest.raises(ConfigError, match=f"(?s)^cannot read .*session.json: .*{message}"):
         Session.load(file)
 
 
@@ -160,9 +161,13 @@ def test_records_take_over_what_the_runtime_counted():
         **{"starved_seconds": 1.0, "blocked_seconds": 2.0},
         wait_ms=Distribution.of([1.0, *[3.0] * 89]),
     )
-    found = QueueRecord.of(queue, feeds="model")
-    assert (found.name, found.feeds, found.occupancy_mean) == ("decode", "model", 0.25)
-    assert (found.wait_ms_p50, found.wait_ms_p95) == (3.0, 3.0)
+    queue_record = QueueRecord.of(queue, feeds="model")
+    assert (queue_record.name, queue_record.feeds, queue_record.occupancy_mean) == (
+        "decode",
+        "model",
+        0.25,
+    )
+    assert (queue_record.wait_ms_p50, queue_record.wait_ms_p95) == (3.0, 3.0)
 
 
 def test_the_table_is_this_text():
@@ -225,20 +230,20 @@ def test_the_last_steps_come_back_as_they_were():
     """What is absent comes back as absent, what is there exactly."""
     steps = [step(n, arrived_ms=n + 0.1) if n % 3 else step(n) for n in range(8)]
     steps.append(step(2**40, oldest_arrived_ms=1 / 3, capture_latency_ms=-0.5))
-    kept = LatestSteps(5)
-    assert list(kept) == []
+    latest = LatestSteps(5)
+    assert list(latest) == []
     for row in steps:
-        kept.append(row)
-    assert list(kept) == steps[-5:]
-    assert len(kept) == 5
+        latest.append(row)
+    assert list(latest) == steps[-5:]
+    assert len(latest) == 5
 
 
 def test_a_step_takes_some_hundred_bytes():
-    kept = LatestSteps(10_000)
+    latest = LatestSteps(10_000)
     tracemalloc.start()
     try:
         for number in range(10_000):
-            kept.append(step(number))
+            latest.append(step(number))
         assert tracemalloc.get_traced_memory()[0] < 200 * 10_000
     finally:
         tracemalloc.stop()

@@ -32,11 +32,11 @@ def ranged(stage, number, start, end, *, process=7, thread=None):
 def arrows(events):
     """Return id -> the names of the ranges that an arrow goes through, found by row and moment."""
     places = {(e["tid"], e["ts"]): e["name"] for e in events if e["ph"] == "X"}
-    found: dict[int, list[str]] = {}
+    paths: dict[int, list[str]] = {}
     for event in events:
         if event["ph"] in "stf":
-            found.setdefault(event["id"], []).append(places[event["tid"], event["ts"]])
-    return found
+            paths.setdefault(event["id"], []).append(places[event["tid"], event["ts"]])
+    return paths
 
 
 def test_each_thread_has_a_row_in_the_order_their_stages_began():
@@ -107,8 +107,8 @@ def test_the_last_range_of_an_item_in_a_stage_is_the_one_an_arrow_takes():
 
 def test_a_trace_is_whole_json_in_gzip(tmp_path):
     write_trace(tmp_path / "trace.json.gz", trace_events([ranged("a", 0, 1, 2)], origin_ns=0))
-    found = json.loads(gzip.decompress((tmp_path / "trace.json.gz").read_bytes()))
-    assert [e["name"] for e in found["traceEvents"] if e["ph"] == "X"] == ["a 0"]
+    document = json.loads(gzip.decompress((tmp_path / "trace.json.gz").read_bytes()))
+    assert [e["name"] for e in document["traceEvents"] if e["ph"] == "X"] == ["a 0"]
     assert [path.name for path in tmp_path.iterdir()] == ["trace.json.gz"]
 
 
@@ -131,7 +131,7 @@ def test_an_error_of_writing_a_trace_is_one_line(tmp_path):
 
 
 def names(events):
-    return [each["name"] for each in events]
+    return [event["name"] for event in events]
 
 
 def test_what_pytorch_does_between_start_and_stop_has_the_times_of_our_clock():
@@ -142,9 +142,9 @@ def test_what_pytorch_does_between_start_and_stop_has_the_times_of_our_clock():
     ended_ns = SYSTEM_CLOCK.now_ns()
     events.stop()
     torch.zeros(3).sin()
-    found = events.events({}, origin_ns=began_ns)
-    assert "aten::sin" not in names(found)
-    (cosine,) = [each for each in found if each["name"] == "aten::cos"]
+    recorded = events.events({}, origin_ns=began_ns)
+    assert "aten::sin" not in names(recorded)
+    (cosine,) = [event for event in recorded if event["name"] == "aten::cos"]
     apart_us = 1000  # what two readings of a busy machine may differ by
     assert -apart_us <= cosine["ts"] <= (ended_ns - began_ns) / 1e3 + apart_us
 
@@ -154,9 +154,9 @@ def test_the_profiler_leaves_nothing_of_its_own_in_the_trace():
     events.start()
     torch.zeros(3).cos()
     events.stop()
-    found = events.events({}, origin_ns=0)
-    assert all(isinstance(each["pid"], int) for each in found)
-    assert not [name for name in names(found) if "headrace" in name or "Profiler" in name]
+    recorded = events.events({}, origin_ns=0)
+    assert all(isinstance(event["pid"], int) for event in recorded)
+    assert not [name for name in names(recorded) if "headrace" in name or "Profiler" in name]
 
 
 def test_a_trace_that_ends_before_its_first_step_holds_the_marks_alone():
@@ -164,8 +164,8 @@ def test_a_trace_that_ends_before_its_first_step_holds_the_marks_alone():
     with trace.marks.range("decode", 0):
         torch.zeros(3)
     trace.close()
-    found = trace.events(origin_ns=0)
-    assert [each["name"] for each in found if each["ph"] != "M"] == ["decode 0"]
+    recorded = trace.events(origin_ns=0)
+    assert [event["name"] for event in recorded if event["ph"] != "M"] == ["decode 0"]
     assert trace.steps == 0
 
 
@@ -175,8 +175,8 @@ def test_steps_behind_the_end_of_a_trace_are_not_in_it():
         with trace.marks.range("model", number):
             torch.zeros(3)
         trace.add(ItemTrace(number=number, stages=("model",)))
-    found = trace.events(origin_ns=0)
-    assert [e["name"] for e in found if e.get("cat") == "stage"] == ["model 0", "model 1"]
+    recorded = trace.events(origin_ns=0)
+    assert [e["name"] for e in recorded if e.get("cat") == "stage"] == ["model 0", "model 1"]
     assert trace.steps == 1
 
 
@@ -189,9 +189,9 @@ def test_what_is_under_way_when_the_trace_ends_is_left_out():
     with record_function("cut"):
         torch.zeros(3).sin()
         events.stop()
-    found = names(events.events({(os.getpid(), 0): "decode-0"}, origin_ns=0))
-    assert {"whole", "aten::cos", "aten::sin"} <= set(found)
-    assert "cut" not in found
+    recorded = names(events.events({(os.getpid(), 0): "decode-0"}, origin_ns=0))
+    assert {"whole", "aten::cos", "aten::sin"} <= set(recorded)
+    assert "cut" not in recorded
 
 
 def test_a_step_that_begins_while_the_trace_ends_has_a_range(monkeypatch):
@@ -206,6 +206,6 @@ def test_a_step_that_begins_while_the_trace_ends_has_a_range(monkeypatch):
 
     monkeypatch.setattr(TorchEvents, "stop", stop_late)
     trace.close()
-    found = names(trace.events(origin_ns=0))
-    assert "aten::cos" in found
-    assert "model 7" in found
+    recorded = names(trace.events(origin_ns=0))
+    assert "aten::cos" in recorded
+    assert "model 7" in recorded

@@ -19,8 +19,8 @@ def drawn(session: Session) -> dict[str, Chart]:
 
 
 def trace(session: Session, chart: str, name: str) -> go.Bar | go.Scatter:
-    (found,) = [each for each in drawn(session)[chart].figure.data if each.name == name]
-    return found
+    (series,) = [item for item in drawn(session)[chart].figure.data if item.name == name]
+    return series
 
 
 def test_a_run_of_some_length_has_all_charts():
@@ -45,41 +45,41 @@ def test_charts_without_numbers_are_left_out(steps: int, names: list[str]):
 
 def test_stage_times_are_those_of_the_steps_after_warm_up():
     session = record(steps=20)
-    found = trace(session, "stage-times", "model")
-    assert found.x == tuple(range(3, 20))
-    assert found.y == tuple(round(each, 3) for each in session.steps.work_ms["model"][3:])
+    series = trace(session, "stage-times", "model")
+    assert series.x == tuple(range(3, 20))
+    assert series.y == tuple(round(value, 3) for value in session.steps.work_ms["model"][3:])
 
 
 def test_long_runs_are_drawn_as_means_of_equally_many_steps():
     session = record(steps=1003, warmup_steps=3)
     chart = drawn(session)["stage-times"]
-    found = trace(session, "stage-times", "decode")
+    series = trace(session, "stage-times", "decode")
     assert "each bar the mean of 5 steps" in chart.reading
-    assert (len(found.x), found.x[:2]) == (200, (3, 8))
-    assert found.y[0] == pytest.approx(sum(session.steps.work_ms["decode"][3:8]) / 5, abs=1e-3)
+    assert (len(series.x), series.x[:2]) == (200, (3, 8))
+    assert series.y[0] == pytest.approx(sum(session.steps.work_ms["decode"][3:8]) / 5, abs=1e-3)
 
 
 def test_a_group_cut_short_is_divided_by_its_own_size():
     session = record(steps=484, warmup_steps=3)
-    found = trace(session, "stage-times", "sink")
-    assert len(found.x) == 161
-    assert found.y[-1] == pytest.approx(session.steps.work_ms["sink"][-1], abs=1e-3)
+    series = trace(session, "stage-times", "sink")
+    assert len(series.x) == 161
+    assert series.y[-1] == pytest.approx(session.steps.work_ms["sink"][-1], abs=1e-3)
 
 
 def test_the_frame_rate_is_drawn_second_by_second():
     session = record()
     per_second = Metrics.of(session).per_second
-    found = trace(session, "frame-rate", "frames/s")
-    assert found.y == per_second.counts
-    assert found.x[0] == per_second.first_second + 0.5
+    series = trace(session, "frame-rate", "frames/s")
+    assert series.y == per_second.counts
+    assert series.x[0] == per_second.first_second + 0.5
 
 
 def test_a_stall_in_a_long_run_is_still_seen():
     session = record(steps=1500)
     late = [row.total_ms + (5000 if row.step > 700 else 0) for row in session.steps.rows()]
     session = changed(session, steps=changed(session.steps, total_ms=tuple(late)))
-    found = trace(session, "frame-rate", "slowest second")
-    assert min(found.y) == 0
+    series = trace(session, "frame-rate", "slowest second")
+    assert min(series.y) == 0
 
 
 def test_the_histogram_counts_every_measured_step_once():
@@ -103,23 +103,23 @@ def test_percentiles_are_marked_where_there_are_samples_enough(steps, marks):
 
 def test_queue_names_are_text_to_plotly():
     queue = changed(record().queues[0], name="<a href='x'>")
-    found = trace(record(queues=(queue,)), "queues", "mean")
-    assert found.y == ("&lt;a href='x'&gt; → preprocess",)
+    series = trace(record(queues=(queue,)), "queues", "mean")
+    assert series.y == ("&lt;a href='x'&gt; → preprocess",)
 
 
 def test_decoded_frames_stand_beside_delivered_ones():
-    (found,) = drawn(record())["decoded"].figure.data
-    assert (found.y, found.x) == (("delivered", "decoded"), (4500, 4500))
+    (series,) = drawn(record())["decoded"].figure.data
+    assert (series.y, series.x) == (("delivered", "decoded"), (4500, 4500))
 
 
 def test_parts_that_follow_each_other_are_charted_as_such():
-    found = drawn(extracted(10, 85, 5))
-    assert "In each worker the parts follow each other" in found["stage-use"].reading
-    assert "They follow each other" in found["stage-times"].reading
-    found = drawn(trained(1, 1, 5, 2, 1))
-    assert list(found)[:3] == ["loss", "stage-use", "stage-times"]
-    assert "They follow each other" in found["stage-times"].reading
-    shades = [bar.opacity for bar in found["stage-times"].figure.data]
+    pages = drawn(extracted(10, 85, 5))
+    assert "In each worker the parts follow each other" in pages["stage-use"].reading
+    assert "They follow each other" in pages["stage-times"].reading
+    pages = drawn(trained(1, 1, 5, 2, 1))
+    assert list(pages)[:3] == ["loss", "stage-use", "stage-times"]
+    assert "They follow each other" in pages["stage-times"].reading
+    shades = [bar.opacity for bar in pages["stage-times"].figure.data]
     assert shades == [1.0, 1.0, 1.0, 0.65, 0.35]
 
 

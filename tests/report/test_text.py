@@ -33,13 +33,13 @@ FORWARD = (1, 1, 5, 2, 1)
 
 def lost(frames: int, videos: int, **changes: object) -> Session:
     """A run of no step that lost frames of its first video, and all of others."""
-    found = [LostFrame(index=2 * n, pts_seconds=None, cause="bad slice") for n in range(frames)]
-    found += [
+    losses = [LostFrame(index=2 * n, pts_seconds=None, cause="bad slice") for n in range(frames)]
+    losses += [
         LostFrame(input=1 + n, index=None, pts_seconds=None, cause="?") for n in range(videos)
     ]
     paths = ["a.mp4", *(f"bad{n}.mp4" for n in range(videos))]
     inputs = tuple(changed(SOURCE, path=path) for path in paths)
-    return record(**{"steps": 0, "lost": tuple(found), "inputs": inputs, **changes})
+    return record(**{"steps": 0, "lost": tuple(losses), "inputs": inputs, **changes})
 
 
 def happened() -> Session:
@@ -56,8 +56,10 @@ def happened() -> Session:
 
 
 def without_model() -> Session:
-    found = record(steps=0, notes=("left out: a.mp4", "decoded by cpu: 2 jobs, 32 frames, 0.11 s"))
-    return changed(found, provenance=changed(found.provenance, configuration={}))
+    session = record(
+        steps=0, notes=("left out: a.mp4", "decoded by cpu: 2 jobs, 32 frames, 0.11 s")
+    )
+    return changed(session, provenance=changed(session.provenance, configuration={}))
 
 
 RUNS = {
@@ -100,8 +102,8 @@ def test_the_setup_is_this_text(holds):
     options = {"model": "resnet50", "batch_size": 16, "annotate": True}
     options |= {"amp": False, "core_bind": None}
     for name, machine in (("known", KNOWN), ("plain", MACHINE)):
-        made = {"machine": machine, "versions": {"headrace": "0.1.0"}}
-        holds(f"setup_{name}.txt", render_setup(**made, configuration=options))
+        setup = {"machine": machine, "versions": {"headrace": "0.1.0"}}
+        holds(f"setup_{name}.txt", render_setup(**setup, configuration=options))
 
 
 def test_names_cannot_steer_the_terminal():
@@ -145,9 +147,9 @@ CAUSES = [
 
 def test_losses_are_counted_by_kind_and_listed_by_cause_and_video(holds):
     lines = [lost_words(lost(0, 3, inputs=()))]
-    for found in (lost(62, 56), lost(1, 1), lost(0, 2), lost(7, 0)):
-        lines.append(lost_words(found))
-        assert f"Damaged: {lines[-1]}<" in render_html(found)
+    for damaged in (lost(62, 56), lost(1, 1), lost(0, 2), lost(7, 0)):
+        lines.append(lost_words(damaged))
+        assert f"Damaged: {lines[-1]}<" in render_html(damaged)
     for videos, frames in CAUSES:
         lines += [
             "",
@@ -191,8 +193,8 @@ def worker(name, session, outcome="complete", others=None, **more):
 
 
 def launched(*workers: LaunchWorkerRecord, others: float | None = None) -> LaunchRecord:
-    made = record(steps=1).provenance
-    return LaunchRecord(provenance=made, workers=workers, others_cpu_share=others)
+    provenance = record(steps=1).provenance
+    return LaunchRecord(provenance=provenance, workers=workers, others_cpu_share=others)
 
 
 def beside(others: float) -> LaunchRecord:
@@ -229,9 +231,9 @@ def test_a_launch_is_this_text_and_this_table(holds, name, tmp_path):
 
 
 def compared(share: float) -> dict[str, Session]:
-    made = session(1).provenance
+    provenance = session(1).provenance
     commands = {name: ("headrace", "run", "a b.mp4", "--out", name) for name in ("eq0", "eq1")}
-    first, other = (changed(made, command=command) for command in commands.values())
+    first, other = (changed(provenance, command=command) for command in commands.values())
     return {
         "eq0": session(1, others_cpu_share=0.02, provenance=first),
         "eq1": session(3, model_ms=150.0, others_cpu_share=share, provenance=other),
@@ -261,9 +263,9 @@ def test_changes_have_their_sign_and_amounts_their_units():
 
 def test_names_and_commands_of_a_comparison_are_shown_and_never_run():
     bad = "<script>alert(1)</script>"
-    made = changed(session(1).provenance, command=("headrace", bad))
+    provenance = changed(session(1).provenance, command=("headrace", bad))
     assert bad not in render_comparison(
-        compare({bad: session(1), "b": session(2, provenance=made)})
+        compare({bad: session(1), "b": session(2, provenance=provenance)})
     )
 
 

@@ -15,28 +15,28 @@ def video(content: str | None) -> tuple[SourceSummary, ...]:
     return (SOURCE.model_copy(update={"content": content}),)
 
 
-def verdicts(found: Comparison) -> dict[str, str]:
-    return {each.name: each.verdict for each in found.runs[0].differences}
+def verdicts(comparison: Comparison) -> dict[str, str]:
+    return {figure.name: figure.verdict for figure in comparison.runs[0].differences}
 
 
 def test_sessions_of_the_same_show_no_difference_at_about_the_stated_rate():
-    said = [
+    outcomes = [
         verdict
         for pair in range(12)
         for verdict in verdicts(
             compare({"a": session(2 * pair, steps=150), "b": session(2 * pair + 1, steps=150)})
         ).values()
     ]
-    assert 0.89 <= said.count("no difference shown") / len(said) <= 1.0
+    assert 0.89 <= outcomes.count("no difference shown") / len(outcomes) <= 1.0
 
 
 def test_a_slower_model_is_found_and_the_rest_is_not_blamed():
     fast, slow = session(1), session(2, model_ms=120.0)
-    found = compare({"fast": fast, "slow": slow})
-    said = verdicts(found)
-    assert (said["The model"], said["Throughput"]) == ("worse", "worse")
-    assert said["Decoding"] == said["Preprocessing"] == "no difference shown"
-    by_name = {each.name: each for each in found.runs[0].differences}
+    comparison = compare({"fast": fast, "slow": slow})
+    outcome = verdicts(comparison)
+    assert (outcome["The model"], outcome["Throughput"]) == ("worse", "worse")
+    assert outcome["Decoding"] == outcome["Preprocessing"] == "no difference shown"
+    by_name = {figure.name: figure for figure in comparison.runs[0].differences}
     low, high = by_name["The model"].interval
     assert low < 0.2 < high
     assert by_name["Throughput"].change == pytest.approx(1 / 1.2 - 1, abs=0.06)
@@ -46,37 +46,42 @@ def test_a_slower_model_is_found_and_the_rest_is_not_blamed():
 
 def test_each_run_is_compared_with_the_first_and_the_same_way_every_time():
     runs = {"a": session(1), "b": session(2), "c": session(3)}
-    found = compare(runs)
-    assert [run.name for run in found.runs] == ["b", "c"]
-    assert found == compare(runs)
-    assert Comparison.model_validate_json(found.model_dump_json()) == found
+    comparison = compare(runs)
+    assert [run.name for run in comparison.runs] == ["b", "c"]
+    assert comparison == compare(runs)
+    assert Comparison.model_validate_json(comparison.model_dump_json()) == comparison
 
 
 def test_one_number_a_run_has_no_interval():
     usage = Usage(cpu_seconds=32.0, peak_memory_bytes=1 << 30)
     more = Usage(cpu_seconds=64.0, peak_memory_bytes=3 << 29)
-    found = compare({"a": session(1, usage=usage), "b": session(2, usage=more)})
-    by_name = {each.name: each for each in found.runs[0].differences}
+    comparison = compare({"a": session(1, usage=usage), "b": session(2, usage=more)})
+    by_name = {figure.name: figure for figure in comparison.runs[0].differences}
     memory, cpu = by_name["Peak memory"], by_name["CPU time"]
     assert (memory.change, memory.interval, memory.verdict) == (0.5, None, "not known")
     assert (cpu.first, cpu.change) == (10.0, 1.0)
 
 
 def test_environment_differences_leave_out_the_output_folder():
-    made = session(1).provenance
-    other = made.model_copy(
+    provenance = session(1).provenance
+    other = provenance.model_copy(
         update={
-            "versions": {**made.versions, "torch": "2.16.0"},
+            "versions": {**provenance.versions, "torch": "2.16.0"},
             "commit": "abcdef012345",
             "command": ("headrace", "run", "a.mp4", "--out", "elsewhere"),
-            "configuration": {**made.configuration, "batch_size": 8, "out": "elsewhere"},
+            "configuration": {**provenance.configuration, "batch_size": 8, "out": "elsewhere"},
             "machine": MACHINE.model_copy(update={"governor": "powersave"}),
         }
     )
-    first = session(1, provenance=made.model_copy(update={"command": ("headrace", "run", "a.mp4")}))
-    found = compare({"a": first, "b": session(2, provenance=other)})
-    told = [(each.part, each.name, each.first, each.other) for each in found.runs[0].circumstances]
-    assert told == [
+    first = session(
+        1, provenance=provenance.model_copy(update={"command": ("headrace", "run", "a.mp4")})
+    )
+    comparison = compare({"a": first, "b": session(2, provenance=other)})
+    differences = [
+        (difference.part, difference.name, difference.first, difference.other)
+        for difference in comparison.runs[0].circumstances
+    ]
+    assert differences == [
         ("versions", "commit", "0123456789ab", "abcdef012345"),
         ("versions", "torch", "2.15.0", "2.16.0"),
         ("machine", "governor", "–", "powersave"),
@@ -109,7 +114,7 @@ def test_a_doubtful_comparison_has_a_warning(changes, words):
     first = session(1, inputs=video("sha256:1"))
     given = {"inputs": video("sha256:1"), "count": 200, **changes}
     other = session(2, steps=given.pop("count"), **given)
-    assert any(words in each for each in warnings(first, other, ("a", "b")))
+    assert any(words in warning for warning in warnings(first, other, ("a", "b")))
     assert not list(warnings(first, first, ("a", "a")))
 
 
@@ -123,12 +128,12 @@ def test_what_cannot_be_compared_is_refused():
 def test_what_a_paced_source_took_is_not_held_against_one_at_full_speed():
     paced = session(2, pace="schedule")
     both = compare({"a": session(1), "b": paced}).runs[0]
-    names = {each.name for each in both.differences}
+    names = {figure.name for figure in both.differences}
     assert "The model" in names
     assert not {"Decoding", "Service time, median", "Service time, p95"} & names
     assert any("decoding and service time are left out" in words for words in both.warnings)
     alike = compare({"a": session(1, pace="schedule"), "b": paced}).runs[0]
-    assert {"Decoding", "Service time, median"} <= {each.name for each in alike.differences}
+    assert {"Decoding", "Service time, median"} <= {figure.name for figure in alike.differences}
 
 
 @pytest.mark.parametrize("which", ["a", "b"])
@@ -137,11 +142,11 @@ def test_no_difference_is_shown_where_other_programs_used_the_cpu(which):
     first, other = session(1), session(3, model_ms=150.0)
     runs = {"a": first, "b": other}
     sessions = {
-        name: each.model_copy(update={"others_cpu_share": shares[name]})
-        for name, each in runs.items()
+        name: run.model_copy(update={"others_cpu_share": shares[name]})
+        for name, run in runs.items()
     }
     (quiet,), (busy,) = compare(runs).runs, compare(sessions).runs
     assert quiet.disturbances == ()
-    assert {each.verdict for each in quiet.differences} >= {"worse"}
+    assert {figure.verdict for figure in quiet.differences} >= {"worse"}
     assert busy.disturbances == (f"Other programs used 99 % of the CPU time during {which}.",)
-    assert {each.verdict for each in busy.differences} <= {"cannot be told", "not known"}
+    assert {figure.verdict for figure in busy.differences} <= {"cannot be told", "not known"}
