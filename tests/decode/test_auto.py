@@ -196,7 +196,7 @@ def test_without_a_gpu_all_goes_to_the_cpu_and_it_is_said_once_why():
     assert (found.gpu, found.threads, found.num_devices) == (None, 3, 1)
     assert not found.may_use_gpu("a.mp4")
     assert found.decoded_by == DeviceCounters(
-        devices={CPU: DeviceTotals()}, no_gpu=f"PyTorch finds no GPU 0: {why_no_gpu()}"
+        devices={CPU: DeviceTotals()}, no_gpu=f"PyTorch finds no GPU 0: {explain_missing_gpu()}"
     )
     assert "the CPU alone, as PyTorch" in str(found.decoded_by)
 
@@ -204,7 +204,7 @@ def test_without_a_gpu_all_goes_to_the_cpu_and_it_is_said_once_why():
 @pytest.mark.parametrize(
     ("place", "name", "value", "why"),
     [
-        (forks, "_torch_knows_of_a_bad_fork", lambda: True, "forked from one that uses CUDA"),
+        (forks, "_torch_is_in_bad_fork", lambda: True, "forked from one that uses CUDA"),
         (
             device_scheduler,
             "hwdevices_available",

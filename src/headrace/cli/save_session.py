@@ -163,8 +163,8 @@ def run_as_launched(
     frames, told_ms = 0, 0.0
 
     def wait() -> None:
-        worker.tell(ready_message(os.getpid()))
-        worker.tell(start_message(worker.wait()))
+        worker.send(ready_message(os.getpid()))
+        worker.send(start_message(worker.wait()))
 
     def tell(step: "Step") -> None:
         nonlocal frames, told_ms
@@ -174,7 +174,7 @@ def run_as_launched(
         if step.ended_ms >= told_ms + _EVERY_MS:
             told_ms = step.ended_ms
             with suppress(ConfigError):  # nobody may listen any more; the run is what counts
-                worker.tell(progress_message(frames, step.ended_ms / 1e3))
+                worker.send(progress_message(frames, step.ended_ms / 1e3))
         on_step(step)
 
     return replace(runner, before_start=wait).run(tell)

@@ -88,7 +88,8 @@ class ScheduledJob:
 
 
 class DeviceScheduler:
-    """Sends each job to the device that completes it first. Thread-safe; shared by all decoders.
+    """Sends each job to the device that finishes it first. Thread-safe; shared by a loader's
+    decoders.
 
     Until a codec's jobs are measured on a device, rates of other machines are used; each device is
     tried once per codec, and again from time to time.
@@ -188,14 +189,14 @@ class DeviceScheduler:
         Report results with `record`, and call `finish` when the job is over.
         """
         with self._lock:
-            seconds = {way: self._rates.seconds(way, codec, megapixels) for way in ways}
-            for way in ways:
-                has_begun = way == CPU or self._done[way].jobs
-                seconds[way] += 0 if has_begun else _GPU_BEGINS
-            way = earliest_device(self._queues(codec, ways), seconds)
-            sent = ScheduledJob(way=way, codec=codec, seconds=seconds[way])
-            self._under_way.append(sent)
-            return sent
+            seconds = {device: self._rates.seconds(device, codec, megapixels) for device in devices}
+            for device in devices:
+                has_begun = device == CPU or self._totals[device].jobs
+                seconds[device] += 0 if has_begun else _GPU_START_SECONDS
+            device = earliest_device(self._queues(codec, devices), seconds)
+            job = ScheduledJob(device=device, codec=codec, seconds=seconds[device])
+            self._running.append(job)
+            return job
 
     def slot(self, job: ScheduledJob) -> AbstractContextManager[None]:
         """Return a context that limits the jobs running on the job's device."""
@@ -243,12 +244,12 @@ class DeviceScheduler:
             and (device, codec) not in busy
         ]
         return {
-            way: DeviceQueue(
-                parallel_jobs=self._at_once[way],
+            device: DeviceQueue(
+                parallel_jobs=self._at_once[device],
                 remaining_seconds=tuple(
-                    max(0.0, each.seconds - each.spent_ns / 1e9)
-                    for each in self._under_way
-                    if each.way == way
+                    max(0.0, job.seconds - job.spent_ns / 1e9)
+                    for job in self._running
+                    if job.device == device
                 ),
             )
             for device in untested or devices
@@ -286,9 +287,9 @@ def _default_device() -> str:
 
 
 @contextmanager
-def _taken(room: CapacityLimiter) -> Iterator[None]:
-    room.acquire(1)
+def _acquire(limiter: CapacityLimiter) -> Iterator[None]:
+    limiter.acquire(1)
     try:
         yield
     finally:
-        room.release(1)
+        limiter.release(1)

@@ -52,7 +52,7 @@ def scan_videos(argument: Json, send: Callable[[Json], None]) -> Json:
         try:
             index = store.verify(source) if argument["verify"] else store.load(source)
         except MediaError:
-            # Found again at once, and with its own words, by whoever asks for the index.
+            # Opening the video later raises the same error.
             speaker.send(_BAD)
             continue
         if not is_kept(index):
@@ -62,7 +62,7 @@ def scan_videos(argument: Json, send: Callable[[Json], None]) -> Json:
 
 def scan_in_workers(
     sources: Sequence[Source],
-    index_store: IndexStore,
+    store: IndexStore,
     *,
     workers: int,
     stall_seconds: float,
@@ -150,7 +150,7 @@ _SCAN_SECONDS: Final = 86_400.0
 
 def scan_ahead(
     sources: Iterable[Source],
-    index_store: IndexStore,
+    store: IndexStore,
     *,
     raises: bool,
     verify: bool = False,
@@ -318,6 +318,6 @@ def _opening(found: dict[Source, StreamIndex | MediaError], store: IndexStore) -
         known = found.get(source) if type(source) is Source else None
         if isinstance(known, MediaError):
             raise known
-        return open_index(source, index_store) if known is None else known
+        return open_index(source, store) if known is None else known
 
     return open_one

@@ -127,5 +127,5 @@ def do_chunks(
                 if source is not None and not work.raises:
                     speaker.send({"unreadable": str(error)})
                     continue
-                speaker.say({"failed": {"why": to_option_words(str(error)), "source": source}})
+                speaker.send({"failed": {"why": to_option_words(str(error)), "source": source}})
                 break

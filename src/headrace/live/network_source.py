@@ -159,7 +159,7 @@ class _ReconnectLoop:
                 self._notify("ended", "ended")
                 return
             finally:
-                reader.give_up()
+                reader.stop()
             self._wait_before_next(problem)
 
     def _follow_connection(
@@ -176,7 +176,7 @@ class _ReconnectLoop:
         self._live_edge = self._new_live_edge()
         while True:
             try:
-                item = reader.take(_first(watch.until_ns, self._live_edge.until_ns))
+                item = reader.get(_first(watch.until_ns, self._live_edge.until_ns))
             except TimeoutError:
                 if not self._live_edge.is_over:
                     yield from self._leave_live_edge(self._live_edge.end())

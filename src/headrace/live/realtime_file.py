@@ -114,7 +114,7 @@ def all_frames(
         on_error: `raise` ends at the first damaged frame, after the frames before it.
         losses: Receives the skipped frames.
     """
-    for gop_range in in_order(0, index):
+    for gop_range in split_video(0, index):
         remaining, missing = deque(gop_range.wanted), list[int]()
         try:
             for frame_index, pixels in decoder.run(DecodeJob(gop_range.wanted)):

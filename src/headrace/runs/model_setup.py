@@ -60,7 +60,7 @@ def compute_resources(options: ComputeOptions) -> Iterator[None]:
     cores = options.execution.core_bind
     core_ids = None if cores is None else parse_cores(cores)
     threads = options.threads or (None if core_ids is None else len(core_ids))
-    with bound(core_ids), operation_threads(threads):
+    with bound_to_cores(core_ids), operation_threads(threads):
         yield
 
 

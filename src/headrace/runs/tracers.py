@@ -110,7 +110,7 @@ class RunTracers:
         tracers: list[Tracer] = [self._trace.marks] if self._trace else []
         if options.nvtx:
             tracers.append(nvtx_tracer())
-        self.marks: Tracer = MultiTracer(tracers) if len(tracers) > 1 else NO_MARKS
+        self.marks: Tracer = MultiTracer(tracers) if len(tracers) > 1 else NO_OP_TRACER
         """Tracer of the run's work."""
         if len(tracers) == 1:
             self.marks = tracers[0]

@@ -36,7 +36,7 @@ class WindowView:
         self._process = LineRpcProcess(_PROGRAM, title)
         with ExitStack() as stack:
             stack.callback(self._process.close)
-            reply = self._process.answer()
+            reply = self._process.read_line()
             if reply != "ready":
                 raise BackendError(
                     "no window can be opened: "
@@ -65,4 +65,4 @@ class WindowView:
         self._latest_images.show(results)
         file = io.BytesIO()
         self._latest_images.image().save(file, "PPM")
-        self._process.ask(file.getvalue())
+        self._process.request(file.getvalue())

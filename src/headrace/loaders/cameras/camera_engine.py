@@ -81,7 +81,7 @@ class CameraEngine:
             MediaError: a frame is lost, and `is_strict`.
             StageError: a thread hangs.
         """
-        steps = ordered_streams(
+        steps = imap(
             self._make_worker,
             self._schedule.iterate(first_step, self.room),
             workers=self._num_threads,
@@ -129,7 +129,7 @@ class CameraEngine:
         if last is not None:
             for step in steps_of.pop(last[0], []):
                 step.frame(*job.stream)[...] = last[1]
-        decoder = self._idle.take(job.stream) or open_any_decoder(
+        decoder = self._idle.acquire(job.stream) or open_any_decoder(
             job.index, job.geometry.shape, self._decoding, scheduler=self._chooser
         )
         before, stays_open = replace(decoder.counters), False
@@ -148,7 +148,7 @@ class CameraEngine:
             stays_open = is_complete and job.goes_on
         finally:
             if stays_open:
-                self._idle.put(job.stream, decoder)
+                self._idle.release(job.stream, decoder)
             else:
                 decoder.close()
         return decoder.counters - before

@@ -21,7 +21,7 @@ from headrace.loaders.cameras.camera_batch import Ragged
 from headrace.loaders.cameras.camera_set import CameraSet, SlotCell
 from headrace.loaders.cameras.camera_view import CameraViews
 from headrace.loaders.frame_memory import DeviceBuffers
-from headrace.runtime.buffer_pool import BatchBufferPool, mapped
+from headrace.runtime.buffer_pool import BatchBufferPool, mmap_zeros
 from headrace.runtime.synchronization import CapacityLimiter
 from headrace.sampling.moment_windows import MISSING
 from headrace.sampling.slots import EndlessPlan, SlotPlan
@@ -96,13 +96,13 @@ class BatchMemory:
         Raises:
             BackendError: the device has no memory left.
         """
-        return (self._tensors or self._arrays).take(shape)
+        return (self._tensors or self._arrays).acquire(shape)
 
     def black(self, size: tuple[int, int]) -> Any:
         """Return a black frame, uint8 [height, width, 3], in memory of its own. Raises likewise."""
         if self._tensors is not None:
-            return self._tensors.take((*size, 3)).zero_()
-        return mapped((*size, 3)) if all(size) else np.zeros((*size, 3), np.uint8)
+            return self._tensors.acquire((*size, 3)).zero_()
+        return mmap_zeros((*size, 3)) if all(size) else np.zeros((*size, 3), np.uint8)
 
     def hand_over(self, frames: Any) -> None:
         """Make the frames of a batch, or lists of them, ready for this thread's CUDA stream."""
@@ -193,7 +193,7 @@ class CameraSchedule:
                 end = covered[position] = self._job_end(self.slots[position], number)
                 for later in range(number, end):
                     if later not in started:
-                        room.take(1)
+                        room.acquire(1)
                         started[later] = self._start_step(later)
                 if started[number].cells[position].clip >= 0:
                     steps = [started[later] for later in range(number, end)]

@@ -101,7 +101,7 @@ class LaunchMonitor:
         Raises:
             LaunchAborted: every worker is ready or has ended, and one cannot start.
         """
-        for name, message in self._rendezvous.hear():
+        for name, message in self._rendezvous.receive():
             self._on_message(name, message)
         if self._is_open or self.is_interrupted:
             return
@@ -115,11 +115,11 @@ class LaunchMonitor:
 
     def on_exit(self, ending: CompletedChild) -> None:
         """Handle the end of a worker."""
-        for name, message in self._rendezvous.hear():
+        for name, message in self._rendezvous.receive():
             self._on_message(name, message)
         self.endings[ending.name] = ending
         is_before_start = not self._is_open and not self.is_interrupted
-        if is_before_start and not ending.is_good:
+        if is_before_start and not ending.has_succeeded:
             self._broken.add(ending.name)
         self._on_end(ending)
 

@@ -102,7 +102,7 @@ class LivePipeline:
 
     plan: LivePlan
     clock: Clock = SYSTEM_CLOCK
-    marks: Tracer = NO_MARKS
+    marks: Tracer = NO_OP_TRACER
     """Tracer of frames, batches and clips."""
     drops: DropLog = field(default_factory=DropLog)
     """Valid when the run is over."""
@@ -249,7 +249,7 @@ class LivePipeline:
             self._work_seconds.append(sum(span.work_ns for span in item.spans[1:]) / 1e9)
         work = median(self._work_seconds) if self._work_seconds else 0.0
         withheld = MAX_IN_FLIGHT - self.plan.overload.in_flight(work)
-        in_flight.give(1 + self._withheld - withheld)
+        in_flight.release(1 + self._withheld - withheld)
         self._withheld = withheld
 
     def _note_drop(self, item: Item[Any], dropped: DroppedItem) -> None:

@@ -87,8 +87,8 @@ class StageFactory:
             grouping=grouping,
             function=prepare,
             waits=self.waits,
-            sheds=True,
-            room=self.in_flight,
+            drops_freely=True,
+            limiter=self.in_flight,
         )
 
     def _clip_stage(self, window: ClipWindow) -> Aggregate[LiveFrame, ViewBatch]:
@@ -100,12 +100,12 @@ class StageFactory:
                 return DroppedItem(STALE)
             # Never wait here: an overflow of frames before this stage would break every clip.
             if in_flight is not None and not admission.admits(
-                frames[-1].source, lambda: in_flight.take_at_once(1)
+                frames[-1].source, lambda: in_flight.acquire_nowait(1)
             ):
                 return DroppedItem(OVERFLOW)
             return clip
 
-        return Aggregate(name=CLIPS, grouping=window.windows, function=admit, sheds=True)
+        return Aggregate(name=CLIPS, grouping=window.windows, function=admit, drops_freely=True)
 
     def _if_fresh(self, function: Callable[[Any], T]) -> Callable[[Any], T | DroppedItem]:
         def check(item: ViewBatch | PreparedViews | ModelOutputs) -> T | DroppedItem:

@@ -13,7 +13,7 @@ from headrace.runs.live.live_batches import ModelOutputs
 from headrace.runtime.clock import Clock, WallTime, wall_time
 from headrace.runtime.fan_out import FanOut, SinkSpec
 from headrace.runtime.queue import Overflow
-from headrace.runtime.tracing import NO_MARKS, Tracer
+from headrace.runtime.tracing import NO_OP_TRACER, Tracer
 from headrace.sinks.batch_results import (
     Arrival,
     ClassifiedBatch,
