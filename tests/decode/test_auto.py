@@ -203,7 +203,7 @@ def test_without_a_gpu_all_goes_to_the_cpu_and_it_is_said_once_why():
 @pytest.mark.parametrize(
     ("place", "name", "value", "why"),
     [
-        (forks, "_torch_knows_of_a_bad_fork", lambda: True, "forked from one that uses CUDA"),
+        (forks, "_torch_is_in_bad_fork", lambda: True, "forked from one that uses CUDA"),
         (
             device_scheduler,
             "hwdevices_available",

@@ -173,8 +173,8 @@ def _cuda_error_reason(error: Exception) -> str:
     count = torch.cuda.device_count()
     if not count:
         return explain_missing_gpu()
-    said = describe(error) if isinstance(error, av.error.FFmpegError) else str(error)
-    first_line = said.partition("\n")[0]
+    message = describe(error) if isinstance(error, av.error.FFmpegError) else str(error)
+    first_line = message.partition("\n")[0]
     return f"{first_line}; give a number from 0 to {count - 1}"
 
 

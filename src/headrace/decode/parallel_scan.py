@@ -52,7 +52,7 @@ def scan_videos(argument: Json, send: Callable[[Json], None]) -> Json:
         try:
             index = store.verify(source) if argument["verify"] else store.load(source)
         except MediaError:
-            # Found again at once, and with its own words, by whoever asks for the index.
+            # Opening the video later raises the same error.
             speaker.send(_BAD)
             continue
         if not is_kept(index):

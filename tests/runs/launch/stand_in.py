@@ -24,9 +24,9 @@ def main(what: str, folder: Path) -> None:
     if "--dry-run" in sys.argv:
         return
     worker = Participant(os.environ[LAUNCH_VARIABLE])
-    worker.tell(ready_message(os.getpid()))
-    worker.tell(start_message(worker.wait()))
-    worker.tell(progress_message(3, 0.5))
+    worker.send(ready_message(os.getpid()))
+    worker.send(start_message(worker.wait()))
+    worker.send(progress_message(3, 0.5))
     if what == "killed":
         record(steps=7, pid=os.getpid(), outcome="interrupted").save(folder / "session.json")
     if what in ("die", "killed"):
@@ -37,7 +37,7 @@ def main(what: str, folder: Path) -> None:
     if what == "endless":
         try:
             signal.signal(signal.SIGTERM, signal.default_int_handler)
-            worker.tell(progress_message(4, 0.6))
+            worker.send(progress_message(4, 0.6))
             signal.pause()
         except KeyboardInterrupt:
             outcome = "interrupted"
