@@ -157,7 +157,7 @@ class LiveRunner(BaseRunner["LiveSteps"]):
         return "run" if latency_base(self.sources) == "full_speed" else "live"
 
     @property
-    def _most_steps(self) -> int:
+    def _max_steps(self) -> int:
         return _MAX_STEPS
 
     def configuration(self) -> dict[str, Scalar]:
