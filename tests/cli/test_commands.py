@@ -62,7 +62,7 @@ def test_a_run_tries_its_own_advice_in_a_folder_of_its_own(call, good, tmp_path)
     flags = (*SQUEEZENET, "--batch-size", 8, "--max-steps", 12)
     code, out, _ = call("run", good, *flags, "--out", folder, "--apply-advice")
     last = out.splitlines()[-1]
-    is_tried = not last.startswith("Tried nothing: ")
+    is_tried = not last.startswith("Changed nothing: ")
     assert (code, (folder / "tried" / "session.json").is_file()) == (0, is_tried)
     assert not is_tried or last == f"Its report: {folder}/tried/report.html"
 
@@ -142,7 +142,7 @@ def test_a_damaged_file_ends_a_run_with_what_was_done(call, bad, tmp_path):
     flags = (*SQUEEZENET, "--batch-size", 8, "--out", tmp_path / "out")
     code, _, err = call("run", bad, *flags)
     assert (code, recorded(tmp_path / "out")["outcome"]) == (1, "failed")
-    assert f"what was done is kept in {tmp_path}/out" in err
+    assert f"completed work is kept in {tmp_path}/out" in err
     assert (tmp_path / "out" / "report.html").exists()
     code, out, _ = call("run", bad, *flags, "--on-error", "skip")
     assert (code, "damaged" in out.lower()) == (0, True)
@@ -236,7 +236,7 @@ def test_faces_are_found_and_the_files_are_named(tmp_path, annotate):
     code, said, err = annotate()
     assert (code, err) == (0, "")
     assert said.splitlines()[-4:] == [
-        f"Annotated pictures: {out}/annotated",
+        f"Annotated images: {out}/annotated",
         f"Boxes, for COCO's tools: {out}/coco.json",
         f"Boxes: {out}/boxes.parquet",
         f"Report: {out}/report.html",

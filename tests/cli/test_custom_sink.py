@@ -164,7 +164,7 @@ def test_a_sink_that_fails_is_the_cause_and_what_was_written_stays(
 ):
     code, err = run("--sink", f"mine:{name}", "--pace", pace)
     cause = f"the sink mine:{name} failed in {failure}"
-    assert (code, f"headrace: {cause}; what was done is kept in" in err) == (1, True)
+    assert (code, f"headrace: {cause}; completed work is kept in" in err) == (1, True)
     session = recorded(tmp_path / "out")
     assert "predictions.jsonl" in session["outputs"] or not written
     assert list(dict.fromkeys(row[0] for row in (written and rows()))) == written
@@ -179,7 +179,7 @@ def test_a_sink_that_fails_is_the_cause_and_what_was_written_stays(
 @pytest.mark.parametrize(
     ("name", "refused"),
     [
-        ("mine", "a sink is named module:Class, got 'mine'"),
+        ("mine", "the name of a sink is module:Class, got 'mine'"),
         ("mine:Line", "mine has no class Line; did you mean Lines?"),
         ("mine:Half", "a sink is a class with open, write, close, got no open, close of mine:Half"),
         ("mine:function", "a sink is a class with open, write, close, got builtin_function_or_"),

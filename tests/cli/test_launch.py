@@ -120,7 +120,7 @@ def test_the_example_runs_as_it_is_and_is_compared(call, tmp_path):
     assert code == 0, err
     assert "2 workers completed: " in said
     assert max(map(len, said.splitlines())) <= max(100, len(str(out)) + 24)
-    assert err.splitlines()[-3] == "all are ready and begin"
+    assert err.splitlines()[-3] == "all are ready and start"
     rows = list(csv.DictReader((out / "workers.csv").read_text().splitlines()))
     assert [(row["worker"], row["outcome"]) for row in rows] == [
         ("small", "complete"),

@@ -125,7 +125,7 @@ def test_without_a_terminal_each_event_of_a_camera_is_a_line_on_stderr(tmp_path)
         finally:
             run.kill()
             server.kill()
-    assert rest.endswith(f"headrace: interrupted; what was done is kept in {tmp_path}/out\n")
+    assert rest.endswith(f"headrace: interrupted; completed work is kept in {tmp_path}/out\n")
     assert run.returncode == 130
 
 

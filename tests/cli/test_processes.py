@@ -63,7 +63,7 @@ ROW = "headrace.sinks.predictions.PredictionLines", "write"
 STEP = "headrace.runs.retrain.trainer.Trainer", "step"
 CAMERA = ("run", "test://?size=64x96&rate=100", *FAST)
 FILE = ("run", "{0}/clip.mp4", *FAST, "--batch-size", 8)
-KEPT = "interrupted; what was done is kept in {0}/out"
+KEPT = "interrupted; completed work is kept in {0}/out"
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
 

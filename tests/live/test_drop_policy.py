@@ -139,10 +139,10 @@ def test_an_overload_is_told_of_once_when_it_begins_and_once_when_it_is_over():
     assert [each for each in told if each[1] is not None] == [
         (
             10,
-            "overload: frames come faster than they are worked on; 22 dropped in 1.0 s "
+            "overload: frames arrive faster than they are processed; 22 dropped in 1.0 s "
             "(overflow at decode)",
         ),
-        (210, "overload is over: no frame dropped for 10 s; 68 were dropped in 11.0 s"),
+        (210, "overload is over: no frame dropped for 10 s; 68 dropped in 11.0 s"),
     ]
 
 

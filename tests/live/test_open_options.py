@@ -45,8 +45,8 @@ def test_a_camera_that_is_absent_is_named_with_those_that_are_there():
     with pytest.raises(OpenError) as raised:
         Read("97").take(1)
     message = str(raised.value)
-    assert message.startswith("cannot open /dev/video97: there is no such device; ")
-    assert "cameras here are " in message or "there is no camera here" in message
+    assert message.startswith("cannot open /dev/video97: the device does not exist; ")
+    assert "cameras here: " in message or "no camera is connected" in message
     assert "--wait-for-source" in message
 
 

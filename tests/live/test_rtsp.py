@@ -88,8 +88,8 @@ def test_a_server_that_stays_away_is_given_up_after_so_many_attempts(rtsp):
     with pytest.raises(OpenError) as raised:
         in_time(lambda: read.take(300))
     assert str(raised.value) == (
-        f"cannot go on with {rtsp.url()}: the host is there, but refuses connections to that port; "
-        "see whether the server runs, and the port; 3 attempts in a row failed"
+        f"cannot continue {rtsp.url()}: the host is up, but refuses connections to this port; "
+        "see whether the server runs, and the port; 3 consecutive attempts failed"
     )
     assert read.kinds == ["joined", "disconnected"]
 
@@ -98,7 +98,7 @@ def test_a_server_that_is_silent_for_too_long_is_left(rtsp):
     one = replace(QUICK, open_timeout_seconds=0.6, reconnect=BackOff(attempts=0))
     read = Read(rtsp.url(), one)
     read.on = {"joined": rtsp.stop}
-    with pytest.raises(OpenError, match=r"no frame for 0.6 s; see whether the camera sends"):
+    with pytest.raises(OpenError, match=r"no frame for 0.6 s; check that the camera sends"):
         in_time(lambda: read.take(300))
     assert read.kinds == ["joined", "stalled"]
 
@@ -214,7 +214,7 @@ def test_a_certificate_that_was_given_is_taken_and_no_other(serve, camera, other
     assert len(in_time(lambda: Read(f"{url}#ca={camera[1]}").take(2))) == 2
     for end in (f"#ca={other[1]}", "#verify"):
         words = refused(url + end)
-        assert words.startswith(f"cannot open {url}: its certificate is not to be trusted (self")
+        assert words.startswith(f"cannot open {url}: its certificate is not trusted (self")
         assert words.endswith("without #verify or #ca= none is verified")
 
 

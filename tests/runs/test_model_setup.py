@@ -64,7 +64,7 @@ def test_the_run_begins_anew_with_half_the_batch_until_it_fits(runner, tmp_path)
     assert chosen == CHOSEN
     tried = [f"memory ran out with batches of {size}" for size in (16, 8, 4)]
     assert [note.partition(" after ")[0] for note in notes] == tried
-    assert notes[-1].endswith(" s; the run began anew with 2")
+    assert notes[-1].endswith(" s; the run restarted with 2")
 
 
 def test_what_came_out_before_is_replaced_and_told_again_from_step_0(runner, tmp_path):
@@ -108,8 +108,8 @@ def test_before_the_first_frame_it_is_halved_as_well():
     fitted = halve_until_it_fits(attempt(5), 16)
     assert fitted.batch_size == 4
     assert fitted.notes == (
-        "memory ran out with batches of 16 before the first frame: 8 were tried instead",
-        "memory ran out with batches of 8 before the first frame: 4 were tried instead",
+        "memory ran out with batches of 16 before the first frame; the next attempt used 8",
+        "memory ran out with batches of 8 before the first frame; the next attempt used 4",
     )
 
 

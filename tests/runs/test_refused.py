@@ -5,8 +5,6 @@ from pathlib import Path
 import pytest
 import torch
 from PIL import Image
-from runs.live.test_flow import means
-from runs.retrain.test_examples import found
 
 import headrace
 from headrace.cli.launch_flags import RunVocabulary
@@ -25,6 +23,8 @@ from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing.synth import SynthClip, write_clip
 from runs.kit import SQUEEZENET, options
 from runs.live.fake_sources import FakeSource
+from runs.live.test_live_pipeline import means
+from runs.retrain.test_frame_labels import found
 from runs.retrain.toy import toy_runner
 from tests.kit.pages import calls_of, check_message
 

@@ -103,10 +103,10 @@ def test_pytorch_s_work_lies_inside_the_ranges_of_the_stage_that_does_it(runner,
 @pytest.mark.parametrize(
     ("given", "stage", "items", "traced"),
     [
-        (TRACED, "sink", None, ["steps 1 to 3 were traced, and are slower for it"]),
-        ({"max_steps": 2}, "sink", [0, 1], ["steps 1 to 1 were traced, and are slower for it"]),
+        (TRACED, "sink", None, ["steps 1 to 3 were traced, which slows them down"]),
+        ({"max_steps": 2}, "sink", [0, 1], ["steps 1 to 1 were traced, which slows them down"]),
         ({"max_steps": 1}, "model", [0], []),
-        ({"trace_steps": 1}, "sink", None, ["steps 1 to 1 were traced, and are slower for it"]),
+        ({"trace_steps": 1}, "sink", None, ["steps 1 to 1 were traced, which slows them down"]),
     ],
     ids=["some steps", "a run shorter than its trace", "a run of one step", "one step"],
 )

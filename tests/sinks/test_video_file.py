@@ -188,8 +188,8 @@ def full(num_bytes: int, count: int, **options: object):
     [
         (no_folder, ConfigError, r"cannot write .*; give another folder with --out"),
         (no_name, ConfigError, r"cannot write .*; give another folder with --out"),
-        (full(0, 24), ConfigError, r"out\.mp4: file too large; nothing of it is kept; give"),
-        (full(60_000, 24), ConfigError, r"out\.mp4: file too large; nothing of it is kept; give"),
+        (full(0, 24), ConfigError, r"out\.mp4: file too large; it is removed; give"),
+        (full(60_000, 24), ConfigError, r"out\.mp4: file too large; it is removed; give"),
         (full(0, 70, is_endless=True), ConfigError, "file too large"),
         (full(0, 1, then=RuntimeError("the first")), RuntimeError, "the first"),
         (too_wide, BackendError, r"cannot encode frames of 2x16386 .* with libx264"),
@@ -206,7 +206,7 @@ def test_what_cannot_be_written_is_an_error_and_leaves_no_file_that_does_not_pla
 
 @pytest.mark.parametrize("is_endless", [True, False])
 def test_a_disk_that_runs_full_leaves_what_plays(path, is_endless):
-    words = r"cannot write .*out\.mp4: file too large; what was written before plays; give"
+    words = r"cannot write .*out\.mp4: file too large; the part before plays; give"
     with pytest.raises(ConfigError, match=words):
         full(5_000_000, 200, is_endless=is_endless)(path)
     assert list(path.parent.iterdir()) == [path]

@@ -1,4 +1,4 @@
-"""`headrace annotate`: objects in pictures, videos and streams, drawn and listed."""
+"""`headrace annotate`: boxes of objects in images, videos and streams, drawn and listed."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -93,11 +93,11 @@ annotate = with_parameters(
 
 
 def _is_live(sources: Sequence[str]) -> bool:
-    """Return whether a source is a camera, an address or a list of them; the others are files."""
+    """Return whether a source is a camera, an address or a list of addresses."""
     return any(
-        (is_live_address(each) and not (each.isdecimal() and Path(each).exists()))
-        or each.endswith(".streams")
-        for each in sources
+        (is_live_address(source) and not (source.isdecimal() and Path(source).exists()))
+        or source.endswith(".streams")
+        for source in sources
     )
 
 
@@ -108,6 +108,6 @@ def _options(typed: dict[str, Any], *, is_live: bool) -> RunOptions:
         input=configured(InputOptions, typed),
         compute=configured(ComputeOptions, typed, execution=execution),
         output=configured(OutputOptions, typed),
-        # coco.json and tables are there at the end alone, which a live run may not have.
+        # coco.json and tables appear at the end of a run, and a live run may not end.
         detection=configured(DetectionOptions, typed, choice=choice, lines=is_live),
     )

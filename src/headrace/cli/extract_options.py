@@ -69,7 +69,7 @@ def crop_of(typed: dict[str, Any]) -> "Crop | None":
 
 
 def sources_of_files(typed: dict[str, Any], noun: str) -> tuple[str, ...]:
-    """Return the paths of the videos; with `--rate`, those of image folders and patterns.
+    """Return the paths of the videos; with `--framerate`, those of image folders and patterns.
 
     Raises:
         ConfigError: a source is an address, or a folder or list holds no video.

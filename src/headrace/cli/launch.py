@@ -1,4 +1,4 @@
-"""`headrace launch`: several runs at once, as a file describes them."""
+"""`headrace launch`: several runs at once, from a YAML file."""
 
 import json as json_format
 import os
@@ -18,19 +18,19 @@ _OUT = Path("headrace_launch")
 EXAMPLE = """\
 # headrace launch launch.yaml
 #
-# Several runs at once, each a process of its own. They load first, and begin at one moment.
-# Every option of `headrace run` can stand here, by its flag's name: `headrace run --help`.
-# Paths begin where the command is given.
+# Several runs at once, a process each. All load first, and start together.
+# Every option of `headrace run` is allowed, by the name of its flag: `headrace run --help`.
+# Paths are relative to the current folder.
 
-out: headrace_launch      # a folder for each worker goes in here, and the report that compares them
+out: headrace_launch      # output folder: a subfolder per worker, and the report that compares them
 
-defaults:                 # of every worker, unless it says otherwise
-  weights: none           # random ones, so that nothing is fetched; leave it out for trained ones
+defaults:                 # options of every worker, unless it sets them itself
+  weights: none           # random weights, without a download; leave it out for trained weights
   batch_size: 4
   video: false            # no annotated video
-  # nsys: true            # each under NVIDIA Nsight Systems, where it is installed
+  # nsys: true            # profile each with NVIDIA Nsight Systems, if installed
 
-workers:                  # by names of your own
+workers:                  # names are free
   small:
     source: test://?size=240x320&rate=30&seconds=4    # a file, a list of them, 0, rtsp://...
     model_name: squeezenet1_1
@@ -70,19 +70,21 @@ def launch(
     from headrace.runs.launch.launch_config import read_config
     from headrace.runs.launch.launching import Launch
 
-    found = read_config(config, RunVocabulary(run))
-    folder = out or (Path(found.out) if found.out else _OUT)
+    launch_config = read_config(config, RunVocabulary(run))
+    folder = out or (Path(launch_config.out) if launch_config.out else _OUT)
     with ending_on_sigterm() as ending:
-        with LaunchScreen([worker.name for worker in found.workers], is_quiet=json) as screen:
+        with LaunchScreen(
+            [worker.name for worker in launch_config.workers], is_quiet=json
+        ) as screen:
             launched = Launch(
-                config=found,
+                config=launch_config,
                 out=folder,
                 program=(sys.executable, "-P", "-m", "headrace", "run"),
                 environment=dict(os.environ),
                 command=("headrace", *sys.argv[1:]),
-                on_event=screen.news,
-                on_start=screen.begun,
-                on_end=screen.ended,
+                on_event=screen.show_event,
+                on_start=screen.show_start,
+                on_end=screen.show_end,
             )
             launched.check()
             record = launched.run(is_dry=dry_run)
@@ -92,7 +94,7 @@ def launch(
 def _conclude(
     record: "LaunchRecord", folder: Path, interrupted: int, *, is_dry: bool, is_quiet: bool
 ) -> None:
-    """Write and print what came of it; end with the exit code that tells."""
+    """Write and print the record; exit with the code of the outcome."""
     from headrace.report.launch import RECORD, REPORT, TABLE, render_launch_text, write_launch
     from headrace.report.text import printable
     from headrace.runs.launch.launch_record import describe_exit, failed_workers
@@ -102,7 +104,7 @@ def _conclude(
     if is_quiet:
         print(json_format.dumps(record.model_dump(mode="json")))
     elif is_dry and not bad:
-        print(f"Dry run: all workers can begin; results would go to {folder}")
+        print(f"Dry run: all workers can start; results would go to {folder}")
     elif has_results:
         print(render_launch_text(record))
     for worker in bad:
@@ -110,13 +112,13 @@ def _conclude(
         for line in worker.last_lines:
             print(f"  {printable(line)}", file=sys.stderr)
     if has_results:
-        # Last, so that a full disk does not cost what was found.
+        # Last, so that the results are printed even on a full disk.
         write_launch(record, folder)
         if not is_quiet:
             print(f"Report: {folder / REPORT}\nTable: {folder / TABLE}\nRecord: {folder / RECORD}")
     if any(worker.outcome == "interrupted" for worker in record.workers):
-        kept = f"headrace: interrupted; what was done is kept in {folder}"
-        print(kept if has_results else NOTHING_RECORDED, file=sys.stderr)
+        text = f"headrace: interrupted; completed work is kept in {folder}"
+        print(text if has_results else NOTHING_RECORDED, file=sys.stderr)
         raise typer.Exit(interrupted)
     if bad:
         raise typer.Exit(1)

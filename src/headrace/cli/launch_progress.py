@@ -1,4 +1,4 @@
-"""The workers of a launch on one screen; as plain lines where nobody watches."""
+"""Progress of a launch on stderr: a screen on a terminal, else plain lines."""
 
 import sys
 from contextlib import ExitStack
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from headrace.runtime.child_spec import CompletedChild
 
 _LINE_SECONDS: Final = 10.0
-"""Of a run, between two lines about its progress where these are not overwritten."""
+"""Time of a run between two plain progress lines."""
 
 
 class LaunchScreen:
-    """Shows on stderr how each worker is: `with LaunchScreen(names) as screen: ...`."""
+    """State of each worker on stderr: `with LaunchScreen(names) as screen: ...`."""
 
     def __init__(self, names: list[str], *, is_quiet: bool) -> None:
-        """Nothing is shown yet.
+        """Prepare the screen.
 
         Args:
-            names: Of the workers.
-            is_quiet: Show nothing.
+            names: Names of the workers.
+            is_quiet: Print nothing.
         """
         from rich.console import Console
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -34,54 +34,54 @@ class LaunchScreen:
         columns = (
             SpinnerColumn(finished_text=" "),
             TextColumn("{task.description}", markup=False),
-            TextColumn("{task.fields[how]}", markup=False),
+            TextColumn("{task.fields[state]}", markup=False),
             TimeElapsedColumn(),
         )
         self._progress = Progress(*columns, console=console, disable=not self._is_live)
         self._tasks: dict[str, Any] = {
-            name: self._progress.add_task(name, total=1, how="loading") for name in names
+            name: self._progress.add_task(name, total=1, state="loading") for name in names
         }
         self._loading = ExitStack()
-        self._told: dict[str, float] = dict.fromkeys(names, 0.0)
+        self._last_line_seconds: dict[str, float] = dict.fromkeys(names, 0.0)
 
-    def news(self, news: "WorkerEvent") -> None:
-        """Show what a worker told."""
-        if news.state == "ready":
-            self._say(news.worker, "ready, waits for the others", is_worth_a_line=True)
-        elif news.frames:
-            rate = f", {news.frames / news.seconds:.1f} frames/s" if news.seconds else ""
-            is_due = news.seconds >= self._told[news.worker] + _LINE_SECONDS
+    def show_event(self, event: "WorkerEvent") -> None:
+        """Show an event of a worker."""
+        if event.state == "ready":
+            self._show(event.worker, "ready, waits for the others", is_line_due=True)
+        elif event.frames:
+            rate = f", {event.frames / event.seconds:.1f} frames/s" if event.seconds else ""
+            is_due = event.seconds >= self._last_line_seconds[event.worker] + _LINE_SECONDS
             if is_due:
-                self._told[news.worker] = news.seconds
-            self._say(news.worker, f"{news.frames:,} frames{rate}", is_worth_a_line=is_due)
+                self._last_line_seconds[event.worker] = event.seconds
+            self._show(event.worker, f"{event.frames:,} frames{rate}", is_line_due=is_due)
 
-    def begun(self) -> None:
-        """All are ready."""
+    def show_start(self) -> None:
+        """Show the common start."""
         self._loading.close()
         if not self._is_quiet and not self._is_live:
-            print("all are ready and begin", file=sys.stderr, flush=True)
+            print("all are ready and start", file=sys.stderr, flush=True)
 
-    def ended(self, ending: "CompletedChild") -> None:
-        """Show how one ended."""
+    def show_end(self, ending: "CompletedChild") -> None:
+        """Show the end of a worker."""
         from headrace.runs.launch.launch_record import killed_words
 
         code = ending.exit_code
-        how = "done" if code == 0 else f"ended with exit code {code}"
+        state = "done" if code == 0 else f"ended with exit code {code}"
         if code in (INTERRUPTED, TERMINATED):
-            how = "stopped"
+            state = "stopped"
         if code is None or code < 0:
-            how = "cannot be started" if code is None else killed_words(code)
+            state = "cannot be started" if code is None else killed_words(code)
         self._progress.update(self._tasks[ending.name], completed=1)
-        self._say(ending.name, how, is_worth_a_line=True)
+        self._show(ending.name, state, is_line_due=True)
 
-    def _say(self, name: str, how: str, *, is_worth_a_line: bool) -> None:
+    def _show(self, name: str, state: str, *, is_line_due: bool) -> None:
         from headrace.report.text import printable
 
-        how = printable(how)
+        state = printable(state)
         if self._is_live:
-            self._progress.update(self._tasks[name], how=how)
-        elif is_worth_a_line and not self._is_quiet:
-            print(f"{name}: {how}", file=sys.stderr, flush=True)
+            self._progress.update(self._tasks[name], state=state)
+        elif is_line_due and not self._is_quiet:
+            print(f"{name}: {state}", file=sys.stderr, flush=True)
 
     def __enter__(self) -> "LaunchScreen":
         self._progress.start()

@@ -1,4 +1,4 @@
-"""The live side of `headrace run`: its start, its line of progress, its end."""
+"""Live runs of `headrace run`: start, page, progress line."""
 
 import sys
 from collections.abc import Iterator
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from headrace.sinks.web.web_options import WebOptions
 
 LogFormat = Literal["text", "json"]
-_RECENT = 60
-"""Steps that the rate of the progress line is taken over."""
+_RATE_STEPS = 60
+"""Latest steps in the rate of the progress line."""
 
 
 def run_live(
@@ -32,30 +32,30 @@ def run_live(
     is_quiet: bool,
     log_format: LogFormat = "text",
 ) -> "Session | None":
-    """Run sources as they come and write the folder; None where it was only to be checked."""
+    """Run live sources and write the folder; None for a dry run."""
     from headrace.profiling.machine import process_seconds
     from headrace.runs.live.live_session import LiveRunner
 
-    def watched(runner: LiveRunner) -> "Session":
-        with _watched(runner, web, is_quiet=is_quiet) as shown:
-            return _with_progress(shown, is_quiet=is_quiet, log_format=log_format)
+    def run(runner: LiveRunner) -> "Session":
+        with _with_view(runner, web, is_quiet=is_quiet) as viewed:
+            return _with_progress(viewed, is_quiet=is_quiet, log_format=log_format)
 
     command = ("headrace", *sys.argv[1:])
     return execute(
         LiveRunner.prepare(options, command=command, imports_seconds=process_seconds()),
         ending,
         plan=lambda runner: f"{', '.join(source.name for source in runner.sources)} would be read",
-        with_progress=watched,
+        with_progress=run,
         is_dry=is_dry,
         is_quiet=is_quiet,
     )
 
 
 @contextmanager
-def _watched(
+def _with_view(
     runner: "LiveRunner", web: "WebOptions | None", *, is_quiet: bool
 ) -> "Iterator[LiveRunner]":
-    """The runner with what it is watched by, as long as the block runs."""
+    """Yield the runner with its window or page, which closes after the block."""
     from headrace.sinks.web.open_page import open_web_view
     from headrace.sinks.window import WindowView
 
@@ -65,12 +65,12 @@ def _watched(
         yield replace(runner, sinks=(WindowView(board.title, names),))
     elif web is not None:
         with open_web_view(web, board.status, names) as page:
-            what = "Watch it at" if web.with_page else "Metrics at"
-            own = "" if web.token is None else ", with your own token behind ?token="
+            label = "Watch it at" if web.with_page else "Metrics at"
+            hint = "" if web.token is None else ", with ?token= and your token"
             print(
-                f"{what} {page.url}{own}", file=sys.stderr if is_quiet else sys.stdout, flush=True
+                f"{label} {page.url}{hint}", file=sys.stderr if is_quiet else sys.stdout, flush=True
             )
-            # Without a page nothing looks at the pictures.
+            # Without a page no browser requests images.
             sinks = (page,) if web.with_page else ()
             yield replace(runner, sinks=sinks, board=board)
     else:
@@ -78,12 +78,12 @@ def _watched(
 
 
 def _with_progress(runner: "LiveRunner", *, is_quiet: bool, log_format: LogFormat) -> "Session":
-    """Run with a line on stderr for each event, and one of progress where it is a terminal."""
+    """Run with a line on stderr per event, and a progress line on a terminal."""
     from collections import deque
 
     from rich.progress import TimeElapsedColumn
 
-    recent: deque[Step] = deque(maxlen=_RECENT)
+    recent: deque[Step] = deque(maxlen=_RATE_STEPS)
     frames = 0
     columns = ("{task.description}", TimeElapsedColumn())
     is_json = log_format == "json"
@@ -99,10 +99,10 @@ def _with_progress(runner: "LiveRunner", *, is_quiet: bool, log_format: LogForma
         def print_notice(notice: "Notice") -> None:
             line = notice.json() if is_json else f"headrace: {notice.text()}"
             if not progress.console.is_terminal:
-                # rich would end the thread where nobody reads it, and stdout with it.
+                # rich would end the thread on a closed stderr.
                 write_line(line)
                 return
-            with suppress(OSError):  # Above the line of progress.
+            with suppress(OSError):  # Above the progress line.
                 progress.console.print(
                     line, markup=False, emoji=False, highlight=False, soft_wrap=True
                 )
@@ -112,10 +112,10 @@ def _with_progress(runner: "LiveRunner", *, is_quiet: bool, log_format: LogForma
 
 
 def _line(frames: int, first: "Step", last: "Step", steps: int) -> str:
-    """`1,234 frames, 29.9 frames/s, latency 34 ms`."""
-    passed = (last.ended_ms - first.ended_ms) / 1e3
+    """Return `1,234 frames, 29.9 frames/s, latency 34 ms`."""
+    seconds = (last.ended_ms - first.ended_ms) / 1e3
     per_step = last.frames
-    rate = f", {(steps - 1) * per_step / passed:.1f} frames/s" if passed > 0 else ""
+    rate = f", {(steps - 1) * per_step / seconds:.1f} frames/s" if seconds > 0 else ""
     latency = ""
     if last.arrived_ms is not None:
         latency = f", latency {last.ended_ms - last.arrived_ms:.0f} ms"

@@ -1,4 +1,4 @@
-"""`headrace run --mode retrain`: its options, its progress, its end."""
+"""`headrace run --mode retrain`: flags, progress and summary."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from headrace.cli.config_flags import configured, flag_of, option, parameters, with_parameters
 from headrace.cli.progress import progress_line, waiting
-from headrace.cli.run_options import run_options
+from headrace.cli.run_flags import run_options
 from headrace.cli.save_session import (
     conclude,
     execute,
@@ -31,7 +31,7 @@ _MODE: Final = option(
     "inference",
     "Run the model, or train a new head for it on labelled videos.",
 )
-_OWN: Final = (
+_RETRAIN: Final = (
     *parameters(LabelledInput, only="labels"),
     *parameters(TrainOptions, only="epochs learning_rate train_from checkpoint_gradients"),
     *parameters(LabelledInput, only="held_out"),
@@ -51,7 +51,7 @@ _SHARED: Final = frozenset(
         *("max_steps", "stride", "on_error", "out", "dry_run", "json"),
     ]
 )
-"""Options of a run that hold for a training too."""
+"""Options of a run that a training has too."""
 
 
 def with_mode(
@@ -59,30 +59,30 @@ def with_mode(
 ) -> Callable[..., None]:
     """Return the command `run` with `--mode` and the options of a training.
 
-    What is of the other mode is refused, as it would have no effect.
+    Options of the other mode are refused.
 
     Args:
-        run: Takes the values of `shared` by their names.
+        run: Takes the values of `shared` by name.
         shared: Options of a run.
-        summary: What the command does.
+        summary: Summary of the command.
     """
-    options = {each.name: each for each in (*shared, _MODE, *_OWN)}
-    own = {each.name for each in _OWN}
-    of_run = {each.name for each in shared}
+    options = {option.name: option for option in (*shared, _MODE, *_RETRAIN)}
+    retrain_names = {option.name for option in _RETRAIN}
+    run_names = {option.name for option in shared}
 
     def command(mode: str, **typed: Any) -> None:
-        of_other = own if mode == "inference" else of_run - _SHARED
-        for name in (each for each in typed if each in of_other):
-            if typed[name] != options[name].default:
+        unsupported = retrain_names if mode == "inference" else run_names - _SHARED
+        for name in typed:
+            if name in unsupported and typed[name] != options[name].default:
                 other = "retrain" if mode == "inference" else "inference"
                 raise ConfigError(
                     f"{flag_of(options[name], typed[name])} is for --mode {other}; leave it out "
                     f"of --mode {mode}"
                 )
         if mode == "inference":
-            run(**{name: value for name, value in typed.items() if name not in own})
+            run(**{name: value for name, value in typed.items() if name not in retrain_names})
         else:
-            _retrain(**{name: typed[name] for name in typed if name in own | _SHARED})
+            _retrain(**{name: typed[name] for name in typed if name in retrain_names | _SHARED})
 
     return with_parameters(command, [*options.values()], summary)
 
@@ -116,24 +116,24 @@ def _retrain(*, dry_run: bool, json: bool, **typed: Any) -> None:
 def _options(**typed: Any) -> RetrainOptions:
     from headrace.video.find_videos import find_videos
 
-    plain = run_options(typed)
-    if plain.compute.execution.fit_batch:
+    options = run_options(typed)
+    if options.compute.execution.fit_batch:
         raise ConfigError("--batch-size auto is for --mode inference; a training takes a number")
-    options = RetrainOptions(
+    retrain = RetrainOptions(
         input=LabelledInput(
-            sources=plain.input.sources,
+            sources=options.input.sources,
             labels=typed["labels"],
             held_out=typed["held_out"],
-            stride=plain.input.stride,
+            stride=options.input.stride,
             size=frame_size(typed["size"]),
-            on_error=plain.input.on_error,
+            on_error=options.input.on_error,
         ),
         training=configured(TrainOptions, typed, max_steps=typed["max_steps"]),
-        compute=plain.compute,
+        compute=options.compute,
         out=typed["out"],
     )
-    check_videos(find_videos(options.input.sources))
-    return options
+    check_videos(find_videos(retrain.input.sources))
+    return retrain
 
 
 def _plan(runner: "RetrainRunner") -> str:
@@ -141,33 +141,33 @@ def _plan(runner: "RetrainRunner") -> str:
 
     dataset = runner.dataset
     classes = dataset.labels.classes
-    shown = ", ".join(classes[:5]) + (", ..." if len(classes) > 5 else "")
+    names = ", ".join(classes[:5]) + (", ..." if len(classes) > 5 else "")
     return (
         f"{counted(runner.steps_planned, 'step')} on "
         f"{counted(dataset.frames, 'frame')} of {counted(len(dataset.training_videos), 'video')}, "
-        f"{len(dataset.held_out)} held out, {len(classes)} classes ({shown})"
+        f"{len(dataset.held_out)} held out, {len(classes)} classes ({names})"
     )
 
 
 def _conclude(
     session: "Session", options: RetrainOptions, interrupted: int, *, is_quiet: bool
 ) -> None:
-    """Print how it went and where the head is; end with the exit code that tells."""
+    """Print the summary and the path of the head; exit with the code of the outcome."""
     from headrace.report.folder import REPORT
 
-    learnt, out = session.training, options.out
-    head = out / learnt.head if learnt and learnt.head else None
+    training, out = session.training, options.out
+    head = out / training.head if training and training.head else None
     lines = [f"Report: {out / REPORT}"]
     if head is not None:
         model = options.compute.model_name
         lines += [f"Head: {head}"]
         lines += [f"Use it: headrace run VIDEO --model-name {model} --weights {head}"]
-    saved = "no head was saved" if head is None else f"the head as it was then is {head}"
+    saved = "no head was saved" if head is None else f"the head at that time is in {head}"
     conclude(session, lines, saved, interrupted, is_quiet=is_quiet)
 
 
 def _with_progress(runner: "RetrainRunner", *, is_quiet: bool) -> "Session":
-    """Train with a progress bar on a terminal's stderr; return the session."""
+    """Train with a progress bar on stderr; return the session."""
     from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 
     columns = (

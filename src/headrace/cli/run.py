@@ -1,4 +1,4 @@
-"""`headrace run`: a model on videos, from the source to the report."""
+"""`headrace run`: a model on videos, cameras and streams."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headrace.cli.progress import progress_line, waiting
 from headrace.cli.retrain_run import with_mode
-from headrace.cli.run_options import PARAMETERS, files_among, run_options
+from headrace.cli.run_flags import PARAMETERS, files_among, run_options
 from headrace.cli.save_session import (
     conclude,
     execute,
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from headrace.runs.run_options import RunOptions
     from headrace.sinks.web.web_options import WebOptions
 
-_NAMES: Final = {
+_FILE_LABELS: Final = {
     "boxes.parquet": "Boxes",
-    "annotated/": "Annotated pictures",
+    "annotated/": "Annotated images",
     "coco.json": "Boxes, for COCO's tools",
     ".mp4": "Annotated video",
     ".jsonl": "Predictions",
@@ -39,9 +39,9 @@ _NAMES: Final = {
     ".html": "Report",
     ".gz": "Trace, for ui.perfetto.dev",
 }
-"""What is said of the files a reader opens, by their names or endings."""
-_SHOWN: Final = 8
-"""Files that are named at the end; the report names them all."""
+"""File name or suffix -> label in the summary."""
+_MAX_FILES: Final = 8
+"""Files in the summary, at most; the report lists all."""
 
 
 def _run(**typed: Any) -> None:
@@ -52,13 +52,13 @@ def _run(**typed: Any) -> None:
     check_videos(files_among(options.input))
     is_quiet = typed["json"] or typed["log_format"] == "json"
     with ending_at_once(), waiting("loading PyTorch", is_quiet=is_quiet):
-        _import_what_runs()
+        _import_libraries()
     _run_either(
         options,
         web,
         is_dry=typed["dry_run"],
         is_quiet=typed["json"],
-        is_trying=typed["apply_advice"],
+        applies_advice=typed["apply_advice"],
         log_format=typed["log_format"],
     )
 
@@ -70,8 +70,8 @@ run = with_mode(
 )
 
 
-def _import_what_runs() -> None:
-    """Import the large libraries here, which takes seconds."""
+def _import_libraries() -> None:
+    """Import PyTorch and the runs, which takes seconds."""
     import headrace.report.text
     import headrace.runs.live.live_session
     import headrace.runs.run  # noqa: F401
@@ -83,16 +83,16 @@ def _run_either(
     *,
     is_dry: bool,
     is_quiet: bool,
-    is_trying: bool,
+    applies_advice: bool,
     log_format: "LogFormat",
 ) -> None:
-    """Files at full speed by the run that is made for them, all else as it comes."""
+    """Run files at full speed, or live sources."""
     from headrace.cli.live_run import run_live
     from headrace.runs.live.live_sources import full_speed_files
     from headrace.runs.task import with_task
 
     if options.marks.trace:
-        # PyTorch's profiler says on stderr that it starts and ends, unless it is told before.
+        # Silences the start and end messages of PyTorch's profiler on stderr.
         os.environ.setdefault("KINETO_LOG_LEVEL", "6")
 
     out = options.output.out
@@ -100,8 +100,11 @@ def _run_either(
         with saying_when_interrupted(ending, out):
             options = with_task(options)
             paths = full_speed_files(options)
-            if is_trying and paths is None:
-                _refuse_other_than_file()
+            if applies_advice and paths is None:
+                raise ConfigError(
+                    "--apply-advice runs twice and compares, which needs one video file at full "
+                    "speed; give one file, without --pace realtime"
+                )
             if paths is not None:
                 files = replace(options, input=replace(options.input, sources=paths))
                 session = run_files(files, ending, is_dry=is_dry, is_quiet=is_quiet)
@@ -111,18 +114,18 @@ def _run_either(
                 )
         if session is not None:
             conclude_run(session, out, ending, is_quiet=is_quiet)
-            if is_trying:
-                again = partial(run_files, ending=ending, is_dry=False, is_quiet=True)
-                _try_advice(files, session, again, is_quiet=is_quiet)
+            if applies_advice:
+                rerun = partial(run_files, ending=ending, is_dry=False, is_quiet=True)
+                _apply_advice(files, session, rerun, is_quiet=is_quiet)
 
 
 def run_files(
     options: "RunOptions", ending: Ending, *, is_dry: bool, is_quiet: bool
 ) -> "Session | None":
-    """Run files at full speed and keep what it came to; of a dry run, say what would be done.
+    """Run files at full speed and write the record; None for a dry run.
 
     Raises:
-        HeadraceError: it cannot be run, or its results cannot be written.
+        HeadraceError: the run cannot start, or its results cannot be written.
     """
     from headrace.profiling.machine import process_seconds
     from headrace.runs.run import Runner
@@ -141,10 +144,13 @@ def run_files(
 
 
 def conclude_run(session: "Session", out: Path, ending: Ending, *, is_quiet: bool) -> None:
-    """Print how it went and where its files are; end with the exit code that tells."""
-    named = [(_NAMES.get(name) or _NAMES.get(Path(name).suffix), name) for name in session.outputs]
-    lines = [f"{words}: {out / name}" for words, name in named if words][-_SHOWN:]
-    kept = f"what was done is kept in {out}"
+    """Print the summary and the files of a run; exit with the code of its outcome."""
+    labels = [
+        (_FILE_LABELS.get(name) or _FILE_LABELS.get(Path(name).suffix), name)
+        for name in session.outputs
+    ]
+    lines = [f"{label}: {out / name}" for label, name in labels if label][-_MAX_FILES:]
+    kept = f"completed work is kept in {out}"
     conclude(session, lines, kept, ending.exit_code, is_quiet=is_quiet)
 
 
@@ -152,16 +158,16 @@ def _plan(runner: "Runner") -> str:
     for note in runner.notes:
         print(f"headrace: {note}", file=sys.stderr)
     if runner.inputs.images:
-        what = f"{runner.frames_planned} of {len(runner.inputs.images)} images"
+        frames = f"{runner.frames_planned} of {len(runner.inputs.images)} images"
     else:
         names = [str(index.source) for index in runner.inputs.indexes]
-        of = names[0] if len(names) == 1 else f"{len(names)} videos"
-        what = f"{runner.frames_planned} frames of {of}"
-    return f"{what} would be decoded"
+        source = names[0] if len(names) == 1 else f"{len(names)} videos"
+        frames = f"{runner.frames_planned} frames of {source}"
+    return f"{frames} would be decoded"
 
 
 def _with_progress(runner: "Runner", *, is_quiet: bool) -> "Session":
-    """Run with a progress bar on a terminal's stderr; return the session."""
+    """Run with a progress bar on stderr; return the session."""
     from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 
     columns = (
@@ -173,47 +179,39 @@ def _with_progress(runner: "Runner", *, is_quiet: bool) -> "Session":
 
         def show(step: "Step") -> None:
             seconds = (step.started_ms + step.total_ms) / 1e3
-            # Step 0 may come again: a run that ran out of memory begins anew with smaller batches.
+            # Step 0 repeats where a run restarts with smaller batches.
             done = (progress.tasks[0].completed if step.step else 0) + step.frames
-            # What a run does at its end takes seconds: see `measure_alternatives`.
+            # Measuring other settings takes seconds: see `measure_alternatives`.
             what = "running" if done < runner.frames_planned else "measuring other settings after"
             progress.update(task, description=what, completed=done, rate=f"{done / seconds:.0f}")
 
         return run_as_launched(runner, show, runner.out)
 
 
-def _refuse_other_than_file() -> None:
-    """Say that only a file at full speed can be run again."""
-    raise ConfigError(
-        "--apply-advice runs twice and compares, which needs one video file at full speed; "
-        "give one file, without --pace realtime"
-    )
-
-
-def _try_advice(
+def _apply_advice(
     options: "RunOptions",
     session: "Session",
     run: "Callable[[RunOptions], Session | None]",
     *,
     is_quiet: bool,
 ) -> None:
-    """Run again with the change that `session` advises, and say what it brought.
+    """Run again with the change that `session` advises, and print the gain.
 
     Args:
-        options: Of the run.
-        session: What it came to.
-        run: Runs with other options, without a word.
-        is_quiet: What is said goes to stderr.
+        options: Options of the first run.
+        session: Its record.
+        run: Runs with other options, without output.
+        is_quiet: Whether to print to stderr.
     """
     from headrace.runs.what_if import describe_gain, first_advised_change
 
-    to = sys.stderr if is_quiet else sys.stdout
-    trial = first_advised_change(options, session)
-    if trial is None:
-        print("Tried nothing: no option makes the change that is advised.", file=to)
+    stream = sys.stderr if is_quiet else sys.stdout
+    advised = first_advised_change(options, session)
+    if advised is None:
+        print("Changed nothing: no option makes the advised change.", file=stream)
         return
-    print(f"Trying {trial.change.words.partition(':')[0]} ...", file=to, flush=True)
-    after = run(trial.options)
+    print(f"Trying {advised.change.words.partition(':')[0]} ...", file=stream, flush=True)
+    after = run(advised.options)
     if after is not None:
-        print(f"Tried {describe_gain(trial.change, session, after)}", file=to)
-        print(f"Its report: {trial.options.output.out / 'report.html'}", file=to)
+        print(f"Tried {describe_gain(advised.change, session, after)}", file=stream)
+        print(f"Its report: {advised.options.output.out / 'report.html'}", file=stream)

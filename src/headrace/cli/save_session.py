@@ -1,6 +1,6 @@
-"""A run of a model, as every command does it: prepared, begun, recorded as it goes, concluded.
+"""Execution of a prepared run by any command: progress, record, summary, exit code.
 
-A worker of a launch waits for the others, and reports.
+A worker of a launch waits for the other workers and sends its progress.
 """
 
 import os
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     BaseRunner = TypeVar("BaseRunner", Runner, LiveRunner, RetrainRunner)
 
 
-_EVERY_MS: Final = 250.0
-"""Of the run, between two words about its progress."""
+_PROGRESS_MS: Final = 250.0
+"""Time of a run between two progress messages."""
 
 
 def execute(
@@ -41,18 +41,18 @@ def execute(
     is_dry: bool,
     is_quiet: bool,
 ) -> "Session | None":
-    """Run what is prepared and keep its record; of a dry run, print what would be done.
+    """Run and write the record; for a dry run, print the plan and return None.
 
     Args:
-        runner: What is run.
-        ending: Whether the command was asked to end.
-        plan: Returns what a dry run would do.
-        with_progress: Runs it, and shows how far it is.
-        is_dry: Run nothing.
-        is_quiet: Print JSON alone, later.
+        runner: The prepared run.
+        ending: Signal state of the command.
+        plan: Returns the text of a dry run.
+        with_progress: Runs with a progress display.
+        is_dry: Whether to print the plan alone.
+        is_quiet: Whether the output is JSON alone.
 
     Raises:
-        HeadraceError: its results cannot be written.
+        HeadraceError: the results cannot be written.
     """
     from headrace.profiling.machine import describe_machine, versions
     from headrace.report.text import render_setup
@@ -62,8 +62,8 @@ def execute(
         print(render_setup(machine=describe_machine(), versions=versions(), configuration=setup))
     out = runner.out
     if is_dry:
-        where = sys.stderr if is_quiet else sys.stdout
-        print(f"Dry run: {plan(runner)}; results would go to {out}", file=where)
+        stream = sys.stderr if is_quiet else sys.stdout
+        print(f"Dry run: {plan(runner)}; results would go to {out}", file=stream)
         return None
     ending.begin()
     return keep(with_progress(runner), out, is_quiet=is_quiet)
@@ -71,15 +71,14 @@ def execute(
 
 @contextmanager
 def saying_when_interrupted(ending: Ending, out: Path) -> Iterator[None]:
-    """End the command where Ctrl-C leaves no record, and say so."""
+    """Exit after a Ctrl-C that leaves no record, with a message."""
     try:
         yield
     except KeyboardInterrupt:
         words = NOTHING_RECORDED
         if ending.has_begun:
             words = (
-                "headrace: interrupted while the record was written; what is there is kept in "
-                f"{out}"
+                f"headrace: interrupted while the record was written; the files so far are in {out}"
             )
         print(words, file=sys.stderr)
         raise typer.Exit(ending.exit_code) from None
@@ -88,14 +87,14 @@ def saying_when_interrupted(ending: Ending, out: Path) -> Iterator[None]:
 def conclude(
     session: "Session", lines: Sequence[str], kept: str, interrupted: int, *, is_quiet: bool
 ) -> None:
-    """Print how it went and `lines` after it; end with the exit code that tells.
+    """Print the summary of a session and `lines`; exit with the code of its outcome.
 
     Args:
-        session: What it came to.
-        lines: What else there is to say of a run, such as where its files are.
-        kept: What is left of a run that did not end well.
-        interrupted: Exit code of a command that was asked to end.
-        is_quiet: Print the session as JSON, nothing else.
+        session: Record of the run.
+        lines: Further lines, such as the paths of files.
+        kept: Remaining results of a run that did not complete.
+        interrupted: Exit code of an interrupted command.
+        is_quiet: Print the session as JSON alone.
     """
     from headrace.report.text import render_text
 
@@ -106,10 +105,12 @@ def conclude(
     if session.outcome == "interrupted":
         print(f"headrace: interrupted; {kept}", file=sys.stderr)
         raise typer.Exit(interrupted)
-    lost = [event.words for event in session.events if event.kind == "failed"]
-    why = session.error if session.outcome == "failed" else lost[0] if lost else None
-    if why is not None:
-        print(f"headrace: {why}; {kept}", file=sys.stderr)
+    failures = [event.words for event in session.events if event.kind == "failed"]
+    reason = failures[0] if failures else None
+    if session.outcome == "failed":
+        reason = session.error
+    if reason is not None:
+        print(f"headrace: {reason}; {kept}", file=sys.stderr)
         raise typer.Exit(1)
 
 
@@ -117,8 +118,7 @@ def keep(session: "Session", out: Path, *, is_quiet: bool) -> "Session":
     """Write the folder of a run; return the session with the names of its files.
 
     Raises:
-        typer.Exit: it cannot be written, as the disk is full. What it came to and why was printed
-            then.
+        typer.Exit: the folder cannot be written; the summary and the reason are printed.
     """
     from headrace.report.folder import write_run
     from headrace.report.text import render_text
@@ -127,25 +127,25 @@ def keep(session: "Session", out: Path, *, is_quiet: bool) -> "Session":
         return write_run(session, out)
     except ConfigError as error:
         print(session.model_dump_json() if is_quiet else render_text(session))
-        # An extraction names its own error with what is done, when it concludes.
-        own_error = None if session.kind == "extract" else session.error
-        for words in (own_error, error):
+        # An extraction prints its own error with its summary.
+        session_error = None if session.kind == "extract" else session.error
+        for words in (session_error, error):
             if words is not None:
                 print(f"headrace: {words}", file=sys.stderr)
         raise typer.Exit(1) from error
 
 
 def is_launched() -> bool:
-    """Return whether a launch started this process, whose output goes to nobody's screen."""
+    """Return whether a launch started this process; its output has no terminal."""
     return LAUNCH_VARIABLE in os.environ
 
 
 def run_as_launched(
     runner: "BaseRunner", on_step: "Callable[[Step], None]", out: Path
 ) -> "Session":
-    """Run at once; where a launch started this process, when all of its workers are ready.
+    """Run; as a worker of a launch, after all workers are ready.
 
-    The record so far is kept in the folder `out`.
+    Checkpoints of the record are written to the folder `out`.
     """
     from headrace.report.folder import write_checkpoint
     from headrace.runs.launch.launching import (
@@ -160,16 +160,16 @@ def run_as_launched(
     if not address:
         return runner.run(on_step)
     worker = Participant(address)
-    frames, told_ms = 0, 0.0
+    frames, sent_ms = 0, 0.0
 
     def wait() -> None:
         worker.send(ready_message(os.getpid()))
         worker.send(start_message(worker.wait()))
 
-    def tell(step: "Step") -> None:
-        nonlocal frames, told_ms
-        if step.step == 0:  # also where a run that ran out of memory begins anew
-            frames, told_ms = 0, 0.0
+    def report(step: "Step") -> None:
+        nonlocal frames, sent_ms
+        if step.step == 0:  # also after a restart with smaller batches
+            frames, sent_ms = 0, 0.0
         frames += step.frames
         if step.ended_ms >= told_ms + _EVERY_MS:
             told_ms = step.ended_ms
@@ -177,4 +177,4 @@ def run_as_launched(
                 worker.send(progress_message(frames, step.ended_ms / 1e3))
         on_step(step)
 
-    return replace(runner, before_start=wait).run(tell)
+    return replace(runner, before_start=wait).run(report)

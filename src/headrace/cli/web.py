@@ -1,4 +1,4 @@
-"""From what was typed to how the page of a run is served; its token from where no list shows it."""
+"""Options of the web page, from the typed values; its token from a file or the environment."""
 
 import os
 from pathlib import Path
@@ -11,16 +11,15 @@ if TYPE_CHECKING:
     from headrace.sinks.web.web_options import WebOptions
 
 TOKEN_VARIABLE: Final = "HEADRACE_WEB_TOKEN"
-"""Of the environment. A token that is typed would be seen by everybody who lists processes."""
-_LARGEST_TOKEN_BYTES: Final = 4096
+"""Environment variable of the token; on the command line, any user could read it."""
+_MAX_TOKEN_BYTES: Final = 4096
 
 
 def web_options(typed: dict[str, Any]) -> "WebOptions | None":
-    """Return how a run is served, or None where it is not; `typed`: options of `headrace run`.
+    """Return the web options of `headrace run`; None without a page or metrics.
 
     Raises:
-        ConfigError: a value is not possible, says nothing of what is asked for, or names a file
-            without a token.
+        ConfigError: a value is not possible, has no effect, or names a file without a token.
     """
     from headrace.sinks.web.web_options import WebOptions
     from headrace.units import parse_seconds
@@ -45,22 +44,22 @@ def web_options(typed: dict[str, Any]) -> "WebOptions | None":
 
 
 def _token(file: Path | None) -> str | None:
-    """Return what the file or the environment holds; None where a new one is to be made."""
-    given = os.environ.get(TOKEN_VARIABLE)
+    """Return the token of the file or the environment; None: generate one."""
+    variable = os.environ.get(TOKEN_VARIABLE)
     if file is None:
-        return given
-    if given is not None:
+        return variable
+    if variable is not None:
         raise ConfigError(
-            f"a token is given by --web-token-file and by {TOKEN_VARIABLE}; leave one of them out"
+            f"a token is given by both --web-token-file and {TOKEN_VARIABLE}; leave one out"
         )
     try:
         with file.open("rb") as opened:
-            token = opened.read(_LARGEST_TOKEN_BYTES).decode("ascii").strip()
+            token = opened.read(_MAX_TOKEN_BYTES).decode("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it holds other characters than ASCII"
+        reason = getattr(error, "strerror", None) or "it is not ASCII text"
         raise ConfigError(
-            f"cannot read the token in {file}: {reason.lower()}; give a file with nothing else"
+            f"cannot read the token in {file}: {reason.lower()}; give a file with the token alone"
         ) from error
     if not token:
-        raise ConfigError(f"{file} holds no token; write one of 16 characters or more into it")
+        raise ConfigError(f"{file} has no token; write one of 16 characters or more into it")
     return token

@@ -300,10 +300,12 @@ class _ReconnectLoop:
 class _FrameBuilder:
     """Builder of live frames: numbers, runs, segments and pixels."""
 
-    def __init__(self, name: str, source: int, tell: Callable[[EventKind, str, int], None]) -> None:
+    def __init__(
+        self, name: str, source: int, notify: Callable[[EventKind, str, int], None]
+    ) -> None:
         self._name = name
         self._source = source
-        self._notify = tell
+        self._notify = notify
         self._number = self._run = self._segment = self._damaged = 0
         self._is_gap = False
         self._last_pts: int | None = None

@@ -33,12 +33,17 @@ from headrace.runs.model_setup import (
     measure_batch_size,
     precision_notes,
     ready_model,
-    run_setup,
 )
 from headrace.runs.outputs import closing_sinks, prepare_folder
 from headrace.runs.run_inputs import RunInputs, open_inputs
 from headrace.runs.run_options import RunOptions, TracingOptions
-from headrace.runs.run_session import BaseRunner, StepSource, make_step, pipeline_records
+from headrace.runs.run_session import (
+    BaseRunner,
+    StepSource,
+    make_step,
+    pipeline_records,
+    result_parts,
+)
 from headrace.runs.run_stages import SOURCE, Transfer, Transfers, WrittenBatch, stages_of
 from headrace.runs.task import Task, with_task
 from headrace.runs.tracers import RunTracers, prepare_tracers
@@ -300,16 +305,12 @@ class FileSteps(StepSource):
     def parts(self) -> dict[str, Any]:
         """See `StepSource.parts`."""
         runner, batches = self._runner, self._batches
-        options, names = runner.options, runner.inputs.names
+        names = runner.inputs.names
         (source, *others), queues = pipeline_records(self._run, self._transfers.by_stage())
         busy = sum(step.work_ms[SOURCE] for step in self._recorder.steps) / 1e3
         return {
-            "setup": run_setup(
-                options.compute,
-                runner.model,
-                self._recorder.provenance,
-                stride=options.input.stride,
-                draws_video=options.output.video,
+            **result_parts(
+                runner.options, runner.model, self._recorder, self._sinks, self._tracers
             ),
             "inputs": tuple(map(summarize, runner.inputs.indexes)),
             "stages": (decode_ahead_record(source, batches.threads, busy), *others),
@@ -319,10 +320,6 @@ class FileSteps(StepSource):
             "decode": DecodeStats(**vars(batches.counters)),
             "lost": tuple(lost_frame(loss, names.index(loss.source)) for loss in batches.losses),
             "notes": (*runner.notes, *decoding_notes(batches)),
-            "outputs": (
-                *(name for sink in self._sinks for name in sink.outputs),
-                *self._tracers.outputs,
-            ),
         }
 
     def _planned(self, step: Step) -> int:

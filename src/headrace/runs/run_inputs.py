@@ -1,10 +1,10 @@
 """Inputs of a run: indexed videos, or images with their headers read."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Final, TypeVar
 
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.image_files import (
@@ -28,6 +28,8 @@ from headrace.video.find_videos import find_videos
 from headrace.video.image_sequence import Rate, source_at
 from headrace.video.stream_index import StreamIndex
 
+T = TypeVar("T")
+Opened = TypeVar("Opened")
 Reader = FrameReader | PictureReader
 """Iterator over the batches of a run."""
 
@@ -218,18 +220,12 @@ def open_images(
     Raises:
         MediaError: an image cannot be opened and `on_error` is `raise`, or no image can be opened.
     """
-    images, notes = [], []
-    first: MediaError | None = None
-    for path, name in paths:
-        try:
-            images.append(ImageFile(path=path, name=name, size=upright_size(path)))
-        except MediaError as error:
-            if on_error == "raise":
-                raise
-            first = first or error
-            notes.append(f"left out: {error}")
-    if first is not None and not images:
-        raise first
+
+    def open_one(image: tuple[Path, str]) -> ImageFile:
+        path, name = image
+        return ImageFile(path=path, name=name, size=upright_size(path))
+
+    images, notes = _open_all(paths, open_one, on_error)
     return tuple(images), tuple(notes)
 
 
@@ -248,24 +244,27 @@ def open_videos(
         MediaError: a video cannot be opened and `on_error` is `raise`, or no video can be opened.
         ConfigError: the rate is not a number above 0.
     """
-    indexes, notes = [], []
-    first: MediaError | None = None
     videos = [source_at(source, rate=rate) for source in sources]
     open_one = scan_ahead(videos, store or IndexStore(), raises=on_error == "raise")
-    for video in videos:
+    indexes, notes = _open_all(videos, open_one, on_error)
+    notes += [f"{index.source}: {problem}" for index in indexes for problem in index.problems]
+    return tuple(indexes), tuple(notes)
+
+
+def _open_all(
+    sources: Sequence[T], open_one: Callable[[T], Opened], on_error: OnError
+) -> tuple[list[Opened], list[str]]:
+    opened, errors = list[Opened](), list[MediaError]()
+    for source in sources:
         try:
-            index = open_one(video)
+            opened.append(open_one(source))
         except MediaError as error:
             if on_error == "raise":
                 raise
-            first = first or error
-            notes.append(f"left out: {error}")
-        else:
-            indexes.append(index)
-            notes += [f"{video}: {problem}" for problem in index.problems]
-    if first is not None and not indexes:
-        raise first
-    return tuple(indexes), tuple(notes)
+            errors.append(error)
+    if errors and not opened:
+        raise errors[0]
+    return opened, [f"left out: {error}" for error in errors]
 
 
 _AHEAD_BYTES: Final = 1 << 30

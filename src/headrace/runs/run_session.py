@@ -1,13 +1,14 @@
 """Base of every run: its steps, executed one by one and recorded as a session."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from headrace.errors import HeadraceError, first_line
+from headrace.models.model import Model
 from headrace.profiling.input_records import with_content, with_file_content
 from headrace.profiling.machine import provenance
 from headrace.profiling.provenance import Scalar
@@ -16,11 +17,14 @@ from headrace.profiling.run_records import StartUpPart
 from headrace.profiling.session import Kind, Session
 from headrace.profiling.stage_records import QueueRecord, StageRecord
 from headrace.profiling.steps import Step
-from headrace.runs.model_setup import compute_resources
+from headrace.runs.model_setup import compute_resources, run_setup
+from headrace.runs.run_options import RunOptions
 from headrace.runs.run_stages import STAGE_ROLES, Transfer
+from headrace.runs.tracers import RunTracers
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.item import Span
 from headrace.runtime.pipeline import Run
+from headrace.sinks.batch_results import SinkOf
 
 
 class StepSource(ABC):
@@ -133,6 +137,26 @@ class BaseRunner(ABC, Generic[Steps]):
     def _failure_text(self, failure: HeadraceError) -> str:
         """Return the reason of a failed run, in one line."""
         return first_line(failure)
+
+
+def result_parts(
+    options: RunOptions,
+    model: Model[Any],
+    recorder: Recorder,
+    sinks: Sequence[SinkOf[Any]],
+    tracers: RunTracers,
+) -> dict[str, Any]:
+    """Return the session fields that runs of files and of live sources fill alike."""
+    return {
+        "setup": run_setup(
+            options.compute,
+            model,
+            recorder.provenance,
+            stride=options.input.stride,
+            draws_video=options.output.video,
+        ),
+        "outputs": (*(name for sink in sinks for name in sink.outputs), *tracers.outputs),
+    }
 
 
 def make_step(spans: tuple[Span, ...], number: int, start_ns: int, **fields: Any) -> Step:

@@ -68,7 +68,7 @@ def test_no_password_stands_in_the_list_of_processes_or_in_the_record(tmp_path):
 def test_where_one_cannot_begin_none_does_and_all_that_is_wrong_is_told(tmp_path):
     found = ran(launch(tmp_path, {"good": "complete", "bad": "refuse", "worse": "refuse"}))
     good, bad, worse = found.workers
-    waited = "it waited for bad, worse, which could not begin"
+    waited = "it waited for bad, worse, which could not start"
     assert (good.outcome, good.error) == ("not begun", waited)
     told = ("failed", "torchvision has no model 'resnet5'; did you mean resnet50?")
     assert [(each.outcome, each.error) for each in (bad, worse)] == [told] * 2
@@ -85,7 +85,7 @@ def test_one_that_dies_is_named_with_its_last_lines_and_its_record_and_the_other
     assert describe_exit(bad) == f"was {bad.error}"
     assert (late.outcome, late.figures.frames) == ("died", 7 * 16)
     folder = tmp_path / "out/late"
-    assert late.error == f"killed (signal 9, SIGKILL) after 7 steps; what it wrote is in {folder}"
+    assert late.error == f"killed (signal 9, SIGKILL) after 7 steps; its results are in {folder}"
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_dry_run_begins_nothing(tmp_path):
 def test_nsys_is_refused_where_it_is_not_installed(tmp_path):
     environment = {"PATH": str(tmp_path)}
     bare = launch(tmp_path, {"a": "complete"}, nsys=True, environment=environment)
-    with pytest.raises(BackendError, match="a: nsys is asked for and is not installed"):
+    with pytest.raises(BackendError, match="a: nsys is given and not installed"):
         bare.check()
 
 

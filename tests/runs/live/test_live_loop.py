@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from runs.live.test_flow import means
 from torch import nn
 
 import headrace
@@ -26,6 +25,7 @@ from headrace.runtime.stage_executor import OVERFLOW, SOURCE_FAILED
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import SynthClip, read_number, write_clip
 from runs.live.fake_sources import Endless, FakeSource
+from runs.live.test_live_pipeline import means
 from runs.tiny import tiny_classifier
 from runtime.in_time import in_time
 

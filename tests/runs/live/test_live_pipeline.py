@@ -286,5 +286,5 @@ def test_an_overload_is_told_of_once_with_what_it_cost():
     _, flow = flowed(made, clock, on_event=told.append)
     [event] = [event for event in told if event.kind == "overloaded"]
     assert event.source is None
-    assert event.words.startswith("overload: frames come faster than they are worked on; ")
+    assert event.words.startswith("overload: frames arrive faster than they are processed; ")
     assert 0 < event.frames <= flow.conserved().arrived

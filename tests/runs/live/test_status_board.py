@@ -3,7 +3,6 @@
 from collections import deque
 
 import pytest
-from runs.live.test_flow import plan
 
 from headrace.errors import OpenError
 from headrace.live.source import Event
@@ -13,6 +12,7 @@ from headrace.runs.live.status_board import WINDOW_SECONDS, StatusBoard, source_
 from headrace.testing.fake_clock import FakeClock
 from report.recorded import step_of
 from runs.live.fake_sources import FakeSource
+from runs.live.test_live_pipeline import plan
 from runtime.in_time import in_time
 
 SECOND = 1_000_000_000

@@ -123,7 +123,7 @@ def test_an_interrupt_saves_the_head_as_it_then_is(toy, tmp_path):
     assert (session.outcome, len(session.steps)) == ("interrupted", 2)
     assert session.outputs == ("head.pt",)
     assert session.training.accuracy is None
-    assert session.training.not_measured == "the training did not come to its end"
+    assert session.training.not_measured == "the training did not complete"
     saved = torch.load(tmp_path / "head.pt", weights_only=True)
     now = runner.learner.model.module.state_dict()
     assert all(torch.equal(now[name], value) for name, value in saved["state_dict"].items())

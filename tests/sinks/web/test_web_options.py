@@ -17,15 +17,15 @@ from sinks.web.faked_run import ANY_PORT, DOOR, ask, faked_run, source, status
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"port": -1}, "a port is 0 (any that is free) to 65535, got -1"),
-        ({"port": 65536}, "a port is 0 (any that is free) to 65535, got 65536"),
+        ({"port": -1}, "a port is 0 (any free port) to 65535, got -1"),
+        ({"port": 65536}, "a port is 0 (any free port) to 65535, got 65536"),
         (
             {"address": "cam.example"},
             "an address is an IP address of this machine, or localhost, got 'cam.example'",
         ),
         (
             {"token": "short"},
-            "a token needs 16 characters or more, got 5; leave it out to have one made",
+            "a token needs 16 characters or more, got 5; leave it out for a generated one",
         ),
         (
             {"token": "a token of 16 & more"},

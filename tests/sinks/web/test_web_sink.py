@@ -40,7 +40,7 @@ def test_it_tells_what_the_run_says_and_asks_the_run_once_for_everybody():
 def test_a_run_turns_unhealthy_when_results_stop():
     with faked_run() as run:
         good = ask(run, "/health")
-        told = {"is_good": True, "words": "results come"}
+        told = {"is_good": True, "words": "results arrive"}
         assert (good.status, json.loads(good.body)) == (200, told)
         down = source(state="stalled", since_seconds=11)
         run.say(status(seconds_since_last_result=11, sources=(down,)))

@@ -29,11 +29,16 @@ from headrace.runs.model_setup import (
     compute_resources,
     precision_notes,
     ready_model,
-    run_setup,
 )
 from headrace.runs.outputs import prepare_folder
 from headrace.runs.run_options import RunOptions
-from headrace.runs.run_session import BaseRunner, StepSource, make_step, pipeline_records
+from headrace.runs.run_session import (
+    BaseRunner,
+    StepSource,
+    make_step,
+    pipeline_records,
+    result_parts,
+)
 from headrace.runs.run_stages import Transfer
 from headrace.runs.task import Task, with_task
 from headrace.runs.tracers import RunTracers, prepare_tracers
@@ -152,7 +157,7 @@ class LiveRunner(BaseRunner["LiveSteps"]):
         return "run" if latency_base(self.sources) == "full_speed" else "live"
 
     @property
-    def _most_steps(self) -> int:
+    def _max_steps(self) -> int:
         return _MAX_STEPS
 
     def configuration(self) -> dict[str, Scalar]:
@@ -238,12 +243,8 @@ class LiveSteps(StepSource):
             *self._tracers.events(),
         )
         return {
-            "setup": run_setup(
-                runner.options.compute,
-                runner.model,
-                recorder.provenance,
-                stride=runner.options.input.stride,
-                draws_video=runner.options.output.video,
+            **result_parts(
+                runner.options, runner.model, recorder, self._sinks.sinks, self._tracers
             ),
             "pace": self._base,
             "started": self._started,
@@ -267,10 +268,6 @@ class LiveSteps(StepSource):
                 for loss in source.losses
             ),
             "notes": precision_notes(runner.options.compute),
-            "outputs": (
-                *(name for sink in self._sinks.sinks for name in sink.outputs),
-                *self._tracers.outputs,
-            ),
         }
 
 

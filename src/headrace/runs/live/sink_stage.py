@@ -150,22 +150,7 @@ def sink_batches(outputs: ModelOutputs, wall: WallTime | None = None) -> Results
         outputs: Model outputs of one step.
         wall: Clock of arrival times; None: files at full speed, without arrivals.
     """
-    return tuple(_sink_batches(outputs, wall))
-
-
-def arrival_of(frame: LiveFrame, wall: WallTime) -> Arrival:
-    """Return the arrival of a frame."""
-    captured = frame.captured_seconds
-    return Arrival(
-        segment=frame.segment,
-        arrival_time=wall.at(frame.arrived_ns),
-        capture_time=None if captured is None else wall_time(captured),
-    )
-
-
-def _sink_batches(
-    outputs: ModelOutputs, wall: WallTime | None
-) -> Iterator[ClassifiedBatch | DetectedBatch]:
+    results = []
     for view, output in zip(outputs.batch.views, outputs.outputs, strict=True):
         frame = view[-1]
         batch = FrameBatch(
@@ -175,8 +160,18 @@ def _sink_batches(
             pts=np.array([frame.pts]),
             time_base=frame.time_base,
         )
-        arrival = None if wall is None else arrival_of(frame, wall)
-        yield result_batch(batch, output, arrival)
+        arrival = None if wall is None else _arrival(frame, wall)
+        results.append(result_batch(batch, output, arrival))
+    return tuple(results)
+
+
+def _arrival(frame: LiveFrame, wall: WallTime) -> Arrival:
+    captured = frame.captured_seconds
+    return Arrival(
+        segment=frame.segment,
+        arrival_time=wall.at(frame.arrived_ns),
+        capture_time=None if captured is None else wall_time(captured),
+    )
 
 
 def _write(sink: SinkOf[Any], results: Results) -> None:

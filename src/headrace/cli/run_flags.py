@@ -1,7 +1,6 @@
-"""The options of `headrace run`, and the library's own values made of what was typed.
+"""Flags of `headrace run`, and the options made of their values.
 
-An option is the field of a configuration that it fills; what is typed in another way than it is
-kept stands here.
+Most flags are fields of a configuration; flags with another form than their field are defined here.
 """
 
 from pathlib import Path
@@ -37,14 +36,14 @@ if TYPE_CHECKING:
 
 
 def check_batch_size(text: str) -> None:
-    """Raise ConfigError where `text` is neither a size of a batch nor `auto`."""
+    """Raise ConfigError where `text` is neither a batch size nor `auto`."""
     is_number = text.isascii() and text.removeprefix("-").isdigit()
     if text != "auto" and (not is_number or int(text) < 1):
         must = "be >= 1" if is_number else "be a whole number, or auto"
         raise ConfigError(f"must {must}, got {text!r}")
 
 
-_COMPUTE: Final = {each.name: each for each in parameters(ComputeOptions)} | {
+_COMPUTE: Final = {parameter.name: parameter for parameter in parameters(ComputeOptions)} | {
     "batch_size": option(
         "batch_size",
         str,
@@ -69,7 +68,7 @@ PARAMETERS: Final = (
     *_COMPUTE.values(),
     option("infer_on_gpu", bool, False, "The same as --device cuda.", "--infer-on-gpu"),
     *parameters(ExecutionOptions),
-    *(each for each in parameters(FlowOptions) if each.name != "view"),
+    *(parameter for parameter in parameters(FlowOptions) if parameter.name != "view"),
     *parameters(LiveClipOptions),
     *parameters(OutputOptions),
     *parameters(FlowOptions, only="view"),
@@ -110,15 +109,15 @@ PARAMETERS: Final = (
 
 
 def run_options(typed: dict[str, Any]) -> RunOptions:
-    """Return what to run, on what, with what, and where results go.
+    """Return the options of a run, from the typed values.
 
     Raises:
-        typer.BadParameter: flags that contradict each other, or none that is needed.
+        typer.BadParameter: flags contradict each other, or a required one is missing.
         ConfigError: a value is not possible.
     """
     if typed.get("sinks") and typed["apply_advice"]:
         raise typer.BadParameter(
-            "the second run of --apply-advice would write everything again; leave one out",
+            "the second run of --apply-advice would write every result twice; leave one out",
             param_hint="'--sink'",
         )
     is_auto = typed["batch_size"] == "auto"
@@ -139,36 +138,37 @@ def run_options(typed: dict[str, Any]) -> RunOptions:
 
 
 def files_among(read: InputOptions) -> tuple[str, ...]:
-    """Return the paths of the videos among the sources; with a rate, they are pictures.
+    """Return the paths of the videos among the sources; with a frame rate there are none.
 
     Raises:
-        ConfigError: a source names nothing that can be one.
+        ConfigError: a source is not an address.
     """
     from headrace.live.address import FileAddress, parse_addresses
 
-    found = parse_addresses(read.sources, read.rate)
-    is_of_videos = read.rate is None
-    return tuple(each.name for each in found if isinstance(each, FileAddress) and is_of_videos)
+    addresses = parse_addresses(read.sources, read.rate)
+    if read.rate is not None:
+        return ()
+    return tuple(address.name for address in addresses if isinstance(address, FileAddress))
 
 
 def _sources(typed: dict[str, Any]) -> tuple[str, ...]:
-    listed, named_so = typed["sources"] or [], typed["input_path"] or []
-    if listed and named_so:
+    arguments, flags = typed["sources"] or [], typed["input_path"] or []
+    if arguments and flags:
         raise typer.BadParameter(
-            "SOURCE is given already; give one of both", param_hint="'--input-path'"
+            "SOURCE is given already; give one of the two", param_hint="'--input-path'"
         )
-    if not (listed or named_so):
+    if not (arguments or flags):
         raise typer.BadParameter(
             "give a video, a folder, a camera or an address", param_hint="'SOURCE'"
         )
-    return (*listed, *named_so)
+    return (*arguments, *flags)
 
 
 def _device(typed: dict[str, Any]) -> "Device":
     if typed["infer_on_gpu"]:
         if typed["device"] == "cpu":
             raise typer.BadParameter(
-                "it contradicts --device cpu; give one of both", param_hint="'--infer-on-gpu'"
+                "it contradicts --device cpu; give one of the two", param_hint="'--infer-on-gpu'"
             )
         return "cuda"
     device: Device = typed["device"] or "cpu"

@@ -11,7 +11,7 @@ from cli.kit import FAST, SQUEEZENET, recorded
 from decode.backends import needs_torchcodec
 from decode.gpus import needs_no_gpu
 from headrace.cli import run as run_command
-from headrace.cli.run_options import run_options
+from headrace.cli.run_flags import run_options
 from headrace.models.compute import LARGEST, Compute
 from headrace.runs.run_options import (
     ComputeOptions,
