@@ -8,7 +8,7 @@ from typing import Final
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig, in_option_words, saying_option
 from headrace.decode.open_decoder import capabilities_of
 from headrace.errors import BackendError, ConfigError, MediaError
-from headrace.extraction.image_reader import PictureReader
+from headrace.extraction.image_reader import ImageReader
 from headrace.loaders.devices import check_gpu
 from headrace.runs.model_setup import StartWatch
 from headrace.runs.run_inputs import Reader, RunInputs, batches_of
@@ -94,7 +94,7 @@ def try_decoder(indexes: Sequence[StreamIndex], decoding: DecoderConfig, watch: 
 
 def notes_on_decoding(batches: Reader) -> tuple[str, ...]:
     """Return what the CPU and the GPU did by `--decode auto`, and why files stayed on the CPU."""
-    if isinstance(batches, PictureReader) or batches.decoded_by is None:
+    if isinstance(batches, ImageReader) or batches.decoded_by is None:
         return ()
     told = batches.decoded_by
     files = [f"decoded by the CPU: {file}: {reason}" for file, reason in told.on_cpu.items()]

@@ -18,7 +18,7 @@ from headrace.decode.parallel_scan import scan_ahead
 from headrace.decode.protocol import OnError
 from headrace.errors import ConfigError, MediaError
 from headrace.extraction.frame_reader import FrameReader
-from headrace.extraction.image_reader import PictureReader
+from headrace.extraction.image_reader import ImageReader
 from headrace.redaction import masked
 from headrace.runs.run_options import RunOptions
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
@@ -28,7 +28,7 @@ from headrace.video.find_videos import find_videos
 from headrace.video.image_sequence import Rate, source_at
 from headrace.video.stream_index import StreamIndex
 
-Reader = FrameReader | PictureReader
+Reader = FrameReader | ImageReader
 """What gives the batches of a run."""
 
 
@@ -65,7 +65,7 @@ class RunInputs:
         """Return what reads them in batches, as the options say; `decoding` in place of theirs."""
         given, batch_size = options.input, options.compute.batch_size
         if self.pictures:
-            return PictureReader(
+            return ImageReader(
                 self.pictures,
                 batch_size=batch_size,
                 stride=given.stride,

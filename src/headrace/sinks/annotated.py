@@ -12,7 +12,7 @@ from PIL import Image
 
 from headrace.atomic_file import partial_of
 from headrace.errors import ConfigError
-from headrace.extraction.image_reader import PictureBatch
+from headrace.extraction.image_reader import ImageBatch
 from headrace.sinks.batch_results import ClassifiedBatch, DetectedBatch
 from headrace.sinks.painting import BoxPainter, LabelPainter, Painter
 from headrace.sinks.predictions import writing
@@ -191,7 +191,7 @@ class AnnotatedPictures:
     def write(self, seen: DetectedBatch) -> None:
         """Draw and write the pictures of a batch: see `SinkOf.write`."""
         batch = seen.batch
-        if not isinstance(batch, PictureBatch):
+        if not isinstance(batch, ImageBatch):
             raise ConfigError("pictures are annotated here, got frames of a video")
         height, width = batch.frames.shape[1:3]
         drawn = BoxPainter((height, width)).paint(seen)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError, StageError, in_words
-from headrace.extraction.image_reader import PictureBatch
+from headrace.extraction.image_reader import ImageBatch
 from headrace.models.results import Boxes, Labels
 from headrace.sinks.batch_results import Arrival, ClassifiedBatch, DetectedBatch
 from headrace.video.frames import FrameBatch
@@ -126,7 +126,7 @@ class OwnSink:
         sink = self._sink
         assert sink is not None
         batch = seen.batch
-        is_of_pictures = isinstance(batch, PictureBatch)
+        is_of_pictures = isinstance(batch, ImageBatch)
         results = ResultBatch(
             sources=_sources(batch, self._context.sources),
             index=None if is_of_pictures else batch.index,
@@ -259,6 +259,6 @@ def _near(name: str, known: Sequence[str]) -> str:
 
 
 def _sources(batch: FrameBatch, sources: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(batch, PictureBatch):
+    if isinstance(batch, ImageBatch):
         return tuple(str(picture.path) for picture in batch.pictures)
     return (sources[batch.video],) * len(batch)
