@@ -1,4 +1,4 @@
-"""A table of whole videos: one feature each, with what else is known of them. Needs pyarrow."""
+"""Features pooled to one per video, in a Parquet table. Needs pyarrow."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -17,27 +17,27 @@ from headrace.extraction.features.table_columns import METADATA, TableFacts
 from headrace.extraction.features.table_join import JoinedColumns, join
 
 Pooling = Literal["mean", "max"]
-"""How features of a video become one, number by number."""
+"""How the features of a video are pooled, number by number."""
 POOLINGS: Final[tuple[Pooling, ...]] = ("mean", "max")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PooledVideo:
-    """One video as one feature."""
+    """One video with its pooled feature."""
 
     video: VideoName
     n: int
-    """Samples it was pooled over."""
+    """Samples that were pooled."""
     lost: int
-    """Samples that were asked for and did not come, without those of chunks that failed."""
+    """Samples without a feature, except those of failed chunks."""
     failed: int
     """Chunks that failed as a whole."""
     feature: NDArray[np.float32] | None
-    """float32 [...]; None where there was no sample."""
+    """float32 [...]; None where the video has no feature."""
 
 
 def pooled(folder: FeatureFolder, name: str, by: Pooling) -> PooledVideo:
-    """Return one feature for a video; reads it chunk by chunk. Sums are exact to float64.
+    """Return the pooled feature of a video, read chunk by chunk. Sums are exact to float64.
 
     Raises:
         ConfigError: a table is damaged, or cannot be read.
@@ -46,7 +46,7 @@ def pooled(folder: FeatureFolder, name: str, by: Pooling) -> PooledVideo:
     video = VideoName(name=name, path=listed.path, content=None)
     n = lost = 0
     failed = len(listed.failed)
-    so_far: NDArray[Any] | None = None
+    total: NDArray[Any] | None = None
     for row in folder.rows(name):
         video = row.video
         lost += len(row.lost)
@@ -54,9 +54,9 @@ def pooled(folder: FeatureFolder, name: str, by: Pooling) -> PooledVideo:
         if not len(row.samples):
             continue
         n += len(row.samples)
-        found = _of_chunk(row.samples.features, by)
-        so_far = found if so_far is None else _joined(so_far, found, by)
-    feature = so_far if so_far is None or by == "max" else so_far / n
+        pooled_chunk = _of_chunk(row.samples.features, by)
+        total = pooled_chunk if total is None else _joined(total, pooled_chunk, by)
+    feature = total if total is None or by == "max" else total / n
     return PooledVideo(
         video=video,
         n=n,
@@ -67,36 +67,36 @@ def pooled(folder: FeatureFolder, name: str, by: Pooling) -> PooledVideo:
 
 
 def _of_chunk(features: NDArray[Any], by: Pooling) -> NDArray[Any]:
-    found: NDArray[Any]
-    with np.errstate(invalid="ignore"):  # a feature may be infinite, or none; so is what it gives
-        found = features.max(axis=0) if by == "max" else features.sum(axis=0, dtype=np.float64)
-    return found
+    pooled: NDArray[Any]
+    with np.errstate(invalid="ignore"):  # features may hold NaN or Inf, and so may their sum
+        pooled = features.max(axis=0) if by == "max" else features.sum(axis=0, dtype=np.float64)
+    return pooled
 
 
 def _joined(first: NDArray[Any], second: NDArray[Any], by: Pooling) -> NDArray[Any]:
-    found: NDArray[Any]
+    joined: NDArray[Any]
     with np.errstate(invalid="ignore"):
-        found = np.maximum(first, second) if by == "max" else first + second
-    return found
+        joined = np.maximum(first, second) if by == "max" else first + second
+    return joined
 
 
 _COLUMNS: Final = ("video", "path", "content", "n", "lost", "failed", "features")
 _GROUP_BYTES: Final = 8 << 20
-"""Of features that are written together."""
+"""Bytes of features per row group."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Aggregated:
-    """What became of the videos."""
+    """Result of an aggregation."""
 
     videos: int
     """Rows of the table."""
     empty: tuple[str, ...]
-    """Videos without a feature: their row has none."""
+    """Videos without a feature; their row has a null."""
     partial: tuple[str, ...]
-    """Videos of which samples or chunks are missing: pooled over the others."""
+    """Videos with missing samples or chunks, pooled over the others."""
     unjoined: tuple[str, ...]
-    """Videos that the joined file says nothing of."""
+    """Videos without a row in the joined file."""
 
 
 def aggregate(
@@ -107,20 +107,20 @@ def aggregate(
     labels: Path | None = None,
     on_video: Callable[[int, int], None] = lambda done, of: None,
 ) -> Aggregated:
-    """Write a row for each video: its features pooled to one, and what a CSV file says of it.
+    """Write a table with a row for each video: its pooled feature, and columns of a CSV file.
 
-    Reads chunk by chunk: some 150 MB of memory, however long the videos are.
+    Reads chunk by chunk: some 150 MB of memory, whatever the length of the videos.
 
     Args:
-        folder: Where the features are.
-        out: The Parquet file; it appears whole.
-        by: `mean`, or `max`: of each number the greatest.
-        labels: A CSV file whose columns are joined by name or path of the video: see `join`.
-        on_video: Is told how many videos are done, of how many.
+        folder: Folder of the features.
+        out: The new Parquet file; it appears complete or not at all.
+        by: `mean`, or `max` of each number.
+        labels: CSV file whose columns are joined by name or path of the video: see `join`.
+        on_video: Called with the number of finished videos and their total.
 
     Raises:
-        ConfigError: the table is there already or cannot be written, the labels do not fit, no
-            video has a feature, or a table of features is damaged.
+        ConfigError: the table exists or cannot be written, the labels do not fit, no video has a
+            feature, or a table of features is damaged.
     """
     if by not in POOLINGS:
         raise ConfigError(f"features are pooled by {' or '.join(POOLINGS)}, got {by!r}")
@@ -133,10 +133,10 @@ def aggregate(
     with TableOutput(out, _schema(folder.facts, by, joined)) as output:
         rows = _Rows(output, folder.facts, joined)
         for done, name in enumerate(folder.videos, 1):
-            found = pooled(folder, name, by)
-            rows.add(found)
-            empty += [] if found.n else [name]
-            partial += [name] if found.n and (found.lost or found.failed) else []
+            video = pooled(folder, name, by)
+            rows.add(video)
+            empty += [] if video.n else [name]
+            partial += [name] if video.n and (video.lost or video.failed) else []
             on_video(done, len(folder.videos))
         rows.flush()
         output.close()
@@ -149,7 +149,7 @@ def aggregate(
 
 
 class _Rows:
-    """Rows that wait until there are enough to write."""
+    """Buffer of rows, written in groups."""
 
     def __init__(
         self, output: TableOutput, facts: TableFacts, joined: JoinedColumns | None

@@ -1,4 +1,4 @@
-"""Features in the formats that other programs train from: a file for each video, or shards."""
+"""Export of features: files for each video, or WebDataset shards."""
 
 import json
 import shutil
@@ -23,37 +23,37 @@ from headrace.runtime.posix import file_lock
 
 @contextmanager
 def whole_folder(out: Path) -> Iterator[Path]:
-    """Yield an empty folder to write to, which becomes `out` when the block ends well.
+    """Yield an empty folder, which becomes `out` when the block ends without an error.
 
-    What a process that was killed left of it is removed by the next one.
+    Leftovers of a killed process are removed by the next one.
 
     Raises:
-        ConfigError: `out` holds something, another process is writing it, or it cannot be written.
+        ConfigError: `out` is not empty, another process is writing it, or it cannot be written.
     """
-    whole = out.absolute()
-    place = partial_of(whole)
+    target = out.absolute()
+    partial = partial_of(target)
     with file_errors(f"cannot write {out}", "give a folder that can be written to with -o"):
-        if whole.exists() and any(whole.iterdir()):
+        if target.exists() and any(target.iterdir()):
             raise ConfigError(f"{out} holds something; give a new or an empty folder with -o")
-        place.mkdir(exist_ok=True)
-        with file_lock(place / "lock") as is_ours:
+        partial.mkdir(exist_ok=True)
+        with file_lock(partial / "lock") as is_ours:
             if not is_ours:
                 raise ConfigError(
                     f"another process is writing {out}; wait until it is done, or give another "
                     "folder with -o"
                 )
             try:
-                files = place / "files"
+                files = partial / "files"
                 shutil.rmtree(files, ignore_errors=True)
                 files.mkdir()
                 yield files
-                files.replace(whole)
+                files.replace(target)
             finally:
-                shutil.rmtree(place, ignore_errors=True)
+                shutil.rmtree(partial, ignore_errors=True)
 
 
 def video_facts(video: WholeVideo, facts: TableFacts) -> dict[str, Any]:
-    """Return what is one for all samples: which video, and how its features were made."""
+    """Return the facts that all samples of a video share: the video, and how features were made."""
     return {
         "video": video.video.name,
         "path": video.video.path,
@@ -67,8 +67,8 @@ def video_facts(video: WholeVideo, facts: TableFacts) -> dict[str, Any]:
 
 
 def sidecar(video: WholeVideo, facts: TableFacts) -> bytes:
-    """Return a JSON file to lie beside an array of features: the above, and a list of each of
-    `index`, `pts`, `pts_seconds` and `is_concealed`, as long as the array."""
+    """Return the JSON sidecar of an array of features: the facts of the video, and lists `index`,
+    `pts`, `pts_seconds` and `is_concealed`, as long as the array."""
     samples = video.samples
     lists = {
         "index": samples.index.tolist(),
@@ -80,10 +80,10 @@ def sidecar(video: WholeVideo, facts: TableFacts) -> bytes:
 
 
 class NpyFiles:
-    """Writes two files for each video: an `Exporter`."""
+    """Writes an array and a JSON file for each video: an `Exporter`."""
 
     def __init__(self, folder: Path, facts: TableFacts) -> None:
-        """Write into `folder`, which is there."""
+        """Write into `folder`, which exists."""
         self._folder = folder
         self._facts = facts
 
@@ -98,8 +98,8 @@ class NpyFiles:
 
 
 def npy_content(video: WholeVideo) -> bytes:
-    """Return the features of a video [n, ...] as a file of NumPy's."""
-    file = BytesIO()  # NumPy's own writing to a full disk names no reason
+    """Return the features of a video [n, ...] as a file of NumPy."""
+    file = BytesIO()  # NumPy's own errors on a full disk name no reason
     np.save(file, video.samples.features, allow_pickle=False)
     return file.getvalue()
 
@@ -108,11 +108,11 @@ class SafetensorsFiles:
     """Writes a file for each video: an `Exporter`. Needs safetensors.
 
     Tensors: `features` [n, ...], `index` and `pts` int64 [n], `pts_seconds` float64 [n],
-    `is_concealed` bool [n]. What else is known stands as JSON under `headrace` in the metadata.
+    `is_concealed` bool [n]. The other facts are JSON under `headrace` in the metadata.
     """
 
     def __init__(self, folder: Path, facts: TableFacts) -> None:
-        """Write into `folder`, which is there."""
+        """Write into `folder`, which exists."""
         self._folder = folder
         self._facts = facts
 
@@ -131,15 +131,14 @@ class SafetensorsFiles:
 
 
 SHARD_BYTES: Final = 1 << 30
-"""A shard is ended when it is as large: large files are read quickest, and several are needed to
-share them among workers."""
+"""Bytes after which a shard ends: large files read fastest, and workers share several."""
 
 
 class WebDatasetShards:
     """Writes features-000000.tar, ...: an `Exporter`. The same features give the same bytes."""
 
     def __init__(self, folder: Path, facts: TableFacts, *, shard_bytes: int = SHARD_BYTES) -> None:
-        """Write into `folder`, which is there."""
+        """Write into `folder`, which exists."""
         self._folder = folder
         self._facts = facts
         self._shard_bytes = shard_bytes
@@ -163,18 +162,18 @@ class WebDatasetShards:
             self._shard.addfile(member, BytesIO(content))
 
     def close(self) -> None:
-        """Finish the shard that is open: see `Exporter.close`."""
+        """Finish the open shard: see `Exporter.close`."""
         shard, self._shard = self._shard, None
         if shard is not None:
             shard.close()
 
     def _key(self, name: str) -> str:
-        """What webdataset knows a video by: all up to the first dot, no two alike."""
-        plain = name.replace(".", "_")
-        key, number = plain, 1
+        """Return the key of a video in webdataset: a unique name without dots."""
+        stem = name.replace(".", "_")
+        key, suffix = stem, 1
         while key in self._keys:
-            number += 1
-            key = f"{plain}-{number}"
+            suffix += 1
+            key = f"{stem}-{suffix}"
         self._keys.add(key)
         return key
 
@@ -185,35 +184,35 @@ files of the first."""
 
 
 class Exporter(Protocol):
-    """Writes videos into a folder, one after the other."""
+    """Writes videos into a folder, one after another."""
 
     def write(self, video: WholeVideo) -> None:
         """Write one.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: a file cannot be written.
         """
 
     def close(self) -> None:
-        """Finish what is open; harmless when called again.
+        """Finish open files; may be called again.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: a file cannot be written.
         """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Exported:
-    """What became of the videos."""
+    """Result of an export."""
 
     files: tuple[str, ...]
     """Names in the folder, sorted."""
     videos: int
-    """That were written."""
+    """Videos written."""
     empty: tuple[str, ...]
-    """Videos without a feature: there is nothing of them."""
+    """Videos without a feature, left out."""
     partial: tuple[str, ...]
-    """Videos of which samples or chunks are missing: the others were written."""
+    """Videos with missing samples or chunks; the others were written."""
 
 
 _FORMATS: Final[dict[ExportFormat, Callable[..., Exporter]]] = {
@@ -230,20 +229,20 @@ def export(
     *,
     on_video: Callable[[int, int], None] = lambda done, of: None,
 ) -> Exported:
-    """Write all features in another format, to a new folder that appears whole.
+    """Write all features in another format, to a new folder that appears complete or not at all.
 
-    Holds the features of one video in memory, a few times. The same features give the same bytes.
+    Holds the features of one video in memory, a few times. Equal features give equal bytes.
 
     Args:
-        folder: Where they are.
-        out: The new folder, or an empty one.
-        format: Which format.
-        on_video: Is told how many videos are done, of how many.
+        folder: Folder of the features.
+        out: New or empty folder.
+        format: Format of the export.
+        on_video: Called with the number of finished videos and their total.
 
     Raises:
-        BackendError: the format needs what is not installed; says what adds it.
-        ConfigError: the folder holds something, or cannot be written; no video has a feature, one
-            is called like no file can be, or a table is damaged.
+        BackendError: the format needs a package that is missing; names the extra.
+        ConfigError: `out` is not empty or cannot be written; no video has a feature, a video name
+            is no file name, or a table is damaged.
     """
     if format not in _FORMATS:
         raise ConfigError(f"features are exported as {', '.join(_FORMATS)}, got {format!r}")
@@ -263,10 +262,10 @@ def export(
         exporter = _FORMATS[format](unfinished, folder.facts)
         try:
             for done, video in enumerate(videos, 1):
-                found = whole_video(folder, video.name)
+                features = whole_video(folder, video.name)
                 if video.n:
-                    exporter.write(found)
-                    partial += [video.name] if found.lost or found.errors else []
+                    exporter.write(features)
+                    partial += [video.name] if features.lost or features.errors else []
                 else:
                     empty.append(video.name)
                 on_video(done, len(videos))
