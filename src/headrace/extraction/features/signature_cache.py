@@ -1,4 +1,4 @@
-"""What is known of a model, found out once in a child and remembered by its weights."""
+"""Model signatures, measured once in a child process and cached by the weights."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ from headrace.runtime.supervisor import run_children
 from headrace.video.source import Source
 
 FILE: Final = "features-1.sqlite"
-"""Name of the table in the user's cache folder; another where the same model has other facts."""
+"""File name in the user's cache folder; a new name where the same model has another signature."""
 
 _LAYOUT: Final = Schema(
     application=0x48524346,
@@ -42,20 +42,21 @@ _PACKAGES: Final = ("headrace", "torch", "torchvision")
 
 
 class KnownFacts:
-    """Facts of models of torchvision on the CPU, by what was asked and the versions of packages.
+    """Signatures of torchvision models on the CPU, by request and package versions.
 
         with KnownFacts() as known:
             facts = known.find(spec, sampling, numerics)
 
-    They hold as long as the files with the weights are the same, by their content, which is read
-    once for each version of a file. For one thread at a time. Where the table cannot be kept,
-    nothing is known.
+    A signature is valid while the weight files have the same content, which is read once for each
+    version of a file. For one thread at a time. Where the table cannot be written, nothing is
+    cached.
     """
 
     def __init__(self, folder: Path | None = None, contents: ContentDigests | None = None) -> None:
-        """Choose where the table lies, by default in the user's cache folder, and what reads files.
+        """Choose the folder of the table, by default the user's cache folder, and the reader of
+        digests.
 
-        `contents` is closed with this.
+        `contents` is closed together with the table.
         """
         folder = folder or Path(platformdirs.user_cache_dir("headrace"))
         self._table = MemoTable(folder / FILE, _LAYOUT)
@@ -64,9 +65,9 @@ class KnownFacts:
     def find(
         self, spec: FeatureModelSpec, sampling: Sampling, numerics: Numerics
     ) -> ModelSignature | None:
-        """Return what is known; None for what is new, a model of the user's own, and on a GPU.
+        """Return the signature; None where it is unknown, for the user's own model, and on a GPU.
 
-        A file of weights that is gone or changed makes nothing known.
+        A missing or changed weight file makes the signature unknown.
         """
         asked = _asked(spec, sampling, numerics)
         row = asked and self._table.find("SELECT files, facts FROM facts WHERE asked = ?", (asked,))
@@ -88,7 +89,7 @@ class KnownFacts:
         facts: ModelSignature,
         files: Sequence[Path],
     ) -> None:
-        """Remember facts that follow from `files`; not those that `find` would not ask for."""
+        """Cache a signature that depends on `files`; ignored where `find` would return None."""
         asked, digests = _asked(spec, sampling, numerics), self._digests(files)
         if asked is not None and digests is not None:
             self._table.keep(
@@ -121,7 +122,7 @@ class KnownFacts:
 
 
 def _asked(spec: FeatureModelSpec, sampling: Sampling, numerics: Numerics) -> str | None:
-    """Return all that decides the facts but the content of files; None where more does."""
+    """Return everything that decides the signature except file contents; None where more does."""
     if not isinstance(spec, TorchvisionModelSpec) or numerics.kind != "cpu":
         return None
     try:
@@ -135,39 +136,40 @@ def _asked(spec: FeatureModelSpec, sampling: Sampling, numerics: Numerics) -> st
 def feature_facts(
     spec: FeatureModelSpec, sampling: Sampling, numerics: Numerics, known: KnownFacts
 ) -> ModelSignature:
-    """Return what is to be known of a model before it runs, without loading PyTorch here.
+    """Return the signature of a model, without loading PyTorch in this process.
 
-    What is not known yet a child process finds out: it loads the model and runs it once, some
-    seconds; then it is kept.
+    An unknown signature is measured in a child process, which loads and runs the model once in some
+    seconds, and is then cached.
 
     Raises:
-        ConfigError: there is no such model, layer or function, its weights cannot be had, or it
-            takes no such samples.
-        BackendError: the device is missing, or memory, or the model ends its process.
-        KeyboardInterrupt: somebody pressed Ctrl-C.
+        ConfigError: the model, layer or function is unknown, the weights cannot be read, or the
+            model does not take such samples.
+        BackendError: the device is not available, memory is too small, or the model ends its
+            process.
+        KeyboardInterrupt: Ctrl-C was pressed.
     """
-    found = known.find(spec, sampling, numerics)
-    if found is not None:
-        return found
+    cached = known.find(spec, sampling, numerics)
+    if cached is not None:
+        return cached
     asked: dict[str, Json] = {**asked_of(spec, numerics), **sampling.asked()}
-    asked["device"] = numerics.device  # which of several
+    asked["device"] = numerics.device  # with the number of the GPU
     [ending] = run_children(
         [FunctionSpec(name="the model", function=measure_facts, argument=asked)]
     )
-    told: Any = ending.result
+    result: Any = ending.result
     if not ending.is_good:
         raise BackendError(
             f"{ending.describe()}; it could not be loaded and run once, use another one"
         )
-    if "error" in told:
-        raise (BackendError if told["is_backend"] else ConfigError)(told["error"])
-    facts = from_dict(ModelSignature, told["facts"], file="what the model tells")
-    known.keep(spec, sampling, numerics, facts, [Path(file) for file in told["files"]])
+    if "error" in result:
+        raise (BackendError if result["is_backend"] else ConfigError)(result["error"])
+    facts = from_dict(ModelSignature, result["facts"], file="what the model tells")
+    known.keep(spec, sampling, numerics, facts, [Path(file) for file in result["files"]])
     return facts
 
 
 def measure_facts(argument: Json, send: Callable[[Json], None]) -> Json:
-    """Find out what is to be known of a model: a `ChildFunction`."""
+    """Measure the signature of a model: a `ChildFunction`."""
     from headrace.extraction.features.signature_probe import measured_facts
 
     assert isinstance(argument, dict)
