@@ -43,7 +43,7 @@ def wanted_of(index, pictures):
 class SheetWorker(ChunkWorker):
     def do(self, speaker):
         chunk, _ = chunk_of(speaker.told)
-        decoder = self.opened(chunk.video)
+        decoder = self.decoder_of(chunk.video)
         before = DecodeCounters() + decoder.counters
         wanted = wanted_of(decoder.index, self.request.asked["pictures"]).tolist()
         watch = StepTimer(chunk.video, speaker.say, self.clock)
@@ -74,7 +74,7 @@ class SheetExtraction(Extraction):
     function: object = field(default=make_sheets)
 
     @classmethod
-    def cut(cls, options, video, index):
+    def cut_chunks(cls, options, video, index):
         return wanted_of(index, options.pictures), [whole_video(video, index, 1)]
 
     def outcome_of(self, entry):

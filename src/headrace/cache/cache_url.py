@@ -78,7 +78,7 @@ def open_store(
     if text in ("", NONE):
         raise ConfigError(f"no cache is named; {_HOW}")
     is_default = text == DEFAULT
-    path = _default_path() if is_default else _path(text)
+    path = Path(platformdirs.user_cache_dir("headrace")) / FILE if is_default else _path(text)
     if must_exist and not path.exists():
         raise ConfigError(f"there is no cache {path} yet; a run that keeps results makes it")
     return SqliteStore(
@@ -101,10 +101,6 @@ def shown(text: str) -> str:
         return text
     is_other = scheme in SERVERS and scheme not in SCHEMES
     return masked(text) if is_other else RedisAddress.of(text).shown
-
-
-def _default_path() -> Path:
-    return Path(platformdirs.user_cache_dir("headrace")) / FILE
 
 
 def _path(text: str) -> Path:

@@ -26,32 +26,29 @@ class MemoTable:
 
     def find(self, query: str, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
         """Return the first row of a SELECT; None where there is none."""
-        table = self._table()
-        if table is None:
-            return None
-        try:
-            with table.told("read"):
-                row: tuple[Any, ...] | None = table.sqlite.execute(query, values).fetchone()
-        except CacheError:
-            return None
-        return row
+        return self._run("read", query, values)
 
     def keep(self, statement: str, values: tuple[Any, ...]) -> None:
         """Run an INSERT; ignore failures."""
-        table = self._table()
-        if table is None:
-            return
-        try:
-            with table.told("written"):
-                table.sqlite.execute(statement, values)
-        except CacheError:
-            return
+        self._run("written", statement, values)
 
     def close(self) -> None:
         """Close the file; it is opened again when needed."""
         connected, self._connected = self._connected, None
         if connected is not None:
             connected.close()
+
+    def _run(self, verb: str, sql: str, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Return the first row of a statement; None where there is none, or it fails."""
+        table = self._table()
+        if table is None:
+            return None
+        try:
+            with table.told(verb):
+                row: tuple[Any, ...] | None = table.sqlite.execute(sql, values).fetchone()
+        except CacheError:
+            return None
+        return row
 
     def _table(self) -> SqliteConnection | None:
         """Return the table; None where it cannot be opened, which is not tried again."""

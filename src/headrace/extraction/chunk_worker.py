@@ -46,7 +46,7 @@ class ChunkWorker(ABC):
         """Open nothing yet.
 
         Args:
-            argument: What all workers are sent: see `Extraction.work`.
+            argument: What all workers are sent: see `Extraction.pool_task`.
             journal: Journal of the output folder.
             clock: What measures.
         """
@@ -70,7 +70,7 @@ class ChunkWorker(ABC):
         """Return the output format of a video's frames, by default that of the options."""
         return shape_of_asked(self.request.asked)
 
-    def opened(self, video: int) -> Decoder[Array]:
+    def decoder_of(self, video: int) -> Decoder[Array]:
         """Return the decoder of a video; it stays open until another video's is needed."""
         if self._decoder is None or self._video != video:
             self.close()
@@ -109,7 +109,7 @@ def do_chunks(
     ends this worker.
 
     Args:
-        argument: What all workers are sent: see `Extraction.work`.
+        argument: What all workers are sent: see `Extraction.pool_task`.
         send: Sends a message to the parent process.
         worker_of: Subclass of `ChunkWorker`.
     """

@@ -91,7 +91,7 @@ class FrameExtraction(Extraction[FrameExtractionOptions]):
         options.pictures.check()
 
     @classmethod
-    def cut(
+    def cut_chunks(
         cls, options: FrameExtractionOptions, video: int, index: StreamIndex
     ) -> tuple[Wanted, list[Chunk]]:
         """Return the selected frames, and chunks of about the same work."""
@@ -116,7 +116,7 @@ class FrameExtraction(Extraction[FrameExtractionOptions]):
             concealed=tuple(row.index for row in rows_of(entry) if row.is_concealed),
         )
 
-    def came_in(self, entry: JournalEntry) -> Collection[int]:
+    def frames_in(self, entry: JournalEntry) -> Collection[int]:
         """Return the frames with an image file."""
         return [row.index for row in rows_of(entry)]
 

@@ -58,7 +58,7 @@ def rows_of(entry: JournalEntry) -> Iterator[FrameRow]:
 
 
 def extract_frames(argument: Json, send: Callable[[Json], None]) -> Json:
-    """Run chunks until none is left: see `Extraction.work`."""
+    """Run chunks until none is left: see `Extraction.pool_task`."""
     do_chunks(argument, send, FrameWorker)
     return None
 
@@ -75,7 +75,7 @@ class FrameWorker(ChunkWorker):
     def do(self, reporter: ChunkReporter) -> None:
         """Run one chunk, without the images that an earlier run noted."""
         chunk, _ = chunk_of(reporter.told)
-        decoder = self.opened(chunk.video)
+        decoder = self.decoder_of(chunk.video)
         before = DecodeCounters() + decoder.counters
         noted = self.journal.noted([reporter.chunk]).values()
         rows = [row for entry in noted for row in rows_of(entry)]

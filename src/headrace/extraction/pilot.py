@@ -96,7 +96,7 @@ def pilot(
             argument: dict[str, Json] = {"raises": False, "seconds": _SECONDS, **(more or {})}
             try:
                 outcome = work_through(
-                    extraction.work(journal, 1, argument),
+                    extraction.pool_task(journal, 1, argument),
                     {name: chunk_message(piece) for name, piece in by_name.items()},
                     on_said=hear,
                     clock=extraction.clock,

@@ -103,9 +103,7 @@ def indexes_of(
     Raises:
         KeyboardInterrupt: Ctrl-C was pressed.
     """
-    known: dict[Source, StreamIndex | MediaError | None] = {}
-    for source in sources:
-        known[source] = _known(source, store)
+    known = {source: _index_or_error(store.find, source) for source in sources}
     unknown = [source for source, index in known.items() if index is None]
     if unknown:
         known |= scan_in_workers(
@@ -120,20 +118,17 @@ def indexes_of(
     indexes: dict[Source, StreamIndex | MediaError] = {}
     for position, (source, index) in enumerate(known.items()):
         on_video(source.path.name, position, len(sources))
-        indexes[source] = _loaded(source, store) if index is None else index
+        loaded = _index_or_error(store.load, source) if index is None else index
+        assert loaded is not None
+        indexes[source] = loaded
     return indexes
 
 
-def _known(source: Source, store: IndexStore) -> StreamIndex | MediaError | None:
+def _index_or_error(
+    look_up: Callable[[Source], StreamIndex | None], source: Source
+) -> StreamIndex | MediaError | None:
     try:
-        return store.find(source)
-    except MediaError as error:
-        return error  # there is nothing to scan
-
-
-def _loaded(source: Source, store: IndexStore) -> StreamIndex | MediaError:
-    try:
-        return store.load(source)
+        return look_up(source)
     except MediaError as error:
         return error
 

@@ -1,14 +1,14 @@
 """Loading of models by name, with weights and outputs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from headrace.errors import ConfigError
 from headrace.models.catalogue import FACE_DETECTOR, check_name, task_of
 from headrace.models.faces import face_detector
 from headrace.models.feature_extraction import FeatureExtractor
-from headrace.models.load_weights import with_weights
+from headrace.models.load_weights import LoadedModel, with_weights
 from headrace.models.model import Model, Result
 from headrace.models.outputs import BoxDecoder, ToLabels, to_features
 from headrace.models.results import BoxChoice, Boxes, Features, Labels
@@ -59,13 +59,7 @@ def load_detector(
     """
     check_name(name, "detection")
     built = face_detector(weights) if name == FACE_DETECTOR else with_weights(name, weights)
-    return Model(
-        name=name,
-        module=built.module,
-        input=built.input,
-        output=BoxDecoder(class_names=built.class_names, choice=choice),
-        origin=built.origin,
-    )
+    return _model(name, built, BoxDecoder(class_names=built.class_names, choice=choice))
 
 
 def load_features(name: str, layers: Sequence[str], weights: str = "DEFAULT") -> Model[Features]:
@@ -81,23 +75,18 @@ def load_features(name: str, layers: Sequence[str], weights: str = "DEFAULT") ->
     """
     task_of(name)
     built = with_weights(name, weights)
-    return Model(
-        name=name,
-        module=FeatureExtractor(built.module, layers).eval(),
-        input=built.input,
-        output=to_features,
-        origin=built.origin,
-    )
+    extractor = FeatureExtractor(built.module, layers).eval()
+    return _model(name, replace(built, module=extractor), to_features)
 
 
 def _labelling(name: str, weights: str, top_k: int) -> Model[Labels]:
     built = with_weights(name, weights)
+    return _model(name, built, ToLabels(class_names=built.class_names, top_k=top_k))
+
+
+def _model(name: str, built: LoadedModel, output: Callable[[Any], Result]) -> Model[Result]:
     return Model(
-        name=name,
-        module=built.module,
-        input=built.input,
-        output=ToLabels(class_names=built.class_names, top_k=top_k),
-        origin=built.origin,
+        name=name, module=built.module, input=built.input, output=output, origin=built.origin
     )
 
 

@@ -130,15 +130,23 @@ def aggregate(
         raise ConfigError(f"no video in {folder.folder} has a feature; there is nothing to pool")
     joined = None if labels is None else join(labels, folder.videos, _COLUMNS)
     empty, partial = [], []
+    names = list(folder.videos)
+    group_rows = max(1, _GROUP_BYTES // (4 * folder.facts.width))
     with TableOutput(out, _schema(folder.facts, by, joined)) as output:
-        rows = _Rows(output, folder.facts, joined)
-        for done, name in enumerate(folder.videos, 1):
-            video = pooled(folder, name, by)
-            rows.add(video)
-            empty += [] if video.n else [name]
-            partial += [name] if video.n and (video.lost or video.failed) else []
-            on_video(done, len(folder.videos))
-        rows.flush()
+        for start in range(0, len(names), group_rows):
+            group = []
+            for done, name in enumerate(names[start : start + group_rows], start + 1):
+                video = pooled(folder, name, by)
+                group.append(video)
+                empty += [] if video.n else [name]
+                partial += [name] if video.n and (video.lost or video.failed) else []
+                on_video(done, len(names))
+            columns = _columns(group, folder.facts)
+            if joined is not None:
+                rows = joined.columns.slice(start, len(group))
+                for column in rows.column_names:
+                    columns = columns.append_column(rows.field(column), rows.column(column))
+            output.write(columns)
         output.close()
     return Aggregated(
         videos=len(folder.videos),
@@ -146,37 +154,6 @@ def aggregate(
         partial=tuple(partial),
         unjoined=() if joined is None else joined.without,
     )
-
-
-class _Rows:
-    """Buffer of rows, written in groups."""
-
-    def __init__(
-        self, output: TableOutput, facts: TableFacts, joined: JoinedColumns | None
-    ) -> None:
-        self._output = output
-        self._most = max(1, _GROUP_BYTES // (4 * facts.width))
-        self._facts = facts
-        self._joined = joined
-        self._waiting: list[PooledVideo] = []
-        self._written = 0
-
-    def add(self, row: PooledVideo) -> None:
-        self._waiting.append(row)
-        if len(self._waiting) >= self._most:
-            self.flush()
-
-    def flush(self) -> None:
-        count = len(self._waiting)
-        if count:
-            columns = _columns(self._waiting, self._facts)
-            if self._joined is not None:
-                more = self._joined.columns.slice(self._written, count)
-                for name in more.column_names:
-                    columns = columns.append_column(more.field(name), more.column(name))
-            self._output.write(columns)
-            self._written += count
-            self._waiting = []
 
 
 def _schema(facts: TableFacts, by: Pooling, joined: JoinedColumns | None) -> Any:

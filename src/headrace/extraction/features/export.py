@@ -3,12 +3,12 @@
 import json
 import shutil
 import tarfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Container, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -79,22 +79,12 @@ def sidecar(video: WholeVideo, facts: TableFacts) -> bytes:
     return json.dumps({**video_facts(video, facts), **lists}).encode()
 
 
-class NpyFiles:
-    """Writes an array and a JSON file for each video: an `Exporter`."""
-
-    def __init__(self, folder: Path, facts: TableFacts) -> None:
-        """Write into `folder`, which exists."""
-        self._folder = folder
-        self._facts = facts
-
-    def write(self, video: WholeVideo) -> None:
-        """Write both files of a video: see `Exporter.write`."""
+def write_npy(folder: Path, videos: Iterable[WholeVideo], facts: TableFacts) -> None:
+    """Write an array and a JSON file for each video."""
+    for video in videos:
         name = video.video.name
-        (self._folder / f"{name}.npy").write_bytes(npy_content(video))
-        (self._folder / f"{name}.json").write_bytes(sidecar(video, self._facts))
-
-    def close(self) -> None:
-        """Do nothing: each file is closed already."""
+        (folder / f"{name}.npy").write_bytes(npy_content(video))
+        (folder / f"{name}.json").write_bytes(sidecar(video, facts))
 
 
 def npy_content(video: WholeVideo) -> bytes:
@@ -104,101 +94,70 @@ def npy_content(video: WholeVideo) -> bytes:
     return file.getvalue()
 
 
-class SafetensorsFiles:
-    """Writes a file for each video: an `Exporter`. Needs safetensors.
+def write_safetensors(folder: Path, videos: Iterable[WholeVideo], facts: TableFacts) -> None:
+    """Write a file for each video. Needs safetensors.
 
     Tensors: `features` [n, ...], `index` and `pts` int64 [n], `pts_seconds` float64 [n],
     `is_concealed` bool [n]. The other facts are JSON under `headrace` in the metadata.
     """
+    from safetensors.numpy import save
 
-    def __init__(self, folder: Path, facts: TableFacts) -> None:
-        """Write into `folder`, which exists."""
-        self._folder = folder
-        self._facts = facts
-
-    def write(self, video: WholeVideo) -> None:
-        """Write the file of a video: see `Exporter.write`."""
-        from safetensors.numpy import save
-
+    for video in videos:
         content = save(
             {**vars(video.samples), "pts_seconds": video.seconds},
-            {"headrace": json.dumps(video_facts(video, self._facts))},
+            {"headrace": json.dumps(video_facts(video, facts))},
         )
-        (self._folder / f"{video.video.name}.safetensors").write_bytes(content)
-
-    def close(self) -> None:
-        """Do nothing: each file is closed already."""
+        (folder / f"{video.video.name}.safetensors").write_bytes(content)
 
 
 SHARD_BYTES: Final = 1 << 30
 """Bytes after which a shard ends: large files read fastest, and workers share several."""
 
 
-class WebDatasetShards:
-    """Writes features-000000.tar, ...: an `Exporter`. The same features give the same bytes."""
-
-    def __init__(self, folder: Path, facts: TableFacts, *, shard_bytes: int = SHARD_BYTES) -> None:
-        """Write into `folder`, which exists."""
-        self._folder = folder
-        self._facts = facts
-        self._shard_bytes = shard_bytes
-        self._shards = 0
-        self._shard: tarfile.TarFile | None = None
-        self._keys: set[str] = set()
-
-    def write(self, video: WholeVideo) -> None:
-        """Append a video: see `Exporter.write`."""
-        if self._shard is not None and self._shard.offset >= self._shard_bytes:
-            self.close()
-        if self._shard is None:
-            path = self._folder / f"features-{self._shards:06d}.tar"
-            self._shard = tarfile.open(path, "w", format=tarfile.PAX_FORMAT)  # noqa: SIM115
-            self._shards += 1
-        key = self._key(video.video.name)
-        files = {"npy": npy_content(video), "json": sidecar(video, self._facts)}
-        for kind, content in files.items():
-            member = tarfile.TarInfo(f"{key}.{kind}")
-            member.size = len(content)
-            self._shard.addfile(member, BytesIO(content))
-
-    def close(self) -> None:
-        """Finish the open shard: see `Exporter.close`."""
-        shard, self._shard = self._shard, None
+def write_webdataset(
+    folder: Path,
+    videos: Iterable[WholeVideo],
+    facts: TableFacts,
+    *,
+    shard_bytes: int = SHARD_BYTES,
+) -> None:
+    """Write features-000000.tar, ...: shards with both files of `write_npy` for each video."""
+    keys: dict[str, None] = {}
+    shard: tarfile.TarFile | None = None
+    try:
+        shards = 0
+        for video in videos:
+            if shard is None or shard.offset >= shard_bytes:
+                if shard is not None:
+                    shard.close()
+                path = folder / f"features-{shards:06d}.tar"
+                shard = tarfile.open(path, "w", format=tarfile.PAX_FORMAT)  # noqa: SIM115
+                shards += 1
+            key = _unique_key(video.video.name, keys)
+            keys[key] = None
+            files = {"npy": npy_content(video), "json": sidecar(video, facts)}
+            for kind, content in files.items():
+                member = tarfile.TarInfo(f"{key}.{kind}")
+                member.size = len(content)
+                shard.addfile(member, BytesIO(content))
+    finally:
         if shard is not None:
             shard.close()
 
-    def _key(self, name: str) -> str:
-        """Return the key of a video in webdataset: a unique name without dots."""
-        stem = name.replace(".", "_")
-        key, suffix = stem, 1
-        while key in self._keys:
-            suffix += 1
-            key = f"{stem}-{suffix}"
-        self._keys.add(key)
-        return key
+
+def _unique_key(name: str, keys: Container[str]) -> str:
+    """Return the key of a video in webdataset: a name without dots that is not in `keys`."""
+    key = stem = name.replace(".", "_")
+    suffix = 1
+    while key in keys:
+        suffix += 1
+        key = f"{stem}-{suffix}"
+    return key
 
 
 ExportFormat = Literal["npy", "safetensors", "webdataset"]
 """`npy`: NAME.npy and NAME.json; `safetensors`: NAME.safetensors; `webdataset`: tar files of both
 files of the first."""
-
-
-class Exporter(Protocol):
-    """Writes videos into a folder, one after another."""
-
-    def write(self, video: WholeVideo) -> None:
-        """Write one.
-
-        Raises:
-            OSError: a file cannot be written.
-        """
-
-    def close(self) -> None:
-        """Finish open files; may be called again.
-
-        Raises:
-            OSError: a file cannot be written.
-        """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,11 +174,12 @@ class Exported:
     """Videos with missing samples or chunks; the others were written."""
 
 
-_FORMATS: Final[dict[ExportFormat, Callable[..., Exporter]]] = {
-    "npy": NpyFiles,
-    "safetensors": SafetensorsFiles,
-    "webdataset": WebDatasetShards,
+_WRITERS: Final[dict[ExportFormat, Callable[[Path, Iterable[WholeVideo], TableFacts], None]]] = {
+    "npy": write_npy,
+    "safetensors": write_safetensors,
+    "webdataset": write_webdataset,
 }
+"""Format → function that writes videos into a folder; it raises OSError where it cannot."""
 
 
 def export(
@@ -244,8 +204,8 @@ def export(
         ConfigError: `out` is not empty or cannot be written; no video has a feature, a video name
             is no file name, or a table is damaged.
     """
-    if format not in _FORMATS:
-        raise ConfigError(f"features are exported as {', '.join(_FORMATS)}, got {format!r}")
+    if format not in _WRITERS:
+        raise ConfigError(f"features are exported as {', '.join(_WRITERS)}, got {format!r}")
     if format == "safetensors":
         check_extra("safetensors", "an export as safetensors", "export npy")
     videos = folder.videos.values()
@@ -258,19 +218,19 @@ def export(
                 "headrace?"
             )
     empty, partial = [], []
-    with whole_folder(out) as unfinished:
-        exporter = _FORMATS[format](unfinished, folder.facts)
-        try:
-            for done, video in enumerate(videos, 1):
-                features = whole_video(folder, video.name)
-                if video.n:
-                    exporter.write(features)
-                    partial += [video.name] if features.lost or features.errors else []
-                else:
-                    empty.append(video.name)
-                on_video(done, len(videos))
-        finally:
-            exporter.close()
+
+    def read() -> Generator[WholeVideo, None, None]:
+        for done, listed in enumerate(videos, 1):
+            video = whole_video(folder, listed.name)
+            if listed.n:
+                partial.extend([listed.name] if video.lost or video.errors else [])
+                yield video
+            else:
+                empty.append(listed.name)
+            on_video(done, len(videos))
+
+    with whole_folder(out) as unfinished, closing(read()) as whole_videos:
+        _WRITERS[format](unfinished, whole_videos, folder.facts)
         files = tuple(sorted(path.name for path in unfinished.iterdir()))
     return Exported(
         files=files, videos=len(videos) - len(empty), empty=tuple(empty), partial=tuple(partial)

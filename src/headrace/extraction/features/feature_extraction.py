@@ -139,7 +139,7 @@ class FeatureEstimate(Estimate):
 
 
 def extract_features(argument: Json, send: Callable[[Json], None]) -> Json:
-    """Run chunks until none is left: see `Extraction.work`.
+    """Run chunks until none is left: see `Extraction.pool_task`.
 
     An error of the whole run (a full disk, a model that cannot run, a bad frame with `on_error`
     "raise") is reported, and ends this worker.
@@ -190,14 +190,14 @@ class FeatureExtraction(Extraction[FeatureOptions]):
         check_extra("parquet", "a table of features")
 
     @classmethod
-    def planned(
+    def make_plan(
         cls,
         options: FeatureOptions,
         videos: Videos,
         clock: Clock,
         on_phase: Callable[[str], None],
     ) -> tuple[FeaturePlan, Mapping[str, float]]:
-        """Return the plan; loads the model once: see `Extraction.planned`."""
+        """Return the plan; loads the model once: see `Extraction.make_plan`."""
         on_phase("loading the model")
         began_ns = clock.now_ns()
         with KnownFacts() as known:
@@ -206,8 +206,8 @@ class FeatureExtraction(Extraction[FeatureOptions]):
         return FeaturePlan.of(options, videos, facts), spent_seconds
 
     @contextmanager
-    def opened(self, on_warning: Callable[[str], None]) -> Iterator[Self]:
-        """Keep the cache open during a run: see `Extraction.opened`."""
+    def open_resources(self, on_warning: Callable[[str], None]) -> Iterator[Self]:
+        """Keep the cache open during a run: see `Extraction.open_resources`."""
         where = NONE if self.plan.facts.uncached else self.options.cache
         with open_cache(where, on_warning=on_warning, clock=self.clock) as cache:
             yield replace(self, cache=cache)
@@ -233,7 +233,7 @@ class FeatureExtraction(Extraction[FeatureOptions]):
             plan.indexes, keys, self.cache, sample_bytes(options, plan.facts), self.contents
         )
 
-    def work(
+    def pool_task(
         self, journal: Journal, workers: int, more: Mapping[str, Json] | None = None
     ) -> PoolTask:
         """Return the task of `workers` processes. The cache URL may hold a password: see
@@ -244,7 +244,7 @@ class FeatureExtraction(Extraction[FeatureOptions]):
             "facts": to_dict(self.plan.facts),
             "effort": to_dict(options.effort_each),
         }
-        return super().work(journal, workers, {**model, **(more or {})})
+        return super().pool_task(journal, workers, {**model, **(more or {})})
 
     def outcome_of(self, entry: JournalEntry) -> Outcome:
         """Return the outcome of a chunk with a part file; reads no feature."""
@@ -257,7 +257,9 @@ class FeatureExtraction(Extraction[FeatureOptions]):
         parted = super().progress(journal, failed)
         return replace(parted, done={**parted.done, **tabled})
 
-    def do(self, journal: Journal, progress: Progress, recorder: ProgressRecorder) -> PoolResult:
+    def run_chunks(
+        self, journal: Journal, progress: Progress, recorder: ProgressRecorder
+    ) -> PoolResult:
         """Write cached results to tables, and compute the others with workers."""
         options, plan, lookup = self.options, self.plan, self.lookup
         self.tables.set_aside_damaged()
@@ -293,7 +295,7 @@ class FeatureExtraction(Extraction[FeatureOptions]):
         ]
         gather(self.tables, parts, done, self._video)
 
-    def remarks(self, recorder: ProgressRecorder, outcome: RunOutcome) -> KindSummary:
+    def summarize(self, recorder: ProgressRecorder, outcome: RunOutcome) -> KindSummary:
         """Return the settings of the model, the tables, and notes on tables, cluster, cache and
         decoding."""
         options = self.options
@@ -321,7 +323,7 @@ class FeatureExtraction(Extraction[FeatureOptions]):
 
         Cost: loads the model; reads cached results.
         """
-        with self.opened(unheard) as kind:
+        with self.open_resources(unheard) as kind:
             progress = kind.progress(Journal(self.options.out), {})
             undone = progress.without(self.plan.chunks)
             cached = {result.chunk_id for result in kind.lookup.found(undone)}

@@ -77,7 +77,7 @@ def do_features(
     """Run chunks of features until none is left.
 
     Args:
-        argument: Argument of all workers: see `FeatureExtraction.work`.
+        argument: Argument of all workers: see `FeatureExtraction.pool_task`.
         send: Sends a message to the parent process.
         engine_of: Returns the engine; called for the first chunk, and kept for later rounds.
     """
@@ -142,9 +142,9 @@ class _FeatureWork:
                     on_begun=lambda chunk: self._at[chunk.name].begin(),
                     on_read=lambda chunk: self._at[chunk.name].has_read(),
                     on_frames=lambda frames: self._show_life(),
-                    on_note=self._note,
+                    on_note=lambda note: self._send({"note": note}),
                     on_other_state=self._unkeep,
-                    on_ways=self._tell_ways,
+                    on_ways=lambda frames: self._send({"frames_by": dict(frames)}),
                 ),
             )
         )
@@ -201,13 +201,14 @@ class _FeatureWork:
                 self._warned.add(warning)
                 reporter.say({"note": warning})
 
+    def _send(self, message: Json) -> None:
+        """Send a message for the oldest chunk in progress."""
+        for reporter in list(self._at.values())[:1]:
+            reporter.say(message)
+
     def _show_life(self) -> None:
         for reporter in list(self._at.values())[:1]:
             reporter.show_life()
-
-    def _note(self, note: str) -> None:
-        for reporter in list(self._at.values())[:1]:
-            reporter.say({"note": note})
 
     def _unkeep(self, attributes: list[str]) -> None:
         self._unkept = (
@@ -215,10 +216,6 @@ class _FeatureWork:
             "process; have it follow from a file or a fixed seed, or give the model an attribute "
             "version"
         )
-
-    def _tell_ways(self, ways: Mapping[str, int]) -> None:
-        for reporter in list(self._at.values())[:1]:
-            reporter.say({"frames_by": dict(ways)})
 
     def _index_of(self, video: int) -> StreamIndex:
         index = self._indexes.get(video)

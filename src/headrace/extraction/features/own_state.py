@@ -36,6 +36,7 @@ _OF_MODULE: Final = frozenset(vars(nn.Module()))
 """Attributes that PyTorch gives every module."""
 _HOOKS: Final = ("_forward_pre_hooks", "_forward_hooks")
 """Attributes of PyTorch that change results."""
+_SLOTS: Final = (GetSetDescriptorType, MemberDescriptorType)
 _SCALARS: Final = (bool, int, float, complex, str, bytes)
 
 
@@ -228,7 +229,9 @@ class _Forms:
             for name, value in sorted(vars(base).items()):
                 content = _function_of(value)
                 is_set = not name.startswith(("__", "_abc_"))
-                if isinstance(content, FunctionType) or (is_set and not _is_slot(content)):
+                if isinstance(content, FunctionType) or (
+                    is_set and not isinstance(content, _SLOTS)
+                ):
                     yield [name, self.of(content, f"{base.__qualname__}.{name}")]
 
     def _of_function(self, function: FunctionType, name: str) -> Iterator[Any]:
@@ -273,10 +276,6 @@ def _function_of(value: Any) -> Any:
     if isinstance(value, property):
         return value.fget
     return value.func if isinstance(value, cached_property) else value
-
-
-def _is_slot(value: Any) -> bool:
-    return isinstance(value, GetSetDescriptorType | MemberDescriptorType)
 
 
 def _is_installed_by_name(function: FunctionType) -> bool:

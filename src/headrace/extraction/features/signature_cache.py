@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 import platformdirs
@@ -105,12 +104,7 @@ class KnownFacts:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _digests(self, files: Sequence[Path]) -> dict[str, str] | None:

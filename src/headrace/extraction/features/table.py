@@ -147,56 +147,36 @@ def write_tables(
             yielded stay; of others nothing is left.
     """
     number = _next_number(folder)
-    left = iter(rows)
-    for first in left:
-        with _TableWriter(folder / f"features-{number:05d}.parquet", facts) as writer:
-            writer.write(first)
-            while writer.num_bytes < most_bytes and (row := next(left, None)) is not None:
-                writer.write(row)
-            written = writer.close()
-        yield written
-        number += 1
-
-
-class _TableWriter:
-    """Writes rows to a table in row groups."""
-
-    def __init__(self, path: Path, facts: TableFacts) -> None:
-        self._output = TableOutput(
+    groups = _row_groups(rows)
+    group = next(groups, None)
+    while group is not None:
+        path = folder / f"features-{number:05d}.parquet"
+        chunk_ids: list[str] = []
+        with TableOutput(
             path, schema_of(facts), use_dictionary=list(TEXTS), use_byte_stream_split=[FEATURES]
-        )
-        self._facts = facts
-        self._rows: list[ChunkResult] = []
-        self._waiting_bytes = 0
-        self._chunk_ids: list[str] = []
+        ) as output:
+            while group is not None:
+                output.write(columns_of(group, facts))
+                chunk_ids += [row.chunk_id for row in group]
+                group = None if output.num_bytes >= most_bytes else next(groups, None)
+            output.close()
+        yield Written(path, tuple(chunk_ids))
+        number += 1
+        group = next(groups, None)
 
-    @property
-    def num_bytes(self) -> int:
-        """Bytes written, without buffered rows."""
-        return self._output.num_bytes
 
-    def write(self, row: ChunkResult) -> None:
-        self._rows.append(row)
-        self._chunk_ids.append(row.chunk_id)
-        self._waiting_bytes += row.samples.features.nbytes
-        if self._waiting_bytes >= _GROUP_BYTES or len(self._rows) >= _GROUP_ROWS:
-            self._write_group()
-
-    def close(self) -> Written:
-        if self._rows:
-            self._write_group()
-        self._output.close()
-        return Written(self._output.path, tuple(self._chunk_ids))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._output.__exit__(*error)
-
-    def _write_group(self) -> None:
-        self._output.write(columns_of(self._rows, self._facts))
-        self._rows, self._waiting_bytes = [], 0
+def _row_groups(rows: Iterable[ChunkResult]) -> Iterator[list[ChunkResult]]:
+    """Yield lists of rows to be written together."""
+    group: list[ChunkResult] = []
+    num_bytes = 0
+    for row in rows:
+        group.append(row)
+        num_bytes += row.samples.features.nbytes
+        if num_bytes >= _GROUP_BYTES or len(group) >= _GROUP_ROWS:
+            yield group
+            group, num_bytes = [], 0
+    if group:
+        yield group
 
 
 def _next_number(folder: Path) -> int:

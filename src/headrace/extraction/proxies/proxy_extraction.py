@@ -75,7 +75,7 @@ class ProxyMaking(Extraction[ProxyOptions]):
         rows = (ProxyRow.parse(entry.facts) for entry in entries if entry and entry.files)
         write_rows(journal.folder, rows)
 
-    def remarks(self, recorder: ProgressRecorder, outcome: RunOutcome) -> KindSummary:
+    def summarize(self, recorder: ProgressRecorder, outcome: RunOutcome) -> KindSummary:
         """Return the settings of encoding, and the list of proxies."""
         return KindSummary(setup=Setup(batch_size=1), outputs=self.outputs)
 

@@ -24,7 +24,7 @@ _STEP_FRAMES = 64
 
 
 def make_proxies(argument: Json, send: Callable[[Json], None]) -> Json:
-    """Run chunks until none is left: see `Extraction.work`."""
+    """Run chunks until none is left: see `Extraction.pool_task`."""
     do_chunks(argument, send, ProxyWorker)
     return None
 
@@ -52,7 +52,7 @@ class ProxyWorker(ChunkWorker):
                 or has changed.
         """
         began_ns, (chunk, _) = self.clock.now_ns(), chunk_of(reporter.told)
-        name, decoder = self.request.videos[chunk.video].name, self.opened(chunk.video)
+        name, decoder = self.request.videos[chunk.video].name, self.decoder_of(chunk.video)
         before = DecodeCounters() + decoder.counters
         index = decoder.index
         partial = partial_of(self.journal.folder / HOME / f"{name}.mp4")
