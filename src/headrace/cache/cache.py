@@ -75,14 +75,14 @@ class Cache:
 
         All of them are in memory at once: look up some tens of chunks at a time.
         """
-        wanted = {key.digest: key for key in keys}
-        found: dict[ChunkKey, Arrays] = {}
-        if not wanted:
-            return found
-        entries = self._try(self._reading, lambda store: store.get(list(wanted))) or {}
+        key_by_digest = {key.digest: key for key in keys}
+        results: dict[ChunkKey, Arrays] = {}
+        if not key_by_digest:
+            return results
+        entries = self._try(self._reading, lambda store: store.get(list(key_by_digest))) or {}
         for digest, content in entries.items():
             try:
-                found[wanted[digest]] = decode(content, digest).arrays
+                results[key_by_digest[digest]] = decode(content, digest).arrays
             except CacheError as error:
                 self.counters.damaged += 1
                 self._warn(
@@ -92,9 +92,9 @@ class Cache:
                 )
             else:
                 self.counters.read_bytes += len(content)
-        self.counters.hits += len(found)
-        self.counters.misses += len(wanted) - len(found)
-        return found
+        self.counters.hits += len(results)
+        self.counters.misses += len(key_by_digest) - len(results)
+        return results
 
     def put(self, results: Mapping[ChunkKey, Arrays]) -> None:
         """Store results, or count them as not stored.

@@ -88,13 +88,13 @@ class ContentDigests:
         """Return a text that identifies the version of the file, and whether the file has
         settled."""
         try:
-            found = source.path.stat()
+            stat = source.path.stat()
         except OSError as error:
             raise OpenError(f"{source} is gone", source=str(source)) from error
         # The time of the last change of its entry, which nobody can set, tells a copy put in place.
-        told = (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
-        age = self._clock.wall_seconds() - max(found.st_mtime, found.st_ctime)
-        return " ".join(map(str, told)), age >= SETTLED_SECONDS
+        facts = (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
+        age = self._clock.wall_seconds() - max(stat.st_mtime, stat.st_ctime)
+        return " ".join(map(str, facts)), age >= SETTLED_SECONDS
 
     def _load(self, path: bytes, version: str) -> str | None:
         row = self._table.find(

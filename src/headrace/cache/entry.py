@@ -115,20 +115,20 @@ def _arrays(tables: list[dict[str, Any]], payload: memoryview) -> Arrays:
     """
     if not 1 <= len(tables) <= MAX_ARRAYS:
         raise ValueError(f"it has {len(tables)} arrays")
-    found: Arrays = {}
-    at = 0
+    arrays: Arrays = {}
+    offset = 0
     for table in tables:
         kind, shape = _TYPES[table["dtype"]], table["shape"]
         if not isinstance(table["name"], str) or any(type(n) is not int or n < 0 for n in shape):
-            raise ValueError(f"array {len(found)} has no shape")
+            raise ValueError(f"array {len(arrays)} has no shape")
         size = prod(shape) * kind.itemsize
-        if size > len(payload) - at:
+        if size > len(payload) - offset:
             raise ValueError("its arrays are longer than it is")
-        found[table["name"]] = np.ndarray(shape, kind, payload, at).copy()
-        at += size
-    if at != len(payload) or len(found) != len(tables):
+        arrays[table["name"]] = np.ndarray(shape, kind, payload, offset).copy()
+        offset += size
+    if offset != len(payload) or len(arrays) != len(tables):
         raise ValueError("its arrays are not what it says")
-    return found
+    return arrays
 
 
 def _checksum(body: bytes | memoryview) -> bytes:

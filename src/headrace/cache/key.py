@@ -155,8 +155,13 @@ def _plain(value: Any, name: str) -> Plain:
         return int(value)
     if isinstance(value, float) and value - value == 0:
         return float(value)
-    if isinstance(value, Mapping) and all(isinstance(each, str) for each in value):
-        return {str.__str__(each): _plain(inner, f"{name}.{each}") for each, inner in value.items()}
+    if isinstance(value, Mapping) and all(
+        isinstance(name_in_mapping, str) for name_in_mapping in value
+    ):
+        return {
+            str.__str__(name_in_mapping): _plain(inner, f"{name}.{name_in_mapping}")
+            for name_in_mapping, inner in value.items()
+        }
     if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
         return [_plain(inner, f"{name}[{k}]") for k, inner in enumerate(value)]
     raise ConfigError(

@@ -37,12 +37,12 @@ class RedisAddress:
                 "the address of the cache cannot be understood; characters of a password that "
                 f"mean something in addresses are written as %2F and the like: {_HOW}"
             ) from error
-        place = parts.path if parts.scheme == "unix" else parts.hostname
+        host_or_path = parts.path if parts.scheme == "unix" else parts.hostname
         database = parts.path.strip("/")
         is_path = parts.scheme == "unix"
         if (
             parts.scheme not in SCHEMES
-            or not place
+            or not host_or_path
             or not (is_path or database.isdecimal() or not database)
         ):
             raise ConfigError(f"the address of a cache server must read like {_HOW}")
@@ -55,11 +55,11 @@ class RedisAddress:
             )
         if not options.get("db", "0").isdecimal():
             raise ConfigError("the database of a cache server must be a number, as in ?db=1")
-        host = f"[{place}]" if ":" in place and not is_path else place
-        at = "" if port is None else f":{port}"
+        host = f"[{host_or_path}]" if ":" in host_or_path and not is_path else host_or_path
+        port_text = "" if port is None else f":{port}"
         inside = "" if is_path or not database else f"/{database}"
         chosen = f"?db={options['db']}" if "db" in options else ""
-        return cls(url, f"{parts.scheme}://{host}{at}{inside}{chosen}")
+        return cls(url, f"{parts.scheme}://{host}{port_text}{inside}{chosen}")
 
     def __str__(self) -> str:
         return self.shown

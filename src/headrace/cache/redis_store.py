@@ -56,23 +56,23 @@ class RedisStore:
 
     def get(self, digests: Sequence[str], *, is_use: bool = True) -> dict[str, bytes]:
         """Return the existing entries: see `Store.get`."""
-        found: dict[str, bytes] = {}
+        entries: dict[str, bytes] = {}
         with self._told("read"):
-            names = [_name(each) for each in digests]
+            names = [_name(digest) for digest in digests]
             for group in _groups(names, self._sizes(names)):
                 values = self._client.mget(group)
-                found.update(
+                entries.update(
                     (_digest(name), value)
                     for name, value in zip(group, values, strict=True)
                     if isinstance(value, bytes)
                 )
-        return found
+        return entries
 
     def put(self, entries: Mapping[str, bytes]) -> None:
         """Write entries: see `Store.put`. Those before a failure stay."""
         named = {_name(digest): content for digest, content in entries.items()}
         with self._told("written"):
-            for group in _groups(list(named), [len(each) for each in named.values()]):
+            for group in _groups(list(named), [len(content) for content in named.values()]):
                 with self._client.pipeline(transaction=False) as line:
                     for name in group:
                         line.set(name, named[name])
@@ -108,13 +108,13 @@ class RedisStore:
 
     def state(self) -> StoreState:
         """Return the present state; lists all keys, a second for each million."""
-        kept = [each.size_bytes for each in self.kept()]
+        sizes = [entry.size_bytes for entry in self.kept()]
         with self._told("read"):
             policy, statistics = self._policy(), self._client.info("stats")
         return StoreState(
             where=self.where,
-            entries=len(kept),
-            size_bytes=sum(kept),
+            entries=len(sizes),
+            size_bytes=sum(sizes),
             bound_bytes=policy.bound_bytes or None,
             hits=statistics.get("keyspace_hits"),
             misses=statistics.get("keyspace_misses"),
@@ -139,13 +139,13 @@ class RedisStore:
             settings = self._client.config_get(*SETTINGS)
         except redis.ResponseError:
             try:
-                told = {**self._client.info("memory"), **self._client.info("persistence")}
+                info = {**self._client.info("memory"), **self._client.info("persistence")}
             except redis.ResponseError:
-                told = {}
+                info = {}
             names = {"maxmemory": "maxmemory", "maxmemory_policy": "maxmemory-policy"}
-            settings = {ours: str(told[its]) for its, ours in names.items() if its in told}
-            if "aof_enabled" in told:
-                settings["appendonly"] = "yes" if told["aof_enabled"] else "no"
+            settings = {name: str(info[its]) for its, name in names.items() if its in info}
+            if "aof_enabled" in info:
+                settings["appendonly"] = "yes" if info["aof_enabled"] else "no"
         return RedisSettings.of_settings(
             {str(name): str(value) for name, value in settings.items()}
         )

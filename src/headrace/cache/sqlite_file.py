@@ -59,7 +59,9 @@ def connect(
         ConfigError: it is a file of another program, or has another layout.
         CacheError: it cannot be opened or created, or is damaged.
     """
-    mounts = [(each.mountpoint, each.fstype) for each in psutil.disk_partitions(all=True)]
+    mounts = [
+        (partition.mountpoint, partition.fstype) for partition in psutil.disk_partitions(all=True)
+    ]
     kind = shared_file_system(path, mounts)
     if kind is not None:
         raise CacheError(
@@ -163,13 +165,13 @@ class SqliteConnection:
                         sqlite.execute(statement)
                     sqlite.execute(f"PRAGMA application_id = {self._layout.application}")
                     sqlite.execute(f"PRAGMA user_version = {self._layout.version}")
-        found = _number(sqlite, "user_version")
-        if not 0 < found < _MOST_LAYOUTS:
-            raise _DamagedError(f"its header names layout {found}")
-        if found != self._layout.version:
+        version = _number(sqlite, "user_version")
+        if not 0 < version < _MOST_LAYOUTS:
+            raise _DamagedError(f"its header names layout {version}")
+        if version != self._layout.version:
             self.close()
             raise ConfigError(
-                f"the cache {self._path} has layout {found}, this headrace reads "
+                f"the cache {self._path} has layout {version}, this headrace reads "
                 f"{self._layout.version}; give another path, or delete the file"
             )
         # Readers and one writer at once. Where another process holds the file, the old mode still
@@ -213,7 +215,11 @@ class SqliteConnection:
         application = int.from_bytes(start[_APPLICATION], "big")
         if start.startswith(_MAGIC) and application == self._layout.application:
             return True
-        tables = [each for each in self._layout.tables.split(";\n\n") if "CREATE TABLE" in each]
+        tables = [
+            statement
+            for statement in self._layout.tables.split(";\n\n")
+            if "CREATE TABLE" in statement
+        ]
         return all(table.strip().encode() in start for table in tables)
 
     def _set_aside(self) -> Path | None:
@@ -241,8 +247,8 @@ def shared_file_system(path: Path, mounts: list[tuple[str, str]]) -> str | None:
         path: File to open.
         mounts: Folder and kind of every file system of this machine.
     """
-    place = path.absolute()
-    holding = [(folder, kind) for folder, kind in mounts if place.is_relative_to(folder)]
+    absolute = path.absolute()
+    holding = [(folder, kind) for folder, kind in mounts if absolute.is_relative_to(folder)]
     _, kind = max(holding, key=lambda mount: len(mount[0]), default=("", ""))
     return kind if kind.startswith(_SHARED) else None
 

@@ -109,26 +109,26 @@ class SqliteStore:
     def get(self, digests: Sequence[str], *, is_use: bool = True) -> dict[str, bytes]:
         """Return the existing entries: see `Store.get`."""
         file = self._open()
-        found: dict[str, bytes] = {}
+        entries: dict[str, bytes] = {}
         with file.told("read"):
             for start in range(0, len(digests), _ASKED):
-                asked = [bytes.fromhex(each) for each in digests[start : start + _ASKED]]
+                batch = [bytes.fromhex(digest) for digest in digests[start : start + _ASKED]]
                 rows = file.sqlite.execute(
                     "SELECT digest, body FROM entries JOIN bodies USING (id) "
-                    f"WHERE digest IN ({','.join('?' * len(asked))})",
-                    asked,
+                    f"WHERE digest IN ({','.join('?' * len(batch))})",
+                    batch,
                 )
-                found.update((digest.hex(), content) for digest, content in rows)
+                entries.update((digest.hex(), content) for digest, content in rows)
         if not is_use:
-            return found
-        self._read.update(map(bytes.fromhex, found))
-        self._hits += len(found)
-        self._misses += len(digests) - len(found)
+            return entries
+        self._read.update(map(bytes.fromhex, entries))
+        self._hits += len(entries)
+        self._misses += len(digests) - len(entries)
         waited = self._clock.now_ns() - self._noted_ns >= TOUCH_SECONDS * 1e9
         if waited or len(self._read) >= _TOUCHED:
             with file.told("written"):
                 self._note_use(file)
-        return found
+        return entries
 
     def put(self, entries: Mapping[str, bytes]) -> None:
         """Write entries, all or none; evict the least recently used where room is needed."""
@@ -150,7 +150,7 @@ class SqliteStore:
         file = self._open()
         with file.told("written"):
             with file.transaction() as sqlite:
-                rows = [(bytes.fromhex(each),) for each in digests]
+                rows = [(bytes.fromhex(digest),) for digest in digests]
                 sqlite.executemany("DELETE FROM entries WHERE digest = ?", rows)
             # A script, as one statement frees one page at a time.
             file.sqlite.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE);")
@@ -219,7 +219,8 @@ class SqliteStore:
     def _write_use(self, sqlite: sqlite3.Connection) -> None:
         used = self._seconds()
         sqlite.executemany(
-            "UPDATE entries SET used = ? WHERE digest = ?", [(used, each) for each in self._read]
+            "UPDATE entries SET used = ? WHERE digest = ?",
+            [(used, digest) for digest in self._read],
         )
         sqlite.execute(
             "UPDATE totals SET hits = hits + ?, misses = misses + ?", (self._hits, self._misses)

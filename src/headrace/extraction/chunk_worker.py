@@ -28,10 +28,10 @@ def chunk_message(chunk: Chunk, content: str | None = None) -> Json:
     return [chunk.video, chunk.start, chunk.stop, chunk.frames, content]
 
 
-def chunk_of(told: Json) -> tuple[Chunk, str | None]:
+def chunk_of(message: Json) -> tuple[Chunk, str | None]:
     """Return the chunk of a message, and the digest of its video's content."""
-    assert isinstance(told, list)
-    *numbers, content = told
+    assert isinstance(message, list)
+    *numbers, content = message
     video, start, stop, frames = (int(str(number)) for number in numbers)
     chunk = Chunk(video=video, start=start, stop=stop, frames=frames)
     return chunk, None if content is None else str(content)
@@ -85,9 +85,9 @@ class ChunkWorker(ABC):
         self.journal.write(speaker.chunk, entry)
         spent: Json = dict(vars(cost))
         speaker.say({"chunk": {"decode": spent, "lost": lost}})
-        ways: Json = dict(self.decoders.frames())
-        if ways:
-            speaker.say({"frames_by": ways})
+        frames_by: Json = dict(self.decoders.frames())
+        if frames_by:
+            speaker.say({"frames_by": frames_by})
         for reason in self.decoders.reasons():
             speaker.say({"note": reason})
 

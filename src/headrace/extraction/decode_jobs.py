@@ -57,33 +57,33 @@ class JobQueue:
         return taken
 
 
-def check_way(way: str, *, rate: str | None, on_error: OnError) -> None:
+def check_way(decode: str, *, rate: str | None, on_error: OnError) -> None:
     """Check a `--decode` value against the other options.
 
     Raises:
         ConfigError: they contradict each other, or the device does not exist; BackendError: no such
             backend.
     """
-    decoding = DecoderConfig.named(way)
+    decoding = DecoderConfig.named(decode)
     if rate is not None and decoding != ON_CPU:
         raise ConfigError(
-            f"--decode {way} is for videos, and sources are pictures (--framerate); leave --decode "
-            "out"
+            f"--decode {decode} is for videos, and sources are pictures (--framerate); leave "
+            "--decode out"
         )
     if on_error == "conceal" and decoding.backend == "torchcodec":
         raise ConfigError(
             "--on-error conceal needs to be told which frames are damaged, which --decode "
-            f"{way} does not tell; leave --decode out, or give --on-error skip"
+            f"{decode} does not tell; leave --decode out, or give --on-error skip"
         )
 
 
-def check_decoder(way: str, indexes: Iterable[StreamIndex] = ()) -> None:
+def check_decoder(decode: str, indexes: Iterable[StreamIndex] = ()) -> None:
     """Check that a decoder is installed and supports the videos. Loads PyTorch unless it is PyAV.
 
     Raises:
         BackendError: it is missing, or does not support one.
     """
-    decoding = DecoderConfig.named(way)
+    decoding = DecoderConfig.named(decode)
     if decoding == ON_CPU:
         return
     from headrace.loaders.devices import check_decoding
@@ -95,10 +95,10 @@ def check_decoder(way: str, indexes: Iterable[StreamIndex] = ()) -> None:
             able.check(decoding, index)
 
 
-def backend_facts(way: str) -> dict[str, str]:
+def backend_facts(decode: str) -> dict[str, str]:
     """Return the request entry of a decoder; empty for PyAV, whose output is the same on any
     machine."""
-    backend = DecoderConfig.named(way).backend
+    backend = DecoderConfig.named(decode).backend
     return {} if backend == ON_CPU.backend else {"decoded_by": backend}
 
 
@@ -125,18 +125,24 @@ class Decoders:
 
         A device is the CPU, or a GPU such as `cuda:0`.
         """
-        ways = {} if self._chooser is None else self._chooser.decoded_by.ways
-        now = {way: done.frames for way, done in ways.items()}
-        new = {way: frames - self._told.get(way, 0) for way, frames in now.items()}
+        devices = {} if self._chooser is None else self._chooser.decoded_by.ways
+        now = {device: done.frames for device, done in devices.items()}
+        new = {device: frames - self._told.get(device, 0) for device, frames in now.items()}
         self._told = now
-        return {way: frames for way, frames in new.items() if frames}
+        return {device: frames for device, frames in new.items() if frames}
 
     def reasons(self) -> Iterator[str]:
         """Yield why the CPU decodes a file although decoding is `auto`; each reason once."""
         if self._chooser is None:
             return
-        told = self._chooser.decoded_by
-        found = [] if told.no_gpu is None else [f"decoded by the CPU alone, as {told.no_gpu}"]
-        found += [f"decoded by the CPU: {file}: {why}" for file, why in told.on_cpu.items()]
-        yield from (each for each in found if each not in self._said)
-        self._said.update(found)
+        decoded_by = self._chooser.decoded_by
+        reasons = (
+            []
+            if decoded_by.no_gpu is None
+            else [f"decoded by the CPU alone, as {decoded_by.no_gpu}"]
+        )
+        reasons += [
+            f"decoded by the CPU: {file}: {reason}" for file, reason in decoded_by.on_cpu.items()
+        ]
+        yield from (reason for reason in reasons if reason not in self._said)
+        self._said.update(reasons)

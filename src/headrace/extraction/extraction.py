@@ -223,9 +223,9 @@ class Extraction(ABC, Generic[OptionsT]):
                 belongs to another program.
         """
         with self.open_resources(on_warning) as kind:
-            made = provenance(self.options.configuration(), self.command, self.clock)
+            record_of_origin = provenance(self.options.configuration(), self.command, self.clock)
             journal = Journal(self.options.out)
-            record = Recorder("extract", made, clock=self.clock, startup=self.startup)
+            record = Recorder("extract", record_of_origin, clock=self.clock, startup=self.startup)
             recorder = ProgressRecorder(
                 record, self.plan.places, self.roles, on_frames=on_settled, on_phase=on_phase
             )
@@ -244,21 +244,21 @@ class Extraction(ABC, Generic[OptionsT]):
         begun: dict[str, Outcome] = {}
         for chunk in undone:
             entry, lost = noted.get(chunk.name), list[Lost]()
-            there = None if entry is None else self.outcome_of(entry)
+            so_far = None if entry is None else self.outcome_of(entry)
             if chunk.name in failed:
                 came = set(() if entry is None else self.frames_in(entry))
-                wanted = chunk.of(self.plan.wanted[chunk.video]).tolist()
-                lost = [Lost(n, failed[chunk.name]) for n in wanted if n not in came]
-            if there is not None or lost:
+                frames = chunk.of(self.plan.wanted[chunk.video]).tolist()
+                lost = [Lost(n, failed[chunk.name]) for n in frames if n not in came]
+            if so_far is not None or lost:
                 begun[chunk.name] = Outcome(
-                    came=there.came if there else 0,
+                    came=so_far.came if so_far else 0,
                     lost=tuple(lost),
-                    concealed=there.concealed if there else (),
+                    concealed=so_far.concealed if so_far else (),
                 )
         return Progress(
             done={name: self.outcome_of(entry) for name, entry in done.items()},
             begun=begun,
-            failed={name: why for name, why in failed.items() if name not in done},
+            failed={name: reason for name, reason in failed.items() if name not in done},
             entries={**done, **noted},
         )
 
@@ -331,18 +331,18 @@ class Extraction(ABC, Generic[OptionsT]):
             outcome = progress.done.get(chunk.name) or progress.begun.get(chunk.name)
             if outcome is None:
                 continue
-            index, place = plan.indexes[chunk.video], plan.places[chunk.video]
+            index, position = plan.indexes[chunk.video], plan.places[chunk.video]
             if self.is_by_video and outcome.lost:
-                whole = FrameLoss(source=str(index.source), index=None, cause=outcome.lost[0].cause)
-                yield lost_frame(whole, place)
+                loss = FrameLoss(source=str(index.source), index=None, cause=outcome.lost[0].cause)
+                yield lost_frame(loss, position)
                 continue
-            found = [
-                *((number, self.concealed, True) for number in outcome.concealed),
+            losses = [
+                *((frame_index, self.concealed, True) for frame_index in outcome.concealed),
                 *((lost.index, lost.cause, False) for lost in outcome.lost),
             ]
-            for number, cause, is_concealed in sorted(found):
-                loss = FrameLoss.at(index, number, cause, is_concealed=is_concealed)
-                yield lost_frame(loss, place)
+            for frame_index, cause, is_concealed in sorted(losses):
+                loss = FrameLoss.at(index, frame_index, cause, is_concealed=is_concealed)
+                yield lost_frame(loss, position)
 
     def _run(self, journal: Journal, recorder: ProgressRecorder) -> ExtractionResult:
         record = recorder.record
@@ -360,23 +360,23 @@ class Extraction(ABC, Generic[OptionsT]):
             self.finish(journal, self.progress(journal, failed))
         progress, plan = self.progress(journal, failed), self.plan
         summary = self.summarize(recorder, record.outcome)
-        inputs, places = summarize_all(
+        inputs, positions = summarize_all(
             plan.indexes.values(), (loss.source for loss in plan.left_out)
         )
         were = "was" if before == 1 else "were"
-        there = f"{counted(before, self.noun)} {were} there already, from earlier runs"
+        note = f"{counted(before, self.noun)} {were} there already, from earlier runs"
         session = record.session(
             setup=summary.setup,
             inputs=with_content(inputs),
             lost=(
-                *(lost_frame(loss, places[loss.source]) for loss in plan.left_out),
+                *(lost_frame(loss, positions[loss.source]) for loss in plan.left_out),
                 *self._lost(progress),
             ),
             warmup_steps=0,
             stages=recorder.stages(self.workers),
             workers=recorder.workers(),
             decode=recorder.decode,
-            notes=(*plan.notes, *summary.notes, *([there] if before else [])),
+            notes=(*plan.notes, *summary.notes, *([note] if before else [])),
             outputs=summary.outputs,
         )
         return ExtractionResult(

@@ -222,7 +222,7 @@ def assembled(
     if frames is None or not is_decoded.any():
         return None
     index = parts[0].reading.index
-    concealed = [number for part in parts for number in part.reading.concealed]
+    concealed = [frame_index for part in parts for frame_index in part.reading.concealed]
     if len(indices) < len(frames) or not is_decoded.all():
         frames, indices = (
             frames[: len(indices)][np.flatnonzero(is_decoded).tolist()],

@@ -275,8 +275,8 @@ class Journal:
         path = self._home / _TOLD
         with self._writing():
             path.unlink(missing_ok=True)
-            number = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-            with os.fdopen(number, "w", encoding="utf-8", errors="surrogateescape") as file:
+            descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
                 file.write(text)
         try:
             yield

@@ -77,9 +77,9 @@ def pilot(
     plan, measured = extraction.plan, Pilot()
     by_name = {piece.name: piece for piece in pieces}
 
-    def hear(worker: str, name: str, said: Json) -> None:
+    def hear(worker: str, name: str, message: Json) -> None:
         upright = plan.indexes[by_name[name].video].info.upright_size
-        match said:
+        match message:
             case {"step": {"frames": int(frames), "work_ms": dict(work)}}:
                 measured.frames += frames
                 measured.pixels += frames * pixels_of(size_of(upright))

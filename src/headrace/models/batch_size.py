@@ -259,11 +259,11 @@ def _known_bytes(known: KnownPeaks | None) -> int | None:
 def _activation_bytes(model: Model[Any], picture_size: tuple[int, int]) -> int:
     """Return the bytes of all layer outputs for one frame: an upper limit of what is held at a
     time."""
-    found = 0
+    num_bytes = 0
 
     def add(module: object, given: object, output: object) -> None:
-        nonlocal found
-        found += output.nbytes if isinstance(output, torch.Tensor) else 0
+        nonlocal num_bytes
+        num_bytes += output.nbytes if isinstance(output, torch.Tensor) else 0
 
     hooks = [module.register_forward_hook(add) for module in model.module.modules()]
     try:
@@ -271,7 +271,7 @@ def _activation_bytes(model: Model[Any], picture_size: tuple[int, int]) -> int:
     finally:
         for hook in hooks:
             hook.remove()
-    return found
+    return num_bytes
 
 
 def _peak_bytes() -> int:

@@ -114,7 +114,10 @@ def input_of(name: str, preset: WeightsEnum) -> InputSpec:
 def _advice(name: str, known: Sequence[str]) -> str:
     typed = name.lower()
     close = difflib.get_close_matches(typed, known, n=_SHOWN, cutoff=_NEAR)
-    close = close or [each for each in known if typed and each.startswith(typed)][:_SHOWN]
+    close = (
+        close
+        or [known_name for known_name in known if typed and known_name.startswith(typed)][:_SHOWN]
+    )
     if close:
         return f"did you mean {', '.join(close)}?"
     is_file = _CHECKPOINT.search(name)
@@ -146,8 +149,8 @@ def smaller_model(name: str) -> str | None:
 @cache
 def _known() -> dict[str, tuple[float, float]]:
     """Return accuracy in percent and 1e9 multiply-adds of each classifier, quantized ones aside."""
-    found = {}
+    known = {}
     for name in models.list_models(module=models):
         meta = models.get_model_weights(name).DEFAULT.meta
-        found[name] = (float(meta["_metrics"]["ImageNet-1K"]["acc@1"]), float(meta["_ops"]))
-    return found
+        known[name] = (float(meta["_metrics"]["ImageNet-1K"]["acc@1"]), float(meta["_ops"]))
+    return known

@@ -87,11 +87,11 @@ def freeze_before(module: nn.Module, head: str, layer: str | None = None) -> tup
     known = {name: inner for name, inner in module.named_modules() if name}
     if layer is not None and layer not in known:
         raise ConfigError(no_such_layer(layer, known))
-    places = {name: place for place, (name, _) in enumerate(module.named_modules())}
-    first = places[head] if layer is None else min(places[layer], places[head])
+    positions = {name: position for position, (name, _) in enumerate(module.named_modules())}
+    first = positions[head] if layer is None else min(positions[layer], positions[head])
     trained = []
     for name, weights in module.named_parameters():
-        is_trained = places[name.rpartition(".")[0]] >= first
+        is_trained = positions[name.rpartition(".")[0]] >= first
         weights.requires_grad_(is_trained)
         if is_trained:
             trained.append(name)
@@ -122,7 +122,7 @@ def _trained_blocks(module: nn.Module) -> Iterator[nn.Module]:
     for child in module.children():
         weights = list(child.parameters())
         is_sequence = type(child) in (nn.Sequential, nn.ModuleList)
-        is_whole = weights and all(each.requires_grad for each in weights)
+        is_whole = weights and all(parameter.requires_grad for parameter in weights)
         if is_sequence or not is_whole:
             yield from _trained_blocks(child)
         elif list(child.children()):

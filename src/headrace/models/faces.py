@@ -53,5 +53,5 @@ def weight_files() -> tuple[Path, ...] | None:
         files = distribution(_PACKAGE).files or []
     except PackageNotFoundError:
         return None
-    found = {file.name: Path(str(file.locate())) for file in files if file.name in _FILES}
-    return tuple(found[name] for name in _FILES) if len(found) == len(_FILES) else None
+    paths = {file.name: Path(str(file.locate())) for file in files if file.name in _FILES}
+    return tuple(paths[name] for name in _FILES) if len(paths) == len(_FILES) else None

@@ -45,14 +45,14 @@ class FeatureExtractor(nn.Module):
         self._found = {}
         with suppress(_AllFoundError):
             self.module(batch)
-        found, self._found = self._found, {}
-        missing = [layer for layer in self._layers if layer not in found]
+        outputs, self._found = self._found, {}
+        missing = [layer for layer in self._layers if layer not in outputs]
         if missing:
             raise ConfigError(
                 f"the model did not run its layer {missing[0]}, which serves training only; "
                 "choose another"
             )
-        return {layer: found[layer] for layer in self._layers}
+        return {layer: outputs[layer] for layer in self._layers}
 
     def _keep(self, layer: str) -> Callable[[nn.Module, Any, Any], None]:
         def hook(module: nn.Module, given: Any, output: Any) -> None:

@@ -35,7 +35,7 @@ def fitting_memory(name: str) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, MemoryError, ConfigError) as error:
-        causes = [each for each in (error, error.__cause__) if is_out_of_memory(each)]
+        causes = [cause for cause in (error, error.__cause__) if is_out_of_memory(cause)]
         if not causes:
             raise
         words = in_one_line(str(causes[0])) or "no memory is left"

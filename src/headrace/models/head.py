@@ -21,13 +21,13 @@ def head_of(module: nn.Module) -> str:
     Raises:
         ConfigError: the model has no such layer.
     """
-    found = [name for name, inner in module.named_modules() if isinstance(inner, _SCORING)]
-    if not found:
+    layers = [name for name, inner in module.named_modules() if isinstance(inner, _SCORING)]
+    if not layers:
         raise ConfigError(
             f"{type(module).__name__} has no linear or convolutional layer that could score "
             "classes; give a classification model of torchvision"
         )
-    return found[-1]
+    return layers[-1]
 
 
 def replace_head(module: nn.Module, num_classes: int, *, seed: int = 0) -> str:
@@ -57,7 +57,7 @@ def _like(old: nn.Module, num_classes: int) -> nn.Module:
         options: dict[str, Any] = {"in_features": old.in_features, "out_features": num_classes}
     else:
         options = {"in_channels": old.in_channels, "out_channels": num_classes}
-        options |= {each: getattr(old, each) for each in ("kernel_size", "stride", "padding")}
+        options |= {name: getattr(old, name) for name in ("kernel_size", "stride", "padding")}
     # Without the layer's own initialization, which would advance PyTorch's generator.
     new: nn.Module = nn.utils.skip_init(  # type: ignore[no-untyped-call]
         type(old),

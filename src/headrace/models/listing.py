@@ -64,16 +64,16 @@ def list_models(patterns: Sequence[str] = ()) -> list[ListedModel]:
         ConfigError: a pattern matches no model.
     """
     known = {name: task for task in get_args(Task) for name in names_of(task)}
-    wanted = set(known) if not patterns else set[str]()
+    chosen = set(known) if not patterns else set[str]()
     for pattern in patterns:
         named = {pattern} & set(known) or {
             name for name in known if pattern in name or fnmatchcase(name, pattern)
         }
         if not named:
             task_of(pattern)  # suggests similar names
-        wanted |= named
+        chosen |= named
     kinds = list(_KINDS)
-    ordered = sorted(wanted, key=lambda name: (kinds.index(known[name]), name))
+    ordered = sorted(chosen, key=lambda name: (kinds.index(known[name]), name))
     return [_listed(name, _KINDS[known[name]]) for name in ordered]
 
 

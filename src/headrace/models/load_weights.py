@@ -164,9 +164,9 @@ def _from_file(name: str, preset: WeightsEnum, content: Any, path: Path) -> tupl
     check_fit(module.state_dict(), state, name, path)
     module.load_state_dict(state)
     if str(own_preset(name, str(path))) in _WITHOUT_EPS:
-        for each in module.modules():
-            if isinstance(each, nn.BatchNorm2d):
-                each.eps = 0.0
+        for layer in module.modules():
+            if isinstance(layer, nn.BatchNorm2d):
+                layer.eps = 0.0
     return module, num_classes
 
 

@@ -121,10 +121,10 @@ class MemoryTables:
         """Return the table of a key; None where none can be read."""
         try:
             path = self.entry(key)
-            found = from_dict(MemoryTable, json.loads(path.read_bytes()), file=path)
+            table = from_dict(MemoryTable, json.loads(path.read_bytes()), file=path)
         except (OSError, ValueError):
             return None
-        return found if found.key == key and found.cells else None
+        return table if table.key == key and table.cells else None
 
     def keep(self, key: MemoryKey, cells: Sequence[MemoryCell], measured: str) -> Path:
         """Store measured cells together with earlier ones; return the file.
@@ -165,7 +165,9 @@ def predicted_peak(peaks: Mapping[int, int], batch_size: int) -> int:
     if len(known) == 1:
         [size] = known
         return max(at_most, -(-peaks[size] * batch_size // size))
-    above = next((place for place, size in enumerate(known) if size > batch_size), len(known) - 1)
+    above = next(
+        (position for position, size in enumerate(known) if size > batch_size), len(known) - 1
+    )
     low, high = known[max(0, above - 1)], known[max(1, above)]
     return max(
         at_most, round(peaks[high] - bytes_per_frame(peaks, low, high) * (high - batch_size))

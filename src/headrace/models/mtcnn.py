@@ -46,8 +46,8 @@ class FaceCascade(nn.Module):
         height, width = picture.shape[2:]
         boxes = self._proposed(picture)
         boxes, shift, scores = _looked_at(self.rnet, picture, _square(boxes), 24, _SURE[1])
-        kept = _nms(boxes, scores, 0.7)
-        boxes = _corrected(boxes[kept], shift[kept])
+        indices = _nms(boxes, scores, 0.7)
+        boxes = _corrected(boxes[indices], shift[indices])
         boxes, shift, scores = _looked_at(self.onet, picture, _square(boxes), 48, _SURE[2])
         boxes = _corrected(boxes, shift)
         surest = _without_nested(boxes, scores)
@@ -62,16 +62,16 @@ class FaceCascade(nn.Module):
     def _proposed(self, picture: torch.Tensor) -> torch.Tensor:
         """Return boxes of all positions and scales of the image."""
         height, width = picture.shape[2:]
-        found = [(picture.new_zeros(0, 8), picture.new_zeros(0))]
+        proposals = [(picture.new_zeros(0, 8), picture.new_zeros(0))]
         scale = _CELL / SMALLEST
         while min(height, width) * scale >= _CELL:
             size = (int(height * scale + 1), int(width * scale + 1))
             shift, score = self.pnet(interpolate(picture, size=size, mode="area"))
-            found.append(_places(shift[0].float(), score[0].float(), scale))
+            proposals.append(_places(shift[0].float(), score[0].float(), scale))
             scale *= _FACTOR
-        cells, scores = (torch.cat(parts) for parts in zip(*found, strict=True))
-        kept = _nms(cells[:, :4], scores, 0.7)
-        cells = cells[kept]
+        cells, scores = (torch.cat(parts) for parts in zip(*proposals, strict=True))
+        indices = _nms(cells[:, :4], scores, 0.7)
+        cells = cells[indices]
         sides = (cells[:, 2:4] - cells[:, :2]).repeat(1, 2)
         return cells[:, :4] + cells[:, 4:] * sides
 
@@ -84,8 +84,8 @@ def _places(
     corner = torch.stack([columns, rows], dim=1) * _STRIDE
     boxes = torch.cat([(corner + 1) / scale, (corner + _CELL) / scale], dim=1).floor()
     scores = score[rows, columns]
-    kept = _nms(boxes, scores, 0.5)
-    return torch.cat([boxes, shift[:, rows, columns].T], dim=1)[kept], scores[kept]
+    indices = _nms(boxes, scores, 0.5)
+    return torch.cat([boxes, shift[:, rows, columns].T], dim=1)[indices], scores[indices]
 
 
 def _looked_at(
@@ -95,7 +95,7 @@ def _looked_at(
     cut, patches = _patches(picture, boxes, side)
     boxes = boxes[cut]
     parts = [network(some) for some in torch.split(patches, _AT_ONCE)]
-    shift, score = (torch.cat(each).float() for each in zip(*parts, strict=True))
+    shift, score = (torch.cat(outputs).float() for outputs in zip(*parts, strict=True))
     likely = score > least
     return boxes[likely], shift[likely], score[likely]
 
@@ -108,16 +108,16 @@ def _patches(
     picture: torch.Tensor, boxes: torch.Tensor, side: int
 ) -> tuple[list[int], torch.Tensor]:
     """Return the indices of boxes inside the image, and their content, resized."""
-    numbers, found = [], [picture.new_zeros(0, 3, side, side)]
-    for number, (left, top, right, bottom) in enumerate(boxes.trunc().long().tolist()):
+    indices, patches = [], [picture.new_zeros(0, 3, side, side)]
+    for index, (left, top, right, bottom) in enumerate(boxes.trunc().long().tolist()):
         if min(bottom, right) < 1:
             continue
         rows, columns = slice(max(top, 1) - 1, bottom), slice(max(left, 1) - 1, right)
         inside = picture[..., rows, columns]
         if inside.numel():
-            numbers.append(number)
-            found.append(interpolate(inside, size=(side, side), mode="area"))
-    return numbers, torch.cat(found)
+            indices.append(index)
+            patches.append(interpolate(inside, size=(side, side), mode="area"))
+    return indices, torch.cat(patches)
 
 
 def _square(boxes: torch.Tensor) -> torch.Tensor:
@@ -133,16 +133,16 @@ def _nms(boxes: torch.Tensor, scores: torch.Tensor, overlap: float) -> torch.Ten
 
 def _without_nested(boxes: torch.Tensor, scores: torch.Tensor) -> list[int]:
     """Return the indices of boxes that do not mostly overlap a surer one."""
-    kept: list[int] = []
+    indices: list[int] = []
     area = (boxes[:, 2:] - boxes[:, :2] + 1).prod(dim=1)
-    for number in scores.argsort(descending=True, stable=True).tolist():
-        others = boxes[kept]
-        corner = torch.maximum(others[:, :2], boxes[number, :2])
-        end = torch.minimum(others[:, 2:], boxes[number, 2:])
+    for index in scores.argsort(descending=True, stable=True).tolist():
+        others = boxes[indices]
+        corner = torch.maximum(others[:, :2], boxes[index, :2])
+        end = torch.minimum(others[:, 2:], boxes[index, 2:])
         common = (end - corner + 1).clamp(min=0).prod(dim=1)
-        if not (common / torch.minimum(area[kept], area[number]) > 0.7).any():
-            kept.append(number)
-    return kept
+        if not (common / torch.minimum(area[indices], area[index]) > 0.7).any():
+            indices.append(index)
+    return indices
 
 
 class Network(nn.Module):

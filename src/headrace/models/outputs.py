@@ -59,20 +59,20 @@ class BoxDecoder:
 
 
 def _kept(
-    picture: Mapping[str, torch.Tensor], wanted: frozenset[int] | None, choice: BoxChoice
+    picture: Mapping[str, torch.Tensor], classes: frozenset[int] | None, choice: BoxChoice
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return boxes, classes and scores of the kept boxes, surest first."""
     scores, labels = picture["scores"], picture["labels"]
     good = scores >= choice.threshold
-    if wanted is not None:
-        good &= torch.isin(labels, torch.tensor(sorted(wanted), device=labels.device))
-    places = good.nonzero()[:, 0]
+    if classes is not None:
+        good &= torch.isin(labels, torch.tensor(sorted(classes), device=labels.device))
+    indices = good.nonzero()[:, 0]
     # Stable, so that equal scores keep the model's order.
-    order = scores[places].sort(descending=True, stable=True).indices[: choice.max_boxes]
-    places = places[order]
-    return picture["boxes"][places], labels[places], scores[places]
+    order = scores[indices].sort(descending=True, stable=True).indices[: choice.max_boxes]
+    indices = indices[order]
+    return picture["boxes"][indices], labels[indices], scores[indices]
 
 
-def to_features(found: Mapping[str, torch.Tensor]) -> Features:
+def to_features(outputs: Mapping[str, torch.Tensor]) -> Features:
     """Return the features of each layer."""
-    return Features(layers={name: value.float().cpu().numpy() for name, value in found.items()})
+    return Features(layers={name: value.float().cpu().numpy() for name, value in outputs.items()})

@@ -57,8 +57,8 @@ def is_native(
     names = _INSTRUCTIONS.get(precision)
     if names is None:
         return True
-    told = [bool(known[name]) for name in names if name in known]
-    return any(told) if told else None
+    support = [bool(known[name]) for name in names if name in known]
+    return any(support) if support else None
 
 
 def emulation(compute: Compute, capabilities: Mapping[str, object] | None = None) -> str | None:

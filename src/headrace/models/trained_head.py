@@ -98,12 +98,12 @@ class TrainedHead:
         """
         if self.backbone in PLACES:
             return self.backbone
-        there, beside = Path(self.backbone), path.parent / Path(self.backbone).name
-        for place in (there, beside):
-            if place.is_file() and not (path.exists() and place.samefile(path)):
-                return str(place)
+        original, beside = Path(self.backbone), path.parent / Path(self.backbone).name
+        for path_of_weights in (original, beside):
+            if path_of_weights.is_file() and not (path.exists() and path_of_weights.samefile(path)):
+                return str(path_of_weights)
         raise ConfigError(
-            f"the head {path} belongs on the weights {there}, which are not there; "
+            f"the head {path} belongs on the weights {original}, which are not there; "
             "put them back, or beside the head"
         )
 
@@ -130,11 +130,11 @@ def backbone_checksum(module: nn.Module, trained: Collection[str]) -> int:
 
     CRC-32 over all weights and buffers that are not `trained`, about 1 GB a second.
     """
-    found = 0
+    checksum = 0
     for name, value in module.state_dict().items():
         if name not in trained:
-            found = zlib.crc32(value.detach().cpu().contiguous().numpy().data, found)
-    return found
+            checksum = zlib.crc32(value.detach().cpu().contiguous().numpy().data, checksum)
+    return checksum
 
 
 def _all_are(kind: type, values: object) -> bool:

@@ -73,7 +73,7 @@ class CopyStream:
         stream = self._stream = self._stream or torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
         pinned = [tensor.pin_memory() for tensor in tensors]
         with torch.cuda.stream(stream):
-            moved = [each.to(self._device, non_blocking=True) for each in pinned]
+            moved = [tensor.to(self._device, non_blocking=True) for tensor in pinned]
         return moved, _event(stream)
 
     def hand_over(self, tensors: Sequence[torch.Tensor], copied: torch.cuda.Event) -> None:

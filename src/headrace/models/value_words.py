@@ -23,7 +23,7 @@ def value_words(value: Any) -> str:
         return f"numpy array {value.dtype} {[*value.shape]}"
     kind = type(value).__name__
     if isinstance(value, Mapping):
-        named = [f"{name!r}: {value_words(each)}" for name, each in list(value.items())[:_SHOWN]]
+        named = [f"{name!r}: {value_words(item)}" for name, item in list(value.items())[:_SHOWN]]
         return f"{kind} of {', '.join(named)}" if named else f"empty {kind}"
     if isinstance(value, list | tuple):
         return f"{kind} of {len(value)} x {value_words(value[0])}" if value else f"empty {kind}"

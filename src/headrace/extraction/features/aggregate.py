@@ -168,7 +168,7 @@ def _schema(facts: TableFacts, by: Pooling, joined: JoinedColumns | None) -> Any
 def _columns(rows: Sequence[PooledVideo], facts: TableFacts) -> Any:
     import pyarrow
 
-    text, whole = pyarrow.string(), pyarrow.int32()
+    text, integer = pyarrow.string(), pyarrow.int32()
     feature = pyarrow.list_(pyarrow.field("element", pyarrow.float32()), facts.width)
     flat = [None if row.feature is None else row.feature.ravel() for row in rows]
     return pyarrow.table(
@@ -177,7 +177,7 @@ def _columns(rows: Sequence[PooledVideo], facts: TableFacts) -> Any:
             "path": pyarrow.array([row.video.path for row in rows], text),
             "content": pyarrow.array([row.video.content for row in rows], text),
             **{
-                name: pyarrow.array([getattr(row, name) for row in rows], whole)
+                name: pyarrow.array([getattr(row, name) for row in rows], integer)
                 for name in ("n", "lost", "failed")
             },
             "features": pyarrow.array(flat, feature),

@@ -130,11 +130,11 @@ class Assembly:
             worker: Who did it.
             ended_seconds: Since 1970-01-01 UTC: now.
         """
-        plan, there = self.plan, self._is_there
+        plan, has_feature = self.plan, self._is_there
         features = self._features if self._features is not None else np.empty((0, *shape), dtype)
         if self._lost:
-            features = features[there] if there.any() else np.empty((0, *shape), dtype)
-        index = plan.starts[there]
+            features = features[has_feature] if has_feature.any() else np.empty((0, *shape), dtype)
+        index = plan.starts[has_feature]
         return ChunkResult(
             chunk_id=plan.chunk.name,
             size=plan.index.info.upright_size,
@@ -142,7 +142,7 @@ class Assembly:
             samples=Samples(
                 index=index,
                 pts=plan.index.pts[index],
-                is_concealed=self._is_concealed[there],
+                is_concealed=self._is_concealed[has_feature],
                 features=features,
             ),
             lost=tuple(
@@ -164,17 +164,17 @@ class Assembly:
         window.lost |= piece.lost
         while window.next_row < len(plan.starts):
             row = window.next_row
-            wanted = plan.frames[row].tolist()
-            if wanted[-1] >= piece.until:
+            indices = plan.frames[row].tolist()
+            if indices[-1] >= piece.until:
                 break
             window.next_row += 1
-            cause = next((window.lost[n] for n in wanted if n in window.lost), None)
+            cause = next((window.lost[n] for n in indices if n in window.lost), None)
             if cause is not None:
                 self._lost[row] = f"a frame of the clip is lost: {cause}"
             else:
-                self._is_concealed[row] = any(n in self._concealed for n in wanted)
+                self._is_concealed[row] = any(n in self._concealed for n in indices)
                 yield ReadySamples(
-                    rows=np.array([row], np.int64), parts=[window.frames[n] for n in wanted]
+                    rows=np.array([row], np.int64), parts=[window.frames[n] for n in indices]
                 )
             if window.next_row < len(plan.starts):
                 window.keep_from(int(plan.starts[window.next_row]))
@@ -245,22 +245,24 @@ class Buckets:
         shape, first = ready.shape, ready.parts[0]
         batch = self._batches.setdefault(shape, ModelBatch())
         full = self._full(shape, first.element_size())
-        at = 0
-        while at < len(ready.rows):
-            there = len(batch)
-            count = min(len(ready.rows) - at, max(1, full - there))
-            if first.ndim > len(shape) and not there and count == full:
-                batch.whole = first[at : at + count]
+        offset = 0
+        while offset < len(ready.rows):
+            filled = len(batch)
+            count = min(len(ready.rows) - offset, max(1, full - filled))
+            if first.ndim > len(shape) and not filled and count == full:
+                batch.whole = first[offset : offset + count]
             else:
-                self._copy(batch, ready, at, there, count, full)
-            rows = ready.rows[at : at + count]
+                self._copy(batch, ready, offset, filled, count, full)
+            rows = ready.rows[offset : offset + count]
             batch.shares.append(BatchSlice(assembly=assembly, rows=rows, came_ns=now_ns))
-            at += count
+            offset += count
             if len(batch) >= full:
                 yield batch
                 batch.clear()
         if len(self._batches) > _MOST_BUCKETS:
-            yield from self._end(max(self._batches, key=lambda each: len(self._batches[each])))
+            yield from self._end(
+                max(self._batches, key=lambda shape_of_batch: len(self._batches[shape_of_batch]))
+            )
 
     def rest(self) -> Iterator[ModelBatch]:
         """Yield all partly filled batches, and free their memory."""
@@ -276,16 +278,22 @@ class Buckets:
         return max(1, min(self.batch_size, _BATCH_BYTES // (prod(shape) * element_size)))
 
     def _copy(
-        self, batch: ModelBatch, ready: ReadySamples, at: int, there: int, count: int, full: int
+        self,
+        batch: ModelBatch,
+        ready: ReadySamples,
+        offset: int,
+        filled: int,
+        count: int,
+        full: int,
     ) -> None:
         shape, parts = ready.shape, ready.parts
-        if batch.memory is None or len(batch.memory) < there + count:
-            batch.memory = _memory(parts[0], (max(full, there + count), *shape))
+        if batch.memory is None or len(batch.memory) < filled + count:
+            batch.memory = _memory(parts[0], (max(full, filled + count), *shape))
         if parts[0].ndim > len(shape):
-            batch.memory[there : there + count] = parts[0][at : at + count]
+            batch.memory[filled : filled + count] = parts[0][offset : offset + count]
             return
-        for place, frame in enumerate(parts):
-            batch.memory[there, :, place] = frame
+        for position, frame in enumerate(parts):
+            batch.memory[filled, :, position] = frame
 
 
 def _memory(like: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:

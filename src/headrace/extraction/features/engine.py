@@ -235,9 +235,9 @@ class FeatureEngine:
         """Report the decoding devices while the chunk is in progress."""
         for reason in self._decoders.reasons():
             self._hooks.on_note(reason)
-        ways = self._decoders.frames()
-        if ways:
-            self._hooks.on_ways(ways)
+        frames_by = self._decoders.frames()
+        if frames_by:
+            self._hooks.on_ways(frames_by)
 
     def _pieces(self, chunks: Iterable[Chunk]) -> Generator[Piece | UnreadableChunk, None, None]:
         begun = map(self._begun, chunks)
@@ -278,8 +278,8 @@ class FeatureEngine:
 
     def _shape_of(self, upright: tuple[int, int]) -> FrameFormat:
         """Return one size for all frames of a video, even where the stream changes its size."""
-        asked = self._frame_shape
-        return replace(asked, size=self._model.size or asked.output_size(upright))
+        requested = self._frame_shape
+        return replace(requested, size=self._model.size or requested.output_size(upright))
 
     def _most_inline(self, size: tuple[int, int]) -> int:
         """Return the frames that fill a batch, so that nothing is copied."""
@@ -333,13 +333,13 @@ class FeatureEngine:
             raise other_shape(features.shape[1:], self._shape)
         took_ns = self._clock.now_ns() - began_ns
         self._hooks.on_frames(0)
-        at = 0
+        offset = 0
         for share in batch.shares:
-            stop = at + len(share.rows)
-            share.assembly.put(share.rows, features[at:stop])
+            stop = offset + len(share.rows)
+            share.assembly.put(share.rows, features[offset:stop])
             share.assembly.spent.queue += began_ns - share.came_ns
-            share.assembly.spent.model += took_ns * (stop - at) / len(features)
-            at = stop
+            share.assembly.spent.model += took_ns * (stop - offset) / len(features)
+            offset = stop
         yield from self._completed([share.assembly for share in batch.shares])
 
     def _completed(self, assemblies: list[Assembly]) -> Iterator[ChunkResult]:

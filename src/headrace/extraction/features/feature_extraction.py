@@ -75,7 +75,7 @@ class FeaturePlan(ExtractionPlan):
             facts=facts,
             indexes=indexes,
             wanted={number: options.sampling.starts(index) for number, index in indexes.items()},
-            chunks=tuple(chunk for each in chunks.values() for chunk in each),
+            chunks=tuple(chunk for chunks_of_video in chunks.values() for chunk in chunks_of_video),
             left_out=(
                 *videos.left_out,
                 *(
@@ -253,7 +253,7 @@ class FeatureExtraction(Extraction[FeatureOptions]):
     def progress(self, journal: Journal, failed: Mapping[str, str]) -> Progress:
         """Return the progress from tables and journal. Reads the size of every part file."""
         tabled = self.tables.outcomes()
-        failed = {name: why for name, why in failed.items() if name not in tabled}
+        failed = {name: reason for name, reason in failed.items() if name not in tabled}
         parted = super().progress(journal, failed)
         return replace(parted, done={**parted.done, **tabled})
 
@@ -356,9 +356,11 @@ class FeatureExtraction(Extraction[FeatureOptions]):
         )
 
     def _video(self, chunk: str) -> VideoName:
-        number = self.plan.by_name[chunk].video
-        asked = self.plan.request.videos[number]
-        return VideoName(name=asked.name, path=asked.path, content=self.lookup.content(number))
+        video = self.plan.by_name[chunk].video
+        requested = self.plan.request.videos[video]
+        return VideoName(
+            name=requested.name, path=requested.path, content=self.lookup.content(video)
+        )
 
 
 def sample_bytes(options: FeatureOptions, facts: ModelSignature) -> int:

@@ -146,8 +146,8 @@ class FeatureOptions(ExtractionOptions):
 
     def _asked(self) -> dict[str, Scalar]:
         facts = asked_of(self.model, self.numerics)
-        kept: dict[str, Scalar] = {ALLOW_NAN: True} if self.allow_nan else {}
-        return {**self.sampling.asked(), **facts, **kept}
+        nan: dict[str, Scalar] = {ALLOW_NAN: True} if self.allow_nan else {}
+        return {**self.sampling.asked(), **facts, **nan}
 
     def _means(self) -> dict[str, Scalar]:
         return {
@@ -169,8 +169,8 @@ def model_name_of(model: FeatureModelSpec) -> str:
 
 def weights_digest_of(facts: ModelSignature) -> str | None:
     """Return the digest of a model's weights; None where it is unknown."""
-    found = facts.model.get("weights")
-    return None if found is None else str(found)
+    digest = facts.model.get("weights")
+    return None if digest is None else str(digest)
 
 
 def table_facts(options: FeatureOptions, request: OutputSpec, facts: ModelSignature) -> TableFacts:

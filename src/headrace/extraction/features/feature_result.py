@@ -185,7 +185,7 @@ class ChunkResult:
             Lost(index=int(index), cause=_not_finite(feature))
             for index, feature in zip(bad.index, bad.features, strict=True)
         ]
-        merged = sorted((*self.lost, *lost), key=lambda each: each.index)
+        merged = sorted((*self.lost, *lost), key=lambda loss: loss.index)
         return replace(self, samples=self.samples.where(finite), lost=tuple(merged))
 
     def arrays(self) -> dict[str, NDArray[Any]]:

@@ -143,7 +143,9 @@ class FeatureWindows(Dataset[WindowItem]):
     def _video(self, video: int) -> WholeVideo:
         if video not in self._held:
             loaded = whole_video(self._folder, self.names[video])
-            held = sum(each.samples.features.nbytes for each in self._held.values())
+            held = sum(
+                video_in_memory.samples.features.nbytes for video_in_memory in self._held.values()
+            )
             while self._held and held + loaded.samples.features.nbytes > self._held_bytes:
                 held -= self._held.popitem(last=False)[1].samples.features.nbytes
             self._held[video] = loaded
@@ -277,15 +279,15 @@ class FeatureSet(Mapping[str, VideoFeatures]):
         )
 
 
-def _as_tensors(found: WholeVideo) -> VideoFeatures:
+def _as_tensors(video: WholeVideo) -> VideoFeatures:
     return VideoFeatures(
-        name=found.video.name,
-        path=found.video.path,
-        features=torch.from_numpy(found.samples.features),
-        index=found.samples.index,
-        pts=found.samples.pts,
-        seconds=found.seconds,
-        is_concealed=found.samples.is_concealed,
-        lost=found.lost,
-        errors=found.errors,
+        name=video.video.name,
+        path=video.video.path,
+        features=torch.from_numpy(video.samples.features),
+        index=video.samples.index,
+        pts=video.samples.pts,
+        seconds=video.seconds,
+        is_concealed=video.samples.is_concealed,
+        lost=video.lost,
+        errors=video.errors,
     )

@@ -226,15 +226,15 @@ class _FeatureWork:
 
 
 def _step(result: ChunkResult, video: int) -> dict[str, Json]:
-    made, samples = result.made, result.samples
-    work: dict[str, Json] = {name: getattr(made.times, f"{name}_ms") for name in PARTS}
+    info, samples = result.made, result.samples
+    work: dict[str, Json] = {name: getattr(info.times, f"{name}_ms") for name in PARTS}
     return {
         "video": video,
         "first_index": int(samples.index[0]),
         "frames": len(samples),
-        "total_ms": (made.ended_seconds - made.started_seconds) * 1e3 + made.times.write_ms,
+        "total_ms": (info.ended_seconds - info.started_seconds) * 1e3 + info.times.write_ms,
         "work_ms": work,
-        "queue_ms": made.times.queue_ms,
+        "queue_ms": info.times.queue_ms,
     }
 
 
@@ -268,10 +268,10 @@ def _engine(device: str, needs: EngineNeeds) -> FeatureEngine:
     )
 
 
-def _decoding(way: str, device: str) -> DecoderConfig:
+def _decoding(decode: str, device: str) -> DecoderConfig:
     """Return the decoder of a worker on a device: on its own GPU, unless another is named."""
-    decoding = DecoderConfig.named(way)
-    is_own = way.endswith("cuda") and device.startswith("cuda:")
+    decoding = DecoderConfig.named(decode)
+    is_own = decode.endswith("cuda") and device.startswith("cuda:")
     return replace(decoding, device=device) if is_own else decoding
 
 

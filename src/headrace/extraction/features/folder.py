@@ -170,9 +170,9 @@ def _tables(folder: Path) -> list[Path]:
         "give the folder that headrace extract features wrote",
     ):
         names = {path.name for path in folder.iterdir()}
-    found = sorted(folder.glob(PATTERN))
-    if found:
-        return found
+    tables = sorted(folder.glob(PATTERN))
+    if tables:
+        return tables
     how = (
         "an extraction was begun there; run the same command again to go on with it"
         if ".extraction" in names
@@ -206,15 +206,15 @@ def _facts(tables: list[TableFile], listed: list[list[Listed]]) -> TableFacts:
     return facts_of_first
 
 
-def _asked(record: FolderRecord, found: dict[str, ListedVideo]) -> dict[str, ListedVideo]:
+def _asked(record: FolderRecord, with_features: dict[str, ListedVideo]) -> dict[str, ListedVideo]:
     """Return the requested videos, with their features, then all others found."""
-    asked = {
-        name: found.get(name, ListedVideo(name=name, path=path, n=0, chunks=()))
+    requested = {
+        name: with_features.get(name, ListedVideo(name=name, path=path, n=0, chunks=()))
         for name, path in record.asked.items()
     }
     return {
         name: replace(video, failed=record.failed.get(name, ()))
-        for name, video in {**asked, **found}.items()
+        for name, video in {**requested, **with_features}.items()
     }
 
 

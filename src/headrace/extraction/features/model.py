@@ -173,8 +173,8 @@ class FeatureModel:
                 f"[{len(batch)}, ...]; got {value_words(features)}"
             )
         dtype = torch.float16 if self.numerics.dtype == "float16" else torch.float32
-        found: NDArray[Any] = features.to(dtype).cpu().numpy()
-        return found
+        array: NDArray[Any] = features.to(dtype).cpu().numpy()
+        return array
 
 
 def load_feature_model(
@@ -219,25 +219,25 @@ def _listed(
     spec: TorchvisionModelSpec, sampling: Sampling, numerics: Numerics, compute: Compute
 ) -> FeatureModel:
     task_of(spec.name)
-    made = with_weights(spec.name, spec.weights)
+    built = with_weights(spec.name, spec.weights)
     num_frames = sampling.clip_frames
-    if num_frames is None and made.input.num_frames is not None:
+    if num_frames is None and built.input.num_frames is not None:
         raise ConfigError(
             f"{spec.name} takes clips, and single frames were asked for; give --clip-len "
-            f"{made.input.num_frames}, or an image model such as resnet50"
+            f"{built.input.num_frames}, or an image model such as resnet50"
         )
-    tapped, layer = _tapped(spec, made.module)
+    tapped, layer = _tapped(spec, built.module)
     loaded: Model[torch.Tensor] = Model(
-        name=spec.name, module=tapped.eval(), input=made.input, output=_only, origin=made.origin
+        name=spec.name, module=tapped.eval(), input=built.input, output=_only, origin=built.origin
     )
     return FeatureModel(
         model=placed(with_clip_length(loaded, num_frames), compute),
         layer=layer,
         # A frame of a clip is preprocessed like a single frame.
-        prepare=build_preprocess(spec.prep_level, replace(made.input, num_frames=None)),
+        prepare=build_preprocess(spec.prep_level, replace(built.input, num_frames=None)),
         size=None,
         numerics=numerics,
-        weighted=made.module,
+        weighted=built.module,
     )
 
 
@@ -253,9 +253,9 @@ def _tapped(spec: TorchvisionModelSpec, module: nn.Module) -> tuple[nn.Module, s
     return pooled, f"input of {pooled.head}"
 
 
-def _only(found: Any) -> torch.Tensor:
+def _only(output: Any) -> torch.Tensor:
     """Return the features of the one requested layer."""
-    features: torch.Tensor = next(iter(found.values())) if isinstance(found, dict) else found
+    features: torch.Tensor = next(iter(output.values())) if isinstance(output, dict) else output
     return features
 
 
@@ -311,12 +311,12 @@ def _channels_first(frames: Any) -> torch.Tensor:
 def _enter(numerics: Numerics, compute: Compute) -> None:
     """Select the requested GPU for this process."""
     check_available(compute, f"device {numerics.device}")
-    _, is_numbered, number = numerics.device.partition(":")
+    _, is_numbered, index = numerics.device.partition(":")
     if not is_numbered:
         return
-    if int(number) >= torch.cuda.device_count():
+    if int(index) >= torch.cuda.device_count():
         raise BackendError(
             f"device {numerics.device} was asked for, and there are {torch.cuda.device_count()} "
             "GPUs, counted from 0; choose another --device"
         )
-    torch.cuda.set_device(int(number))
+    torch.cuda.set_device(int(index))

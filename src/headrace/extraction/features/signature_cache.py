@@ -68,8 +68,10 @@ class KnownFacts:
 
         A missing or changed weight file makes the signature unknown.
         """
-        asked = _asked(spec, sampling, numerics)
-        row = asked and self._table.find("SELECT files, facts FROM facts WHERE asked = ?", (asked,))
+        request = _asked(spec, sampling, numerics)
+        row = request and self._table.find(
+            "SELECT files, facts FROM facts WHERE asked = ?", (request,)
+        )
         if not row:
             return None
         try:
@@ -89,11 +91,11 @@ class KnownFacts:
         files: Sequence[Path],
     ) -> None:
         """Cache a signature that depends on `files`; ignored where `find` would return None."""
-        asked, digests = _asked(spec, sampling, numerics), self._digests(files)
-        if asked is not None and digests is not None:
+        request, digests = _asked(spec, sampling, numerics), self._digests(files)
+        if request is not None and digests is not None:
             self._table.keep(
                 "INSERT OR REPLACE INTO facts VALUES (?, ?, ?)",
-                (asked, json.dumps(digests), json.dumps(to_dict(facts))),
+                (request, json.dumps(digests), json.dumps(to_dict(facts))),
             )
 
     def close(self) -> None:
@@ -123,8 +125,8 @@ def _asked(spec: FeatureModelSpec, sampling: Sampling, numerics: Numerics) -> st
         versions = {name: version(name) for name in _PACKAGES}
     except PackageNotFoundError:
         return None
-    asked = {**asked_of(spec, numerics), "clip_len": sampling.clip_frames, "versions": versions}
-    return json.dumps(asked, sort_keys=True)
+    request = {**asked_of(spec, numerics), "clip_len": sampling.clip_frames, "versions": versions}
+    return json.dumps(request, sort_keys=True)
 
 
 def feature_facts(
@@ -145,10 +147,10 @@ def feature_facts(
     cached = known.find(spec, sampling, numerics)
     if cached is not None:
         return cached
-    asked: dict[str, Json] = {**asked_of(spec, numerics), **sampling.asked()}
-    asked["device"] = numerics.device  # with the number of the GPU
+    request: dict[str, Json] = {**asked_of(spec, numerics), **sampling.asked()}
+    request["device"] = numerics.device  # with the number of the GPU
     [ending] = run_children(
-        [FunctionSpec(name="the model", function=measure_facts, argument=asked)]
+        [FunctionSpec(name="the model", function=measure_facts, argument=request)]
     )
     result: Any = ending.result
     if not ending.is_good:
@@ -167,10 +169,10 @@ def measure_facts(argument: Json, send: Callable[[Json], None]) -> Json:
     from headrace.extraction.features.signature_probe import measured_facts
 
     assert isinstance(argument, dict)
-    asked: Any = argument
+    request: Any = argument
     try:
         facts, files = measured_facts(
-            model_of_asked(asked), Sampling.of_asked(asked), numerics_of_asked(asked)
+            model_of_asked(request), Sampling.of_asked(request), numerics_of_asked(request)
         )
     except HeadraceError as error:
         return {"error": str(error), "is_backend": isinstance(error, BackendError)}

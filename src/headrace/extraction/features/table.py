@@ -103,11 +103,11 @@ class TableOutput:
 def _sync(folder: Path) -> None:
     """Sync the names in a folder to disk."""
     with suppress(PermissionError):  # a folder may be writable and not readable
-        place = os.open(folder, os.O_RDONLY)
+        descriptor = os.open(folder, os.O_RDONLY)
         try:
-            os.fsync(place)
+            os.fsync(descriptor)
         finally:
-            os.close(place)
+            os.close(descriptor)
 
 
 PATTERN: Final = "features-*.parquet"
@@ -182,7 +182,7 @@ def _row_groups(rows: Iterable[ChunkResult]) -> Iterator[list[ChunkResult]]:
 def _next_number(folder: Path) -> int:
     """Return the number after the last existing table, damaged ones included."""
     numbers = (path.name.split("-")[1].split(".")[0] for path in folder.glob(f"{PATTERN}*"))
-    return max((int(number) for number in numbers if number.isdecimal()), default=-1) + 1
+    return max((int(digits) for digits in numbers if digits.isdecimal()), default=-1) + 1
 
 
 _LISTED: Final = ("chunk_id", "video", "path", "status", "n")
@@ -227,10 +227,10 @@ class TableFile:
             with pyarrow.parquet.ParquetFile(path) as file:
                 self._metadata: Any = file.metadata
                 schema = file.schema_arrow
-            found = (schema.metadata or {}).get(METADATA)
-            if found is None:
+            metadata = (schema.metadata or {}).get(METADATA)
+            if metadata is None:
                 raise ConfigError(f"{path} is no table of features; move it elsewhere")
-            self.facts = self._facts(found.decode())
+            self.facts = self._facts(metadata.decode())
             """Facts shared by all rows."""
             if schema != schema_of(self.facts):
                 raise ConfigError(

@@ -90,11 +90,11 @@ def schema_of(facts: TableFacts) -> Any:
     """Return the schema of a table, with its facts."""
     import pyarrow
 
-    text, whole, long = pyarrow.string(), pyarrow.int32(), pyarrow.int64()
+    text, integer, long = pyarrow.string(), pyarrow.int32(), pyarrow.int64()
     feature = pyarrow.list_(_element(_number(facts)), facts.width)
     columns = {
         **dict.fromkeys(("chunk_id", "video", "path", "content", "status", "error"), text),
-        **dict.fromkeys(("width", "height", "n"), whole),
+        **dict.fromkeys(("width", "height", "n"), integer),
         **dict.fromkeys(("time_base_num", "time_base_den"), long),
         **dict.fromkeys(("index", "pts"), pyarrow.list_(_element(long))),
         "is_concealed": pyarrow.list_(_element(pyarrow.bool_())),
@@ -208,17 +208,17 @@ def _features(rows: Sequence[ChunkResult], schema: Any, facts: TableFacts) -> An
     for row in rows:
         _check(row, facts)
     flat = np.concatenate([row.samples.features.ravel() for row in rows], dtype=facts.dtype)
-    each = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(flat), type=kind.value_type)
-    return pyarrow.ListArray.from_arrays(_offsets(rows), each, type=kind)
+    lists = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(flat), type=kind.value_type)
+    return pyarrow.ListArray.from_arrays(_offsets(rows), lists, type=kind)
 
 
 def _check(row: ChunkResult, facts: TableFacts) -> None:
-    found = row.samples.features
-    if len(found) and (found.shape[1:] != facts.shape or found.dtype != facts.dtype):
+    features = row.samples.features
+    if len(features) and (features.shape[1:] != facts.shape or features.dtype != facts.dtype):
         raise ConfigError(
-            f"features of {row.video.path} are {found.dtype} {list(found.shape[1:])}, those of the "
-            f"table {facts.dtype} {list(facts.shape)}; choose a layer, or frames of one size, that "
-            "gives the same for all videos"
+            f"features of {row.video.path} are {features.dtype} {list(features.shape[1:])}, "
+            f"those of the table {facts.dtype} {list(facts.shape)}; choose a layer, or frames of one "
+            "size, that gives the same for all videos"
         )
 
 

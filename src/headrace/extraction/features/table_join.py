@@ -96,8 +96,8 @@ def _rows(
     rows: dict[str, int] = {}
     for row, key in enumerate(key or "" for key in keys):
         plain = key.strip()
-        whole = normpath(encodable(str((path.parent / plain).absolute()))) if plain else ""
-        name = plain if plain in videos else by_path.get(whole)
+        path_of_key = normpath(encodable(str((path.parent / plain).absolute()))) if plain else ""
+        name = plain if plain in videos else by_path.get(path_of_key)
         if name is None:
             continue
         if name in rows:

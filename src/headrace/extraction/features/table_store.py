@@ -47,12 +47,12 @@ class PartFiles:
         content = encode(Encoded(_key_of(chunk), result.arrays()))
         self.path.mkdir(exist_ok=True)
         write_bytes_whole(self._journal.folder / name, content)
-        made = result.made
+        info = result.made
         write_ms = (self._clock.now_ns() - began_ns) / 1e6
-        made = replace(made, times=replace(made.times, write_ms=write_ms))
-        facts = {"outcome": to_dict(result.outcome), "made": to_dict(made)}
+        info = replace(info, times=replace(info.times, write_ms=write_ms))
+        facts = {"outcome": to_dict(result.outcome), "made": to_dict(info)}
         self._journal.write(chunk, JournalEntry(files=((name, len(content)),), facts=facts))
-        return replace(result, made=made)
+        return replace(result, made=info)
 
     def read(self, chunks: Iterable[Chunk]) -> Iterator[ChunkResult | Chunk]:
         """Yield the result of each chunk, in order; the chunk itself where its part file is
@@ -63,8 +63,8 @@ class PartFiles:
             try:
                 content = (self._journal.folder / file).read_bytes()
                 arrays = decode(content, _key_of(chunk.name).digest).arrays
-                made = from_dict(ResultInfo, entry.facts["made"], file=file)
-                yield ChunkResult.of_arrays(chunk, arrays, made)
+                info = from_dict(ResultInfo, entry.facts["made"], file=file)
+                yield ChunkResult.of_arrays(chunk, arrays, info)
             except (OSError, ConfigError, CacheError):
                 yield chunk
 

@@ -140,12 +140,12 @@ def check_encoder(codec: Codec) -> None:
         BackendError: it has none; names the others.
     """
     names: tuple[Codec, ...] = ("h264", "hevc", "av1", "mjpeg")
-    there = [name for name in names if encoding_of(name, 1).encoder in av.codecs_available]
-    if codec not in there:
+    available = [name for name in names if encoding_of(name, 1).encoder in av.codecs_available]
+    if codec not in available:
         raise BackendError(
             f"this FFmpeg has no encoder for {codec} ({encoding_of(codec, 1).encoder}); it has "
-            f"those for {', '.join(there) or 'none of the others'}; PyAV's own wheel brings all "
-            "of them (pip install av)"
+            f"those for {', '.join(available) or 'none of the others'}; PyAV's own wheel brings "
+            "all of them (pip install av)"
         )
 
 
@@ -181,9 +181,9 @@ class ProxyFormat:
     ) -> "ProxyFormat":
         """Return the format of the proxy of an original with that color, where the codec can signal
         it."""
-        said = encoding_of(codec, gop).colour
+        signalled = encoding_of(codec, gop).colour
         return cls(
-            size=size, codec=codec, gop=gop, colour=said or colour, pixel_aspect=pixel_aspect
+            size=size, codec=codec, gop=gop, colour=signalled or colour, pixel_aspect=pixel_aspect
         )
 
 

@@ -128,12 +128,12 @@ def make_proxy(
     matrix, span = first[1][-TAG_BYTES:].tolist()
     look = ProxyFormat.of(codec, gop, size, (matrix, span), _pixel_aspect(decoder))
     with ProxyFile(path, look, PlayTimes.of(index)) as file:
-        for number, packed in chain([first], decoded):
+        for frame_index, packed in chain([first], decoded):
             with watch.part("encode"):
                 coded = file.write(packed)
             with watch.part("compare"):
                 file.compare(coded)
-            watch.came(number)
+            watch.came(frame_index)
         with watch.part("encode"):
             coded = file.finish()
         with watch.part("compare"):
@@ -160,10 +160,10 @@ def _read_back(file: ProxyFile, index: StreamIndex, frames: int, lost: list[int]
         fault = error
     file.path.unlink(missing_ok=True)
     reason = reason_of(fault) if isinstance(fault, OSError) else fault and first_line(fault)
-    why = f" ({reason})" if reason else ""
+    detail = f" ({reason})" if reason else ""
     raise StageError(
         f"the proxy of {index.source} reads back otherwise than it was written to {file.path}"
-        f"{why}; check the disk, and run the same command again",
+        f"{detail}; check the disk, and run the same command again",
         stage="compare",
     ) from fault
 
@@ -201,6 +201,6 @@ def _pixel_aspect(decoder: Decoder[Array]) -> Fraction:
     upright = index.info.upright_size
     height, width = shape.output_size(upright)
     tall, wide = replace(shape, size=None, layout="rgb").output_size(upright)
-    asked = read_metadata(index).pixel_aspect or Fraction(1)
-    aspect = asked * Fraction(wide * height, width * tall)
+    original = read_metadata(index).pixel_aspect or Fraction(1)
+    aspect = original * Fraction(wide * height, width * tall)
     return Fraction(1) if abs(aspect - 1) < _SQUARE else aspect.limit_denominator(255)

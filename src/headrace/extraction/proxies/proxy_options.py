@@ -158,7 +158,7 @@ class ProxyOptions(ExtractionOptions):
         return {"size": str(self.size), "gop": self.gop_in_force, "codec": self.codec}
 
 
-def originals_of(found: Iterable[Path], out: Path) -> tuple[str, ...]:
+def originals_of(paths: Iterable[Path], out: Path) -> tuple[str, ...]:
     """Return the videos outside of the folder of the proxies.
 
     So a folder of videos may hold its proxies.
@@ -166,7 +166,7 @@ def originals_of(found: Iterable[Path], out: Path) -> tuple[str, ...]:
     Raises:
         ConfigError: all of them lie in it.
     """
-    own, videos = out.absolute(), list(found)
+    own, videos = out.absolute(), list(paths)
     originals = tuple(str(path) for path in videos if own not in path.absolute().parents)
     if videos and not originals:
         raise ConfigError(

@@ -76,7 +76,7 @@ class ProxyWorker(ChunkWorker):
         self.finish(reporter, entry, cost, lost=0 if entry.files else len(index))
 
     def _kept(
-        self, made: MadeProxy, partial: Path, name: str, index: StreamIndex, began_ns: int
+        self, proxy_made: MadeProxy, partial: Path, name: str, index: StreamIndex, began_ns: int
     ) -> JournalEntry:
         """Move the files of a proxy into place; return the entry that names them."""
         folder = self.journal.folder
@@ -85,7 +85,7 @@ class ProxyWorker(ChunkWorker):
             (folder / VIDEOS).mkdir(exist_ok=True)
             num_bytes = partial.stat().st_size
             partial.replace(folder / proxy)
-        write_proxy_entry(folder / facts, index, made.packets)
+        write_proxy_entry(folder / facts, index, proxy_made.packets)
         row = ProxyRow(
             path=str(index.source.path),
             name=name,
@@ -96,15 +96,15 @@ class ProxyWorker(ChunkWorker):
             bytes=num_bytes,
             original_bytes=index.fingerprint.size,
             frames=len(index),
-            height=made.look.size[0],
-            width=made.look.size[1],
+            height=proxy_made.look.size[0],
+            width=proxy_made.look.size[1],
             original_height=index.info.upright_size[0],
             original_width=index.info.upright_size[1],
-            gop=made.look.gop,
-            codec=made.look.codec,
-            psnr=made.psnr,
-            ssim=made.ssim,
-            lost=tuple(made.packets.lost.tolist()),
+            gop=proxy_made.look.gop,
+            codec=proxy_made.look.codec,
+            psnr=proxy_made.psnr,
+            ssim=proxy_made.ssim,
+            lost=tuple(proxy_made.packets.lost.tolist()),
             seconds=round((self.clock.now_ns() - began_ns) / 1e9, 3),
         )
         files = ((str(proxy), num_bytes), (str(facts), (folder / facts).stat().st_size))

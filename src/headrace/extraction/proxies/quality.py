@@ -75,12 +75,12 @@ class QualityMeter:
     def _pull(self) -> None:
         while True:
             try:
-                found = self._sink.pull()
+                frame = self._sink.pull()
             except (av.error.BlockingIOError, av.error.EOFError):
                 return
-            assert isinstance(found, VideoFrame)
-            self._errors.append(float(found.metadata["lavfi.psnr.mse.y"]))
-            self._ssim.append(float(found.metadata["lavfi.ssim.Y"]))
+            assert isinstance(frame, VideoFrame)
+            self._errors.append(float(frame.metadata["lavfi.psnr.mse.y"]))
+            self._ssim.append(float(frame.metadata["lavfi.ssim.Y"]))
 
 
 def _decibel(error: float) -> float:

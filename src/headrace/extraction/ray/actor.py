@@ -44,22 +44,23 @@ class ChunkRow:
     @classmethod
     def lost(cls, chunk: str, worker: str) -> "ChunkRow":
         """Return the row of a chunk without any result: its worker is lost."""
-        why = "its worker was lost, with its machine or because memory ran out there"
+        reason = "its worker was lost, with its machine or because memory ran out there"
         ending = CompletedChild(
-            name=worker, exit_code=None, has_timed_out=False, seconds=0.0, tail="", error=why
+            name=worker, exit_code=None, has_timed_out=False, seconds=0.0, tail="", error=reason
         )
         return cls(chunk=chunk, worker=worker, messages=([BEGUN, chunk, None],), ending=ending)
 
 
 def asked(chunks: Mapping[str, Json]) -> dict[str, list[str]]:
     """Return the columns of a call: chunks and their messages."""
-    return {CHUNK: list(chunks), TOLD: [json.dumps(told) for told in chunks.values()]}
+    return {CHUNK: list(chunks), TOLD: [json.dumps(message) for message in chunks.values()]}
 
 
 def chunks_of(columns: Mapping[str, list[str]]) -> dict[str, Json]:
     """Return the chunks of a call, name → message."""
     return {
-        chunk: json.loads(told) for chunk, told in zip(columns[CHUNK], columns[TOLD], strict=True)
+        chunk: json.loads(message)
+        for chunk, message in zip(columns[CHUNK], columns[TOLD], strict=True)
     }
 
 
@@ -117,9 +118,9 @@ class NodeRequirements:
         here = versions()
         for name, version in self.versions.items():
             if here.get(name) != version:
-                found = f"has {name} {here[name]}" if name in here else f"lacks {name}"
+                state = f"has {name} {here[name]}" if name in here else f"lacks {name}"
                 return (
-                    f"machine {platform.node()} {found}, and the run was started with {version}; "
+                    f"machine {platform.node()} {state}, and the run was started with {version}; "
                     "install the same version on all machines of the cluster"
                 )
         try:
@@ -176,20 +177,20 @@ class ChunkActor:
         return pyarrow.table(answered(rows))
 
     def _refused(self, chunks: dict[str, Json]) -> list[ChunkRow]:
-        return [ChunkRow(chunk=each, worker=self._name, unmet=self._unmet) for each in chunks]
+        return [ChunkRow(chunk=chunk, worker=self._name, unmet=self._unmet) for chunk in chunks]
 
     def _done(self, chunks: dict[str, Json]) -> list[ChunkRow]:
         rows: dict[str, ChunkRow] = {}
-        left = dict(chunks)
-        while left:
-            now = dict([next(iter(left.items()))]) if self._order.alone else left
+        remaining = dict(chunks)
+        while remaining:
+            now = dict([next(iter(remaining.items()))]) if self._order.alone else remaining
             for name in now:
                 self._order.terms.mark_of(name).touch()
             came, has_died = self._worker().do(now)
             begun = [row for row in came if row.messages]
             # Chunks not started when their worker died are run by the next one.
             rows |= {row.chunk: row for row in (begun if has_died and begun else came)}
-            left = {name: told for name, told in left.items() if name not in rows}
+            remaining = {name: message for name, message in remaining.items() if name not in rows}
         return [rows[name] for name in chunks]
 
     def _worker(self) -> "_Worker":
@@ -224,14 +225,14 @@ class _Worker:
         self._heard.clear()
         ending = self._child.do(chunks)
         self.has_ended = ending is not None
-        said: dict[str, list[Json]] = {name: [] for name in chunks}
+        messages_of_chunk: dict[str, list[Json]] = {name: [] for name in chunks}
         for message in self._heard:
             assert isinstance(message, list)
-            said[str(message[1])].append(message)
+            messages_of_chunk[str(message[1])].append(message)
         plain = None if ending is None else replace(ending, result=None, messages=())
         rows = [
             ChunkRow(chunk=name, worker=self._name, messages=tuple(messages), ending=plain)
-            for name, messages in said.items()
+            for name, messages in messages_of_chunk.items()
         ]
         return rows, ending is not None and not ending.is_good
 

@@ -63,7 +63,7 @@ def joined(address: str) -> Iterator[None]:
 
 def machines() -> list[dict[str, float]]:
     """Return the resources of each machine of the cluster, by Ray's names."""
-    return [each["Resources"] for each in ray.nodes() if each["Alive"]]
+    return [node["Resources"] for node in ray.nodes() if node["Alive"]]
 
 
 def fitting(slot: ActorResources) -> int:
@@ -72,15 +72,17 @@ def fitting(slot: ActorResources) -> int:
     Raises:
         ConfigError: none fits.
     """
-    found = sum(map(slot.times_in, machines()))
-    if not found:
-        cores, gpus = (sum(each.get(name, 0) for each in machines()) for name in ("CPU", "GPU"))
-        wanted = f"{slot.num_cpus:g} core" + (" and 1 GPU" if slot.num_gpus else "")
+    actors = sum(map(slot.times_in, machines()))
+    if not actors:
+        cores, gpus = (
+            sum(machine.get(name, 0) for machine in machines()) for name in ("CPU", "GPU")
+        )
+        needs = f"{slot.num_cpus:g} core" + (" and 1 GPU" if slot.num_gpus else "")
         raise ConfigError(
-            f"a worker takes {wanted}, and the cluster has {cores:g} cores and {gpus:g} GPUs on "
+            f"a worker takes {needs}, and the cluster has {cores:g} cores and {gpus:g} GPUs on "
             f"{len(machines())} machines; ask for another --device, or add a machine"
         )
-    return found
+    return actors
 
 
 def _join(address: str) -> None:
@@ -90,13 +92,13 @@ def _join(address: str) -> None:
         with _keeping_sigterm():
             ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL)
     except (ConnectionError, TimeoutError) as error:
-        found = (
+        problem = (
             "no Ray cluster runs on this machine"
             if address == AUTO
             else "no head of a Ray cluster answers there"
         )
         raise ConfigError(
-            f"--ray {address}: {found}; start one with `ray start --head`, or leave out --ray"
+            f"--ray {address}: {problem}; start one with `ray start --head`, or leave out --ray"
         ) from error
     except (RuntimeError, ValueError, OSError) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
@@ -166,21 +168,21 @@ class RayBackend:
             terms=NodeRequirements.set_in(work.claims, clock),
         )
         endings: dict[str, CompletedChild] = {}
-        left = dict(chunks)
+        remaining = dict(chunks)
         try:
             with joined(self.settings.address):
                 for row in _rows(self.settings, order, chunks):
                     if row.unmet is not None:
                         raise StageError(row.unmet, stage="ray")
                     # One row in, one row out: a second row of a chunk would be an older one.
-                    if row.chunk in left:
-                        del left[row.chunk]
+                    if row.chunk in remaining:
+                        del remaining[row.chunk]
                         _hear(row, on_message, endings)
         except KeyboardInterrupt:
             on_interrupt()
             return []
         # A chunk that waited at a lost worker, or was sent there too late, is not to blame.
-        for chunk in (each for each in left if order.terms.mark_of(each).exists()):
+        for chunk in (chunk for chunk in remaining if order.terms.mark_of(chunk).exists()):
             _hear(ChunkRow.lost(chunk, f"the worker of {chunk}"), on_message, endings)
         return list(endings.values())
 

@@ -46,9 +46,9 @@ class ActorResources:
 
     def times_in(self, resources: Mapping[str, float]) -> int:
         """Return how many actors fit on a machine with `resources`, by Ray's names."""
-        wanted = {"CPU": self.num_cpus, "GPU": self.num_gpus}
+        needs = {"CPU": self.num_cpus, "GPU": self.num_gpus}
         return int(
-            min(resources.get(name, 0.0) // amount for name, amount in wanted.items() if amount)
+            min(resources.get(name, 0.0) // amount for name, amount in needs.items() if amount)
         )
 
 
