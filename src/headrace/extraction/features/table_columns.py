@@ -217,8 +217,8 @@ def _check(row: ChunkResult, facts: TableFacts) -> None:
     if len(features) and (features.shape[1:] != facts.shape or features.dtype != facts.dtype):
         raise ConfigError(
             f"features of {row.video.path} are {features.dtype} {list(features.shape[1:])}, "
-            f"those of the table {facts.dtype} {list(facts.shape)}; choose a layer, or frames of one "
-            "size, that gives the same for all videos"
+            f"those of the table {facts.dtype} {list(facts.shape)}; choose a layer, or frames of "
+            "one size, that gives the same for all videos"
         )
 
 
